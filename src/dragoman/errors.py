@@ -1,0 +1,129 @@
+"""The error tree: everything dragoman tells a caller went wrong.
+
+    DragomanError
+    ├── InvalidRequest            400  invalid_request
+    │   ├── UnsupportedLanguage   400  unsupported_language
+    │   ├── EmptyText             400  empty_text
+    │   └── UntranslatableText    400  untranslatable_text
+    ├── TooManyTexts              413  too_many_texts
+    ├── BodyTooLarge              413  body_too_large
+    ├── QueueFull                 429  queue_full          (carries retry_after_s)
+    ├── Unavailable               503  unavailable
+    │   ├── Starting              503  starting
+    │   ├── Draining              503  draining
+    │   └── EngineDead            503  engine_dead
+    ├── EngineRejected            400  engine_rejected
+    ├── EngineFailed              500  engine_failed
+    └── ConfigError                    config_error        (CLI: one line, exit code 2)
+
+Each class owns its HTTP status and its stable code; `api/faults.py` is the one place that turns them into responses, and
+`cli/main.py` the one that turns them into exit codes. This module knows neither HTTP nor click.
+"""
+
+from __future__ import annotations
+
+
+class DragomanError(Exception):
+    """A fault that can be told to a caller: a message that says what was wrong, where, and what to do."""
+
+    status = 500
+    code = "internal_error"
+
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+class InvalidRequest(DragomanError):
+    """The request cannot be served as it stands; `param` names the offending field."""
+
+    status = 400
+    code = "invalid_request"
+
+
+class UnsupportedLanguage(InvalidRequest):
+    """A language tag is unknown, or the model does not serve that language or direction."""
+
+    code = "unsupported_language"
+
+
+class EmptyText(InvalidRequest):
+    """A text has no characters at all."""
+
+    code = "empty_text"
+
+
+class UntranslatableText(InvalidRequest):
+    """A text that is not Unicode text, such as one with a lone surrogate."""
+
+    code = "untranslatable_text"
+
+
+class TooManyTexts(DragomanError):
+    """More texts in one call than the server accepts."""
+
+    status = 413
+    code = "too_many_texts"
+
+
+class BodyTooLarge(DragomanError):
+    """A body of more bytes, or a text of more characters, than the server accepts."""
+
+    status = 413
+    code = "body_too_large"
+
+
+class QueueFull(DragomanError):
+    """Admission refused: the queue is full. `retry_after_s` is computed from the measured rate, never guessed."""
+
+    status = 429
+    code = "queue_full"
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(DragomanError):
+    """The server cannot take requests now."""
+
+    status = 503
+    code = "unavailable"
+
+
+class Starting(Unavailable):
+    """The engine has not answered its warm-up yet."""
+
+    code = "starting"
+
+
+class Draining(Unavailable):
+    """The server is finishing what it has and takes nothing new."""
+
+    code = "draining"
+
+
+class EngineDead(Unavailable):
+    """The engine (or a worker process) died; what it had in flight did not finish."""
+
+    code = "engine_dead"
+
+
+class EngineRejected(DragomanError):
+    """The engine refused one sequence (too long for its window, an invalid parameter); it goes on serving others."""
+
+    status = 400
+    code = "engine_rejected"
+
+
+class EngineFailed(DragomanError):
+    """The engine failed on one sequence; it goes on serving others."""
+
+    code = "engine_failed"
+
+
+class ConfigError(DragomanError):
+    """A setting, a flag or a file named by one is wrong."""
+
+    code = "config_error"

@@ -1,0 +1,1 @@
+"""How sequences reach an engine: one contract (`contract`), three real ways and a fake."""

@@ -1,0 +1,92 @@
+"""The contract between the service and whatever runs sequences.
+
+A pipeline takes token ids and gives text. It knows nothing of languages, of HTTP or of admission: those who call it have
+already decided that the work shall be done. Every sequence handed to a pipeline ends in exactly one `Completion` or one
+`DragomanError` (`EngineRejected`, `EngineFailed`, `EngineDead`); cancelling the awaiting task, or closing the iterator,
+frees what the sequence held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from dragoman.telemetry.engine import EngineStats
+
+CompletionReason = Literal["stop", "length", "repetition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are chosen. The defaults are greedy decoding."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0: all
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One prompt for the engine. `max_tokens` bounds the output; `forced` makes it exactly that long, ignoring EOS."""
+
+    id: str
+    prompt_token_ids: tuple[int, ...]
+    max_tokens: int
+    sampling: Sampling = field(default_factory=Sampling)
+    forced: bool = False
+    priority: int = 0  # lower goes first, where the engine schedules by priority
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The next piece of a streamed sequence's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished sequence. `text` is the whole output, streamed or not."""
+
+    text: str
+    reason: CompletionReason
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class Pipeline(Protocol):
+    """One way of feeding an engine. Built cheaply; `start` does the work."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def max_model_len(self) -> int:
+        """Tokens that prompt and output share. Known after `start`."""
+        ...
+
+    async def start(self) -> None:
+        """Bring the engine up. Raises `EngineDead` or `ConfigError` when it cannot."""
+        ...
+
+    async def generate(self, sequence: Sequence) -> Completion: ...
+
+    def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+        """Deltas as they come (a pipeline that cannot stream gives one), then exactly one `Completion`."""
+        ...
+
+    def stats(self) -> EngineStats: ...
+
+    async def check_health(self) -> None:
+        """Raise `EngineDead` when no sequence could be served."""
+        ...
+
+    async def shutdown(self) -> None:
+        """Stop, ending what is still running with `EngineDead`. Safe to call twice, and before `start`."""
+        ...

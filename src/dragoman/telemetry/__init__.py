@@ -1,0 +1,1 @@
+"""What the server knows about itself: engine statistics, request rates, Prometheus metrics."""

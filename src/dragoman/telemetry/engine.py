@@ -1,0 +1,85 @@
+"""Engine statistics, whatever the engine is: a snapshot (`EngineStats`) and where one is accumulated (`EngineGauge`).
+
+Knows nothing of vLLM: the adapter under `engine/` reports to an `EngineGauge`, and so do the fake and the worker
+processes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from time import monotonic
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStats:
+    """One moment of an engine. Counters count since the engine's start; latencies are the recent ones, in seconds."""
+
+    running: int = 0  # sequences decoding or prefilling now
+    waiting: int = 0  # sequences accepted by the engine and not scheduled yet
+    kv_cache_usage: float = 0.0  # 0..1
+    preemptions: int = 0
+    finished: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    steps: int = 0  # engine iterations reported
+    busy_s: float = 0.0  # time during which at least one sequence was running
+    peak_running: int = 0
+    ttft_s: tuple[float, ...] = ()
+    inter_token_latency_s: tuple[float, ...] = ()
+
+
+@dataclass(slots=True)
+class EngineGauge:
+    """Accumulates what an engine reports. One writer at a time; reading gives an immutable `EngineStats`."""
+
+    recent: int = 2048
+    running: int = 0
+    waiting: int = 0
+    kv_cache_usage: float = 0.0
+    preemptions: int = 0
+    finished: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    steps: int = 0
+    peak_running: int = 0
+    _busy_s: float = 0.0
+    _busy_since: float | None = None
+    _ttft_s: deque[float] = field(init=False)
+    _itl_s: deque[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._ttft_s = deque(maxlen=self.recent)
+        self._itl_s = deque(maxlen=self.recent)
+
+    def load(self, running: int, waiting: int, kv_cache_usage: float) -> None:
+        """The engine's load changed."""
+        if running and self._busy_since is None:
+            self._busy_since = monotonic()
+        elif not running and self._busy_since is not None:
+            self._busy_s += monotonic() - self._busy_since
+            self._busy_since = None
+        self.running, self.waiting, self.kv_cache_usage = running, waiting, kv_cache_usage
+        self.peak_running = max(self.peak_running, running)
+
+    def latencies(self, ttft_s: list[float], inter_token_latency_s: list[float]) -> None:
+        """First tokens and further tokens came after these times."""
+        self._ttft_s.extend(ttft_s)
+        self._itl_s.extend(inter_token_latency_s)
+
+    def snapshot(self) -> EngineStats:
+        busy_now = monotonic() - self._busy_since if self._busy_since is not None else 0.0
+        return EngineStats(
+            running=self.running,
+            waiting=self.waiting,
+            kv_cache_usage=self.kv_cache_usage,
+            preemptions=self.preemptions,
+            finished=self.finished,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            steps=self.steps,
+            busy_s=self._busy_s + busy_now,
+            peak_running=self.peak_running,
+            ttft_s=tuple(self._ttft_s),
+            inter_token_latency_s=tuple(self._itl_s),
+        )
