@@ -12,23 +12,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from dragoman.sampling import Sampling
 from dragoman.telemetry.engine import EngineStats
 
 CompletionReason = Literal["stop", "length", "repetition"]
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How tokens are chosen. The defaults are greedy decoding."""
-
-    temperature: float = 0.0
-    top_p: float = 1.0
-    top_k: int = 0  # 0: all
-    repetition_penalty: float = 1.0
-    presence_penalty: float = 0.0
-    stop: tuple[str, ...] = ()
-    stop_token_ids: tuple[int, ...] = ()
-    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
