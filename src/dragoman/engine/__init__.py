@@ -1,0 +1,1 @@
+"""vLLM, and the only place that imports it: start, generate, statistics, errors."""

@@ -1,0 +1,75 @@
+"""From an `EngineSpec` to vLLM's engine arguments, and from our sampling to vLLM's. For vLLM 0.26 to 0.33.
+
+What differs between those versions, and between CPU and CUDA builds, is hidden here and in `faults`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from vllm import SamplingParams
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.inputs import tokens_input
+from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind
+
+from dragoman.engine.spec import EngineSpec
+from dragoman.sequence import Sequence
+
+# A loop is a pattern of up to 32 tokens, 16 times over: no human text that has to be translated does that, and a
+# greedy decode that started to do it never stops by itself.
+_LOOP = RepetitionDetectionParams(max_pattern_size=32, min_pattern_size=1, min_count=24)
+
+
+def engine_arguments(spec: EngineSpec, *, shutdown_timeout_s: float = 0.0) -> AsyncEngineArgs:
+    """vLLM's arguments for `spec`; a setting that this vLLM does not know is left out only when it is unset."""
+    engine = spec.engine
+    wanted: dict[str, Any] = {
+        "model": spec.model,
+        "max_num_seqs": engine.max_num_seqs,
+        "max_num_batched_tokens": engine.max_num_batched_tokens,
+        "max_model_len": engine.max_model_len,
+        "dtype": engine.dtype,
+        "kv_cache_memory_bytes": engine.kv_cache_memory_bytes,
+        "load_format": engine.load_format,
+        "scheduling_policy": engine.scheduling_policy,
+        "max_cudagraph_capture_size": engine.max_cudagraph_capture_size,
+        "enforce_eager": engine.enforce_eager,
+        "enable_prefix_caching": engine.enable_prefix_caching,
+        "quantization": engine.quantization,
+        "tensor_parallel_size": engine.tensor_parallel_size,
+        "data_parallel_size": engine.data_parallel_size,
+        "trust_remote_code": engine.trust_remote_code,
+        "seed": engine.seed,
+        "disable_log_stats": True,
+        "shutdown_timeout": int(shutdown_timeout_s),
+    }
+    if spec.device == "cuda":
+        wanted["gpu_memory_utilization"] = engine.gpu_memory_utilization
+    known = {member.name for member in dataclasses.fields(AsyncEngineArgs)}
+    return AsyncEngineArgs(**{name: value for name, value in wanted.items() if value is not None and name in known})
+
+
+def prompt_of(sequence: Sequence) -> Any:
+    """Token ids in the form that vLLM takes without tokenising, rendering or warning."""
+    return tokens_input(list(sequence.prompt_token_ids))
+
+
+def sampling_params(sequence: Sequence, *, stream: bool) -> SamplingParams:
+    """One output item for a whole answer (`FINAL_ONLY`), deltas for a stream."""
+    sampling = sequence.sampling
+    return SamplingParams(
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        top_k=sampling.top_k,
+        repetition_penalty=sampling.repetition_penalty,
+        presence_penalty=sampling.presence_penalty,
+        stop=list(sampling.stop) or None,
+        stop_token_ids=list(sampling.stop_token_ids) or None,
+        seed=sampling.seed,
+        max_tokens=sequence.max_tokens,
+        min_tokens=sequence.max_tokens if sequence.forced else 0,
+        ignore_eos=sequence.forced,
+        repetition_detection=None if sequence.forced else _LOOP,
+        output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
+    )

@@ -1,0 +1,112 @@
+"""vLLM's `AsyncLLM`, in this process, as an engine: start, generate, stream, statistics, death.
+
+Takes token ids and gives text; knows nothing of languages, prompts or HTTP. The scheduler runs in a process of vLLM's own;
+this side feeds it and detokenises. Sequences join and leave the running batch at every step (continuous batching).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from vllm.v1.engine.async_llm import AsyncLLM
+
+from dragoman.engine import quiet
+from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
+from dragoman.engine.faults import translated
+from dragoman.engine.spec import EngineSpec
+from dragoman.engine.tap import TapFactory
+from dragoman.errors import EngineDead
+from dragoman.sequence import Completion, CompletionReason, Delta, Sequence
+from dragoman.telemetry.engine import EngineGauge, EngineStats
+
+_REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
+
+
+class AsyncEngine:
+    """One `AsyncLLM`. `start` takes tens of seconds and runs off the event loop."""
+
+    def __init__(self, spec: EngineSpec, log_file: Path | None = None, *, shutdown_timeout_s: float = 0.0) -> None:
+        self.spec = spec
+        self._log_file = log_file
+        self._shutdown_timeout_s = shutdown_timeout_s
+        self._gauge = EngineGauge()
+        self._llm: AsyncLLM | None = None
+
+    async def start(self) -> None:
+        """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
+        self._llm = await asyncio.to_thread(self._build)
+
+    def _build(self) -> AsyncLLM:
+        arguments = engine_arguments(self.spec, shutdown_timeout_s=self._shutdown_timeout_s)
+        try:
+            if self._log_file is None:
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[TapFactory(self._gauge)])
+            with quiet.streams_to_file(self._log_file):
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[TapFactory(self._gauge)])
+        except Exception as error:
+            told = f"; the end of {self._log_file}:\n{quiet.tail(self._log_file)}" if self._log_file else ""
+            raise EngineDead(f"the engine did not start: {error}{told}") from error
+
+    @property
+    def _engine(self) -> AsyncLLM:
+        if self._llm is None:
+            raise EngineDead("the engine is not running")
+        return self._llm
+
+    @property
+    def max_model_len(self) -> int:
+        return self._engine.model_config.max_model_len
+
+    async def generate(self, sequence: Sequence) -> Completion:
+        """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
+        with translated():
+            async for output in self._outputs(sequence, stream=False):
+                return _completion(output, output.outputs[0].text, len(output.outputs[0].token_ids))
+        raise EngineDead("the engine ended a sequence without an answer")
+
+    async def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+        """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
+        parts: list[str] = []
+        tokens = 0
+        with translated():
+            async for output in self._outputs(sequence, stream=True):
+                part = output.outputs[0]
+                tokens += len(part.token_ids)
+                if part.text:
+                    parts.append(part.text)
+                    yield Delta(part.text)
+                if output.finished:
+                    yield _completion(output, "".join(parts), tokens)
+                    return
+        raise EngineDead("the engine ended a sequence without an answer")
+
+    def _outputs(self, sequence: Sequence, *, stream: bool) -> AsyncIterator[Any]:
+        return self._engine.generate(
+            prompt_of(sequence),
+            sampling_params(sequence, stream=stream),
+            sequence.id,
+            priority=sequence.priority,
+        )
+
+    def stats(self) -> EngineStats:
+        return self._gauge.snapshot()
+
+    async def check_health(self) -> None:
+        with translated():
+            await self._engine.check_health()
+
+    async def shutdown(self) -> None:
+        """End vLLM's processes; what still runs ends with `EngineDead`."""
+        llm, self._llm = self._llm, None
+        if llm is not None:
+            await asyncio.to_thread(llm.shutdown, timeout=0)
+
+
+def _completion(output: Any, text: str, tokens: int) -> Completion:
+    reason = output.outputs[0].finish_reason
+    if reason not in _REASONS:
+        raise EngineDead(f"the engine ended a sequence with {reason!r}")
+    return Completion(text, _REASONS[reason], len(output.prompt_token_ids), tokens)

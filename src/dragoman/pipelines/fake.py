@@ -1,0 +1,98 @@
+"""`fake`: a pipeline without an engine, for tests of everything above the engine and for measuring our own overhead.
+
+It answers with what it is told to (by default with the prompt's own token ids as words), one step at a time, in slots, so
+that queueing, streaming and cancellation behave as they do over an engine. It translates nothing and never will.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from dragoman.errors import EngineDead
+from dragoman.sequence import Completion, Delta, Sequence
+from dragoman.telemetry.engine import EngineGauge, EngineStats
+
+Answer = Callable[[Sequence], str]
+
+
+def _echo(sequence: Sequence) -> str:
+    return " ".join(map(str, sequence.prompt_token_ids))
+
+
+class FakePipeline:
+    """Answers word by word: one word is one token and takes one step of `step_s`."""
+
+    name = "fake"
+
+    def __init__(
+        self,
+        answer: Answer = _echo,
+        *,
+        step_s: float = 0.0,
+        slots: int = 256,
+        max_model_len: int = 1024,
+        start_s: float = 0.0,
+    ) -> None:
+        self._answer = answer
+        self._step_s = step_s
+        self._slots = asyncio.Semaphore(slots)
+        self._start_s = start_s
+        self._gauge = EngineGauge()
+        self._running = 0
+        self._waiting = 0
+        self._alive = False
+        self.max_model_len = max_model_len
+
+    async def start(self) -> None:
+        await asyncio.sleep(self._start_s)
+        self._alive = True
+
+    async def generate(self, sequence: Sequence) -> Completion:
+        async for item in self.stream(sequence):
+            if isinstance(item, Completion):
+                return item
+        raise EngineDead("the fake engine ended a sequence without an answer")
+
+    async def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+        self._waiting += 1
+        self._report()
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        self._running += 1
+        self._report()
+        try:
+            async for item in self._decode(sequence):
+                yield item
+        finally:
+            self._running -= 1
+            self._slots.release()
+            self._report()
+
+    async def _decode(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+        words = self._answer(sequence).split(" ")
+        said = words[: sequence.max_tokens]
+        for number, word in enumerate(said):
+            await asyncio.sleep(self._step_s)
+            if not self._alive:
+                raise EngineDead("the fake engine is not running")
+            yield Delta(word if number == 0 else f" {word}")
+        self._gauge.finished += 1
+        self._gauge.completion_tokens += len(said)
+        reason = "stop" if len(said) == len(words) else "length"
+        yield Completion(" ".join(said), reason, len(sequence.prompt_token_ids), len(said))
+
+    def _report(self) -> None:
+        self._gauge.load(self._running, self._waiting, 0.0)
+
+    def stats(self) -> EngineStats:
+        return self._gauge.snapshot()
+
+    async def check_health(self) -> None:
+        if not self._alive:
+            raise EngineDead("the fake engine is not running")
+
+    async def shutdown(self) -> None:
+        self._alive = False

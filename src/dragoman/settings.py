@@ -1,0 +1,219 @@
+"""Settings: frozen sections, and where each value came from.
+
+Written once, here: a field's type, bounds, default and meaning. Later sources win: defaults, then the TOML file, then the
+environment (`DRAGOMAN_SECTION_KEY`), then flags. Unknown keys are refused with the nearest known one. Each component is
+handed only its own section. Knows nothing of click: `cli/options.py` makes flags out of these fields.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import Field as Bound
+from pydantic import TypeAdapter, ValidationError
+
+from dragoman.errors import ConfigError
+
+ENVIRONMENT_PREFIX = "DRAGOMAN_"
+DEFAULT_FILE = Path("dragoman.toml")
+
+Positive = Annotated[int, Bound(ge=1)]
+Seconds = Annotated[float, Bound(ge=0)]
+PipelineName = Literal["continuous", "static_batch", "workers", "fake"]
+
+
+def _setting(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    host: str = _setting("127.0.0.1", "address to listen on")
+    port: Annotated[int, Bound(ge=0, le=65535)] = _setting(8000, "port to listen on; 0 picks a free one")
+    max_body_bytes: Positive = _setting(8_000_000, "larger request bodies are refused with 413")
+    max_texts: Positive = _setting(256, "more texts in one call are refused with 413")
+    max_text_characters: Positive = _setting(1_000_000, "a longer text is refused with 413")
+    drain_timeout_s: Seconds = _setting(60.0, "on SIGTERM, how long to wait for requests in flight")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    path: str = _setting("", "model folder or hub id; empty: the packaged phrasebook model")
+    name: str = _setting("", "the model's name in answers; empty: from its path")
+    profile: str = _setting("", "prompt profile; empty: picked from the model's config")
+    profile_file: str = _setting("", "a TOML file with a profile of your own")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    max_num_seqs: Positive | None = _setting(None, "sequences decoding at once; default 256 on a GPU, 64 on a CPU")
+    max_num_batched_tokens: Positive | None = _setting(None, "tokens in one step; default 8192 on a GPU, 2048 on a CPU")
+    max_model_len: Positive | None = _setting(None, "tokens a prompt and its output share; default: the model's own, 8192 at most")
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = _setting("auto", "weights and activations")
+    gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(0.9, "share of the GPU's memory to use")
+    kv_cache_memory_bytes: Positive | None = _setting(None, "KV cache size; default: from memory (GPU), from need (CPU)")
+    load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
+    scheduling_policy: Literal["fcfs", "priority"] = _setting("fcfs", "which waiting sequence goes first")
+    max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(
+        None, "largest step, in tokens, that runs as a CUDA graph; default min(2 max_num_seqs, 512)"
+    )
+    enforce_eager: bool = _setting(False, "no torch.compile, no CUDA graphs")
+    enable_prefix_caching: bool = _setting(True, "keep the KV cache of shared prompt beginnings")
+    quantization: str | None = _setting(None, "vLLM's quantization method, such as fp8")
+    tensor_parallel_size: Positive = _setting(1, "GPUs that share one copy of the model")
+    data_parallel_size: Positive = _setting(1, "copies of the model, one a GPU (or group of GPUs)")
+    trust_remote_code: bool = _setting(False, "run code that comes with the model")
+    seed: int = _setting(0, "for sampling, where the profile samples")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSettings:
+    name: PipelineName = _setting("continuous", "how sequences reach the engine")
+    workers: Positive = _setting(1, "workers: processes, each with an engine of its own")
+    batch_size: Positive = _setting(16, "static_batch: requests that make a batch")
+    batch_timeout_ms: Seconds = _setting(50.0, "static_batch: how long a batch waits to fill")
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSettings:
+    max_queued_texts: Annotated[int, Bound(ge=0)] = _setting(
+        1024, "texts accepted beyond those that the engine runs at once; more are refused with 429"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    level: Literal["debug", "info", "warning", "error"] = _setting("info", "the server's own log")
+    format: Literal["human", "json"] = _setting("human", "one line a request, for people or for machines")
+    engine_file: str = _setting(".dragoman/engine.log", "vLLM's own log; empty: the terminal")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All sections. Built by `load`, or from the defaults."""
+
+    server: ServerSettings = field(default_factory=ServerSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    pipeline: PipelineSettings = field(default_factory=PipelineSettings)
+    admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting as the outside sees it."""
+
+    section: str
+    key: str
+    type: Any
+    default: Any
+    help: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.section}.{self.key}"
+
+    @property
+    def variable(self) -> str:
+        return f"{ENVIRONMENT_PREFIX}{self.section}_{self.key}".upper()
+
+    def parse(self, value: Any, origin: str) -> Any:
+        """Check one value. Raises `ConfigError` naming the setting and where the value came from."""
+        try:
+            return TypeAdapter[Any](self.type).validate_python(None if value == "none" else value)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise ConfigError(f"{self.path} = {value!r} ({origin}): {reason}", param=self.path) from None
+
+
+def _sections() -> dict[str, type]:
+    return get_type_hints(Settings)
+
+
+def _options_of(section: str, cls: type) -> Iterator[Option]:
+    hints = get_type_hints(cls, include_extras=True)
+    members: tuple[Field[Any], ...] = fields(cls)
+    for member in members:
+        yield Option(section, member.name, hints[member.name], member.default, member.metadata["help"])
+
+
+def options() -> dict[str, Option]:
+    """Every setting, by its path (`engine.max_num_seqs`)."""
+    return {option.path: option for section, cls in _sections().items() for option in _options_of(section, cls)}
+
+
+def _unknown(path: str, known: Mapping[str, Any], origin: str) -> ConfigError:
+    near = difflib.get_close_matches(path, list(known), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
+    return ConfigError(f"unknown setting {path} ({origin}){hint}", param=path)
+
+
+def _from_file(file: Path) -> dict[str, tuple[Any, str]]:
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"settings file {file} does not exist") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"settings file {file} cannot be read: {error}") from None
+    found: dict[str, tuple[Any, str]] = {}
+    for section, table in document.items():
+        if section not in _sections():
+            raise _unknown(section, _sections(), str(file))
+        if not isinstance(table, dict):
+            raise ConfigError(f"{section} in {file} must be a table: [{section}]", param=section)
+        found |= {f"{section}.{key}": (value, str(file)) for key, value in table.items()}
+    return found
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+    known = {option.variable: option.path for option in options().values()}
+    found: dict[str, tuple[Any, str]] = {}
+    for variable, value in environment.items():
+        if not variable.startswith(ENVIRONMENT_PREFIX):
+            continue
+        if variable not in known:
+            raise _unknown(variable, known, "environment")
+        found[known[variable]] = (value, f"environment {variable}")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The effective settings, and for each path where its value came from."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+def load(
+    file: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Loaded:
+    """Read and join all sources; `flags` maps paths to values. Without `file`, ./dragoman.toml is read if it is there.
+
+    Raises `ConfigError` for an unreadable file, an unknown key or a value out of bounds.
+    """
+    if file is None and DEFAULT_FILE.is_file():
+        file = DEFAULT_FILE
+    found = _from_file(file) if file else {}
+    found |= _from_environment(os.environ if environment is None else environment)
+    found |= {path: (value, f"--{path.split('.', 1)[1].replace('_', '-')}") for path, value in (flags or {}).items()}
+    known = options()
+    values: dict[str, dict[str, Any]] = {section: {} for section in _sections()}
+    origins = dict.fromkeys(known, "default")
+    for path, (raw, origin) in found.items():
+        if path not in known:
+            raise _unknown(path, known, origin)
+        option = known[path]
+        values[option.section][option.key] = option.parse(raw, origin)
+        origins[path] = origin
+    sections = {section: cls(**values[section]) for section, cls in _sections().items()}
+    return Loaded(Settings(**sections), origins)
