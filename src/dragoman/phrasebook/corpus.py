@@ -100,23 +100,25 @@ def _load_lexicon(directory: Path, faults: list[str]) -> dict[str, tuple[Value, 
                 faults.append(f"{path.name}: {kind!r} is the name of a generated slot")
                 continue
             for entry in entries:
-                _add_entry(classes.setdefault(kind, []), f"{path.name}: {kind} {entry.get('en')!r}", entry, faults)
+                value, fault = _entry(kind, entry, classes.setdefault(kind, []))
+                if fault is not None:
+                    faults.append(f"{path.name}: {kind} {entry.get('en')!r}: {fault}")
+                elif value is not None:
+                    classes[kind].append(value)
     return {kind: tuple(values) for kind, values in classes.items()}
 
 
-def _add_entry(values: list[Value], where: str, entry: Mapping[str, Any], faults: list[str]) -> None:
+def _entry(kind: str, entry: Mapping[str, Any], others: list[Value]) -> tuple[Value | None, str | None]:
+    """The value that a lexicon table describes, or the fault in it."""
     if unknown := set(entry) - {*LANGUAGES, "en_a"}:
-        faults.append(f"{where}: unknown key {sorted(unknown)[0]!r}")
-    elif language := _missing(entry):
-        faults.append(f"{where}: no {language} text")
-    elif blank := next((language for language in LANGUAGES if entry[language] != entry[language].strip() or not entry[language]), None):
-        faults.append(f"{where}: {blank} text is blank or has outer spaces")
-    else:
-        value = localised(values[0].kind if values else where.split(": ")[1].split()[0], entry, entry.get("en_a"))
-        if any(value.texts == other.texts for other in values):
-            faults.append(f"{where}: listed twice")
-        else:
-            values.append(value)
+        return None, f"unknown key {sorted(unknown)[0]!r}"
+    if language := _missing(entry):
+        return None, f"no {language} text"
+    for language in LANGUAGES:
+        if not entry[language] or entry[language] != entry[language].strip():
+            return None, f"{language} text is blank or has outer spaces"
+    value = localised(kind, entry, entry.get("en_a"))
+    return (None, "listed twice") if any(value.texts == other.texts for other in others) else (value, None)
 
 
 def _load_patterns(

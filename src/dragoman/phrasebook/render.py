@@ -18,11 +18,12 @@ _ENGLISH, _KOREAN = 0, 2
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """What goes into a pattern: values by slot reference, and the tag name around some of them."""
+    """What goes into a pattern: values by slot reference, the tag name around some of them, or around it all."""
 
     pattern: Pattern
     values: Mapping[str, Value]
     tags: Mapping[str, str]
+    wrap: str | None = None
 
 
 def render(filling: Filling, language: int, lower: bool = False) -> str:

@@ -1,0 +1,127 @@
+"""Workloads from files: plain text (a text a line), JSONL, and recorded traces (JSONL with `at_s`).
+
+A JSONL line is {"text", "source"?, "target"?, "output_tokens"?, "at_s"?}. A trace may hold lengths instead of texts
+({"source_tokens", "source", "target", "at_s"}): texts of those lengths are then made up, so that traffic can be replayed
+where texts must not be kept. Every fault names its line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from dragoman.bench.pairs import Pair, choose
+from dragoman.bench.texts import Texts, TokensOf
+from dragoman.bench.workload import Item, OutputRatio, Recorded
+from dragoman.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What reading a file needs beside the file. `texts` makes up the texts of a trace that holds none."""
+
+    pairs: tuple[Pair, ...] | None
+    tokens_of: TokensOf
+    texts: Callable[[int], Texts]
+    seed: int = 0
+    ratio: OutputRatio | None = None
+
+
+def read_workload(path: Path, reading: Reading) -> Recorded:
+    """By suffix: `.jsonl` and `.ndjson` are JSONL, everything else plain text. Raises ConfigError."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the workload {path}: {error}", param="workload") from error
+    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    if not numbered:
+        raise ConfigError(f"the workload {path} is empty", param="workload")
+    read = _jsonl if path.suffix in (".jsonl", ".ndjson") else _plain
+    return Recorded(path.name, tuple(read(path, numbered, reading)))
+
+
+def _plain(path: Path, lines: list[tuple[int, str]], reading: Reading) -> list[Item]:
+    pairs = reading.pairs
+    if not pairs or len({pair.source for pair in pairs}) != 1:
+        raise ConfigError(f"{path}: a text file needs --pairs with one source language", param="pairs")
+    random = Random(reading.seed)
+    return [_item(text, choose(pairs, random), None, None, reading, random) for _, text in lines]
+
+
+def _jsonl(path: Path, lines: list[tuple[int, str]], reading: Reading) -> list[Item]:
+    random = Random(reading.seed)
+    made_up: list[Texts] = []  # one generator, made only when a line needs it
+    items: list[Item] = []
+    for number, line in lines:
+        try:
+            items.append(_from_json(json.loads(line), reading, random, made_up))
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"{path}:{number}: not JSON: {error.msg}", param="workload") from error
+        except ValueError as error:
+            raise ConfigError(f"{path}:{number}: {error}", param="workload") from error
+    with_times = sum(item.at_s is not None for item in items)
+    if 0 < with_times < len(items):
+        raise ConfigError(f"{path}: {with_times} of {len(items)} lines have at_s: all or none", param="workload")
+    return sorted(items, key=lambda item: item.at_s or 0.0) if with_times else items
+
+
+def _from_json(line: Any, reading: Reading, random: Random, made_up: list[Texts]) -> Item:
+    """Raises ValueError."""
+    if not isinstance(line, dict):
+        raise ValueError("not a JSON object")
+    pair = _pair_of(line, reading, random)
+    text = line.get("text")
+    if text is None and "source_tokens" in line:
+        text = _make(pair, _whole(line, "source_tokens"), reading, made_up)
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError("no text (nor source_tokens)")
+    forced = _whole(line, "output_tokens") if line.get("output_tokens") is not None else None
+    return _item(text, pair, forced, _time(line), reading, random)
+
+
+def _pair_of(line: dict[str, Any], reading: Reading, random: Random) -> Pair:
+    if line.get("target") is None:
+        if not reading.pairs:
+            raise ValueError("no target, and no --pairs to choose one from")
+        return choose(reading.pairs, random)
+    source, target = line.get("source"), line["target"]
+    if not isinstance(target, str) or not isinstance(source, str | None):
+        raise ValueError("source and target are language tags")
+    return Pair(None if source == "auto" else source, target)
+
+
+def _make(pair: Pair, tokens: int, reading: Reading, made_up: list[Texts]) -> str:
+    if not made_up:
+        made_up.append(reading.texts(reading.seed))
+    if pair.source not in made_up[0].languages:
+        raise ValueError(f"no made-up texts for the pair {pair.label}: sources are {', '.join(made_up[0].languages)}")
+    return made_up[0].make(pair.source, tokens)
+
+
+def _item(
+    text: str, pair: Pair, forced: int | None, at_s: float | None, reading: Reading, random: Random
+) -> Item:
+    tokens = reading.tokens_of(text)
+    if forced is None and reading.ratio is not None:
+        forced = reading.ratio.draw(tokens, random)
+    return Item(text, pair.source, pair.target, tokens, None, forced, at_s)
+
+
+def _whole(line: dict[str, Any], key: str) -> int:
+    value = line[key]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{key} is a whole number above 0")
+    return value
+
+
+def _time(line: dict[str, Any]) -> float | None:
+    value = line.get("at_s")
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+        raise ValueError("at_s is a time in seconds, 0 or more")
+    return float(value)

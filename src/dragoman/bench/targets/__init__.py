@@ -1,0 +1,49 @@
+"""The APIs that can be measured, by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dragoman.bench.targets.contract import Target
+from dragoman.bench.targets.deepl import DeepL
+from dragoman.bench.targets.libretranslate import LibreTranslate
+from dragoman.bench.targets.native import Native
+from dragoman.bench.targets.openai import USER_TEMPLATE, OpenAI, Sampling
+from dragoman.errors import ConfigError
+
+TargetKind = Literal["dragoman", "openai-chat", "openai-completions", "libretranslate", "deepl"]
+KINDS: tuple[TargetKind, ...] = ("dragoman", "openai-chat", "openai-completions", "libretranslate", "deepl")
+STREAMING: frozenset[TargetKind] = frozenset({"dragoman", "openai-chat", "openai-completions"})
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """What a target may be told. `model`, the templates and sampling matter to OpenAI-compatible servers alone."""
+
+    kind: TargetKind = "dragoman"
+    stream: bool = False
+    api_key: str | None = None
+    model: str | None = None
+    system: str | None = None
+    user: str = USER_TEMPLATE
+    sampling: Sampling = Sampling()
+
+
+def make_target(options: TargetOptions) -> Target:
+    """Raises ConfigError where the API cannot do what is asked."""
+    if options.stream and options.kind not in STREAMING:
+        raise ConfigError(f"{options.kind} does not stream", param="stream")
+    if options.kind == "dragoman":
+        return Native(options.stream, options.api_key)
+    if options.kind == "libretranslate":
+        return LibreTranslate(options.api_key)
+    if options.kind == "deepl":
+        return DeepL(options.api_key)
+    if options.model is None:
+        raise ConfigError("an OpenAI-compatible server needs a model", param="model")
+    chat = options.kind == "openai-chat"
+    return OpenAI(options.model, chat, options.stream, options.api_key, options.system, options.user, options.sampling)
+
+
+__all__ = ["KINDS", "STREAMING", "Target", "TargetKind", "TargetOptions", "make_target"]

@@ -1,0 +1,1 @@
+"""From a `TranslationRequest` to translations: admission, the translator, the service's life. Knows no wire format."""

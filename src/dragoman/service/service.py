@@ -1,0 +1,215 @@
+"""The service: one model, one pipeline, admission in front; its start, its drain and what it knows about itself.
+
+Everything above this (HTTP APIs, the command line) sees `TranslationService` alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from time import monotonic
+
+from prometheus_client import REGISTRY
+
+from dragoman.engine.spec import EngineSpec
+from dragoman.errors import DragomanError, EngineDead, Starting
+from dragoman.pipelines.contract import Pipeline
+from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.lengths import LengthTable
+from dragoman.service import stack
+from dragoman.service.admission import Admission, cost
+from dragoman.service.translator import Translator
+from dragoman.settings import Settings
+from dragoman.telemetry.metrics import Metrics, band
+from dragoman.telemetry.rates import RateWindow, percentiles
+from dragoman.translation import TextDelta, TextDone, Translation, TranslationRequest
+
+log = logging.getLogger("dragoman.service")
+
+
+class TranslationService:
+    """Translates while it is open. Make with `from_settings`, or from parts (tests)."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        model: stack.Model,
+        spec: EngineSpec,
+        pipeline: Pipeline,
+        prompts: tuple[PromptEncoder, LengthTable] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.model = model
+        self.spec = spec
+        self.pipeline = pipeline
+        self.rates = RateWindow()
+        self.metrics = Metrics()
+        slots = spec.engine.max_num_seqs or 1
+        self.admission = Admission(slots + settings.admission.max_queued_texts, self.rates.texts_per_s)
+        self._prompts = prompts
+        self._translator: Translator | None = None
+        self._started_s = monotonic()
+        self._watch()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> TranslationService:
+        """Choose model, engine settings and pipeline; nothing heavy runs yet. Raises `ConfigError`."""
+        model = stack.choose_model(settings.model)
+        spec = stack.engine_spec(settings)
+        return cls(settings, model, spec, stack.build_pipeline(settings, spec))
+
+    # ---- life
+
+    async def start(self) -> None:
+        """Engine and tokenizer side by side, then a warm-up translation; open once it was answered."""
+        loading = asyncio.create_task(self._load_prompts())
+        try:
+            await self.pipeline.start()
+            encoder, lengths = await loading
+        except BaseException:
+            loading.cancel()
+            await self.pipeline.shutdown()
+            raise
+        forced = self.spec.engine.load_format == "dummy"
+        self._translator = Translator(self.pipeline, encoder, lengths, forced_lengths=forced)
+        await self._translator.translate(self._warm_up())
+        self.admission.open()
+        log.info("ready: %s, pipeline %s, on %s", self.model.name, self.pipeline.name, self.spec.device)
+
+    async def _load_prompts(self) -> tuple[PromptEncoder, LengthTable]:
+        if self._prompts is None:
+            self._prompts = await asyncio.to_thread(stack.load_prompts, self.model)
+        return self._prompts
+
+    def _warm_up(self) -> TranslationRequest:
+        source, target = self.model.profile.sample_direction()
+        return TranslationRequest(("Good morning.",), target, source, request_id="warm-up")
+
+    async def drain(self) -> bool:
+        """Admit nothing more and wait for what is in flight, `drain_timeout_s` at most. True if all of it finished."""
+        self.admission.drain()
+        try:
+            await asyncio.wait_for(self.admission.drained(), self.settings.server.drain_timeout_s)
+        except TimeoutError:
+            log.warning("drain timed out with %d calls in flight", self.admission.calls)
+            return False
+        return True
+
+    async def stop(self) -> None:
+        """End the engine. What is still in flight fails with `EngineDead`."""
+        self.admission.drain()
+        await self.pipeline.shutdown()
+
+    async def check_ready(self) -> None:
+        """Raise `Starting`, `Draining` or `EngineDead` unless a request sent now would be served."""
+        with self.admission.permit(0):
+            await self.pipeline.check_health()
+
+    # ---- work
+
+    @property
+    def translator(self) -> Translator:
+        if self._translator is None:
+            raise Starting("the engine is starting; see /readyz")
+        return self._translator
+
+    async def translate(self, request: TranslationRequest) -> list[Translation]:
+        """All texts of a call, or the one error that the call ends with."""
+        with self._accounted(request) as began_s:
+            translations = await self.translator.translate(request)
+            for translation in translations:
+                self._count(translation, request.target, monotonic() - began_s)
+            return translations
+
+    async def stream(self, request: TranslationRequest) -> AsyncIterator[TextDelta | TextDone]:
+        """The call's events as they come. Closing the iterator frees its sequences."""
+        with self._accounted(request) as began_s:
+            async for event in self.translator.stream(request):
+                if isinstance(event, TextDone):
+                    self._count(event.translation, request.target, monotonic() - began_s)
+                yield event
+
+    @contextmanager
+    def _accounted(self, request: TranslationRequest) -> Iterator[float]:
+        """A permit, and the call's outcome in the metrics whatever it is."""
+        outcome = "cancelled"
+        try:
+            with self.admission.permit(cost(request.texts)):
+                yield monotonic()
+            outcome = "ok"
+        except DragomanError as error:
+            outcome = error.code
+            if error.status >= 500:
+                self.rates.add(0.0, 0, 0, ok=False)
+            raise
+        finally:
+            self.metrics.requests.labels(outcome).inc()
+
+    def _count(self, translation: Translation, target: str, e2e_s: float) -> None:
+        usage = translation.usage
+        # Prompt tokens stand for the text's length: the template's share is small and the same for all.
+        self.rates.add(e2e_s, usage.prompt_tokens, usage.completion_tokens, ok=True)
+        self.metrics.texts.labels(translation.source, target, translation.finish_reason).inc()
+        self.metrics.e2e.labels(band(usage.prompt_tokens)).observe(e2e_s)
+        self.metrics.source_tokens.observe(usage.prompt_tokens)
+        self.metrics.output_tokens.observe(usage.completion_tokens)
+        if translation.warnings:
+            self.metrics.warnings.labels(target).inc()
+
+    # ---- knowledge of itself
+
+    def _watch(self) -> None:
+        read = self.pipeline.stats
+        gauge = self.metrics.gauge
+        gauge("engine_running", "Sequences decoding or prefilling", lambda: read().running)
+        gauge("engine_waiting", "Sequences that the engine has not scheduled", lambda: read().waiting)
+        gauge("engine_kv_cache_usage", "Share of the KV cache in use, 0 to 1", lambda: read().kv_cache_usage)
+        gauge("engine_preemptions", "Preemptions since the start", lambda: read().preemptions)
+        gauge("in_flight", "Calls admitted and not answered", lambda: self.admission.calls)
+        gauge("admission_places", "Places that admitted texts take", lambda: self.admission.held)
+
+    def exposition(self) -> bytes:
+        """Prometheus text: ours and vLLM's."""
+        return self.metrics.exposition(REGISTRY)
+
+    def stats(self) -> dict[str, object]:
+        """`GET /v1/stats`: the engine and the queue now, rates over the last minute."""
+        engine = self.pipeline.stats()
+        return {
+            "state": self.admission.state,
+            "model": self.model.name,
+            "profile": self.model.profile.name,
+            "pipeline": self.pipeline.name,
+            "device": self.spec.device,
+            "running": engine.running,
+            "waiting": engine.waiting,
+            "peak_running": engine.peak_running,
+            "kv_cache_usage": engine.kv_cache_usage,
+            "preemptions": engine.preemptions,
+            "steps": engine.steps,
+            "finished": engine.finished,
+            "prompt_tokens": engine.prompt_tokens,
+            "completion_tokens": engine.completion_tokens,
+            "in_flight": self.admission.calls,
+            "queue_depth": max(self.admission.held - engine.running, 0),
+            "queue_limit": self.admission.limit,
+            "refused": self.admission.refused,
+            "busy_s": engine.busy_s,
+            "uptime_s": monotonic() - self._started_s,
+            "ttft_s": percentiles(engine.ttft_s),
+            "inter_token_latency_s": percentiles(engine.inter_token_latency_s),
+            "last_minute": self.rates.summary(),
+            "settings": {"engine": asdict(self.spec.engine), "pipeline": asdict(self.settings.pipeline)},
+        }
+
+    async def watch_health(self) -> None:
+        """Return when the engine is dead; for a supervisor to act on."""
+        while True:
+            try:
+                await self.pipeline.check_health()
+            except EngineDead:
+                return
+            await asyncio.sleep(1.0)

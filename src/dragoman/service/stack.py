@@ -1,0 +1,87 @@
+"""What it takes to translate with one model, put together from settings: profile, tokenizer, lengths, pipeline.
+
+Heavy libraries are imported here when they are needed, so that `dragoman --help` stays quick. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman import phrasebook
+from dragoman.engine import quiet
+from dragoman.engine.device import device
+from dragoman.engine.spec import EngineSpec, read_config, resolve
+from dragoman.pipelines.contract import Pipeline
+from dragoman.prompts import catalog, check
+from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.lengths import LengthTable
+from dragoman.prompts.profile import Profile
+from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.settings import ModelSettings, Settings
+
+log = logging.getLogger("dragoman.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Which model, by what name, with which profile."""
+
+    path: str
+    name: str
+    profile: Profile
+
+
+def choose_model(settings: ModelSettings) -> Model:
+    """Resolve the model and its profile. Raises `ConfigError`. Touches only config.json."""
+    path = settings.path or str(phrasebook.model_dir())
+    config = read_config(path)
+    file = Path(settings.profile_file) if settings.profile_file else None
+    profile = catalog.select(path, config, settings.profile or None, file)
+    name = settings.name or ("phrasebook" if not settings.path else Path(path).name)
+    return Model(path, name, profile)
+
+
+def engine_spec(settings: Settings) -> EngineSpec:
+    """The engine's settings with every number resolved for this machine and model."""
+    return resolve(settings.model.path or str(phrasebook.model_dir()), settings.engine, device())
+
+
+def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
+    """The pipeline that the settings name, not started."""
+    if settings.pipeline.name == "fake":
+        from dragoman.pipelines.fake import FakePipeline
+
+        return FakePipeline(slots=spec.engine.max_num_seqs or 256, max_model_len=spec.engine.max_model_len or 1024)
+    log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
+    if log_file is not None:
+        quiet.log_to_file(log_file)
+    if settings.pipeline.name == "workers":
+        from dragoman.pipelines.workers import WorkersPipeline
+
+        return WorkersPipeline(spec, log_file, workers=settings.pipeline.workers)
+    if settings.pipeline.name == "static_batch":
+        from dragoman.pipelines.static_batch import StaticBatchPipeline
+
+        chosen = settings.pipeline
+        return StaticBatchPipeline(
+            spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
+        )
+    from dragoman.engine.vllm_async import AsyncEngine
+    from dragoman.pipelines.continuous import ContinuousPipeline
+
+    return ContinuousPipeline(AsyncEngine(spec, log_file, shutdown_timeout_s=settings.server.drain_timeout_s))
+
+
+def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
+    """Tokenizer, encoder and measured lengths. Says loudly where the checkpoint's own template differs."""
+    tokenizer = TextTokenizer.load(model.path)
+    difference = check.compare(model.profile, tokenizer)
+    if difference is not None:
+        log.warning(
+            "profile %s and the checkpoint's own chat template disagree; translations may suffer.\n%s",
+            model.profile.name,
+            difference,
+        )
+    return PromptEncoder(model.profile, tokenizer), LengthTable.measure(tokenizer)

@@ -1,0 +1,48 @@
+"""Every Prometheus metric of dragoman's own, once. vLLM's metrics (`vllm:*`) stand beside them in the same registry.
+
+Labels are bounded: language tags that the model serves, states, reasons; never texts, addresses or keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import generate_latest
+
+_SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
+_TOKENS = (5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200)
+
+BANDS = ((30, "short"), (100, "medium"))
+"""Length bands by source tokens: up to 30 short, up to 100 medium, then long."""
+
+
+def band(source_tokens: int) -> str:
+    """The length band of a text."""
+    return next((name for limit, name in BANDS if source_tokens <= limit), "long")
+
+
+class Metrics:
+    """The service's metrics in a registry of its own, so that several services (in tests) do not collide."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        known = {"registry": self.registry, "namespace": "dragoman"}
+        self.requests = Counter("requests", "Calls, by outcome: ok or an error code", ["outcome"], **known)
+        self.texts = Counter("texts", "Texts translated", ["source", "target", "finish_reason"], **known)
+        self.refused = Counter("admission_refused", "Calls refused before they were accepted", ["reason"], **known)
+        self.e2e = Histogram(
+            "request_seconds", "A text's time in the house", ["band"], buckets=_SECONDS, **known
+        )
+        self.source_tokens = Histogram("source_tokens", "A text's length", buckets=_TOKENS, **known)
+        self.output_tokens = Histogram("output_tokens", "A translation's length", buckets=_TOKENS, **known)
+        self.warnings = Counter("guard_warnings", "Translations given with a warning", ["target"], **known)
+        self._gauges = known
+
+    def gauge(self, name: str, help: str, read: Callable[[], float]) -> None:
+        """A gauge that is read when it is scraped."""
+        Gauge(name, help, **self._gauges).set_function(read)  # pyright: ignore[reportArgumentType]
+
+    def exposition(self, *others: CollectorRegistry) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return b"".join(generate_latest(registry) for registry in (self.registry, *others))
