@@ -1,4 +1,196 @@
 """Language tags: parsing, normalising, matching against what a model serves, and names.
 
-Tags are BCP-47. Knows nothing of any model's own names for languages: those are a profile's data.
+Tags are BCP-47, canonicalised as CLDR does (`iw` is `he`, `cmn` is `zh`, `zh_tw` is `zh-TW`). Knows nothing of any
+model's own names for languages: those are a profile's data.
 """
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal
+
+import langcodes
+from langcodes import Language
+from langcodes.language_lists import CLDR_LANGUAGES
+from langcodes.tag_parser import LanguageTagError
+
+from dragoman.errors import UnsupportedLanguage
+
+MAX_TAG_CHARACTERS = 64
+"""Longer than any tag or language name that means something."""
+
+_CJK_SCRIPTS = frozenset({"Hans", "Hant", "Hani", "Jpan", "Hira", "Kana", "Hrkt", "Kore", "Hang", "Bopo"})
+_UNSPACED_SCRIPTS = _CJK_SCRIPTS - {"Kore", "Hang"} | {"Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu"}
+_RTL_SCRIPTS = frozenset({"Arab", "Aran", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg", "Mand", "Samr"})
+_NOT_A_LANGUAGE = frozenset({"und", "mul", "zxx", "mis"})
+_LOCAL_USE = re.compile(r"q[a-t][a-z]")  # qaa-qtz: whatever two parties agree on, which nobody else knows
+_MORE_NAMED = ("gsw", "no", "zh-Hans", "zh-Hant", "pt-BR", "pt-PT", "sr-Latn", "sr-Cyrl", "es-MX", "fr-CA")
+_OTHER_NAMES = {
+    "simplified chinese": "zh-Hans",
+    "traditional chinese": "zh-Hant",
+    "简体中文": "zh-Hans",
+    "繁體中文": "zh-Hant",
+    "mandarin": "zh",
+    "farsi": "fa",
+    "american english": "en-US",
+    "british english": "en-GB",
+    "brazilian portuguese": "pt-BR",
+    "european portuguese": "pt-PT",
+}
+"""Names that people use and CLDR's list of languages has not, folded."""
+
+_TAG_PREFIX = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?(?![A-Za-z])")
+
+
+@lru_cache(maxsize=4096)
+def normalise(tag: str) -> str:
+    """The canonical tag for a BCP-47 tag (any case, `_` for `-`), or for a language's exact English or own name.
+
+    Extensions and private-use subtags are dropped: they name no language. Raises UnsupportedLanguage, with the nearest
+    tag that would do where there is one, for anything else.
+    """
+    text = tag.strip()
+    if not text:
+        raise UnsupportedLanguage('The language is empty; give a tag such as "en" or "zh-Hant".')
+    if len(text) > MAX_TAG_CHARACTERS:
+        raise UnsupportedLanguage(f"{text[:24] + '…'!r} is no language: over {MAX_TAG_CHARACTERS} characters.")
+    found = _parsed(text) or _known_names().get(_folded(text)) or _named(text)
+    if found is None:
+        near = _nearest(text)
+        hint = f' Did you mean "{near}"?' if near else ' Give a BCP-47 tag such as "en" or "zh-Hant".'
+        raise UnsupportedLanguage(f"{text!r} is no language that is known here.{hint}")
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _match(tag: str, served: tuple[str, ...]) -> str | None:
+    wanted = normalise(tag)
+    group = _written(wanted)
+    nearest = [
+        (langcodes.tag_distance(wanted, normal), place, candidate)
+        for place, candidate in enumerate(served)
+        if _written(normal := normalise(candidate)) == group
+    ]
+    return min(nearest)[2] if nearest else None
+
+
+def match(tag: str, served: Sequence[str]) -> str | None:
+    """The entry of `served`, as spelt there, that serves `tag`; None when none does.
+
+    An entry serves a tag when both are one language in one script: `zh-CN` is served by `zh`, `zh-TW` by `zh-Hant` and
+    never by `zh`, `pt-BR` by `pt` or for want of it by `pt-PT`, `nb` by `no`. A relative is not served: `yue` is not
+    `zh`, `nn` is not `no`. Among several the nearest region wins (CLDR's distance), then the earlier entry.
+    Raises UnsupportedLanguage when `tag` or an entry is no language.
+    """
+    return _match(tag, tuple(served))
+
+
+@lru_cache(maxsize=4096)
+def name(tag: str, in_language: str = "en") -> str:
+    """The language's name in another language: `name("zh-TW")` is "Chinese (Traditional, Taiwan)"."""
+    return Language.get(_scripted(normalise(tag))).display_name(normalise(in_language))
+
+
+@lru_cache(maxsize=4096)
+def native_name(tag: str) -> str:
+    """The language's name in itself, or in English where CLDR has none."""
+    return Language.get(_scripted(normalise(tag))).autonym()
+
+
+@lru_cache(maxsize=4096)
+def script(tag: str) -> str:
+    """The ISO 15924 code of the script that the language is written in: `Hant` for `zh-TW`, `Zzzz` where unknown."""
+    return Language.get(normalise(tag)).maximize().script or "Zzzz"
+
+
+def primary(tag: str) -> str:
+    """The language subtag alone: `zh` for `zh-Hant-TW`."""
+    return normalise(tag).partition("-")[0]
+
+
+def is_cjk(tag: str) -> bool:
+    """Whether the language is written in Han characters, kana or Hangul."""
+    return script(tag) in _CJK_SCRIPTS
+
+
+def uses_spaces(tag: str) -> bool:
+    """Whether the language puts spaces between its words; Chinese, Japanese, Thai, Lao, Khmer and Burmese do not."""
+    return script(tag) not in _UNSPACED_SCRIPTS
+
+
+def direction(tag: str) -> Literal["ltr", "rtl"]:
+    """The direction that the language's script runs in."""
+    return "rtl" if script(tag) in _RTL_SCRIPTS else "ltr"
+
+
+def _parsed(text: str) -> str | None:
+    """The canonical tag, None where the text is no tag, or is one that names no language."""
+    try:
+        full = Language.get(langcodes.standardize_tag(text, macro=True))
+    except LanguageTagError:
+        return None
+    bare = Language.make(full.language, None, full.script, full.territory, full.variants)
+    subtag = bare.language or "und"
+    if subtag in _NOT_A_LANGUAGE or subtag.startswith("x-") or _LOCAL_USE.fullmatch(subtag):
+        return None
+    return bare.to_tag() if full.extlangs is None and bare.is_valid() else None
+
+
+def _named(text: str) -> str | None:
+    """The tag of a language with that English name. `find` also takes near misses, so what it found must bear the name."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z ()'-]{2,}", text):
+        return None
+    try:
+        found = Language.find(text, "en")
+    except LookupError:
+        return None
+    return _parsed(found.to_tag()) if _folded(found.display_name()) == _folded(text) else None
+
+
+def _nearest(text: str) -> str | None:
+    """A tag to suggest: a country's language for its code (`jp`), a tag's sound beginning, or a name a slip away."""
+    if re.fullmatch(r"[A-Za-z]{2}", text):
+        return _spoken_in(Language.make(territory=text.upper()))
+    prefix = _TAG_PREFIX.match(text)
+    if prefix:
+        return _parsed(prefix.group()) or _parsed(re.split("[-_]", prefix.group())[0])
+    close = difflib.get_close_matches(_folded(text), _known_names(), n=1, cutoff=0.75)
+    return _known_names()[close[0]] if close else None
+
+
+def _spoken_in(country: Language) -> str | None:
+    if country.territory_name().startswith("Unknown"):
+        return None
+    language = country.maximize().language
+    return _parsed(language) if language else None
+
+
+@lru_cache(maxsize=1)
+def _known_names() -> dict[str, str]:
+    """Folded name -> tag, in English and in the language itself, for each language that CLDR can name."""
+    tags = sorted({tag for code in (*CLDR_LANGUAGES, *_MORE_NAMED) if (tag := _parsed(code))})
+    return {_folded(spelt): tag for tag in tags for spelt in (native_name(tag), name(tag))} | _OTHER_NAMES
+
+
+def _folded(text: str) -> str:
+    return " ".join(re.sub(r"[(),（），、-]", " ", text.casefold()).split())
+
+
+def _written(tag: str) -> tuple[str, str]:
+    """What decides whether one tag can serve another: the language (Bokmål is what `no` stands for) and the script."""
+    language = primary(tag)
+    return "no" if language == "nb" else language, script(tag)
+
+
+def _scripted(tag: str) -> str:
+    """The tag with its script where its region implies an unusual one: CLDR can name zh-Hant-TW, not zh-TW."""
+    language = Language.get(tag)
+    if language.territory is None or language.script is not None:
+        return tag
+    implied = script(tag)
+    if implied == script(primary(tag)):
+        return tag
+    return Language.make(language.language, None, implied, language.territory, language.variants).to_tag()

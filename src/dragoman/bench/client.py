@@ -17,8 +17,8 @@ import aiohttp
 
 from dragoman.bench import histogram
 from dragoman.bench.clock import Clock
+from dragoman.bench.percentiles import nearest_rank
 from dragoman.bench.records import ErrorKind, RequestRecord, band_of
-from dragoman.bench.summary import nearest_rank
 from dragoman.bench.targets.contract import BadReply, Reply, Target, ToldError
 from dragoman.bench.targets.events import event_data
 from dragoman.bench.workload import Item

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from math import ceil, log
+from math import log
 
+from dragoman.bench.percentiles import rank
 from dragoman.bench.results import Distribution
 
 FLOOR_S = 1e-5
@@ -34,11 +35,11 @@ def percentile(histogram: Mapping[int, int], percent: float) -> float | None:
     total = sum(histogram.values())
     if not total:
         return None
-    rank = max(1, ceil(percent / 100 * total))
+    wanted = rank(percent, total)
     seen = 0
     for bucket in sorted(histogram):
         seen += histogram[bucket]
-        if seen >= rank:
+        if seen >= wanted:
             return value_of(bucket)
     raise AssertionError("a rank lies within the total")
 

@@ -7,7 +7,9 @@ this side feeds it and detokenises. Sequences join and leave the running batch a
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 from collections.abc import AsyncIterator
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,13 @@ class AsyncEngine:
 
     async def start(self) -> None:
         """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
-        self._llm = await asyncio.to_thread(self._build)
+        before = set(multiprocessing.active_children())
+        building = asyncio.create_task(asyncio.to_thread(self._build))
+        try:
+            self._llm = await asyncio.shield(building)
+        except asyncio.CancelledError:
+            await _abandon(building, before)
+            raise
 
     def _build(self) -> AsyncLLM:
         arguments = engine_arguments(self.spec, shutdown_timeout_s=self._shutdown_timeout_s)
@@ -103,6 +111,16 @@ class AsyncEngine:
         llm, self._llm = self._llm, None
         if llm is not None:
             await asyncio.to_thread(llm.shutdown, timeout=0)
+
+
+async def _abandon(building: asyncio.Task[AsyncLLM], before: set[BaseProcess]) -> None:
+    """End a start that nobody waits for: a thread cannot be cancelled, but the processes that it waits for can."""
+    while not building.done():
+        for process in set(multiprocessing.active_children()) - before:
+            process.kill()
+        await asyncio.wait({building}, timeout=0.2)
+    if building.exception() is None:
+        await asyncio.to_thread(building.result().shutdown, timeout=0)
 
 
 def _completion(output: Any, text: str, tokens: int) -> Completion:

@@ -1,9 +1,12 @@
 """The nouns of generated text: a message in every language and what in it must be copied exactly."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dragoman.phrasebook import LANGUAGES
+
+
+DIRECTIONS = tuple((source, target) for source in LANGUAGES for target in LANGUAGES if source != target)
+"""Every (source language, target language)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,3 @@ class Message:
     copied: tuple[Copied, ...]
     sentences: int
     novel: bool
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Every direction, as (source language, target language)."""
-        return ((source, target) for source in LANGUAGES for target in LANGUAGES if source != target)

@@ -23,7 +23,7 @@ CONTROLS = (PAD, BOS, EOS, SEP, *(f"<|{language}|>" for language in LANGUAGES), 
 PAD_ID, BOS_ID, EOS_ID, SEP_ID = range(4)
 VOCABULARY = 4096
 
-_WORD_ENDS = r"(?![A-Za-z0-9@/_:=<>{}%&#-]|\.[A-Za-z0-9])"
+_WORD_ENDS = r"(?![A-Za-z0-9@/_:=>}%&#-]|\.[A-Za-z0-9])"
 _SPLIT = "|".join(
     (
         rf" ?[a-z]+{_WORD_ENDS}",

@@ -15,7 +15,7 @@ from time import monotonic
 from prometheus_client import REGISTRY
 
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import DragomanError, EngineDead, Starting
+from dragoman.errors import DragomanError, Starting
 from dragoman.pipelines.contract import Pipeline
 from dragoman.prompts.encode import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
@@ -204,12 +204,3 @@ class TranslationService:
             "last_minute": self.rates.summary(),
             "settings": {"engine": asdict(self.spec.engine), "pipeline": asdict(self.settings.pipeline)},
         }
-
-    async def watch_health(self) -> None:
-        """Return when the engine is dead; for a supervisor to act on."""
-        while True:
-            try:
-                await self.pipeline.check_health()
-            except EngineDead:
-                return
-            await asyncio.sleep(1.0)

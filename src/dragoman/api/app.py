@@ -1,0 +1,25 @@
+"""The ASGI app: a value put together from a service. It starts and stops nothing: `server.py` and tests do."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from dragoman import __version__
+from dragoman.api import faults, native, probes
+from dragoman.api.body_limit import BodyLimit
+from dragoman.service.service import TranslationService
+
+
+def create_app(service: TranslationService) -> FastAPI:
+    """All routes over `service`."""
+    app = FastAPI(
+        title="dragoman",
+        version=__version__,
+        description="A self-hosted LLM translation server on vLLM's continuous batching.",
+    )
+    app.state.service = service
+    app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
+    faults.install(app)
+    app.include_router(native.router)
+    app.include_router(probes.router)
+    return app

@@ -1,0 +1,80 @@
+"""Errors to HTTP: the one place where a `DragomanError` gets a response, and the shape of every other error.
+
+    {"error": {"code": "...", "message": "...", "param": "..."}}
+"""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from dragoman.errors import DragomanError, QueueFull, Unavailable
+
+log = logging.getLogger("dragoman.api")
+
+_CODES = {404: "not_found", 405: "method_not_allowed"}
+_UNAVAILABLE_RETRY_S = 5
+
+
+def body(code: str, message: str, param: str | None = None) -> dict[str, dict[str, str]]:
+    """The error's JSON."""
+    told = {"code": code, "message": message}
+    return {"error": told | {"param": param} if param else told}
+
+
+def response(error: DragomanError) -> JSONResponse:
+    """The response that `error` is owed."""
+    headers: dict[str, str] = {}
+    if isinstance(error, QueueFull):
+        headers["Retry-After"] = str(int(error.retry_after_s))
+    elif isinstance(error, Unavailable):
+        headers["Retry-After"] = str(_UNAVAILABLE_RETRY_S)
+    return JSONResponse(body(error.code, error.message, error.param), error.status, headers)
+
+
+async def _on_dragoman_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, DragomanError)
+    if error.status >= 500 and not isinstance(error, Unavailable):
+        log.error("%s %s: %s", request.method, request.url.path, error.message)
+    return response(error)
+
+
+async def _on_bad_body(request: Request, error: Exception) -> JSONResponse:
+    """Bad JSON is 400, right JSON of a wrong shape 422. The caller's input is never echoed back."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    kind, where = str(first["type"]), first["loc"]
+    if kind == "json_invalid":
+        reason = first.get("ctx", {}).get("error", "")
+        return JSONResponse(body("invalid_json", f"the body is not JSON: {reason}"), 400)
+    param = ".".join(str(part) for part in where[1:] if part not in {"str", "int", "list[str]", "list[int]"})
+    if kind == "string_unicode":
+        return JSONResponse(body("untranslatable_text", f"{param} is not Unicode text", param), 400)
+    if kind == "extra_forbidden":
+        return JSONResponse(body("invalid_request", f"unknown field {param}", param), 422)
+    message = f"{param}: {first['msg']}" if param else f"{first['msg']} (send a JSON object)"
+    return JSONResponse(body("invalid_request", message, param or None), 422)
+
+
+async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    code = _CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "internal_error")
+    message = f"{request.method} {request.url.path}: {error.detail}"
+    return JSONResponse(body(code, message), error.status_code, error.headers)
+
+
+async def _on_anything_else(request: Request, error: Exception) -> JSONResponse:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return JSONResponse(body("internal_error", "the server failed on this request; its log says why"), 500)
+
+
+def install(app: FastAPI) -> None:
+    """Give every error of `app` the documented shape."""
+    app.add_exception_handler(DragomanError, _on_dragoman_error)
+    app.add_exception_handler(RequestValidationError, _on_bad_body)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Exception, _on_anything_else)

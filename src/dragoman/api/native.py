@@ -1,0 +1,190 @@
+"""The native API: `POST /v1/translate`, `GET /v1/languages`, `/v1/models`, `/v1/stats`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, cast
+from uuid import uuid4
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response, StreamingResponse
+
+from dragoman import languages
+from dragoman.api import schemas
+from dragoman.api.disconnect import ClientGone, while_connected
+from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidRequest, TooManyTexts
+from dragoman.service.service import TranslationService
+from dragoman.settings import ServerSettings
+from dragoman.translation import TextDelta, TextDone, TranslationRequest, Usage
+
+router = APIRouter(prefix="/v1")
+
+CLIENT_CLOSED_REQUEST = 499
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    400: {"description": "Bad JSON, an unsupported language, an empty text"},
+    413: {"description": "Too many texts, or too large a body"},
+    422: {"description": "JSON of the wrong shape"},
+    429: {"description": "The queue is full; Retry-After says when to come back"},
+    503: {"description": "Starting, draining, or the engine died"},
+}
+for _answer in _ERRORS.values():
+    _answer["model"] = schemas.ErrorAnswer
+_STREAM_EXAMPLE = (
+    'data: {"index": 0, "delta": "駅は"}\n\n'
+    'data: {"index": 0, "delta": "どこですか？"}\n\n'
+    'data: {"index": 0, "translation": {"text": "駅はどこですか？", "source": "en", "detected": false, '
+    '"finish_reason": "stop", "warnings": []}}\n\n'
+    "data: [DONE]\n\n"
+)
+_TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "model": schemas.TranslateAnswer,
+        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}},
+    },
+    **_ERRORS,
+}
+
+
+def service_of(request: Request) -> TranslationService:
+    """The service that this app was made with."""
+    return cast(TranslationService, request.app.state.service)
+
+
+Service = Annotated[TranslationService, Depends(service_of)]
+
+
+def _texts(body: schemas.TranslateBody, limits: ServerSettings) -> tuple[str, ...]:
+    texts = (body.text,) if isinstance(body.text, str) else tuple(body.text)
+    if not texts:
+        raise EmptyText("text is an empty list", param="text")
+    if len(texts) > limits.max_texts:
+        raise TooManyTexts(f"{len(texts)} texts in one call; this server accepts {limits.max_texts}", param="text")
+    for index, text in enumerate(texts):
+        name = "text" if isinstance(body.text, str) else f"text.{index}"
+        if not text:
+            raise EmptyText(f"{name} is empty", param=name)
+        if len(text) > limits.max_text_characters:
+            raise BodyTooLarge(
+                f"{name} has {len(text)} characters; this server accepts {limits.max_text_characters}", param=name
+            )
+    return texts
+
+
+def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int) -> tuple[int, ...] | None:
+    wanted = body.force_output_tokens
+    if wanted is None:
+        return None
+    if service.spec.engine.load_format != "dummy":
+        raise InvalidRequest("force_output_tokens needs a server with dummy weights", param="force_output_tokens")
+    lengths = (wanted,) * texts if isinstance(wanted, int) else tuple(wanted)
+    if len(lengths) != texts or min(lengths) < 1:
+        raise InvalidRequest("force_output_tokens: one positive number a text", param="force_output_tokens")
+    return lengths
+
+
+@router.post(
+    "/translate",
+    summary="Translate texts",
+    response_model=schemas.TranslateAnswer,
+    responses=_TRANSLATE_ANSWERS,
+)
+async def translate(body: schemas.TranslateBody, http: Request, service: Service) -> Response:
+    """Translate one text or several. With `"stream": true` the answer is server-sent events."""
+    texts = _texts(body, service.settings.server)
+    request = TranslationRequest(
+        texts,
+        body.target,
+        body.source,
+        context=body.context or None,
+        forced_output_tokens=_forced(body, service, len(texts)),
+        request_id=uuid4().hex[:16],
+    )
+    headers = {"X-Request-Id": request.request_id}
+    if body.stream:
+        return await _streamed(service, request, headers)
+    try:
+        translations = await while_connected(http, service.translate(request))
+    except ClientGone:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    usage = sum((one.usage for one in translations), Usage())
+    answer = schemas.TranslateAnswer(
+        translations=[schemas.TranslationOut.of(one) for one in translations],
+        model=service.model.name,
+        usage=schemas.UsageOut(
+            characters=usage.characters,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+        ),
+    )
+    return Response(answer.model_dump_json(), media_type="application/json", headers=headers)
+
+
+async def _streamed(service: TranslationService, request: TranslationRequest, headers: dict[str, str]) -> Response:
+    """Wait for the first event before the status is sent, so that a refusal is still a proper error."""
+    events = service.stream(request)
+    first = await anext(events)
+
+    async def lines() -> AsyncIterator[bytes]:
+        try:
+            yield _event(first)
+            async for event in events:
+                yield _event(event)
+            yield b"data: [DONE]\n\n"
+        except DragomanError as error:  # the status is already sent: the error must travel in the stream
+            yield _data({"error": {"code": error.code, "message": error.message}})
+        finally:
+            await events.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+
+    return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache", **headers})
+
+
+def _event(event: TextDelta | TextDone) -> bytes:
+    if isinstance(event, TextDelta):
+        return _data({"index": event.index, "delta": event.text})
+    translation = schemas.TranslationOut.of(event.translation).model_dump()
+    return _data({"index": event.index, "translation": translation})
+
+
+def _data(value: object) -> bytes:
+    return f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
+
+
+@router.get("/languages", summary="Languages that the model serves")
+async def list_languages(service: Service) -> schemas.LanguagesAnswer:
+    """Each language with its names and the targets that it can be translated into."""
+    profile = service.model.profile
+    return schemas.LanguagesAnswer(
+        languages=[
+            schemas.Language(
+                code=tag,
+                name=languages.name(tag),
+                native_name=languages.native_name(tag),
+                targets=[other for other in profile.languages if other != tag and profile.serves(tag, other)],
+            )
+            for tag in profile.languages
+        ]
+    )
+
+
+@router.get("/models", summary="The model, in OpenAI's list shape")
+async def list_models(service: Service) -> schemas.ModelsAnswer:
+    """The one model that this server runs."""
+    model = service.model
+    return schemas.ModelsAnswer(
+        data=[
+            schemas.ModelOut(
+                id=model.name,
+                created=int(time.time()),
+                profile=model.profile.name,
+                max_model_len=service.spec.engine.max_model_len,
+            )
+        ]
+    )
+
+
+@router.get("/stats", summary="The engine and the queue now; rates over the last minute")
+async def stats(service: Service) -> dict[str, Any]:
+    """Running and waiting sequences, KV cache usage, queue depth, latencies: JSON for people and for `dragoman bench`."""
+    return service.stats()

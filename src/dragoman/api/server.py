@@ -1,0 +1,113 @@
+"""The HTTP server's life: listen, start the engine behind it, drain on a signal, leave with the right exit code.
+
+uvicorn closes its sockets when it is told to stop; a client that comes while we drain would then see a refused connection.
+So a signal first drains the service, sockets open, with 503 for what is new; only then does uvicorn stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+
+from dragoman.api.app import create_app
+from dragoman.errors import ConfigError, DragomanError
+from dragoman.service.service import TranslationService
+
+log = logging.getLogger("dragoman.server")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `ConfigError` when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or PORT=", param="server.port"
+        ) from None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn with its signal handling handed to us."""
+
+    def __init__(self, config: uvicorn.Config, on_signal: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_signal = on_signal
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._on_signal()
+
+
+class DragomanServer:
+    """Serves one `TranslationService` over HTTP until a signal or the engine's failure to start."""
+
+    def __init__(
+        self,
+        service: TranslationService,
+        listener: socket.socket,
+        on_ready: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.service = service
+        self._listener = listener
+        self.failure: DragomanError | None = None
+        self._on_ready = on_ready
+        self._stop = asyncio.Event()
+        self._signals = 0
+        config = uvicorn.Config(
+            create_app(service), log_config=None, access_log=False, server_header=False, timeout_keep_alive=75
+        )
+        self._uvicorn = _Server(config, self._signalled)
+
+    def _signalled(self) -> None:
+        """The first signal drains, the second one leaves at once."""
+        self._signals += 1
+        self._stop.set()
+        if self._signals > 1:
+            self._uvicorn.should_exit = True
+            self._uvicorn.force_exit = True
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        host, port = self._listener.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def run(self) -> int:
+        """Serve until told to stop. The exit code: 0 after a drain, 1 when the engine did not start or the drain timed out."""
+        serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._listener]))
+        life = asyncio.create_task(self._live())
+        await asyncio.wait({serving, life}, return_when=asyncio.FIRST_COMPLETED)
+        if not life.done():  # a second signal
+            life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+        self._uvicorn.should_exit = True
+        await asyncio.gather(serving, return_exceptions=True)
+        await self.service.stop()
+        return life.result() if not life.cancelled() and life.exception() is None else 1
+
+    async def _live(self) -> int:
+        starting = asyncio.create_task(self._start())
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+            return 0
+        try:
+            starting.result()
+        except DragomanError as error:
+            stopping.cancel()
+            self.failure = error
+            return 1
+        await stopping
+        log.info("draining: %d calls in flight", self.service.admission.calls)
+        return 0 if await self.service.drain() else 1
+
+    async def _start(self) -> None:
+        await self.service.start()
+        self._on_ready(self.url)

@@ -1,0 +1,64 @@
+"""`dragoman`: the commands, and how errors leave: one line on stderr, exit code 2 for what the caller can mend, 1 else."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from dragoman import __version__
+from dragoman.cli.console import error_console
+from dragoman.errors import ConfigError, DragomanError
+
+_COMMANDS = {
+    "serve": "Serve a model over HTTP.",
+    "translate": "Translate a text, a file or standard input.",
+    "doctor": "Tell what this machine can run, and why.",
+    "models": "List model profiles and what each needs.",
+    "config": "Show the effective settings and where each came from.",
+    "bench": "Load-test a translation server.",
+}
+
+
+class _Commands(click.Group):
+    """Imports a command's module when it is asked for: `dragoman --help` loads nothing heavy."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        return importlib.import_module(f"dragoman.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="dragoman")
+def cli() -> None:
+    """A self-hosted LLM translation server that measures and tunes itself."""
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        sys.exit(cli.main(standalone_mode=False) or 0)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        error_console.print("interrupted", style="yellow")
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except DragomanError as error:
+        error_console.print(f"[red]error:[/] {error.message}", highlight=False, soft_wrap=True)
+        sys.exit(2 if isinstance(error, ConfigError) or 400 <= error.status < 500 else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""`dragoman translate`: a text from the command line, a file or standard input, through a server or an engine of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import click
+
+from dragoman.cli.console import configure_logging, error_console, steady_error_console
+from dragoman.cli.options import settings_options
+from dragoman.errors import ConfigError, DragomanError, EmptyText, Unavailable
+from dragoman.service.service import TranslationService
+from dragoman.settings import Loaded, Settings
+from dragoman.translation import TranslationRequest
+
+TIMEOUT_S = 600.0
+
+
+def _source_text(text: str | None, file: Path | None) -> str:
+    if text is not None and file is not None:
+        raise ConfigError("give a text or --file, not both")
+    if text is not None:
+        return text
+    try:
+        found = file.read_text(encoding="utf-8") if file else sys.stdin.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file or 'standard input'} cannot be read as UTF-8 text: {error}") from None
+    if not found:
+        raise EmptyText(f"{file or 'standard input'} is empty")
+    return found
+
+
+def _through_server(url: str, text: str, target: str, source: str | None) -> tuple[str, list[str]]:
+    body = {"text": text, "target": target} | ({"source": source} if source else {})
+    request = urllib.request.Request(
+        f"{url.rstrip('/')}/v1/translate", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            translation = json.load(answer)["translations"][0]
+    except urllib.error.HTTPError as error:
+        raise _refusal(error, url) from None
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"{url} did not answer as a dragoman server: {getattr(error, 'reason', error)}") from None
+    return translation["text"], translation["warnings"]
+
+
+def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
+    try:
+        told = json.load(error)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        return ConfigError(f"{url} answered {error.code} and is no dragoman server")
+    return Unavailable(told) if error.code >= 500 else ConfigError(told)
+
+
+async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
+    service = TranslationService.from_settings(settings)
+    try:
+        await service.start()
+        translation = (await service.translate(request))[0]
+    finally:
+        await service.stop()
+    return translation.text, list(translation.warnings)
+
+
+@click.command("translate")
+@click.argument("text", required=False)
+@click.option("--to", "target", required=True, metavar="TAG", help="Language to translate into.")
+@click.option("--from", "source", metavar="TAG", help="The text's language; detected when absent.")
+@click.option("--file", type=click.Path(path_type=Path), help="Read the text from a UTF-8 file instead.")
+@click.option("--url", help="A running dragoman server; absent: start an engine for this one text.")
+@settings_options("model", "engine")
+def command(loaded: Loaded, text: str | None, target: str, source: str | None, file: Path | None, url: str | None) -> None:
+    """Translate TEXT, a file, or standard input, and print the translation."""
+    said = _source_text(text, file)
+    if not said:
+        raise EmptyText("the text is empty")
+    if url:
+        translated, warnings = _through_server(url, said, target, source)
+    else:
+        console = steady_error_console()
+        configure_logging("warning", "human", console)
+        with console.status("starting an engine (a running server answers at once: see --url)"):
+            translated, warnings = asyncio.run(
+                _with_own_engine(loaded.settings, TranslationRequest((said,), target, source, request_id="cli"))
+            )
+    click.echo(translated, nl=not translated.endswith("\n"))
+    for warning in warnings:
+        error_console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)

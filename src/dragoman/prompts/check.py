@@ -1,0 +1,121 @@
+"""Whether a profile still fits its checkpoint: rendered and encoded by both, at start-up, on ordinary text.
+
+A vendor may change a chat template, a copy of a model may ship another one, a profile may be wrong: each costs quality
+silently, so it is looked for. What to do about a difference is the caller's. Knows no engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, Literal
+
+from dragoman.errors import ConfigError
+from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.profile import Profile, Template, fill
+from dragoman.prompts.rendering import language_values, render_chat
+from dragoman.prompts.tokenizer import Message, TextTokenizer
+
+_TEXT = "Good morning!\nThe train leaves at 6:30, so we should hurry."
+_CONTEXT = "Two friends on their way to the station."
+_COMMON_TAGS = ("en", "de", "zh", "ja")
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateDifference:
+    """The profile and the checkpoint disagree. `at`: where first, in characters of a rendering or in tokens."""
+
+    profile: str
+    what: Literal["rendering", "tokens"]
+    ours: str
+    theirs: str
+    at: int
+
+    def __str__(self) -> str:
+        return (
+            f"profile {self.profile!r} and the checkpoint differ in {self.what} at {self.at}:\n"
+            f"  profile:    {self.ours!r}\n  checkpoint: {self.theirs!r}"
+        )
+
+
+def compare(profile: Profile, tokenizer: TextTokenizer) -> TemplateDifference | None:
+    """The first difference over every template of the profile, or None."""
+    encoder = PromptEncoder(profile, tokenizer)
+    for template, source, target in _samples(profile):
+        context = _CONTEXT if template.needs_context else None
+        ours = encoder.render(_TEXT, source, target, context)
+        difference = _rendering(profile, tokenizer, template, source, target, ours)
+        difference = difference or _tokens(encoder, source, target, context, ours)
+        if difference is not None:
+            return difference
+    return None
+
+
+def _samples(profile: Profile) -> Iterator[tuple[Template, str | None, str]]:
+    """For each template a direction that uses it; a template that none uses is passed over."""
+    served = [tag for tag in _COMMON_TAGS if tag in profile.languages] + list(profile.languages)[:4]
+    pairs: list[tuple[str | None, str]] = [*permutations(dict.fromkeys(served), 2), *((None, tag) for tag in served)]
+    for template in profile.templates:
+        for source, target in pairs:
+            if not profile.serves(source, target):
+                continue
+            if profile.template(source, target, with_context=template.needs_context) is template:
+                yield template, source, target
+                break
+
+
+def _rendering(
+    profile: Profile, tokenizer: TextTokenizer, template: Template, source: str | None, target: str, ours: str
+) -> TemplateDifference | None:
+    if profile.mode == "raw" or not tokenizer.has_chat_template:
+        return None
+    values = language_values(profile, template, source, target) | {"text": _TEXT, "context": _CONTEXT}
+    system, user = fill(template.system, values), fill(template.text, values)
+    theirs: list[str] = []
+    try:
+        if profile.mode == "structured":
+            theirs = [_structured(profile, tokenizer, values, opened) for opened in (True, False)]
+        elif profile.wire is None:
+            theirs = [render_chat(profile, tokenizer, system, user)]
+        else:
+            theirs = [_turns(profile, tokenizer, system, user, opened) for opened in (True, False)]
+    except ConfigError as fault:
+        return TemplateDifference(profile.name, "rendering", ours, fault.message, 0)
+    return None if ours in theirs else _difference(profile, "rendering", ours, theirs[0])
+
+
+def _turns(profile: Profile, tokenizer: TextTokenizer, system: str, user: str, opened: bool) -> str:
+    messages: list[Message] = [{"role": "system", "content": system}] if system else []
+    messages.append({"role": "user", "content": user})
+    return tokenizer.render_chat(messages, profile.chat_arguments, generation_prompt=opened)
+
+
+def _structured(profile: Profile, tokenizer: TextTokenizer, values: dict[str, str], opened: bool) -> str:
+    item = {
+        "type": "text",
+        "source_lang_code": values["source_code"],
+        "target_lang_code": values["target_code"],
+        "text": values["text"],
+    }
+    messages: list[Message] = [{"role": "user", "content": [item]}]
+    return tokenizer.render_chat(messages, profile.chat_arguments, generation_prompt=opened)
+
+
+def _tokens(
+    encoder: PromptEncoder, source: str | None, target: str, context: str | None, rendered: str
+) -> TemplateDifference | None:
+    ours = list(encoder.encode(_TEXT, source, target, context).token_ids)
+    theirs = encoder.tokenizer.encode_template(rendered)
+    opening = list(encoder.tokenizer.opening_ids) if encoder.profile.bos == "tokenizer" else []
+    if opening and theirs[: len(opening)] != opening:
+        theirs = opening + theirs
+    return None if ours == theirs else _difference(encoder.profile, "tokens", ours, theirs)
+
+
+def _difference(
+    profile: Profile, what: Literal["rendering", "tokens"], ours: Sequence[Any], theirs: Sequence[Any]
+) -> TemplateDifference:
+    pairs = enumerate(zip(ours, theirs, strict=False))
+    at = next((place for place, (one, other) in pairs if one != other), min(len(ours), len(theirs)))
+    return TemplateDifference(profile.name, what, str(ours), str(theirs), at)
