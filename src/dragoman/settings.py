@@ -54,10 +54,14 @@ class ModelSettings:
 class EngineSettings:
     max_num_seqs: Positive | None = _setting(None, "sequences decoding at once; default 256 on a GPU, 64 on a CPU")
     max_num_batched_tokens: Positive | None = _setting(None, "tokens in one step; default 8192 on a GPU, 2048 on a CPU")
-    max_model_len: Positive | None = _setting(None, "tokens a prompt and its output share; default: the model's own, 8192 at most")
+    max_model_len: Positive | None = _setting(
+        None, "tokens a prompt and its output share; default: the model's own, 8192 at most"
+    )
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = _setting("auto", "weights and activations")
     gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(0.9, "share of the GPU's memory to use")
-    kv_cache_memory_bytes: Positive | None = _setting(None, "KV cache size; default: from memory (GPU), from need (CPU)")
+    kv_cache_memory_bytes: Positive | None = _setting(
+        None, "KV cache size; default: from memory (GPU), from need (CPU)"
+    )
     load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
     scheduling_policy: Literal["fcfs", "priority"] = _setting("fcfs", "which waiting sequence goes first")
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(

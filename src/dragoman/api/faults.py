@@ -1,6 +1,6 @@
 """Errors to HTTP: the one place where a `DragomanError` gets a response, and the shape of every other error.
 
-    {"error": {"code": "...", "message": "...", "param": "..."}}
+{"error": {"code": "...", "message": "...", "param": "..."}}
 """
 
 from __future__ import annotations

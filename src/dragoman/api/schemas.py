@@ -30,7 +30,9 @@ class TranslateBody(BaseModel):
     target: Annotated[str, Field(description="BCP-47 tag of the language to translate into.")]
     source: Annotated[str | None, Field(description="BCP-47 tag; absent: detected for each text.")] = None
     stream: Annotated[bool, Field(description="Server-sent events instead of one JSON answer.")] = False
-    context: Annotated[str | None, Field(description="Said around the text: informs the translation, is not translated.")] = None
+    context: Annotated[
+        str | None, Field(description="Said around the text: informs the translation, is not translated.")
+    ] = None
     force_output_tokens: Annotated[
         int | list[int] | None,
         Field(description="Exact output lengths; only on a server with dummy weights, for load tests."),
@@ -47,7 +49,9 @@ class TranslationOut(BaseModel):
     detected: Annotated[bool, Field(description="Whether the source language was detected.")]
     finish_reason: Annotated[
         translation.FinishReason,
-        Field(description="`stop`: whole. `unchanged`: nothing to translate. `length`, `repetition`: may be incomplete."),
+        Field(
+            description="`stop`: whole. `unchanged`: nothing to translate. `length`, `repetition`: may be incomplete."
+        ),
     ]
     warnings: Annotated[list[str], Field(description="What may be wrong with the text, one sentence each.")]
 

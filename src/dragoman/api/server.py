@@ -28,7 +28,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ConfigError(
-            f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or PORT=", param="server.port"
+            f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or PORT=",
+            param="server.port",
         ) from None
 
 

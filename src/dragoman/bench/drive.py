@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass, field
 
 from dragoman.bench.client import Client, Order, open_session
@@ -94,7 +94,7 @@ class _Driver:
         self._tally = tally
         self._stop = stop
         self._orders = job.orders()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
         self.records: list[RequestRecord] = []
 
     async def run(self) -> None:
@@ -109,7 +109,7 @@ class _Driver:
         finally:
             watcher.cancel()
 
-    def _start(self, work, group: asyncio.TaskGroup) -> None:
+    def _start(self, work: Coroutine[None, None, object], group: asyncio.TaskGroup) -> None:
         task = group.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -126,6 +126,8 @@ class _Driver:
         free_s = 0.0
         while self._sending_at(free_s) and (order := next(self._orders, None)) is not None:
             record = await self._send(*order, free_s)
+            if record.error == "unfinished":
+                return
             free_s = record.done_s + (record.retry_after_s or 0.0)
             if not await self._clock.reach(free_s, self._stop):
                 return

@@ -75,7 +75,9 @@ async def _with_own_engine(settings: Settings, request: TranslationRequest) -> t
 @click.option("--file", type=click.Path(path_type=Path), help="Read the text from a UTF-8 file instead.")
 @click.option("--url", help="A running dragoman server; absent: start an engine for this one text.")
 @settings_options("model", "engine")
-def command(loaded: Loaded, text: str | None, target: str, source: str | None, file: Path | None, url: str | None) -> None:
+def command(
+    loaded: Loaded, text: str | None, target: str, source: str | None, file: Path | None, url: str | None
+) -> None:
     """Translate TEXT, a file, or standard input, and print the translation."""
     said = _source_text(text, file)
     if not said:

@@ -31,9 +31,7 @@ class Metrics:
         self.requests = Counter("requests", "Calls, by outcome: ok or an error code", ["outcome"], **known)
         self.texts = Counter("texts", "Texts translated", ["source", "target", "finish_reason"], **known)
         self.refused = Counter("admission_refused", "Calls refused before they were accepted", ["reason"], **known)
-        self.e2e = Histogram(
-            "request_seconds", "A text's time in the house", ["band"], buckets=_SECONDS, **known
-        )
+        self.e2e = Histogram("request_seconds", "A text's time in the house", ["band"], buckets=_SECONDS, **known)
         self.source_tokens = Histogram("source_tokens", "A text's length", buckets=_TOKENS, **known)
         self.output_tokens = Histogram("output_tokens", "A translation's length", buckets=_TOKENS, **known)
         self.warnings = Counter("guard_warnings", "Translations given with a warning", ["target"], **known)

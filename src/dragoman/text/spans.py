@@ -13,7 +13,9 @@ _URL = r"(?:\b(?:https?|ftp)://|\bwww\.)[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,
 _EMAIL = r"(?<![\w.+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}"
 _TAG = r"</?[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?(?:\s[^<>]{0,400})?/?>"
 _BRACES = r"\{\{[^{}\n]{1,64}\}\}|\$\{[^{}\n]{1,64}\}|\{[!-z|~]{0,64}\}"
-_PRINTF = r"(?<![\d%])%(?:\d{1,2}\$|\(\w{1,64}\))?[-+#0]{0,3}\d{0,3}(?:\.\d{1,3})?(?:hh|h|ll|l|z)?[sdiufFgGxXc@](?![A-Za-z])"
+_PRINTF = (
+    r"(?<![\d%])%(?:\d{1,2}\$|\(\w{1,64}\))?[-+#0]{0,3}\d{0,3}(?:\.\d{1,3})?(?:hh|h|ll|l|z)?[sdiufFgGxXc@](?![A-Za-z])"
+)
 
 FIXED = re.compile("|".join((_URL, _EMAIL, _TAG, _BRACES, _PRINTF)), re.ASCII)
 """One span that must survive, as it may stand in a text; `spans` gives URLs without the sentence's punctuation."""
@@ -47,7 +49,9 @@ def _without_punctuation(span: str) -> str:
     if span[0] in "<{$%":
         return span
     while span[-1] in ".,;:!?'*)]":
-        if (span[-1] == ")" and span.count("(") >= span.count(")")) or (span[-1] == "]" and span.count("[") >= span.count("]")):
+        if (span[-1] == ")" and span.count("(") >= span.count(")")) or (
+            span[-1] == "]" and span.count("[") >= span.count("]")
+        ):
             break
         span = span[:-1]
     return span
