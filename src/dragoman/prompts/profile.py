@@ -23,7 +23,7 @@ Mode = Literal["chat", "structured", "raw"]
 NameLanguage = Literal["en", "zh"]
 
 TEMPLATE_SLOTS = frozenset({"text", "context", "source", "target", "source_code", "target_code"})
-WIRE_SLOTS = frozenset({"user", "system", "source_code", "target_code"})
+WIRE_SLOTS = frozenset({"user", "system"})
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
@@ -106,7 +106,7 @@ class Profile:
     templates: tuple[Template, ...]  # the first that fits is used
     languages: Mapping[str, Language]  # by tag
     wire: str | None = None
-    control_tokens: tuple[str, ...] = ()  # of the wire; a tokenizer that lacks one is the wrong tokenizer
+    control_tokens: tuple[str, ...] = ()  # of wire and templates; a tokenizer that lacks one is the wrong tokenizer
     bos: Literal["template", "tokenizer"] = "template"  # tokenizer: put first what it puts before any text
     chat_arguments: Mapping[str, object] = field(default_factory=dict[str, object])  # for the checkpoint's chat template
     trim_text: bool = False  # the vendor's template strips white space around the text
@@ -185,7 +185,8 @@ def _faults(profile: Profile) -> list[str]:
         faults.append(f"wire has an unknown slot {{{slot}}}")
     if profile.wire.count("{user}") != 1:
         faults.append("wire must have the slot {user} once")
-    faults += [f"wire has no {token!r}" for token in profile.control_tokens if token not in profile.wire]
+    ours = "".join((profile.wire, *(template.text for template in profile.templates)))
+    faults += [f"control token {token!r} is in no template" for token in profile.control_tokens if token not in ours]
     return faults
 
 

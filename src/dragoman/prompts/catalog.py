@@ -1,0 +1,115 @@
+"""The profiles that ship, and which one a checkpoint gets. The profiles themselves are data: `catalog/*.toml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from dragoman.errors import ConfigError
+from dragoman.prompts.profile import Profile
+from dragoman.prompts.reading import Tables, parse_profile, parse_tables, read_profile
+from dragoman.prompts.tokenizer import TextTokenizer
+
+GENERIC = "chat"
+MARKER = "dragoman_profile"  # a key of config.json by which a checkpoint names its profile
+
+
+@cache
+def profiles() -> Mapping[str, Profile]:
+    """Every profile that ships, by name."""
+    return MappingProxyType({name: parse_profile(tables, name, _tables_of) for name, tables in _catalog().items()})
+
+
+def select(
+    model: str,
+    config: Mapping[str, Any],
+    named: str | None = None,
+    file: Path | None = None,
+    *,
+    has_chat_template: bool | None = None,
+) -> Profile:
+    """The profile for a checkpoint, from the surest sign to the weakest; `config` is its config.json.
+
+    A user's file, a name given, the checkpoint's own marker, its name, its architecture and vocabulary, and last the
+    generic chat profile if it has a chat template (None: its tokenizer is loaded to see). Raises `ConfigError`.
+    """
+    if file is not None:
+        return read_profile(file, _tables_of)
+    if named:
+        return _named(named, "asked for")
+    if config.get(MARKER):
+        return _named(str(config[MARKER]), f"{MARKER} in config.json")
+    by_name = _by_name(model, config)
+    if by_name is not None:
+        return by_name
+    likely = [profile for profile in profiles().values() if _fits_config(profile, config)]
+    if len(likely) == 1:
+        return likely[0]
+    if likely:
+        raise ConfigError(
+            f"{model} may be one of several models that need different prompts: name one with --profile"
+            f" ({', '.join(profile.name for profile in likely)}; {GENERIC} for a general instruct model)"
+        )
+    if TextTokenizer.load(model).has_chat_template if has_chat_template is None else has_chat_template:
+        return profiles()[GENERIC]
+    raise ConfigError(
+        f"{model} is no model dragoman has prompts for, and has no chat template: name a profile with --profile"
+        f" ({_known()}) or describe its prompts in a TOML file (--profile-file)"
+    )
+
+
+def _named(name: str, said: str) -> Profile:
+    found = profiles().get(name)
+    if found is None:
+        raise ConfigError(f"no profile {name!r} ({said}); there are {_known()}")
+    return found
+
+
+def _known() -> str:
+    return ", ".join(sorted(profiles()))
+
+
+def _by_name(model: str, config: Mapping[str, Any]) -> Profile | None:
+    """By the folder or hub name, then by the name the checkpoint was saved under. The architecture must not contradict."""
+    for name in (Path(model).name, str(config.get("_name_or_path", ""))):
+        for profile in profiles().values():
+            if any(re.search(pattern, name, re.IGNORECASE) for pattern in profile.match.names) and (
+                "architectures" not in config or _fits_architecture(profile, config)
+            ):
+                return profile
+    return None
+
+
+def _fits_architecture(profile: Profile, config: Mapping[str, Any]) -> bool:
+    wanted = profile.match.architectures
+    return not wanted or bool(set(wanted) & set(config.get("architectures") or ()))
+
+
+def _fits_config(profile: Profile, config: Mapping[str, Any]) -> bool:
+    """Only profiles that give vocabulary sizes can be told by config.json alone."""
+    text_config = config.get("text_config")
+    nested = text_config.get("vocab_size") if isinstance(text_config, Mapping) else None
+    sizes = {config.get("vocab_size"), nested}
+    return bool(sizes & set(profile.match.vocab_sizes)) and _fits_architecture(profile, config)
+
+
+def _tables_of(name: str) -> Tables:
+    found = _catalog().get(name)
+    if found is None:
+        raise ConfigError(f"extends: no profile {name!r}; there are {', '.join(sorted(_catalog()))}")
+    return found
+
+
+@cache
+def _catalog() -> Mapping[str, Tables]:
+    texts = sorted(
+        (entry.name.removesuffix(".toml"), entry.read_text(encoding="utf-8"))
+        for entry in (files("dragoman.prompts") / "catalog").iterdir()
+        if entry.name.endswith(".toml")
+    )
+    return {name: parse_tables(text, name) for name, text in texts}
