@@ -14,7 +14,7 @@ Knows nothing of what is sent, nor of servers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count as count_from
 from itertools import takewhile
 from math import sqrt
@@ -85,7 +85,7 @@ def _steady(load: Load, requests: int | None, duration_s: float | None, seed: in
     return tuple(t for _, t in zip(range(requests), bounded, strict=False)) if requests is not None else tuple(bounded)
 
 
-def _accumulate(random: Random, rate: float):
+def _accumulate(random: Random, rate: float) -> Iterator[float]:
     now = 0.0
     while True:
         now += random.expovariate(rate)

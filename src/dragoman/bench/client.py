@@ -19,7 +19,7 @@ from dragoman.bench import histogram
 from dragoman.bench.clock import Clock
 from dragoman.bench.percentiles import nearest_rank
 from dragoman.bench.records import ErrorKind, RequestRecord, band_of
-from dragoman.bench.targets.contract import BadReply, Reply, Target, ToldError
+from dragoman.bench.targets.contract import BadReplyError, Reply, Target, ToldError
 from dragoman.bench.targets.events import event_data
 from dragoman.bench.workload import Item
 
@@ -57,7 +57,7 @@ class Watch:
         )
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """A status that is not 2xx."""
 
 
@@ -119,7 +119,7 @@ class Client:
             if not 200 <= response.status < 300:
                 watch.retry_after_s = retry_after_s(response.headers.get("Retry-After"))
                 await response.read()  # so that the connection can be used again
-                raise Refusal
+                raise RefusalError
             if self._target.stream:
                 await self._read_stream(response, watch)
             else:
@@ -166,13 +166,13 @@ class Client:
 
 def classify(fault: BaseException, status: int | None) -> ErrorKind | None:
     """The kind of a fault, most telling first; None of a fault that is the bench's own."""
-    if isinstance(fault, Refusal):
+    if isinstance(fault, RefusalError):
         return kind_of_status(status or 0)
     kinds: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ErrorKind], ...] = (
         (asyncio.CancelledError, "unfinished"),
         (aiohttp.ClientConnectorError, "connect"),  # an OSError too, so before it
         (TimeoutError, "timeout"),
-        ((BadReply, aiohttp.ClientResponseError), "bad_reply"),
+        ((BadReplyError, aiohttp.ClientResponseError), "bad_reply"),
         (ToldError, "server_error"),
         ((aiohttp.ClientError, OSError), "disconnect"),
     )
@@ -202,11 +202,11 @@ def retry_after_s(header: str | None) -> float | None:
 
 
 def parse(body: bytes) -> object:
-    """Raises BadReply."""
+    """Raises BadReplyError."""
     try:
         return json.loads(body)
     except ValueError as error:
-        raise BadReply(f"not JSON: {body[:80]!r}") from error
+        raise BadReplyError(f"not JSON: {body[:80]!r}") from error
 
 
 def rounded(value: float | None) -> float | None:

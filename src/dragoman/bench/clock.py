@@ -6,10 +6,9 @@ The monotonic clock is the machine's, so processes that agree on a start agree o
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-
-_LOOK_UP_S = 0.1  # how long a stop may go unseen by somebody who waits for a send time
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +20,11 @@ class Clock:
 
     async def reach(self, at_s: float, stop: asyncio.Event) -> bool:
         """Waits until `at_s`, yielding at least once; False as soon as `stop` is set."""
-        while (remaining := at_s - self.now()) > 0 and not stop.is_set():
-            await asyncio.sleep(min(remaining, _LOOK_UP_S))
-        await asyncio.sleep(0)
+        remaining_s = at_s - self.now()
+        if remaining_s <= 0:
+            await asyncio.sleep(0)
+            return not stop.is_set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(remaining_s):
+                await stop.wait()
         return not stop.is_set()

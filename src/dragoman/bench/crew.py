@@ -1,7 +1,7 @@
 """Who sends: this process, or several when one core is not enough for a load.
 
-Each process of a crew drives its part of the plan by the same clock and reports as it goes. Interrupts are the parent's to
-handle: the others end when told, and hand over what they have. Knows nothing of what a load is (`drive`).
+Each process of a crew drives its part of the plan by the same clock and reports as it goes. Interrupts are the parent's
+to handle: the others end when told, and hand over what they have. Knows nothing of what a load is (`drive`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -54,7 +54,7 @@ class Crew(Protocol):
 
 
 @asynccontextmanager
-async def assemble(job: Job, processes: int) -> AsyncIterator[Crew]:
+async def assemble(job: Job, processes: int) -> AsyncGenerator[Crew]:
     """A crew that is ready to start. Raises DragomanError where a process cannot be started."""
     if processes == 1:
         yield Alone(job)

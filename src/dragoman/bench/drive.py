@@ -2,7 +2,8 @@
 
 An open loop sends at its scheduled times whatever the server does. A closed loop's clients each send when their last
 answer has come; a client that is refused with Retry-After waits as it was told to. When `stop` is set nothing more is
-sent and what is in flight is cut off, recorded as unfinished; when the plan ends by itself, what is in flight is awaited.
+sent and what is in flight is cut off, recorded as unfinished; when the plan ends by itself, what is in flight is waited
+for.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Job:
 
 @dataclass(slots=True)
 class Tally:
-    """What is going on, for progress and for the saturation rule. `ended` holds (time, latency) until somebody takes it."""
+    """What is going on, for progress and for the saturation rule. `ended` holds (time, latency) until it is taken."""
 
     in_flight: int = 0
     done: int = 0

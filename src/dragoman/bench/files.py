@@ -1,8 +1,8 @@
 """Workloads from files: plain text (a text a line), JSONL, and recorded traces (JSONL with `at_s`).
 
 A JSONL line is {"text", "source"?, "target"?, "output_tokens"?, "at_s"?}. A trace may hold lengths instead of texts
-({"source_tokens", "source", "target", "at_s"}): texts of those lengths are then made up, so that traffic can be replayed
-where texts must not be kept. Every fault names its line.
+({"source_tokens", "source", "target", "at_s"}): texts of those lengths are then made up, so that traffic can be
+replayed where texts must not be kept. Every fault names its line.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
 
+from dragoman.bench.jsons import members, number, whole
 from dragoman.bench.pairs import Pair, choose
 from dragoman.bench.texts import Texts, TokensOf
 from dragoman.bench.workload import Item, OutputRatio, Recorded
@@ -37,7 +39,7 @@ def read_workload(path: Path, reading: Reading) -> Recorded:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the workload {path}: {error}", param="workload") from error
-    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
+    numbered = [(place, line.strip()) for place, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise ConfigError(f"the workload {path} is empty", param="workload")
     read = _jsonl if path.suffix in (".jsonl", ".ndjson") else _plain
@@ -56,22 +58,23 @@ def _jsonl(path: Path, lines: list[tuple[int, str]], reading: Reading) -> list[I
     random = Random(reading.seed)
     made_up: list[Texts] = []  # one generator, made only when a line needs it
     items: list[Item] = []
-    for number, line in lines:
+    for place, line in lines:
         try:
             items.append(_from_json(json.loads(line), reading, random, made_up))
         except json.JSONDecodeError as error:
-            raise ConfigError(f"{path}:{number}: not JSON: {error.msg}", param="workload") from error
+            raise ConfigError(f"{path}:{place}: not JSON: {error.msg}", param="workload") from error
         except ValueError as error:
-            raise ConfigError(f"{path}:{number}: {error}", param="workload") from error
+            raise ConfigError(f"{path}:{place}: {error}", param="workload") from error
     with_times = sum(item.at_s is not None for item in items)
     if 0 < with_times < len(items):
         raise ConfigError(f"{path}: {with_times} of {len(items)} lines have at_s: all or none", param="workload")
     return sorted(items, key=lambda item: item.at_s or 0.0) if with_times else items
 
 
-def _from_json(line: Any, reading: Reading, random: Random, made_up: list[Texts]) -> Item:
+def _from_json(value: Any, reading: Reading, random: Random, made_up: list[Texts]) -> Item:
     """Raises ValueError."""
-    if not isinstance(line, dict):
+    line = members(value)
+    if not line:
         raise ValueError("not a JSON object")
     pair = _pair_of(line, reading, random)
     text = line.get("text")
@@ -102,9 +105,7 @@ def _make(pair: Pair, tokens: int, reading: Reading, made_up: list[Texts]) -> st
     return made_up[0].make(pair.source, tokens)
 
 
-def _item(
-    text: str, pair: Pair, forced: int | None, at_s: float | None, reading: Reading, random: Random
-) -> Item:
+def _item(text: str, pair: Pair, forced: int | None, at_s: float | None, reading: Reading, random: Random) -> Item:
     tokens = reading.tokens_of(text)
     if forced is None and reading.ratio is not None:
         forced = reading.ratio.draw(tokens, random)
@@ -112,16 +113,16 @@ def _item(
 
 
 def _whole(line: dict[str, Any], key: str) -> int:
-    value = line[key]
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    value = whole(line[key])
+    if value is None or value < 1:
         raise ValueError(f"{key} is a whole number above 0")
     return value
 
 
 def _time(line: dict[str, Any]) -> float | None:
-    value = line.get("at_s")
-    if value is None:
+    if line.get("at_s") is None:
         return None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
+    value = number(line["at_s"])
+    if value is None or not 0 <= value < inf:
         raise ValueError("at_s is a time in seconds, 0 or more")
-    return float(value)
+    return value

@@ -44,7 +44,7 @@ class Plan:
     processes: int = 1
     connections: int | None = None
     stats: str | None = "auto"  # None: the server is not asked; else where to ask
-    gpus: frozenset[int] | None = None  # None: those in use, if the server is on this machine
+    gpus: frozenset[int] | None = None  # None: those in use, if the server is on this machine; empty: none
     sample_every_s: float = 0.1
     saturation_window_s: float | None = 20.0  # None: an open loop runs to its end whatever happens
     client_maximum_rps: float | None = None
@@ -80,7 +80,7 @@ class Plan:
         return self.workload.items(count, variation)
 
     def window_s(self, load: Load, last_done_s: float, stopped_s: float | None) -> float:
-        """Over what rates are taken: to the stop, to the end of sending, or where only a count ends it, to the last end."""
+        """What rates are over: until the stop, the end of sending or, where only a count ends it, the last answer."""
         if stopped_s is not None:
             return stopped_s
         if self.requests is not None or self.duration_s is None or load.kind == "replay":

@@ -1,4 +1,4 @@
-"""Before anything is measured: is the server there, does it speak the API, does it take every language pair of the workload?
+"""Before anything is measured: is the server there, does it speak the API, does it take every language pair?
 
 A benchmark that fails each request for one and the same reason has measured nothing; each reason is told in one line,
 as a ConfigError.
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from dragoman.bench.targets import Target, TargetOptions, make_target
-from dragoman.bench.targets.contract import BadReply, part
+from dragoman.bench.targets.contract import BadReplyError, part
 from dragoman.bench.workload import Item
 from dragoman.errors import ConfigError
 
@@ -44,7 +44,7 @@ async def resolve(session: aiohttp.ClientSession, url: str, options: TargetOptio
         raise ConfigError(f"{url}/v1/models answered {status}: name the model", param="model")
     try:
         model = part(json.loads(body), "data", 0, "id")
-    except (ValueError, BadReply) as error:
+    except (ValueError, BadReplyError) as error:
         raise ConfigError(f"{url}/v1/models names no model: name it", param="model") from error
     return replace(options, model=str(model))
 
@@ -52,10 +52,9 @@ async def resolve(session: aiohttp.ClientSession, url: str, options: TargetOptio
 async def check_server(
     session: aiohttp.ClientSession, url: str, options: TargetOptions, items: Iterable[Item], timeout_s: float
 ) -> None:
-    """Sends one text of each language pair. Raises ConfigError on the first that the server cannot answer."""
+    """Sends each item. Raises ConfigError on the first that the server cannot answer."""
     target = make_target(replace(options, stream=False))
-    of_each_pair = {item.pair: item for item in reversed(list(items))}
-    for item in of_each_pair.values():
+    for item in items:
         headers = {"Content-Type": "application/json", **target.headers}
         body = json.dumps(target.body(item), ensure_ascii=False).encode()
         status, answer = await _ask(session, "POST", url + target.path, body, headers, timeout_s)
@@ -73,7 +72,7 @@ def _judge(url: str, options: TargetOptions, target: Target, item: Item, status:
         raise ConfigError(f"{url} answered {status} to a text of the pair {pair}: {said}")
     try:
         target.whole(json.loads(answer))
-    except (ValueError, BadReply) as error:
+    except (ValueError, BadReplyError) as error:
         raise ConfigError(f"{url} does not answer as a {options.kind} server: {error}", param="target") from error
 
 

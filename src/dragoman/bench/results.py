@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from dragoman.bench.jsons import elements, members
 from dragoman.bench.records import Band, ClientUse, ErrorKind, GpuSample, Load, RequestRecord, ServerSample
 from dragoman.errors import ConfigError
 
@@ -88,7 +89,7 @@ class BandSummary:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One limit of the SLO. `measured_s` None: no such percentile exists, because too many requests did not complete."""
+    """One limit of the SLO. `measured_s` None: there is no such percentile, as too many requests did not complete."""
 
     limit: str
     measured_s: float | None
@@ -212,18 +213,18 @@ def to_document(results: Results, *, rows: bool = True) -> dict[str, Any]:
 
 def from_document(document: Any) -> Results:
     """The inverse of `to_document` with rows. Raises ValueError (pydantic's ValidationError is one)."""
-    if not isinstance(document, dict) or "schema" not in document:
-        raise ValueError("no schema version")
-    if document["schema"] != SCHEMA:
-        raise ValueError(f"schema {document['schema']}, this version reads {SCHEMA}")
-    for measurement in _measurements(document):
+    schema = members(document).get("schema")
+    if schema != SCHEMA:
+        raise ValueError(f"schema {schema}, this version reads {SCHEMA}")
+    for measurement in _measurements(members(document)):
         for name in _ROWS:
             measurement[name] = _unpack(measurement.get(name))
     return _ADAPTER.validate_python(document)
 
 
 def _measurements(document: dict[str, Any]) -> list[dict[str, Any]]:
-    return [measurement for point in document.get("points", ()) for measurement in point.get("repeats", ())]
+    points = elements(document.get("points"))
+    return [members(repeat) for point in points for repeat in elements(members(point).get("repeats"))]
 
 
 def _pack(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -232,6 +233,7 @@ def _pack(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _unpack(packed: Any) -> list[dict[str, Any]]:
-    if not isinstance(packed, dict) or not {"columns", "rows"} <= set(packed):
+    table = members(packed)
+    if not {"columns", "rows"} <= set(table):
         raise ValueError("records without columns and rows")
-    return [dict(zip(packed["columns"], row, strict=True)) for row in packed["rows"]]
+    return [dict(zip(table["columns"], row, strict=True)) for row in elements(table["rows"])]

@@ -7,7 +7,7 @@ nothing of the requests being measured.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -33,7 +33,7 @@ class Sampler:
     every_s: float = 0.1
 
     @asynccontextmanager
-    async def running(self, clock: Clock):
+    async def running(self, clock: Clock) -> AsyncGenerator[Samples]:
         """Samples from now until the block ends, with one sample at either end; yields the growing `Samples`."""
         samples = Samples()
         takers = [taker for taker in (self._server_taker(clock, samples), self._gpu_taker(clock, samples)) if taker]
@@ -69,7 +69,9 @@ class Sampler:
             picked = picked or chosen(readings, self.wanted_gpus)
             t_s = round(clock.now(), 6)
             samples.gpu.extend(
-                GpuSample(t_s, r.gpu, r.utilisation_percent, round(r.memory_mib, 1)) for r in readings if r.gpu in picked
+                GpuSample(t_s, r.gpu, r.utilisation_percent, round(r.memory_mib, 1))
+                for r in readings
+                if r.gpu in picked
             )
 
         return take

@@ -1,8 +1,9 @@
 """When an open loop is past what the server can do: both the requests in flight and the latency keep growing.
 
-After GuideLLM's over-saturation constraint: over a sliding window, the least-squares slope of both series must be positive
-with 95 % confidence. Samples of a queue are not independent, so a slope alone cries wolf; each series must also have
-grown by a quarter of its mean over the window. Where both hold, going on would only measure how long the run lasts.
+After GuideLLM's over-saturation constraint: over a sliding window, the least-squares slope of both series must be
+positive with 95 % confidence. Samples of a queue are not independent, so a slope alone cries wolf; each series must
+also have grown by a quarter of its mean over the window. Where both hold, going on would only measure how long the run
+lasts.
 Knows nothing of requests beyond these two series.
 """
 

@@ -1,7 +1,7 @@
-"""Service level objectives: `p95_s=2,ttft_ms_p95=300,itl_ms_p95=40` (over all requests) or `e2e_s=2` (for each request).
+"""Service level objectives: `p95_s=2,ttft_ms_p95=300,itl_ms_p95=40` (over all requests) or `e2e_s=2` (for each one).
 
-A limit is `[metric_]unit[_pNN]` (or `pNN_unit`, whose metric is e2e) `=number`. Metrics: e2e, ttft, itl, tpot; units: s,
-ms. Goodput counts the requests within the per-request limits; where a statement has only percentile limits, their
+A limit is `[metric_]unit[_pNN]` (or `pNN_unit`, whose metric is e2e) `=number`. Metrics: e2e, ttft, itl, tpot; units:
+s, ms. Goodput counts the requests within the per-request limits; where a statement has only percentile limits, their
 numbers are the per-request limits too (DistServe's goodput, arXiv 2401.09670, counts requests that meet the objective).
 Knows the text form and one request's numbers; percentiles over many are `summary`'s.
 """
@@ -18,7 +18,9 @@ from dragoman.errors import ConfigError
 
 Metric = Literal["e2e", "ttft", "itl", "tpot"]
 STREAMED: frozenset[Metric] = frozenset({"ttft", "itl", "tpot"})
-_TERM = re.compile(r"(?:(?P<metric>e2e|ttft|itl|tpot)_)?(?:p(?P<before>[0-9.]+)_)?(?P<unit>ms|s)(?:_p(?P<after>[0-9.]+))?")
+_TERM = re.compile(
+    r"(?:(?P<metric>e2e|ttft|itl|tpot)_)?(?:p(?P<before>[0-9.]+)_)?(?P<unit>ms|s)(?:_p(?P<after>[0-9.]+))?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,8 @@ class Limit:
     @property
     def label(self) -> str:
         where = "each" if self.percentile is None else f"p{self.percentile:g}"
-        return f"{self.metric} {where} ≤ {self.limit_s * 1000:g} ms" if self.limit_s < 1 else (
-            f"{self.metric} {where} ≤ {self.limit_s:g} s"
-        )
+        limit = f"{self.limit_s * 1000:g} ms" if self.limit_s < 1 else f"{self.limit_s:g} s"
+        return f"{self.metric} {where} ≤ {limit}"
 
     def allows(self, record: RequestRecord) -> bool:
         """Whether this one request is within the limit. A metric that the request does not have is within it only

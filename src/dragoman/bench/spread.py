@@ -12,7 +12,7 @@ from typing import Literal
 from dragoman.bench.results import Distribution, Measurement, Spread, Summary
 
 UNKNOWN_SPREAD = 0.10
-"""The share of the median that stands for a spread nobody measured: AIPerf's bound on how far agreeing trials differ."""
+"""The share of the median that stands for a spread nobody measured: AIPerf's bound on how far trials differ."""
 
 
 def _at(name: str, percentile: str) -> Callable[[Summary], float | None]:

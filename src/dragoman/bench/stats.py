@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import aiohttp
 
 from dragoman.bench.clock import Clock
+from dragoman.bench.jsons import elements, members, number, whole
 from dragoman.bench.records import ServerSample
 
 PATIENCE_S = 5.0  # for one sample: a busy server may be slow to tell, but not for ever
@@ -49,18 +50,17 @@ class DragomanStats:
             return None
         return ServerSample(
             t_s=round(clock.now(), 6),
-            running=_whole(stats.get("running")),
-            waiting=_whole(stats.get("waiting")),
-            kv_cache_usage=_number(stats.get("kv_cache_usage")),
-            preemptions=_whole(stats.get("preemptions")),
-            busy_s=_number(stats.get("busy_s")),
+            running=whole(stats.get("running")),
+            waiting=whole(stats.get("waiting")),
+            kv_cache_usage=number(stats.get("kv_cache_usage")),
+            preemptions=whole(stats.get("preemptions")),
+            busy_s=number(stats.get("busy_s")),
         )
 
     async def settings(self) -> dict[str, Any]:
         stats = await _json(self._session, self._url) or {}
-        told = stats.get("settings")
-        named = {key: stats[key] for key in ("pipeline", "model", "version") if key in stats}
-        return named | (told if isinstance(told, dict) else {})
+        named = ("pipeline", "model", "profile", "device", "queue_limit", "version")
+        return {key: stats[key] for key in named if key in stats} | members(stats.get("settings"))
 
 
 class PrometheusStats:
@@ -79,14 +79,11 @@ class PrometheusStats:
         models = await _json(self._session, f"{self._server}/v1/models") or {}
         version = await _json(self._session, f"{self._server}/version") or {}
         named = {key: value for key, value in version.items() if key == "version"}
-        data = models.get("data")
-        first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
+        first = members(next(iter(elements(models.get("data"))), None))
         return named | {key: first[key] for key in ("id", "root", "max_model_len") if key in first}
 
 
-async def find_stats(
-    session: aiohttp.ClientSession, server: str, stats_url: str | None = None
-) -> ServerStats | None:
+async def find_stats(session: aiohttp.ClientSession, server: str, stats_url: str | None = None) -> ServerStats | None:
     """The first that answers: at `stats_url` where it is given, else at dragoman's and vLLM's own places."""
     server = server.rstrip("/")
     for url in [stats_url] if stats_url else [f"{server}/v1/stats"]:
@@ -126,16 +123,6 @@ async def _text(session: aiohttp.ClientSession, url: str) -> str | None:
 async def _json(session: aiohttp.ClientSession, url: str) -> dict[str, Any] | None:
     page = await _text(session, url)
     try:
-        parsed = json.loads(page) if page is not None else None
+        return members(json.loads(page)) or None if page is not None else None
     except ValueError:
         return None
-    return parsed if isinstance(parsed, dict) else None
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _whole(value: object) -> int | None:
-    number = _number(value)
-    return None if number is None else int(number)

@@ -1,9 +1,9 @@
 """From records to numbers: latency, throughput, goodput and how busy the server was.
 
 Latency distributions are over completed requests and count from the intended send. An SLO is judged over all requests:
-one that failed, was refused or timed out is later than any limit, so that a server cannot pass by dropping what is slow.
-Rates count what completed inside the measurement's window. Knows nothing of how requests are sent, nor of repeats
-(`spread`).
+one that failed, was refused or timed out is later than any limit, so that a server cannot pass by dropping what is
+slow. Rates count what completed inside the measurement's window. Knows nothing of how requests are sent, nor of
+repeats (`spread`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Observed:
 
     @property
     def judged(self) -> list[RequestRecord]:
-        """Those an SLO is judged over: all, but what a stop by hand cut off. What saturation cut off counts as failed."""
+        """What an SLO is judged over: all, but what a stop by hand cut off. What saturation cut off has failed."""
         cut_counts = self.stopped == "saturated"
         return [record for record in self.records if cut_counts or record.error != "unfinished"]
 

@@ -1,4 +1,4 @@
-"""Where made-up texts come from: the phrasebook's generator, measured with a tokenizer.
+"""Where made-up texts come from: sentences of the phrasebook's generator, measured and joined to length.
 
 The one place of the bench that knows the phrasebook. Knows nothing of loads and servers.
 """
@@ -9,35 +9,69 @@ import unicodedata
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from random import Random
 from typing import Protocol
 
 from dragoman import phrasebook
 from dragoman.errors import ConfigError
+from dragoman.phrasebook.generator import Generator
 
 TokensOf = Callable[[str], int]
+_AT_HAND = 24  # sentences to choose the best fitting one from
+_SPACED = frozenset({"en", "ko"})
 
 
 class Texts(Protocol):
     """Makes texts of about a wanted length, in `languages`."""
 
-    languages: tuple[str, ...]
+    @property
+    def languages(self) -> tuple[str, ...]: ...
 
     def make(self, language: str, tokens: int) -> str: ...
 
 
 class PhrasebookTexts:
-    """Messages that the phrasebook's model was not trained on; the same seed makes the same ones."""
+    """Plain messages that the phrasebook's model was not trained on; the same seed makes the same ones.
 
-    languages = phrasebook.LANGUAGES
+    Every sentence drawn is used once. (The generator's own `message_of_tokens` draws twelve for each that it uses,
+    which takes a minute for a thousand texts.)
+    """
 
     def __init__(self, seed: int, tokens_of: TokensOf) -> None:
-        # Imported here: the generator loads its lexicon, which a file workload has no use for.
-        corpus = import_module("dragoman.phrasebook.corpus")
-        self._generator = corpus.Generator(split="heldout", seed=seed)
+        self.languages = phrasebook.LANGUAGES
+        self._generator = Generator(split="heldout", seed=seed)
+        self._random = Random(seed)
         self._tokens_of = tokens_of
+        self._at_hand: dict[str, list[tuple[int, str]]] = {}
 
     def make(self, language: str, tokens: int) -> str:
-        return self._generator.message_of_tokens(language, tokens, self._tokens_of).texts[language]
+        """One sentence at least; more while they bring the text closer to `tokens`."""
+        chosen: list[str] = []
+        missing = tokens
+        while True:
+            at_hand = self._refilled(language)
+            best = self._fitting(at_hand, missing)
+            size, sentence = at_hand[best]
+            if chosen and abs(missing - size) >= abs(missing):
+                return (" " if language in _SPACED else "").join(chosen)
+            del at_hand[best]
+            chosen.append(sentence)
+            missing -= size
+
+    def _fitting(self, at_hand: list[tuple[int, str]], missing: int) -> int:
+        """Any, as long as much is missing; the closest fit for the end."""
+        average = sum(size for size, _ in at_hand) / len(at_hand)
+        if missing > 2 * average:
+            return self._random.randrange(len(at_hand))
+        return min(range(len(at_hand)), key=lambda place: abs(missing - at_hand[place][0]))
+
+    def _refilled(self, language: str) -> list[tuple[int, str]]:
+        at_hand = self._at_hand.setdefault(language, [])
+        while len(at_hand) < _AT_HAND:
+            sentence = self._generator.sentence().texts[language]
+            if "<" not in sentence:  # not every server measured takes mark-up
+                at_hand.append((self._tokens_of(sentence), sentence))
+        return at_hand
 
 
 def estimated_tokens(text: str) -> int:
@@ -55,10 +89,10 @@ def token_counter(tokenizer: Path | None = None) -> tuple[TokensOf, str]:
     path = tokenizer or (packaged if packaged.is_file() else None)
     if path is None:
         return estimated_tokens, "estimated from characters"
-    library = import_module("tokenizers")
+    library = import_module("tokenizers")  # a compiled library that an estimate has no use for
     try:
         loaded = library.Tokenizer.from_file(str(path))
-    except Exception as error:  # noqa: BLE001: the library raises bare Exception for every fault of the file
+    except Exception as error:  # the library raises a bare Exception for every fault of the file
         raise ConfigError(f"cannot load the tokenizer {path}: {error}", param="tokenizer") from error
     name = "phrasebook tokenizer" if tokenizer is None else path.name
 

@@ -50,6 +50,10 @@ class Workload(Protocol):
 
     def items(self, count: int, variation: int) -> tuple[Item, ...]: ...
 
+    def samples(self) -> tuple[Item, ...]:
+        """One item of each language pair."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class OutputRatio:
@@ -64,8 +68,8 @@ class OutputRatio:
 
 @dataclass(frozen=True, slots=True)
 class MadeUp:
-    """Generated texts whose lengths lie log-evenly in `low..high` tokens: as many of 10 to 20 as of 100 to 200, so short
-    and long are mixed as in messages. `low == high` is uniform."""
+    """Generated texts whose lengths lie log-evenly in `low..high` tokens: as many of 10 to 20 as of 100 to 200, so
+    short and long are mixed as in messages. `low == high` is uniform."""
 
     name: str
     low: int
@@ -97,6 +101,14 @@ class MadeUp:
         shape = Random(self.seed)  # lengths, pairs and ratios: the same in every variation
         return tuple(self._item(texts, shape) for _ in range(count))
 
+    def samples(self) -> tuple[Item, ...]:
+        texts = self.texts(self.seed)
+        self._check_languages(texts)
+        return tuple(self._sample(pair, texts.make(str(pair.source), self.low)) for pair in self.pairs)
+
+    def _sample(self, pair: Pair, text: str) -> Item:
+        return Item(text, pair.source, pair.target, self.tokens_of(text), self.low, 8 if self.ratio else None)
+
     def _item(self, texts: Texts, shape: Random) -> Item:
         pair = choose(self.pairs, shape)
         wanted = round(exp(shape.uniform(log(self.low), log(self.high))))
@@ -115,7 +127,7 @@ class MadeUp:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Texts of a file, in its order, again from the start where more are asked for."""
+    """Texts of a file, in its order; never more than it has."""
 
     name: str
     recorded: tuple[Item, ...]
@@ -129,4 +141,7 @@ class Recorded:
         return len(self.recorded)
 
     def items(self, count: int, variation: int) -> tuple[Item, ...]:
-        return tuple(self.recorded[k % len(self.recorded)] for k in range(min(count, len(self.recorded))))
+        return self.recorded[:count]
+
+    def samples(self) -> tuple[Item, ...]:
+        return tuple({item.pair: item for item in reversed(self.recorded)}.values())

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from dragoman.api.server import listen
 from dragoman.cli.console import console
+from dragoman.cli.models import weights
 from dragoman.cli.options import settings_options
 from dragoman.engine.device import device, nvidia_gpu_present, vllm_version
 from dragoman.engine.spec import kv_bytes_per_token, read_config
@@ -91,7 +92,7 @@ def _model(settings: Settings) -> Finding:
         return Finding("Model", "fail", error.message)
     per_token = kv_bytes_per_token(read_config(model.path), settings.engine.dtype)
     kv = f", {per_token / 1024:.0f} KiB of KV cache a token" if per_token else ""
-    return Finding("Model", "ok", f"{model.name}: profile {model.profile.name}, needs {model.profile.memory}{kv}")
+    return Finding("Model", "ok", f"{model.name}: profile {model.profile.name}, weights {weights(model.profile)}{kv}")
 
 
 def _port(settings: Settings) -> Finding:

@@ -9,7 +9,7 @@ It knows nothing of servers and engines: to them the packaged weights are one mo
 
 from pathlib import Path
 
-LANGUAGES = ("en", "ja", "ko", "zh")
+LANGUAGES: tuple[str, ...] = ("en", "ja", "ko", "zh")
 """Codes of the languages, in the order in which every tuple of texts in this package holds them."""
 
 _PACKAGE = Path(__file__).parent

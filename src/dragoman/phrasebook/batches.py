@@ -89,7 +89,8 @@ class Stream:
 
 def paired(message: Message, tokenizer: Tokenizer, directions: list[tuple[str, str]]) -> Iterator[Pair]:
     """The message's pairs in those directions, those too long for training left out."""
-    sources, targets = {}, {}
+    sources: dict[str, list[int]] = {}
+    targets: dict[str, list[int]] = {}
     for source, target in directions:
         if source not in sources:
             sources[source] = tokenizer.encode(message.sources[source], add_special_tokens=False).ids

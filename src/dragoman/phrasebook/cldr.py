@@ -11,15 +11,7 @@ from babel import Locale
 from babel.dates import format_skeleton
 
 from dragoman.phrasebook import LANGUAGES
-
-COUNTRIES = (
-    "AR AT AU BD BE BR CA CH CL CN CO CU CZ DE DK EG ES FI FR GB GR HR HU ID IE IL IN IQ IR IS IT JP KE KH KR LA "
-    "LK MA MM MN MX MY NG NL NO NP NZ PE PH PK PL PT RO SA SE SG TH TR UA US VE VN ZA"
-).split()
-SPOKEN = (
-    "ar bg bn cs da de el en es fa fi fr he hi hr hu id is it ja km ko mn ms my ne nl no pl pt ro ru sr sv sw "
-    "ta th tr uk ur vi zh"
-).split()
+from dragoman.phrasebook.values import stock
 
 _WITH_ARTICLE = frozenset({"US", "GB", "NL", "PH", "CZ"})
 _EVERYDAY = {
@@ -48,14 +40,14 @@ def _country(code: str, language: str) -> str:
 
 @cache
 def countries() -> tuple[dict[str, str], ...]:
-    return tuple({language: _country(code, language) for language in LANGUAGES} for code in COUNTRIES)
+    return tuple({language: _country(code, language) for language in LANGUAGES} for code in stock().lists["countries"])
 
 
 @cache
 def spoken_languages() -> tuple[dict[str, str], ...]:
     return tuple(
         {language: _EVERYDAY.get((language, code)) or _locale(language).languages[code] for language in LANGUAGES}
-        for code in SPOKEN
+        for code in stock().lists["spoken_languages"]
     )
 
 
@@ -81,6 +73,4 @@ def dates() -> tuple[dict[str, str], ...]:
     """Every day of a leap year, as month and day."""
     first = datetime.date(2024, 1, 1)
     days = (first + datetime.timedelta(days=offset) for offset in range(366))
-    return tuple(
-        {language: format_skeleton("MMMMd", day, locale=language) for language in LANGUAGES} for day in days
-    )
+    return tuple({language: format_skeleton("MMMMd", day, locale=language) for language in LANGUAGES} for day in days)

@@ -59,6 +59,7 @@ def sampled_collisions(corpus: Corpus, sentences: int, seed: int) -> list[Collis
 def _pattern_collisions(corpus: Corpus) -> Iterator[Collision]:
     values = _values(corpus)
     for index, language in enumerate(LANGUAGES):
+
         def shape(pattern: Pattern, index: int = index) -> str:
             return pattern.templates[index].wildcard().casefold()
 

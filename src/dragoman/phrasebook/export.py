@@ -11,7 +11,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
 from dragoman.errors import ConfigError
-from dragoman.phrasebook.model import Phrasebook, shape_of
+from dragoman.phrasebook.model import Phrasebook
+from dragoman.phrasebook.shape import shape_of
 from dragoman.phrasebook.tokenizer import BOS_ID, EOS_ID, PAD_ID, settings
 
 WEIGHTS = "model.safetensors"

@@ -15,7 +15,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from dragoman.phrasebook.batches import Batch
-from dragoman.phrasebook.model import Phrasebook, Shape, initialise
+from dragoman.phrasebook.model import Phrasebook, initialise
+from dragoman.phrasebook.shape import Shape
 
 _WARM_UP_STEPS = 300
 _DECAY_SHARE = 0.35

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from dragoman.phrasebook import LANGUAGES
 
-
 DIRECTIONS = tuple((source, target) for source in LANGUAGES for target in LANGUAGES if source != target)
 """Every (source language, target language)."""
 

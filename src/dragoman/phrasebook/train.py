@@ -26,8 +26,8 @@ from dragoman.phrasebook.corpus import Corpus, load
 from dragoman.phrasebook.export import export
 from dragoman.phrasebook.learner import Learner
 from dragoman.phrasebook.message import DIRECTIONS
-from dragoman.phrasebook.model import Shape
 from dragoman.phrasebook.progress import Progress
+from dragoman.phrasebook.shape import Shape
 
 _CHECKPOINT = "checkpoint.pt"
 _TOKENIZER_MESSAGES = 20_000

@@ -176,5 +176,3 @@ def _joined(pieces: list[tuple[int, ...] | _Run]) -> list[tuple[int, ...] | _Run
         else:
             joined.append(piece)
     return joined
-
-

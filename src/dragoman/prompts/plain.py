@@ -77,7 +77,9 @@ def _no_prefix(step: Json | None) -> Json | None:
     return step
 
 
-def _vocabulary(vocab: dict[str, int], control: dict[str, int], layout: list[Json], unknown: str | None) -> dict[str, int]:
+def _vocabulary(
+    vocab: dict[str, int], control: dict[str, int], layout: list[Json], unknown: str | None
+) -> dict[str, int]:
     kept = {piece: number for piece, number in vocab.items() if piece not in control or piece == unknown}
     # Layout tokens outside the model's vocabulary would be renumbered on loading.
     return {str(token["content"]): int(token["id"]) for token in layout} | kept

@@ -108,7 +108,9 @@ class Profile:
     wire: str | None = None
     control_tokens: tuple[str, ...] = ()  # of wire and templates; a tokenizer that lacks one is the wrong tokenizer
     bos: Literal["template", "tokenizer"] = "template"  # tokenizer: put first what it puts before any text
-    chat_arguments: Mapping[str, object] = field(default_factory=dict[str, object])  # for the checkpoint's chat template
+    chat_arguments: Mapping[str, object] = field(
+        default_factory=dict[str, object]
+    )  # for the checkpoint's chat template
     trim_text: bool = False  # the vendor's template strips white space around the text
     sampling: Sampling = field(default_factory=Sampling)
     stop_tokens: tuple[str, ...] = ()

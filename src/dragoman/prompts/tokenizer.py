@@ -94,7 +94,9 @@ class TextTokenizer:
         """Raises `ConfigError` when the tokenizer lacks the token."""
         found = self._added.get(token)
         if found is None:
-            raise ConfigError(f"the tokenizer of {self.name} has no token {token!r}: is this the profile of that model?")
+            raise ConfigError(
+                f"the tokenizer of {self.name} has no token {token!r}: is this the profile of that model?"
+            )
         return int(found["id"])
 
     def has(self, token: str) -> bool:

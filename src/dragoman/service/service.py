@@ -21,6 +21,7 @@ from dragoman.prompts.encode import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
 from dragoman.service.admission import Admission, cost
+from dragoman.service.jobs import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
 from dragoman.telemetry.metrics import Metrics, band
@@ -74,7 +75,8 @@ class TranslationService:
             await self.pipeline.shutdown()
             raise
         forced = self.spec.engine.load_format == "dummy"
-        self._translator = Translator(self.pipeline, encoder, lengths, forced_lengths=forced)
+        planner = Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
+        self._translator = Translator(self.pipeline, planner)
         await self._translator.translate(self._warm_up())
         self.admission.open()
         log.info("ready: %s, pipeline %s, on %s", self.model.name, self.pipeline.name, self.spec.device)
@@ -85,7 +87,9 @@ class TranslationService:
         return self._prompts
 
     def _warm_up(self) -> TranslationRequest:
-        source, target = self.model.profile.sample_direction()
+        served = self.model.profile.languages
+        directions = ((a, b) for a in ("en", *served) for b in served if a != b and self.model.profile.serves(a, b))
+        source, target = next(directions)
         return TranslationRequest(("Good morning.",), target, source, request_id="warm-up")
 
     async def drain(self) -> bool:

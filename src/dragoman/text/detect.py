@@ -5,11 +5,14 @@ Knows nothing of a model, and nothing of the languages that are not served but t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import string
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
+from typing import Protocol, cast
 
 import regex
-from py3langid.langid import MODEL_FILE, LanguageIdentifier
+from py3langid.langid import MODEL_FILE, LanguageIdentifier  # pyright: ignore[reportMissingTypeStubs]
 
 from dragoman import languages
 from dragoman.errors import UnsupportedLanguage
@@ -25,20 +28,30 @@ _LABELS = {"fil": "tl", "nb": "no"}  # py3langid's labels where they are not the
 _HINT_ODDS = 10.0
 """A hinted language is taken for so many times as likely as the text alone makes it: it decides short texts only."""
 
+_COMMON_ODDS = 0.5
+_COMMON_MOST_WORDS = 4
+"""So few words, all among a language's commonest, get it these odds: py3langid, which learnt from sentences, takes
+"hello" for Italian."""
+
 _AMBIGUOUS = 0.5
 """The confidence where only Han characters are seen, all of them written in Chinese and in Japanese."""
 
 _SAMPLE_CHARACTERS = 2000
 _SAMPLE_PARTS = 4
+_PUNCTUATION = string.punctuation + "¡¿…«»“”„"
 _LETTER = regex.compile(r"\p{L}")
 _NOT_TEXT = regex.compile(r"[\p{Cc}\p{Cs}\p{Co}\p{Cn}]+")
+
+
+class _Identifier(Protocol):
+    def rank(self, text: str) -> list[tuple[str, float]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Detection:
     """`language` is an entry of the served; None when the text has no letters, or is in a script of none of them.
 
-    `confidence` (0-1) weighs the language against the unserved ones too: near 0 when the text is likely in one of those.
+    `confidence` (0-1) weighs the language against the unserved ones too: near 0 when the text seems to be in one.
     """
 
     language: str | None
@@ -49,11 +62,12 @@ NOTHING = Detection(None, 0.0)
 
 
 class Detector:
-    """Detects among `served` (tags). Loads the identifier's model: half a second and 100 MB. Safe to share by threads."""
+    """Detects among `served` (tags). Loads the identifier's model (half a second, 100 MB); threads may share it."""
 
     def __init__(self, served: Sequence[str]) -> None:
         self._served = tuple(served)
-        self._identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        self._identifier = _load_identifier()
+        self._common = _load_common_words()
         self._labels = {tag: _LABELS.get(languages.primary(tag), languages.primary(tag)) for tag in self._served}
         self._written_in: dict[str, list[str]] = {}
         for tag in self._served:
@@ -61,7 +75,7 @@ class Detector:
                 self._written_in.setdefault(script, []).append(tag)
 
     def detect(self, text: str, hint: str | None = None) -> Detection:
-        """Never raises, whatever the text. `hint` (a tag, say of the user's locale) tips a text that could be either."""
+        """Never raises, whatever the text. `hint` (a tag, as of the user's locale) tips a text that could be either."""
         sample = _sample(text)
         weights = scripts.weigh(sample)
         script = max(weights, key=weights.__getitem__, default=scripts.OTHER)
@@ -83,10 +97,12 @@ class Detector:
             return None
 
     def _identify(self, sample: str, candidates: list[str], preferred: str | None, script: str) -> Detection:
-        odds = dict(self._identifier.rank(sample))
+        words = scripts.only(sample, script)
+        odds = dict(self._identifier.rank(f" {words} "))  # at its edges, too, a word is a word
         labels = {self._labels[tag] for tag in candidates}
         rival = max((odds[label] for label in odds.keys() - labels), default=0.0)
-        served = {label: odds.get(label, 0.0) for label in labels}
+        common = self._commonly_said_in(words)
+        served = {label: odds.get(label, 0.0) + _COMMON_ODDS * (label in common) for label in labels}
         if preferred in candidates:
             served[self._labels[preferred]] *= _HINT_ODDS
         best = max(served.values())
@@ -95,6 +111,12 @@ class Detector:
         chosen.sort(key=lambda tag: (tag != preferred, script not in scripts.of_language(languages.script(tag))))
         whole = sum(served.values()) + rival
         return Detection(chosen[0], best / whole if whole else 0.0)
+
+    def _commonly_said_in(self, text: str) -> set[str]:
+        words = {word.strip(_PUNCTUATION) for word in text.casefold().replace("’", "'").split()} - {""}
+        if not words or len(words) > _COMMON_MOST_WORDS:
+            return set()
+        return {label for label, common in self._common.items() if words <= common}
 
     def _among_han(self, sample: str, candidates: list[str], preferred: str | None, share: float) -> Detection:
         """Han characters alone: Chinese, unless the hint says Japanese or a character is Japan's own."""
@@ -114,6 +136,18 @@ class Detector:
         tag = next((tag for tag in chinese if languages.script(tag) == script), chinese[0])
         doubtful = japanese == best and len(chinese) < len(candidates)
         return Detection(tag, share * (_AMBIGUOUS if doubtful else 1.0))
+
+
+def _load_identifier() -> _Identifier:
+    # Not narrowed by py3langid's own `set_languages`: seen among all it knows, a language that is not served shows.
+    load = cast("Callable[..., _Identifier]", LanguageIdentifier.from_model_file)  # pyright: ignore[reportUnknownMemberType]
+    return load(MODEL_FILE, norm_probs=True)
+
+
+def _load_common_words() -> dict[str, frozenset[str]]:
+    table = resources.files("dragoman.text").joinpath("data/common_words.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in table.splitlines())
+    return {label: frozenset(words.split()) for label, words in rows}
 
 
 def _scripts(tag: str) -> frozenset[str]:

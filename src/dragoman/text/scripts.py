@@ -43,7 +43,9 @@ _RUN = regex.compile(
     "|".join(rf"(?P<{code}>\p{{Script={name}}}+)" for code, name in _NAMED.items()) + rf"|(?P<{OTHER}>\p{{L}})"
 )
 # A Latin name that a word of another script is attached to, as in "Google Chromeの" or "Chrome을", is a guest there.
-_GUEST = regex.compile(r"(?:[\p{Latin}\d]+ ){0,3}[\p{Latin}\d]+(?=[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])")
+_GUEST = regex.compile(
+    r"(?<![\p{Latin}\d])(?:[\p{Latin}\d]++ ){0,3}[\p{Latin}\d]++(?=[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])"
+)
 
 _HAN = regex.compile(r"\p{Unified_Ideograph}")
 _HONG_KONG = frozenset("裏着綫衞麪羣峯啲咗嚟嘅喺嘢")
@@ -77,6 +79,11 @@ def weigh(text: str) -> dict[str, int]:
         weights.pop("Han", None)
         weights["Jpan"] = kana + han
     return weights
+
+
+def only(text: str, script: str) -> str:
+    """The text with the letters of other scripts left out."""
+    return _RUN.sub(lambda run: run.group() if run.lastgroup == script else " ", text)
 
 
 def han_fit(text: str) -> tuple[float, float, float]:

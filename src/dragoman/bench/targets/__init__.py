@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from dragoman.bench.targets.contract import Target
@@ -27,7 +27,7 @@ class TargetOptions:
     model: str | None = None
     system: str | None = None
     user: str = USER_TEMPLATE
-    sampling: Sampling = Sampling()
+    sampling: Sampling = field(default_factory=Sampling)
 
 
 def make_target(options: TargetOptions) -> Target:

@@ -1,7 +1,7 @@
 """What the bench needs to know of an API: how one text is asked for, and how its answer is read.
 
-A target does no I/O and keeps no state between requests; sending, timing and classing of faults are `client`'s, the same
-for all. That is what makes servers comparable: one client, adapters that only translate shapes.
+A target does no I/O and keeps no state between requests; sending, timing and classing of faults are `client`'s, the
+same for all. That is what makes servers comparable: one client, adapters that only translate shapes.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dragoman.bench.jsons import members, whole
 from dragoman.bench.workload import Item
 
 
-class BadReply(Exception):
+class BadReplyError(Exception):
     """An answer that is not what the API promises."""
 
 
@@ -54,11 +55,11 @@ class Target(Protocol):
     def body(self, item: Item) -> dict[str, Any]: ...
 
     def whole(self, payload: Any) -> Reply:
-        """Reads a JSON answer. Raises BadReply."""
+        """Reads a JSON answer. Raises BadReplyError."""
         ...
 
     def event(self, data: str) -> Event:
-        """Reads one server-sent event's data. Raises BadReply, or ToldError."""
+        """Reads one server-sent event's data. Raises BadReplyError, or ToldError."""
         ...
 
 
@@ -68,31 +69,29 @@ class Whole:
     stream = False
 
     def event(self, data: str) -> Event:
-        raise BadReply(f"a streamed event was not asked for: {data[:80]}")
+        raise BadReplyError(f"a streamed event was not asked for: {data[:80]}")
 
 
 def part(payload: Any, *path: str | int) -> Any:
-    """`payload["a"][0]["b"]` of an answer. Raises BadReply, saying where it ends."""
+    """`payload["a"][0]["b"]` of an answer. Raises BadReplyError, saying where it ends."""
     here = payload
     for step in path:
         try:
             here = here[step]
         except (KeyError, IndexError, TypeError) as error:
             where = ".".join(map(str, path))
-            raise BadReply(f"the answer has no {where}: {str(payload)[:200]}") from error
+            raise BadReplyError(f"the answer has no {where}: {str(payload)[:200]}") from error
     return here
 
 
 def text_at(payload: Any, *path: str | int) -> str:
-    """The same where a string is promised. Raises BadReply."""
+    """The same where a string is promised. Raises BadReplyError."""
     value = part(payload, *path)
     if not isinstance(value, str):
-        raise BadReply(f"{'.'.join(map(str, path))} is not a text: {str(value)[:80]}")
+        raise BadReplyError(f"{'.'.join(map(str, path))} is not a text: {str(value)[:80]}")
     return value
 
 
 def tokens_in(payload: Any) -> int | None:
     """`usage.completion_tokens` where the payload has it."""
-    usage = payload.get("usage") if isinstance(payload, dict) else None
-    tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    return tokens if isinstance(tokens, int) else None
+    return whole(members(members(payload).get("usage")).get("completion_tokens"))

@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.bench.targets.contract import BadReply, Event, Reply, ToldError, part, text_at, tokens_in
+from dragoman.bench.jsons import members
+from dragoman.bench.targets.contract import BadReplyError, Event, Reply, ToldError, part, text_at, tokens_in
 from dragoman.bench.workload import Item
 
 
@@ -36,23 +37,20 @@ class Native:
         if data == "[DONE]":
             return Event(end=True)
         payload = parsed(data)
-        finished = payload.get("translation")
-        reason = finished.get("finish_reason") if isinstance(finished, dict) else None
-        tokens = tokens_in(payload)
-        if tokens is None:
-            tokens = tokens_in(finished)
+        finished = members(payload.get("translation"))
         delta = payload.get("delta")
-        return Event(delta if isinstance(delta, str) else "", tokens, reason)
+        return Event(delta if isinstance(delta, str) else "", tokens_in(payload), finished.get("finish_reason"))
 
 
 def parsed(data: str) -> dict[str, Any]:
-    """An event's JSON object. Raises BadReply, or ToldError where it is an error."""
+    """An event's JSON object. Raises BadReplyError, or ToldError where it is an error."""
     try:
-        payload = json.loads(data)
+        payload: object = json.loads(data)
     except json.JSONDecodeError as error:
-        raise BadReply(f"an event is not JSON: {data[:80]}") from error
-    if not isinstance(payload, dict):
-        raise BadReply(f"an event is not a JSON object: {data[:80]}")
-    if payload.get("error"):
-        raise ToldError(str(payload["error"])[:200])
-    return payload
+        raise BadReplyError(f"an event is not JSON: {data[:80]}") from error
+    told = members(payload)
+    if not told:
+        raise BadReplyError(f"an event is not a JSON object: {data[:80]}")
+    if told.get("error"):
+        raise ToldError(str(told["error"])[:200])
+    return told

@@ -1,19 +1,18 @@
 """OpenAI-compatible servers such as `vllm serve`: chat and completions, with the prompt's wording as a template.
 
-Forced lengths use vLLM's `min_tokens` and `ignore_eos`. Templates may name {text}, {source}, {target}, {source_name} and
-{target_name}; a user's own braces stay as they are.
+Forced lengths use vLLM's `min_tokens` and `ignore_eos`. Templates may name {text}, {source}, {target}, {source_name}
+and {target_name}; a user's own braces stay as they are.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from typing import Any
 
-from langcodes import Language
-
-from dragoman.bench.targets.contract import BadReply, Event, Reply, part, text_at, tokens_in
+from dragoman import languages
+from dragoman.bench.jsons import elements, members
+from dragoman.bench.targets.contract import BadReplyError, Event, Reply, part, text_at, tokens_in
 from dragoman.bench.targets.native import parsed
 from dragoman.bench.workload import Item
 from dragoman.errors import ConfigError
@@ -48,7 +47,7 @@ class OpenAI:
     api_key: str | None = None
     system: str | None = None
     user: str = USER_TEMPLATE
-    sampling: Sampling = Sampling()
+    sampling: Sampling = field(default_factory=Sampling)
 
     def __post_init__(self) -> None:
         if "{text}" not in self.user:
@@ -81,13 +80,11 @@ class OpenAI:
         if data == "[DONE]":
             return Event(end=True)
         payload = parsed(data)
-        choices = payload.get("choices")
-        if not isinstance(choices, list):
-            raise BadReply(f"an event has no choices: {data[:80]}")
-        if not choices:  # the usage event
-            return Event(output_tokens=tokens_in(payload))
-        choice = choices[0]
-        text = part(choice, "delta").get("content") if self.chat else part(choice, "text")
+        if "choices" not in payload:
+            raise BadReplyError(f"an event has no choices: {data[:80]}")
+        choices = elements(payload["choices"])  # none in the event that tells the usage
+        choice = members(choices[0]) if choices else {}
+        text = members(choice.get("delta")).get("content") if self.chat else choice.get("text")
         return Event(text or "", tokens_in(payload), choice.get("finish_reason"))
 
 
@@ -97,12 +94,7 @@ def filled(template: str, item: Item) -> str:
         "text": item.text,
         "source": item.source or "auto",
         "target": item.target,
-        "source_name": _name(item.source) if item.source else "the language it is in",
-        "target_name": _name(item.target),
+        "source_name": languages.name(item.source) if item.source else "the language it is in",
+        "target_name": languages.name(item.target),
     }
     return _FIELD.sub(lambda match: fields[match[1]], template)
-
-
-@cache
-def _name(tag: str) -> str:
-    return Language.get(tag).display_name("en")

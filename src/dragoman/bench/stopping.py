@@ -1,0 +1,73 @@
+"""Watches a measurement: tells the observer how it goes, and ends it on an interrupt or past saturation.
+
+Knows nothing of how requests are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from dragoman.bench.clock import Clock
+from dragoman.bench.drive import Tally
+from dragoman.bench.progress import Observer
+from dragoman.bench.results import Stopped
+from dragoman.bench.saturation import Saturation
+
+_TICK_S = 0.1
+_SAMPLES_A_WINDOW = 40
+
+
+@dataclass(slots=True)
+class Stop:
+    """Ends a measurement, and says why and when. The first reason stands."""
+
+    event: asyncio.Event = field(default_factory=asyncio.Event)
+    why: Stopped = "finished"
+    at_s: float | None = None
+
+    def set(self, why: Stopped, at_s: float) -> None:
+        if not self.event.is_set():
+            self.why, self.at_s = why, max(at_s, 0.0)
+            self.event.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Watchman:
+    """`saturation_window_s` None: saturation is not looked for."""
+
+    interrupted: asyncio.Event
+    observer: Observer
+    saturation_window_s: float | None = None
+
+    @asynccontextmanager
+    async def watching(self, clock: Clock, tally: Tally) -> AsyncGenerator[Stop]:
+        """Yields the `Stop` that the measurement must heed."""
+        stop = Stop()
+        watch = asyncio.create_task(self._watch(clock, tally, stop))
+        try:
+            yield stop
+        finally:
+            watch.cancel()
+
+    async def _watch(self, clock: Clock, tally: Tally, stop: Stop) -> None:
+        saturation = Saturation(self.saturation_window_s) if self.saturation_window_s else None
+        tick_s = min(_TICK_S, self.saturation_window_s / _SAMPLES_A_WINDOW) if self.saturation_window_s else _TICK_S
+        judged_s = 0.0
+        while not stop.event.is_set():
+            self.observer.update(tally.done, tally.failed, tally.in_flight)
+            now_s = clock.now()
+            ended = tally.take_ended()
+            if self.interrupted.is_set():
+                stop.set("interrupted", now_s)
+            elif saturation:
+                for t_s, e2e_s in ended:
+                    saturation.latency(t_s, e2e_s)
+                if now_s >= judged_s + saturation.window_s / _SAMPLES_A_WINDOW:
+                    judged_s = now_s
+                    saturation.in_flight(now_s, tally.in_flight)
+                    if saturation.reached(now_s):
+                        stop.set("saturated", now_s)
+            await asyncio.sleep(tick_s)

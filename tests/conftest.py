@@ -1,0 +1,60 @@
+"""Shared fixtures. One real engine serves the whole run: it takes most of a minute to start.
+
+`DRAGOMAN_TEST_MODEL` names another model folder (on a GPU: a shape with `DRAGOMAN_TEST_LOAD_FORMAT=dummy`), so that the
+same tests of the adapter run on any machine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dragoman import phrasebook
+from dragoman.engine import quiet
+from dragoman.engine.device import device
+from dragoman.engine.spec import EngineSpec, resolve
+from dragoman.pipelines.contract import Pipeline
+from dragoman.settings import EngineSettings
+
+LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
+
+
+@pytest.fixture(scope="session")
+def model_dir() -> Path:
+    """The model that the real engine runs."""
+    return Path(os.environ.get("DRAGOMAN_TEST_MODEL") or phrasebook.model_dir())
+
+
+@pytest.fixture(scope="session")
+def engine_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where vLLM's own log goes."""
+    return tmp_path_factory.mktemp("engine") / "engine.log"
+
+
+@pytest.fixture(scope="session")
+def engine_spec(model_dir: Path) -> EngineSpec:
+    """The one engine's settings: few slots, so that tests can make sequences wait."""
+    settings = EngineSettings(
+        max_num_seqs=32,
+        max_num_batched_tokens=2048,
+        max_model_len=1024,
+        gpu_memory_utilization=0.3,
+        load_format=LOAD_FORMAT,  # pyright: ignore[reportArgumentType]
+    )
+    return resolve(str(model_dir), settings, device())
+
+
+@pytest.fixture(scope="session")
+async def engine_pipeline(engine_spec: EngineSpec, engine_log: Path) -> AsyncIterator[Pipeline]:
+    """The real engine, behind the pipeline contract, for the whole run. Tests must leave it running and empty."""
+    quiet.log_to_file(engine_log)
+    from dragoman.engine.vllm_async import AsyncEngine
+    from dragoman.pipelines.continuous import ContinuousPipeline
+
+    pipeline = ContinuousPipeline(AsyncEngine(engine_spec, engine_log))
+    await pipeline.start()
+    yield pipeline
+    await pipeline.shutdown()

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from dragoman.prompts.lengths import LengthTable, parallel_text
+from dragoman.prompts.tokenizer import TextTokenizer
+
+NAMED = "en ja ko zh zh-Hant de fr es pt it nl pl cs ru uk tr ar he fa hi bn th vi id sv da fi no el hu ro bg".split()
+
+
+@pytest.fixture
+def table(make_toy: Callable[[str, str], TextTokenizer], family: str) -> LengthTable:
+    return LengthTable.measure(make_toy(family, "chat"))
+
+
+def test_the_parallel_text_has_every_language_whole() -> None:
+    text = parallel_text()
+    assert set(NAMED) <= set(text)
+    assert {len(sentences) for sentences in text.values()} == {len(text["en"])}
+    everything = [sentence for sentences in text.values() for sentence in sentences]
+    assert all(sentence == sentence.strip() and sentence for sentence in everything)
+    for tag, sentences in text.items():
+        assert len(set(sentences)) == len(sentences), tag
+
+
+def test_ratios_are_reciprocal_and_consistent(table: LengthTable) -> None:
+    assert table.ratio("en", "en") == 1
+    assert table.ratio("zh", "en") * table.ratio("en", "zh") == pytest.approx(1)
+    assert table.ratio("zh", "de") == pytest.approx(table.ratio("zh", "en") * table.ratio("en", "de"))
+
+
+def test_ratios_follow_characters_where_every_character_is_a_token() -> None:
+    table = LengthTable({tag: sum(map(len, sentences)) for tag, sentences in parallel_text().items()})
+    assert 3 < table.ratio("zh", "en") < 4.6  # 3.81 on the Universal Declaration
+    assert 0.2 < table.ratio("en", "zh") < 0.33
+    assert 0.9 < table.ratio("en", "de") < 1.3
+
+
+def test_a_fixed_factor_of_two_would_cut_english_from_chinese_short() -> None:
+    table = LengthTable({tag: sum(map(len, sentences)) for tag, sentences in parallel_text().items()})
+    text = parallel_text()
+    chinese, english = (sum(map(len, text[tag])) for tag in ("zh", "en"))
+    assert 2 * chinese < english
+    assert table.max_tokens("zh", "en", chinese, 10**6) > 1.9 * english
+    assert table.max_tokens("en", "zh", english, 10**6) < english  # and waste on the way back
+
+
+def test_every_pair_of_the_text_itself_fits_its_bound(
+    make_toy: Callable[[str, str], TextTokenizer], table: LengthTable, family: str
+) -> None:
+    tokenizer = make_toy(family, "chat")
+    counts = {tag: [tokenizer.count(one) for one in sentences] for tag, sentences in parallel_text().items()}
+    for source, given in counts.items():
+        for target, wanted in counts.items():
+            for have, need in zip(given, wanted, strict=True):
+                assert need <= table.max_tokens(source, target, have, 10**6), (source, target)
+
+
+def test_the_bound_is_twice_the_ratio_and_a_constant() -> None:
+    table = LengthTable({"en": 100, "de": 130})
+    assert table.max_tokens("en", "de", 50, 10**6) == math.ceil(2 * 1.3 * 50) + 32
+    assert table.max_tokens("de", "en", 1, 10**6) == 48
+    assert table.max_tokens("en", "de", 50, 40) == 40
+
+
+def test_a_region_or_script_uses_its_languages_count() -> None:
+    table = LengthTable({"en": 100, "pt": 110, "zh": 40, "zh-Hant": 50, "no": 90})
+    assert table.ratio("en", "pt-BR") == 1.1
+    assert table.ratio("en", "zh-Hans") == 0.4
+    assert table.ratio("en", "zh-Hant-HK") == 0.5
+    assert table.ratio("en", "nb") == 0.9
+    assert table.ratio("en-GB", "yue") == 0.5
+
+
+def test_an_unknown_language_gets_room_according_to_the_source() -> None:
+    table = LengthTable({"en": 100, "zh": 40})
+    assert table.ratio("en", "am") == 2.5
+    assert table.ratio("zh", "am") == 4.0
+    assert table.ratio("ja", "en") == 4.0
+    assert table.ratio(None, "en") == 4.0
+    assert table.ratio("am", "en") == 2.5

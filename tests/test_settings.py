@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import ConfigError
+from dragoman.settings import load, options
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "dragoman.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
+    file = written(tmp_path, "[engine]\nmax_num_seqs = 8\nmax_num_batched_tokens = 512\n[server]\nport = 1\n")
+    environment = {"DRAGOMAN_ENGINE_MAX_NUM_SEQS": "16", "DRAGOMAN_SERVER_PORT": "2", "HOME": "/"}
+    loaded = load(file, {"server.port": "3"}, environment)
+    assert loaded.settings.engine.max_num_batched_tokens == 512
+    assert loaded.settings.engine.max_num_seqs == 16
+    assert loaded.settings.server.port == 3
+    assert loaded.origins["engine.max_num_batched_tokens"] == str(file)
+    assert loaded.origins["engine.max_num_seqs"] == "environment DRAGOMAN_ENGINE_MAX_NUM_SEQS"
+    assert loaded.origins["server.port"] == "--port"
+    assert loaded.origins["server.host"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[engine]\nmax_num_seq = 8\n", "did you mean engine.max_num_seqs?"),
+        ("[engin]\nseed = 8\n", "did you mean engine?"),
+        ("engine = 3\n", "must be a table"),
+        ("[engine]\nmax_num_seqs = 0\n", "engine.max_num_seqs = 0"),
+        ('[engine]\ndtype = "int3"\n', "engine.dtype = 'int3'"),
+        ("[engine\n", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        load(written(tmp_path, text), environment={})
+    assert told in refusal.value.message
+    assert "\n" not in refusal.value.message
+
+
+def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        load(tmp_path / "none.toml", environment={})
+    with pytest.raises(ConfigError, match="did you mean DRAGOMAN_SERVER_PORT"):
+        load(environment={"DRAGOMAN_SERVER_PROT": "1"})
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    assert all(option.help for option in options().values())
+    assert options()["engine.max_num_seqs"].variable == "DRAGOMAN_ENGINE_MAX_NUM_SEQS"
