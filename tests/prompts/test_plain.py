@@ -40,6 +40,14 @@ def test_a_unigram_model_cannot_prefer_a_control_piece() -> None:
     assert plain(raw).encode("a</s>").ids == [4, 2, 3]
 
 
+def test_a_model_without_merges_is_made_plain_too() -> None:
+    raw = Tokenizer(models.WordLevel({"<unk>": 0, "</s>": 1, "a": 2}, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    raw.add_special_tokens(["</s>"])
+    assert raw.encode("a </s>").ids == [2, 1]
+    assert plain(raw).encode("a </s>").ids == [2, 0]
+
+
 def test_tokens_that_are_not_special_are_control_tokens_too() -> None:
     raw = spelling_model()
     raw.add_tokens([AddedToken("<a>", special=False)])

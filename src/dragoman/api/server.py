@@ -89,7 +89,7 @@ class DragomanServer:
         self._uvicorn.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
         await self.service.stop()
-        return life.result() if not life.cancelled() and life.exception() is None else 1
+        return 1 if life.cancelled() else life.result()
 
     async def _live(self) -> int:
         starting = asyncio.create_task(self._start())

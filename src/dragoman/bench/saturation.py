@@ -51,8 +51,8 @@ def growing(series: deque[tuple[float, float]]) -> bool:
         return False
     slope, error = slope_of(series)
     mean = sum(value for _, value in series) / len(series)
-    certain = slope - NormalDist().inv_cdf(CONFIDENCE) * error > 0
-    return certain and slope * (series[-1][0] - series[0][0]) >= GROWTH * mean
+    surely = slope - NormalDist().inv_cdf(CONFIDENCE) * error
+    return surely > 0 and surely * (series[-1][0] - series[0][0]) >= GROWTH * mean
 
 
 def slope_of(series: deque[tuple[float, float]]) -> tuple[float, float]:

@@ -1,21 +1,22 @@
 """vLLM's `LLM`, for worker processes: a batch goes in and comes back whole.
 
 The scheduler runs in this process too (`VLLM_ENABLE_V1_MULTIPROCESSING=0`): a worker is a process already, and a second one
-behind it costs a hop for each step. Measured on a CPU, that takes twice as long for a token and to start. Knows no sockets.
+behind it would cost a hop for every step, which for a small model is as long as the step. Knows no sockets and no queues.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from typing import get_args
+from typing import Any, get_args
 
 from vllm import LLM
 from vllm.engine.arg_utils import EngineArgs
 
-from dragoman.engine.arguments import engine_arguments
+from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
+from dragoman.engine.faults import translated
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import EngineFailed, EngineRejected
+from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.sequence import Completion, CompletionReason, Sequence
 
 Result = Completion | EngineRejected | EngineFailed
@@ -27,9 +28,10 @@ class SyncEngine:
 
     def __init__(self, spec: EngineSpec) -> None:
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
-        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # this process has threads: no forks
+        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # a worker has threads, which no fork survives
         arguments = engine_arguments(spec)
-        self._llm = LLM(**{member.name: getattr(arguments, member.name) for member in dataclasses.fields(EngineArgs)})
+        # `Any`: LLM's signature is wide, partly untyped, and differs between versions.
+        self._llm: Any = LLM(**{member.name: getattr(arguments, member.name) for member in dataclasses.fields(EngineArgs)})
 
     @property
     def max_model_len(self) -> int:
@@ -37,5 +39,39 @@ class SyncEngine:
 
     def generate(self, sequences: list[Sequence]) -> list[Result]:
         """One result for each sequence, in order. Raises `EngineDead`, or what vLLM raised, when the engine is broken."""
-        refused = {sequence.id: refusal for sequence in sequences if (refusal := self._too_long(sequence))}
-        fit = [sequence for sequence in sequences if sequence.id not in refused]
+        fit = [sequence for sequence in sequences if self._is_fit(sequence)]
+        results = iter(self._run(fit) if fit else [])
+        return [next(results) if self._is_fit(sequence) else self._too_long(sequence) for sequence in sequences]
+
+    def _is_fit(self, sequence: Sequence) -> bool:
+        return len(sequence.prompt_token_ids) < self.max_model_len
+
+    def _too_long(self, sequence: Sequence) -> EngineRejected:
+        length = len(sequence.prompt_token_ids)
+        return EngineRejected(f"the prompt has {length} tokens and leaves no room in a window of {self.max_model_len}")
+
+    def _run(self, batch: list[Sequence]) -> list[Result]:
+        try:
+            with translated():
+                outputs = self._llm.generate(
+                    [prompt_of(sequence) for sequence in batch],
+                    [sampling_params(sequence, stream=False) for sequence in batch],
+                    use_tqdm=False,
+                )
+        except EngineRejected as refusal:
+            if self._llm.llm_engine.has_unfinished_requests():
+                raise EngineDead(f"the engine failed within a batch: {refusal}") from refusal
+            # vLLM refuses a batch, before it runs, for one bad sequence and says not which: each then runs by itself.
+            return [refusal] if len(batch) == 1 else [self._run([sequence])[0] for sequence in batch]
+        return [_result(output) for output in outputs]
+
+    def close(self) -> None:
+        """End the processes that vLLM started for this engine, if any."""
+        self._llm.llm_engine.engine_core.shutdown()
+
+
+def _result(output: Any) -> Result:
+    answer = output.outputs[0]
+    if answer.finish_reason not in _REASONS:
+        return EngineFailed(f"the engine ended a sequence with {answer.finish_reason!r}")
+    return Completion(answer.text, answer.finish_reason, len(output.prompt_token_ids), len(answer.token_ids))

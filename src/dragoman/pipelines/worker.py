@@ -17,7 +17,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import Protocol
 
 from dragoman.engine import quiet
@@ -95,10 +95,8 @@ class Inbox:
         return len(self._runs) >= size or any(run.alone for run in self._runs.values())
 
     def _take(self, size: int) -> list[Run]:
-        waiting = iter(list(self._runs.values()))
-        first = next(waiting)
-        rest = [] if first.alone else islice(takewhile(lambda run: not run.alone, waiting), size - 1)
-        batch = [first, *rest]
+        waiting = list(self._runs.values())
+        batch = waiting[:1] if waiting[0].alone else list(takewhile(lambda run: not run.alone, waiting[:size]))
         for run in batch:
             del self._runs[run.job]
         return batch

@@ -26,7 +26,8 @@ class WorkersPipeline(WorkerPool):
 
     def __init__(self, spec: EngineSpec, log_file: Path | None, *, workers: int, engine: str = VLLM_ENGINE) -> None:
         cores = usable_cores() if spec.device == "cpu" else []
-        plans = [_plan(share_of(spec, workers), log_file, engine, share_of_cores(cores, n, workers)) for n in range(workers)]
+        share = share_of(spec, workers)
+        plans = [_plan(share, log_file, engine, share_of_cores(cores, n, workers)) for n in range(workers)]
         # vLLM measures the GPU's free memory while it starts: two at once would measure each other.
         super().__init__(plans, held_by_worker=1, starting_at_once=workers if spec.device == "cpu" else 1)
 

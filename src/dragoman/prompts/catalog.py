@@ -92,10 +92,8 @@ def _fits_architecture(profile: Profile, config: Mapping[str, Any]) -> bool:
 
 def _fits_config(profile: Profile, config: Mapping[str, Any]) -> bool:
     """Only profiles that give vocabulary sizes can be told by config.json alone."""
-    text_config = config.get("text_config")
-    nested = text_config.get("vocab_size") if isinstance(text_config, Mapping) else None
-    sizes = {config.get("vocab_size"), nested}
-    return bool(sizes & set(profile.match.vocab_sizes)) and _fits_architecture(profile, config)
+    text_model: Mapping[str, Any] = config.get("text_config") or config  # multimodal models keep it apart
+    return text_model.get("vocab_size") in profile.match.vocab_sizes and _fits_architecture(profile, config)
 
 
 def _tables_of(name: str) -> Tables:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from dragoman.languages import is_cjk, match
 from dragoman.prompts.tokenizer import TextTokenizer
 
 _SPREAD = 2.0
@@ -27,8 +28,6 @@ _SHORT_SOURCE_TOKENS = 20
 _SHORT_FLOOR_TOKENS = 48
 _UNKNOWN_RATIO = 2.5
 _UNKNOWN_RATIO_DENSE = 4.0  # source tokens that carry a word or more each, or a source we cannot name
-_DENSE = frozenset({"zh", "ja", "ko", "yue", "wuu"})
-_SAME = {"nb": "no", "nn": "no", "iw": "he", "in": "id", "yue": "zh-Hant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class LengthTable:
         given, wanted = self._measured(source), self._measured(target)
         if given and wanted:
             return wanted / given
-        return _UNKNOWN_RATIO_DENSE if source is None or _primary(source) in _DENSE else _UNKNOWN_RATIO
+        return _UNKNOWN_RATIO_DENSE if source is None or is_cjk(source) else _UNKNOWN_RATIO
 
     def max_tokens(self, source: str | None, target: str, source_tokens: int, room: int) -> int:
         """The output's bound for a source of `source_tokens`, at most `room`: what the model's window has left."""
@@ -56,17 +55,9 @@ class LengthTable:
         return min(room, bound)
 
     def _measured(self, tag: str | None) -> int | None:
-        """The count for the tag, or for the nearest tag it is a kind of: `pt-BR` is `pt`."""
-        while tag:
-            known = self.tokens.get(_SAME.get(tag, tag))
-            if known:
-                return known
-            tag = tag.rpartition("-")[0]
-        return None
-
-
-def _primary(tag: str) -> str:
-    return tag.partition("-")[0]
+        """The count for the tag, or for the nearest that is the same language in the same script: `pt-BR` is `pt`."""
+        known = None if tag is None else match(tag, tuple(self.tokens))
+        return None if known is None else self.tokens[known]
 
 
 @cache

@@ -39,14 +39,14 @@ def without_control_tokens(tokenizer: Json) -> Json:
     added: list[Json] = tokenizer["added_tokens"]
     control = {str(token["content"]): int(token["id"]) for token in added if not is_layout(token)}
     layout = [token for token in added if is_layout(token)]
-    vocab = plain["model"].get("vocab")
-    if isinstance(vocab, list):
-        plain["model"]["vocab"] = _unigram_pieces(vocab, set(control.values()))
-    elif isinstance(vocab, dict):
-        plain["model"]["vocab"] = _vocabulary(vocab, control, layout, plain["model"].get("unk_token"))
-        if "merges" in plain["model"]:
-            plain["model"]["merges"] = _merges(plain["model"]["merges"], set(control) & set(vocab))
-    known = set(_contents(plain["model"].get("vocab")))
+    model: Json = plain["model"]
+    if model["type"] == "Unigram":
+        model["vocab"] = _unigram_pieces(model["vocab"], set(control.values()))
+    else:
+        if "merges" in model:
+            model["merges"] = _merges(model["merges"], control.keys() & model["vocab"].keys())
+        model["vocab"] = _vocabulary(model["vocab"], control, layout, model.get("unk_token"))
+    known = _pieces(model)
     plain["added_tokens"] = [token for token in layout if token["content"] in known]
     return plain
 
@@ -103,5 +103,6 @@ def _touches(merge: Any, control: set[str]) -> bool:
     return left in control or right in control or left + right in control
 
 
-def _contents(vocab: Any) -> list[str]:
-    return [piece[0] for piece in vocab] if isinstance(vocab, list) else list(vocab or ())
+def _pieces(model: Json) -> set[str]:
+    """The model's own pieces: an added token that is none of them would be renumbered."""
+    return {piece[0] for piece in model["vocab"]} if model["type"] == "Unigram" else set(model["vocab"])

@@ -183,8 +183,7 @@ def _faults(profile: Profile) -> list[str]:
         if profile.mode != "chat":
             faults.append(f"mode {profile.mode!r} needs a wire")
         return faults
-    for slot in sorted(slots_of(profile.wire) - WIRE_SLOTS):
-        faults.append(f"wire has an unknown slot {{{slot}}}")
+    faults += [f"wire has an unknown slot {{{slot}}}" for slot in sorted(slots_of(profile.wire) - WIRE_SLOTS)]
     if profile.wire.count("{user}") != 1:
         faults.append("wire must have the slot {user} once")
     ours = "".join((profile.wire, *(template.text for template in profile.templates)))

@@ -52,7 +52,7 @@ class TextTokenizer:
         from transformers import AutoTokenizer  # here, because it takes seconds and only this needs it
 
         try:
-            loaded = AutoTokenizer.from_pretrained(str(model), trust_remote_code=trust_remote_code)
+            loaded = cast(Any, AutoTokenizer).from_pretrained(str(model), trust_remote_code=trust_remote_code)
         except (OSError, ValueError, KeyError, ImportError) as fault:
             raise ConfigError(f"no tokenizer could be loaded from {model}: {str(fault).splitlines()[0]}") from fault
         backend = getattr(loaded, "backend_tokenizer", None)

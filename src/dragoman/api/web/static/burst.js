@@ -1,0 +1,124 @@
+/** The button that sends 25 texts in one call, and what comes of each. Knows the server and the pair of languages. */
+
+import { byId, say, stillness } from "./dom.js";
+import { duration } from "./format.js";
+import * as server from "./server.js";
+import { TEXTS, drawTexts } from "./texts.js";
+import { Row, Timeline } from "./timeline.js";
+
+const STILL_FRAME_MS = 500; // for readers who want little motion
+
+export class Burst {
+  /**
+   * @param {import("./languages.js").LanguagePair} pair
+   * @param {Record<string, Record<string, string>[]>} topics
+   * @param {(busy: boolean) => void} onBusy
+   */
+  constructor(pair, topics, onBusy) {
+    this.pair = pair;
+    this.topics = topics;
+    this.onBusy = onBusy;
+    this.button = byId("send");
+    this.result = byId("burst-result");
+    this.timeline = new Timeline(byId("burst-rows"), byId("burst-axis"));
+    this.running = null;
+    this.spent = false;
+    this.button.addEventListener("click", () => (this.running ? this.running.abort() : this.send()));
+    pair.addEventListener("change", () => this.running || this.load());
+    this.load();
+  }
+
+  /** Lay new texts ready. */
+  load() {
+    this.target = this.pair.target;
+    this.texts = drawTexts(this.topics, this.pair);
+    this.spent = false;
+    this.button.disabled = !this.texts.length;
+    const name = this.pair.name(this.target);
+    say(this.result, this.texts.length ? "" : `The example sentences are in no language that is translated into ${name}.`);
+    this.timeline.show(this.texts.map((text) => new Row(text, this.pair.name(text.language), this.target)));
+  }
+
+  async send() {
+    if (this.spent || this.target !== this.pair.target) this.load();
+    this.spent = true;
+    this.begin();
+    const frames = this.animate();
+    try {
+      await this.receive(this.running.signal);
+      this.conclude();
+    } catch (error) {
+      this.fail(error);
+    } finally {
+      frames.abort();
+      this.end();
+    }
+  }
+
+  begin() {
+    this.beganMs = performance.now();
+    this.running = new AbortController();
+    this.onBusy(true);
+    say(this.button, "Stop");
+    say(this.result, "");
+  }
+
+  end() {
+    this.running = null;
+    this.onBusy(false);
+    say(this.button, `Send ${TEXTS} more`);
+    for (const row of this.timeline.rows) row.drop();
+    this.timeline.settle(this.lastS());
+  }
+
+  nowS() {
+    return (performance.now() - this.beganMs) / 1000;
+  }
+
+  lastS() {
+    return Math.max(0, ...this.timeline.rows.map(({ doneS, firstS }) => doneS ?? firstS ?? 0));
+  }
+
+  async receive(signal) {
+    const call = { text: this.texts.map(({ text }) => text), target: this.target };
+    for await (const { index, delta, translation } of server.translate(call, signal)) {
+      const row = this.timeline.rows[index];
+      if (delta) row.append(delta, this.nowS());
+      else if (translation) row.finish(translation.text, this.nowS());
+    }
+  }
+
+  conclude() {
+    const rows = this.timeline.rows;
+    const long = rows.filter((row) => row.long);
+    const short = rows.filter((row) => !row.long);
+    const firstLongS = Math.min(...long.map(({ doneS }) => doneS));
+    const ahead = short.filter(({ doneS }) => doneS < firstLongS).length;
+    const took = `${rows.length} texts in ${duration(this.lastS())}.`;
+    say(this.result, `${took} ${ahead} of ${short.length} short texts were done before the first long one.`);
+  }
+
+  fail(error) {
+    const stopped = this.running.signal.aborted;
+    say(this.result, stopped ? "Stopped. What was running has left the engine." : error.message);
+    if (!stopped && !(error instanceof server.ServerError)) throw error;
+  }
+
+  /** Draw until aborted. */
+  animate() {
+    const stop = new AbortController();
+    const frame = () => {
+      if (stop.signal.aborted) return;
+      this.timeline.draw(this.nowS());
+      if (stillness()) setTimeout(frame, STILL_FRAME_MS);
+      else requestAnimationFrame(frame);
+    };
+    frame();
+    return stop;
+  }
+
+  /** What the engine has to do now, beside the button: on a small screen the slots are out of sight. */
+  watch({ running, waiting }) {
+    say(byId("burst-load"), this.running ? `${running} running, ${waiting} waiting` : "");
+  }
+}

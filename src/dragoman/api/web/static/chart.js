@@ -1,0 +1,133 @@
+/**
+ * A small time chart in SVG: lines, or areas stacked on each other, over the last five minutes.
+ * Knows samples by `History` and nothing of where they come from. Colours are the style sheet's.
+ */
+
+import { el, say, svg } from "./dom.js";
+import { ago } from "./format.js";
+import { WINDOW_S } from "./history.js";
+
+const HEIGHT = 108;
+const PLOT = { left: 44, right: 2, top: 8, bottom: 18 };
+const MINUTES = [5, 4, 3, 2, 1, 0];
+const STEPS = [1, 2, 2.5, 5, 10];
+
+/** The least round number that is not below `highest`; of whole numbers where `whole`. */
+export function roundTop(highest, whole = false) {
+  if (highest <= 0) return whole ? 4 : 1;
+  if (whole && highest <= 4) return 4;
+  const power = 10 ** Math.floor(Math.log10(highest));
+  const top = STEPS.map((step) => step * power).find((candidate) => candidate >= highest * (1 - 1e-9));
+  return whole && top % 2 ? top + 1 : top;
+}
+
+/**
+ * @typedef {{key: string, name: string, className: string}} Series
+ * @typedef {{title: string, series: Series[], stacked?: boolean, format: (n: number) => string, whole?: boolean}} Spec
+ */
+export class Chart {
+  /** @param {Spec} spec @param {(atS: number | null) => void} onPoint the reader points at a time, or leaves */
+  constructor(spec, onPoint) {
+    this.spec = spec;
+    this.values = spec.series.map(() => el("b", { class: "figure" }));
+    this.when = el("span", { class: "figure when" });
+    this.plot = svg("svg", { role: "img", height: HEIGHT });
+    this.figure = el("figure", { class: "chart" }, this.caption(), this.plot);
+    this.plot.addEventListener("pointermove", (event) => onPoint(this.timeAt(event)));
+    this.plot.addEventListener("pointerleave", () => onPoint(null));
+  }
+
+  caption() {
+    const keys = this.spec.series.map((one, at) =>
+      el("span", { class: `key ${one.className}` }, `${one.name} `, this.values[at]),
+    );
+    return el("figcaption", {}, el("span", { class: "title" }, this.spec.title), ...keys, this.when);
+  }
+
+  /** Draw the samples up to `nowS`, with the values at `cursorS` (null: the latest) in the caption. */
+  draw(history, nowS, cursorS) {
+    this.nowS = nowS;
+    this.width = this.plot.clientWidth;
+    this.top = roundTop(this.highest(history), this.spec.whole);
+    const sample = cursorS === null ? history.latest : history.near(cursorS);
+    this.plot.setAttribute("aria-label", this.inWords(history));
+    this.plot.replaceChildren(...this.grid(), ...this.shapes(history), ...this.cursor(cursorS === null ? null : sample));
+    this.spec.series.forEach(({ key }, at) => say(this.values[at], this.spec.format(sample?.[key])));
+    say(this.when, cursorS === null || !sample ? "" : `${ago(nowS - sample.atS)} ago`);
+  }
+
+  highest(history) {
+    const keys = this.spec.series.map(({ key }) => key);
+    return this.spec.stacked ? history.highest(keys) : Math.max(...keys.map((key) => history.highest([key])));
+  }
+
+  inWords(history) {
+    const parts = this.spec.series.map(({ key, name }) => {
+      const now = this.spec.format(history.latest?.[key]);
+      return `${name} ${now} now, ${this.spec.format(history.highest([key]))} at most`;
+    });
+    return `${this.spec.title}, last five minutes: ${parts.join("; ")}`;
+  }
+
+  x(atS) {
+    const inner = this.width - PLOT.left - PLOT.right;
+    return PLOT.left + inner * (1 - (this.nowS - atS) / WINDOW_S);
+  }
+
+  y(value) {
+    const inner = HEIGHT - PLOT.top - PLOT.bottom;
+    return PLOT.top + inner * (1 - value / this.top);
+  }
+
+  timeAt(event) {
+    const inner = this.width - PLOT.left - PLOT.right;
+    const share = (event.clientX - this.plot.getBoundingClientRect().left - PLOT.left) / inner;
+    return this.nowS - WINDOW_S * (1 - share);
+  }
+
+  grid() {
+    const levels = [0, this.top / 2, this.top].flatMap((value) => [
+      line("grid", PLOT.left, this.y(value), this.width - PLOT.right, this.y(value)),
+      label(PLOT.left - 6, this.y(value) + 3.5, "end", this.spec.format(value)),
+    ]);
+    const times = MINUTES.flatMap((minute) => {
+      const x = this.x(this.nowS - minute * 60);
+      const anchor = minute === 5 ? "start" : minute === 0 ? "end" : "middle";
+      const words = minute === 0 ? "now" : minute === 5 ? "5 min ago" : String(minute);
+      return [line("tick", x, this.y(0), x, this.y(0) + 4), label(x, HEIGHT - 3, anchor, words)];
+    });
+    return [...levels, ...times];
+  }
+
+  shapes(history) {
+    const { series, stacked } = this.spec;
+    return series.flatMap((one, at) => {
+      const below = stacked ? series.slice(0, at).map(({ key }) => key) : [];
+      return history.stretches(one.key).flatMap((stretch) => this.shape(stretch, one, below, stacked));
+    });
+  }
+
+  shape(stretch, { key, className }, below, filled) {
+    const floor = (sample) => below.reduce((sum, other) => sum + (sample[other] ?? 0), 0);
+    const upper = stretch.map((sample) => this.point(sample, floor(sample) + sample[key]));
+    const edge = svg("path", { class: `line ${className}`, d: `M${upper.join("L")}` });
+    if (!filled) return [edge];
+    const lower = stretch.map((sample) => this.point(sample, floor(sample))).reverse();
+    return [svg("path", { class: `area ${className}`, d: `M${[...upper, ...lower].join("L")}Z` }), edge];
+  }
+
+  point(sample, value) {
+    const x = Math.max(this.x(sample.atS), PLOT.left);
+    return `${x.toFixed(1)},${this.y(value).toFixed(1)}`;
+  }
+
+  cursor(sample) {
+    if (!sample) return [];
+    const x = this.x(sample.atS);
+    return [line("cursor", x, PLOT.top, x, this.y(0))];
+  }
+}
+
+const line = (name, x1, y1, x2, y2) => svg("line", { class: name, x1, y1, x2, y2 });
+
+const label = (x, y, anchor, text) => svg("text", { x, y, "text-anchor": anchor }, text);

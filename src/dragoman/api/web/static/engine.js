@@ -1,0 +1,137 @@
+/** The engine live: state, readouts, slots, latencies and charts from `GET /v1/stats`. Knows nothing of translating. */
+
+import { Chart } from "./chart.js";
+import { byId, el, say } from "./dom.js";
+import { ago, count, duration, rate, share } from "./format.js";
+import { History, slotsOf } from "./history.js";
+import { Slots } from "./slots.js";
+
+const TABLE_EVERY_S = 10;
+const PERCENTILES = ["p50", "p95", "p99"];
+const STATES = { starting: "starting", serving: "serving", draining: "shutting down" };
+
+const READOUTS = [
+  ["Running", (s) => count(s.running), (s) => `of ${count(slotsOf(s.settings))} slots, ${count(s.peak_running)} at most`],
+  ["Waiting", (s) => count(s.waiting), (s) => `in the engine, ${count(s.preemptions)} preempted`],
+  ["Queue", (s) => count(s.queue_depth), (s) => `limit ${count(s.queue_limit)}, ${count(s.refused)} refused`],
+  ["KV cache", (s) => share(s.kv_cache_usage), () => "in use"],
+  ["Tokens/s", (s, now) => rate(now.tokensPerS), (s) => `${rate(s.last_minute.output_tokens_per_s)} over a minute`],
+  ["Texts/s", (s) => rate(s.last_minute.texts_per_s), failures],
+];
+
+const LATENCIES = [
+  ["End to end, last minute", (s) => s.last_minute.e2e_s],
+  ["First token", (s) => s.ttft_s],
+  ["Between tokens", (s) => s.inter_token_latency_s],
+];
+
+const CHARTS = [
+  {
+    title: "Sequences",
+    stacked: true,
+    whole: true,
+    format: count,
+    series: [
+      { key: "running", name: "running", className: "run" },
+      { key: "waiting", name: "waiting", className: "wait" },
+    ],
+  },
+  { title: "Tokens/s", format: rate, series: [{ key: "tokensPerS", name: "out", className: "run" }] },
+  {
+    title: "End to end",
+    format: duration,
+    series: [
+      { key: "p50", name: "p50", className: "median" },
+      { key: "p95", name: "p95", className: "tail" },
+    ],
+  },
+];
+
+function failures({ last_minute: { failures_per_s: failing }, in_flight: inFlight }) {
+  return failing > 0 ? `${rate(failing)} failing` : `over a minute, ${count(inFlight)} in flight`;
+}
+
+export class Engine {
+  constructor() {
+    this.history = new History();
+    this.slots = new Slots();
+    this.cursorS = null;
+    this.tableAtS = -Infinity;
+    this.readouts = READOUTS.map(([name]) => readout(name));
+    byId("readouts").append(...this.readouts.map(({ box }) => box));
+    this.charts = CHARTS.map((spec) => new Chart(spec, (atS) => this.point(atS)));
+    byId("charts").append(...this.charts.map(({ figure }) => figure));
+    this.cells = latencyTable(byId("latency"));
+    byId("history").addEventListener("toggle", () => this.tabulate(true));
+    new ResizeObserver(() => this.draw()).observe(byId("charts"));
+  }
+
+  /** What the server said of itself. */
+  show(stats) {
+    this.history.add(stats, performance.now() / 1000);
+    const { latest } = this.history;
+    READOUTS.forEach(([, value, note], at) => {
+      say(this.readouts[at].value, value(stats, latest));
+      say(this.readouts[at].note, note(stats));
+    });
+    const { running, waiting, peak_running: peak } = stats;
+    this.slots.draw({ slots: slotsOf(stats.settings), running, waiting, peak });
+    LATENCIES.forEach(([, of], row) => PERCENTILES.forEach((p, at) => say(this.cells[row][at], duration(of(stats)[p]))));
+    this.identify(stats);
+    this.draw();
+  }
+
+  /** Why nothing is heard of it. */
+  lost(error) {
+    this.state("lost", error.code === "no_connection" ? "no connection" : error.message);
+    this.draw();
+  }
+
+  identify({ state, model, pipeline, device, uptime_s: uptimeS }) {
+    this.state(state, state === "starting" ? `starting, ${duration(uptimeS)}` : (STATES[state] ?? state));
+    say(byId("identity"), `${model} · ${pipeline} · ${device}`);
+  }
+
+  state(name, words) {
+    byId("state").dataset.state = name;
+    say(byId("state-text"), words);
+  }
+
+  point(atS) {
+    this.cursorS = atS;
+    this.draw();
+  }
+
+  draw() {
+    const nowS = performance.now() / 1000;
+    for (const chart of this.charts) chart.draw(this.history, nowS, this.cursorS);
+    this.tabulate(false);
+  }
+
+  /** Rewritten rarely, so that it can be read; and only while it is open. */
+  tabulate(atOnce) {
+    const nowS = performance.now() / 1000;
+    if (!byId("history").open || (!atOnce && nowS - this.tableAtS < TABLE_EVERY_S)) return;
+    this.tableAtS = nowS;
+    const head = ["Ago", "Running", "Waiting", "Tokens/s", "p50", "p95"].map((name) => el("th", { scope: "col" }, name));
+    const rows = this.history.every(TABLE_EVERY_S).map((one) => {
+      const values = [count(one.running), count(one.waiting), rate(one.tokensPerS), duration(one.p50), duration(one.p95)];
+      return el("tr", {}, el("th", { scope: "row" }, ago(nowS - one.atS)), ...values.map((value) => el("td", {}, value)));
+    });
+    byId("history-table").replaceChildren(el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...rows));
+  }
+}
+
+function readout(name) {
+  const [value, note] = [el("dd", { class: "figure" }, "–"), el("dd", { class: "note" })];
+  return { value, note, box: el("div", {}, el("dt", {}, name), value, note) };
+}
+
+/** Fills the table and returns its cells, a row of percentiles for each latency. */
+function latencyTable(table) {
+  const cells = LATENCIES.map(() => PERCENTILES.map(() => el("td", { class: "figure" }, "–")));
+  const head = PERCENTILES.map((name) => el("th", { scope: "col" }, name));
+  const rows = LATENCIES.map(([name], at) => el("tr", {}, el("th", { scope: "row" }, name), ...cells[at]));
+  table.append(el("thead", {}, el("tr", {}, el("td"), ...head)), el("tbody", {}, ...rows));
+  return cells;
+}

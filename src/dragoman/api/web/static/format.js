@@ -1,0 +1,42 @@
+/** Numbers for people: three figures at most, units beside them. An unknown number is a dash. */
+
+const UNKNOWN = "–";
+const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+const known = (number) => typeof number === "number" && Number.isFinite(number);
+
+/** A whole number: 12,480 */
+export const count = (number) => (known(number) ? grouped.format(number) : UNKNOWN);
+
+/** A rate: 0.42, 8.3, 1,240 */
+export function rate(number) {
+  if (!known(number)) return UNKNOWN;
+  if (number === 0) return "0";
+  return number < 1 ? number.toFixed(2) : number < 100 ? number.toFixed(1) : grouped.format(number);
+}
+
+/** A share of one: 3.1 % */
+export function share(number) {
+  if (!known(number)) return UNKNOWN;
+  const percent = number * 100;
+  return `${percent === 0 || percent >= 10 ? percent.toFixed(0) : percent.toFixed(1)} %`;
+}
+
+/** A duration given in seconds: 0.8 ms, 84 ms, 1.24 s, 12.4 s, 3 min 20 s */
+export function duration(seconds) {
+  if (!known(seconds)) return UNKNOWN;
+  if (seconds < 0.01) return `${(seconds * 1000).toFixed(1)} ms`;
+  if (seconds < 0.9995) return `${(seconds * 1000).toFixed(0)} ms`;
+  if (seconds < 10) return `${seconds.toFixed(2)} s`;
+  if (seconds < 100) return `${seconds.toFixed(1)} s`;
+  return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
+}
+
+/** A point in the past, given in seconds before now: 0:07, 4:30 */
+export function ago(seconds) {
+  const whole = Math.max(Math.round(seconds), 0);
+  return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;
+}
+
+/** `1 text`, `2 texts` */
+export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;

@@ -1,0 +1,81 @@
+/** Recent samples of `GET /v1/stats`, each a flat record of what the page shows. Knows nothing of drawing. */
+
+export const WINDOW_S = 300;
+const RATE_OVER_S = 1; // a rate needs a stretch: counters move in steps
+const LONGEST_GAP_S = 4; // two samples further apart are not joined: nobody looked in between
+
+/** Slots that fill the engine: how many sequences the pipeline can have in it at once. */
+export function slotsOf({ engine, pipeline }) {
+  if (pipeline.name === "workers") return pipeline.workers;
+  if (pipeline.name === "static_batch") return pipeline.batch_size;
+  return engine.max_num_seqs * (engine.data_parallel_size ?? 1);
+}
+
+export class History {
+  constructor() {
+    this.samples = [];
+  }
+
+  get latest() {
+    return this.samples.at(-1);
+  }
+
+  /** @param {object} stats what the server said @param {number} atS when, on the page's clock */
+  add(stats, atS) {
+    const { e2e_s: e2e } = stats.last_minute;
+    this.samples.push({
+      atS,
+      running: stats.running,
+      waiting: stats.waiting,
+      tokens: stats.completion_tokens,
+      uptimeS: stats.uptime_s,
+      tokensPerS: this.tokensPerS(stats),
+      p50: e2e.p50 ?? null,
+      p95: e2e.p95 ?? null,
+    });
+    const first = this.samples.findIndex((sample) => sample.atS >= atS - WINDOW_S - LONGEST_GAP_S);
+    this.samples.splice(0, first);
+  }
+
+  /** By the server's clock, over the last second or more; null across a restart and before there are two samples. */
+  tokensPerS({ completion_tokens: tokens, uptime_s: uptimeS }) {
+    const since = this.samples.findLast((sample) => sample.uptimeS <= uptimeS - RATE_OVER_S);
+    if (!since || since.tokens > tokens || this.latest.uptimeS > uptimeS) return null;
+    return (tokens - since.tokens) / (uptimeS - since.uptimeS);
+  }
+
+  /** Stretches of samples in which `key` is known, without gaps. */
+  stretches(key) {
+    const found = [];
+    let last = null;
+    for (const sample of this.samples) {
+      if (sample[key] === null) {
+        last = null;
+        continue;
+      }
+      if (last === null || sample.atS - last > LONGEST_GAP_S) found.push([]);
+      found.at(-1).push(sample);
+      last = sample.atS;
+    }
+    return found;
+  }
+
+  /** The sample nearest to a time. */
+  near(atS) {
+    const distance = (sample) => Math.abs(sample.atS - atS);
+    return this.samples.reduce((best, sample) => (best && distance(best) <= distance(sample) ? best : sample), undefined);
+  }
+
+  /** One sample every so many seconds, newest first. */
+  every(seconds) {
+    const rows = [];
+    for (const sample of [...this.samples].reverse()) {
+      if (!rows.length || rows.at(-1).atS - sample.atS >= seconds) rows.push(sample);
+    }
+    return rows;
+  }
+
+  highest(keys) {
+    return Math.max(0, ...this.samples.map((sample) => keys.reduce((sum, key) => sum + (sample[key] ?? 0), 0)));
+  }
+}

@@ -1,0 +1,119 @@
+/** The server's HTTP API, as far as the page needs it. Knows no element of the page. */
+
+import { eventData } from "./sse.js";
+
+const UNAVAILABLE = new Set(["starting", "draining", "engine_dead", "unavailable", "no_connection"]);
+const HIGHEST_DELAY_S = 60;
+
+/** What the server said was wrong, or that it said nothing at all (`no_connection`). */
+export class ServerError extends Error {
+  constructor(code, message, retryAfterS = null) {
+    super(message);
+    this.code = code;
+    this.retryAfterS = retryAfterS;
+  }
+
+  /** It may answer later: `/readyz` tells when. */
+  get unavailable() {
+    return UNAVAILABLE.has(this.code);
+  }
+
+  get queueFull() {
+    return this.code === "queue_full";
+  }
+}
+
+/** Addresses are relative to the page, so that it also works behind a proxy that serves it under a path. */
+const address = (path) => new URL(path, document.baseURI);
+
+async function request(path, options) {
+  let response;
+  try {
+    response = await fetch(address(path), options);
+  } catch (error) {
+    throw asServerError(error);
+  }
+  if (!response.ok) throw await refusal(response);
+  return response;
+}
+
+function asServerError(error) {
+  if (error instanceof ServerError || error.name === "AbortError") return error;
+  return new ServerError("no_connection", "The server does not answer.");
+}
+
+async function refusal(response) {
+  const said = await response.json().catch(() => null);
+  const code = said?.error?.code ?? (response.status === 503 ? "unavailable" : `http_${response.status}`);
+  const message = said?.error?.message ?? `The server answered ${response.status} ${response.statusText}.`;
+  const retryAfterS = Number.parseInt(response.headers.get("Retry-After") ?? "", 10);
+  return new ServerError(code, message, Number.isNaN(retryAfterS) ? null : Math.min(retryAfterS, HIGHEST_DELAY_S));
+}
+
+async function json(path, options) {
+  const response = await request(path, options);
+  try {
+    return await response.json();
+  } catch (error) {
+    throw asServerError(error);
+  }
+}
+
+/** `[{code, name, native_name, targets}]` */
+export const languages = async () => (await json("v1/languages")).languages;
+
+export const stats = (signal) => json("v1/stats", { signal });
+
+/** The sentences that come with the page: `{topic: [{language: sentence}]}`. */
+export const sentences = () => json("web/sentences.json");
+
+/** Return once the server would serve a request; asks every `everyS` seconds and tells `onAnswer` the error each time. */
+export async function untilReady(signal, onAnswer, everyS = 1) {
+  for (;;) {
+    try {
+      await request("readyz", { signal });
+      return;
+    } catch (error) {
+      if (!error.unavailable) throw error;
+      onAnswer(error);
+    }
+    await pause(everyS, signal);
+  }
+}
+
+/** Resolve after `seconds`; reject with the signal's reason when it is aborted before. */
+export function pause(seconds, signal) {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    }, seconds * 1000);
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
+  });
+}
+
+/**
+ * Events of a streamed translation, `{index, delta}` and `{index, translation}`, until all texts are done.
+ * Throws `ServerError`, also for one that comes in the stream or a stream that breaks off.
+ */
+export async function* translate({ text, source, target }, signal) {
+  const body = JSON.stringify({ text, target, stream: true, ...(source && { source }) });
+  const headers = { "Content-Type": "application/json" };
+  const response = await request("v1/translate", { method: "POST", body, headers, signal });
+  try {
+    for await (const data of eventData(response.body)) {
+      if (data === "[DONE]") return;
+      const event = JSON.parse(data);
+      if (event.error) throw new ServerError(event.error.code, event.error.message);
+      yield event;
+    }
+  } catch (error) {
+    throw asServerError(error);
+  }
+  throw new ServerError("no_connection", "The connection broke off before the translation was whole.");
+}

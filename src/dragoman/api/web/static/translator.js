@@ -1,0 +1,216 @@
+/**
+ * The translation box: types in, streams out. One request at a time: a new one cancels the one before.
+ * Knows the pair of languages and the server; nothing of the engine.
+ */
+
+import { byId, el, say } from "./dom.js";
+import { duration, plural } from "./format.js";
+import { mark } from "./languages.js";
+import * as server from "./server.js";
+
+const PAUSE_S = 0.4; // of typing, before it is worth a request
+const SHORTEST_RETRY_S = 1;
+
+export class Translator {
+  /** @param {import("./languages.js").LanguagePair} pair */
+  constructor(pair) {
+    this.pair = pair;
+    this.source = byId("source");
+    this.output = byId("output");
+    this.notes = byId("notes");
+    this.measured = byId("measured");
+    this.copyButton = byId("copy");
+    this.running = null;
+    this.timer = 0;
+    this.listen();
+  }
+
+  listen() {
+    this.source.addEventListener("input", (event) => event.isComposing || this.soon());
+    this.source.addEventListener("compositionend", () => this.soon());
+    this.source.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.isComposing) this.atOnce(event);
+    });
+    byId("translate").addEventListener("submit", (event) => this.atOnce(event));
+    this.copyButton.addEventListener("click", () => this.copy());
+    this.pair.addEventListener("swap", () => this.exchange());
+    this.pair.addEventListener("change", () => this.start());
+  }
+
+  /** Put a text in the box and translate it. */
+  show(text) {
+    this.source.value = text;
+    this.start();
+  }
+
+  atOnce(event) {
+    event.preventDefault();
+    this.start();
+  }
+
+  soon() {
+    this.halt();
+    this.describeSource();
+    this.timer = setTimeout(() => this.start(), this.source.value.trim() ? PAUSE_S * 1000 : 0);
+  }
+
+  /** What was translated becomes the source; what is being translated is dropped. */
+  exchange() {
+    const whole = this.output.dataset.phase === "done";
+    if (whole && this.output.textContent) this.source.value = this.output.textContent;
+  }
+
+  halt() {
+    clearTimeout(this.timer);
+    this.running?.abort();
+    this.running = null;
+  }
+
+  async start() {
+    this.halt();
+    this.describeSource();
+    this.tell();
+    const text = this.source.value;
+    if (!text.trim() || !this.pair.target) return this.clear();
+    const job = (this.running = new AbortController());
+    this.output.dataset.phase = "waiting";
+    try {
+      await this.insist({ text, source: this.pair.source, target: this.pair.target }, job.signal);
+    } catch (error) {
+      if (!job.signal.aborted) this.fail(error);
+    }
+  }
+
+  clear() {
+    this.pair.detect("");
+    this.output.replaceChildren();
+    delete this.output.dataset.phase;
+    say(this.measured, "");
+    this.copyButton.disabled = true;
+  }
+
+  /** Translate; while the server cannot take it, wait until it can. */
+  async insist(request, signal) {
+    for (;;) {
+      try {
+        return await this.stream(request, signal);
+      } catch (error) {
+        if (error.unavailable) await this.waitForServer(error, signal);
+        else if (error.queueFull) await this.waitInLine(error, signal);
+        else throw error;
+      }
+      this.tell();
+    }
+  }
+
+  async stream(request, signal) {
+    const beganMs = performance.now();
+    const sinceBeginS = () => (performance.now() - beganMs) / 1000;
+    let firstS = null;
+    for await (const event of server.translate(request, signal)) {
+      if (event.delta) {
+        if (firstS === null) this.begin(request.target);
+        firstS ??= sinceBeginS();
+        this.output.append(event.delta);
+      } else if (event.translation) {
+        this.finish(event.translation, request, firstS, sinceBeginS());
+      }
+    }
+  }
+
+  begin(target) {
+    mark(this.output, target);
+    this.output.replaceChildren();
+    this.output.dataset.phase = "streaming";
+  }
+
+  finish(translation, request, firstS, totalS) {
+    mark(this.output, translation.finish_reason === "unchanged" ? translation.source : request.target);
+    say(this.output, translation.text);
+    this.output.dataset.phase = "done";
+    this.copyButton.disabled = false;
+    this.pair.detect(translation.detected ? translation.source : "");
+    mark(this.source, request.source || this.pair.detected);
+    this.measure(translation, firstS, totalS);
+    this.tell(...this.remarks(translation));
+    this.announce(translation.text, request.target);
+  }
+
+  measure(translation, firstS, totalS) {
+    const found = translation.detected ? `${this.detectedName(translation)} detected` : "";
+    const first = firstS === null ? "" : `first token ${duration(firstS)}`;
+    say(this.measured, [found, first, `total ${duration(totalS)}`].filter(Boolean).join(" · "));
+  }
+
+  detectedName({ source }) {
+    return source === "und" ? "no language" : this.pair.name(source);
+  }
+
+  remarks(translation) {
+    if (translation.finish_reason === "unchanged") return ["Nothing to translate: this is the text as it was."];
+    return translation.warnings;
+  }
+
+  announce(text, target) {
+    const announcement = byId("announcement");
+    mark(announcement, target);
+    announcement.textContent = text;
+  }
+
+  async waitForServer(error, signal) {
+    const beganMs = performance.now();
+    const clock = this.tellWithClock(`${error.message} The text will be translated as soon as the server is ready.`);
+    await server.untilReady(signal, () => say(clock, ` ${duration((performance.now() - beganMs) / 1000)}`));
+  }
+
+  async waitInLine(error, signal) {
+    const clock = this.tellWithClock(`${error.message}. Trying again shortly.`);
+    for (let left = error.retryAfterS ?? SHORTEST_RETRY_S; left > 0; left -= 1) {
+      say(clock, ` ${left} s`);
+      await server.pause(1, signal);
+    }
+  }
+
+  fail(error) {
+    this.output.dataset.phase = "failed";
+    this.tell(error.message);
+    this.notes.dataset.kind = "error";
+    if (!(error instanceof server.ServerError)) throw error;
+  }
+
+  /** Remarks below the translation; none clears them. */
+  tell(...remarks) {
+    delete this.notes.dataset.kind;
+    this.notes.replaceChildren(...remarks.map((remark) => el("p", {}, remark)));
+  }
+
+  /** A remark with a place for a running clock, which is not read out. */
+  tellWithClock(remark) {
+    const clock = el("span", { class: "figure", "aria-hidden": "true" });
+    this.notes.replaceChildren(el("p", {}, remark, clock));
+    return clock;
+  }
+
+  describeSource() {
+    const characters = [...this.source.value].length;
+    say(byId("source-size"), characters ? plural(characters, "character") : "");
+    mark(this.source, this.pair.source);
+  }
+
+  async copy() {
+    try {
+      await copyText(this.output);
+      say(this.copyButton, "Copied");
+    } catch {
+      say(this.copyButton, "Not allowed");
+    }
+    setTimeout(() => say(this.copyButton, "Copy"), 1500);
+  }
+}
+
+/** The clipboard API exists on secure origins alone; a server on a local network is none, so there the selection is copied. */
+async function copyText(element) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(element.textContent);
+  getSelection().selectAllChildren(element);
+  if (!document.execCommand("copy")) throw new Error("copying was refused");
+}

@@ -1,0 +1,52 @@
+"""What a journey tells while it goes on: a line a step, and within it what the bench tells of its measurements.
+
+Everything goes to stderr. Knows counts, titles and seconds.
+"""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from dragoman.bench.journey.estimate import told
+from dragoman.bench.journey.steps import Leg, Step
+from dragoman.bench.progress import Observer
+
+
+class Display:
+    """An `Observer` that says at which step it is. `inner` shows the phases."""
+
+    def __init__(self, console: Console, inner: Observer) -> None:
+        self._console = console
+        self._inner = inner
+        self._where = ""
+        self._steps = 0
+
+    def begin(self, steps: int, stored: int, left_s: float) -> None:
+        """`stored`: results of an earlier run that are kept."""
+        self._steps = steps
+        kept = f"{stored} results of an earlier run are kept; " if stored else ""
+        todo = f"{steps} steps to measure, {told(left_s)}" if steps else "nothing is left to measure"
+        self._say(f"{kept}{todo}")
+
+    def step(self, number: int, step: Step, left_s: float) -> None:
+        self._say(f"[bold]{number}/{self._steps}[/] {escape(step.name)}: {escape(step.title)} ({told(left_s)} left)")
+
+    def starting(self, step: Step, expected_s: float) -> None:
+        self._where = step.name
+        self._inner.phase(f"{step.name}: starting ({told(expected_s)})", None)
+
+    def leg(self, step: Step, leg: Leg) -> None:
+        self._where = step.leg_name(leg)
+
+    def failed(self, step: Step, message: str) -> None:
+        self._console.print(f"{step.name} failed: {message}", style="red", markup=False, highlight=False)
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, highlight=False, soft_wrap=True)
+
+    def phase(self, label: str, total: int | None) -> None:
+        self._inner.phase(f"{self._where}: {label}", total)
+
+    def update(self, done: int, failed: int, in_flight: int) -> None:
+        self._inner.update(done, failed, in_flight)
