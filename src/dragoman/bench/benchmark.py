@@ -99,7 +99,7 @@ def _options(plan: Plan) -> dict[str, Any]:
     named = ("requests", "duration_s", "repeats", "timeout_s", "processes", "connections", "sample_every_s")
     chosen: dict[str, Any] = {name: getattr(plan, name) for name in named}
     chosen |= {"warmup_requests": plan.warmup.requests, "warmup_s": plan.warmup.duration_s}
-    chosen |= {"saturation_window_s": plan.saturation_window_s, "stream": plan.target.stream}
+    chosen |= {"saturation_after_s": plan.saturation_after_s, "stream": plan.target.stream}
     if plan.target.kind.startswith("openai"):
         sampling = plan.target.sampling
         chosen |= {"system_prompt": plan.target.system, "user_prompt": plan.target.user}

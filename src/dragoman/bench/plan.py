@@ -46,7 +46,7 @@ class Plan:
     stats: str | None = "auto"  # None: the server is not asked; else where to ask
     gpus: frozenset[int] | None = None  # None: those in use, if the server is on this machine; empty: none
     sample_every_s: float = 0.1
-    saturation_window_s: float | None = 20.0  # None: an open loop runs to its end whatever happens
+    saturation_after_s: float | None = 20.0  # None: an open loop runs to its end whatever happens
     client_maximum_rps: float | None = None
 
     def __post_init__(self) -> None:

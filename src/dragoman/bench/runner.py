@@ -71,8 +71,8 @@ class Runner:
         await self._send(job_of(plan, load, variation), f"{load.label}, warm-up", unsampled, watched=False)
 
     async def _send(self, job: Job, label: str, sampler: Sampler, *, watched: bool) -> tuple[Sent, Samples, Stop]:
-        window_s = self.plan.saturation_window_s if watched else None
-        watchman, tally = replace(self.watchman, saturation_window_s=window_s), Tally()
+        after_s = self.plan.saturation_after_s if watched else None
+        watchman, tally = replace(self.watchman, saturation_after_s=after_s), Tally()
         watchman.observer.phase(label, len(job.schedule) if job.schedule else job.requests)
         async with assemble(job, self.plan.processes) as crew:
             clock = Clock(monotonic() + LEAD_S)

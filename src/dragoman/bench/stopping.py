@@ -17,7 +17,7 @@ from dragoman.bench.results import Stopped
 from dragoman.bench.saturation import Saturation
 
 _TICK_S = 0.1
-_SAMPLES_A_WINDOW = 40
+_SAMPLES = 40  # before saturation is judged
 
 
 @dataclass(slots=True)
@@ -36,11 +36,11 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Watchman:
-    """`saturation_window_s` None: saturation is not looked for."""
+    """`saturation_after_s` None: saturation is not looked for."""
 
     interrupted: asyncio.Event
     observer: Observer
-    saturation_window_s: float | None = None
+    saturation_after_s: float | None = None
 
     @asynccontextmanager
     async def watching(self, clock: Clock, tally: Tally) -> AsyncGenerator[Stop]:
@@ -53,21 +53,19 @@ class Watchman:
             watch.cancel()
 
     async def _watch(self, clock: Clock, tally: Tally, stop: Stop) -> None:
-        saturation = Saturation(self.saturation_window_s) if self.saturation_window_s else None
-        tick_s = min(_TICK_S, self.saturation_window_s / _SAMPLES_A_WINDOW) if self.saturation_window_s else _TICK_S
-        judged_s = 0.0
+        saturation = Saturation(self.saturation_after_s) if self.saturation_after_s else None
+        step_s = self.saturation_after_s / _SAMPLES if self.saturation_after_s else _TICK_S
+        latencies_s: list[float] = []
+        due_s = step_s
         while not stop.event.is_set():
             self.observer.update(tally.done, tally.failed, tally.in_flight)
+            latencies_s.extend(e2e_s for _, e2e_s in tally.take_ended())
             now_s = clock.now()
-            ended = tally.take_ended()
             if self.interrupted.is_set():
                 stop.set("interrupted", now_s)
-            elif saturation:
-                for t_s, e2e_s in ended:
-                    saturation.latency(t_s, e2e_s)
-                if now_s >= judged_s + saturation.window_s / _SAMPLES_A_WINDOW:
-                    judged_s = now_s
-                    saturation.in_flight(now_s, tally.in_flight)
-                    if saturation.reached(now_s):
-                        stop.set("saturated", now_s)
-            await asyncio.sleep(tick_s)
+            elif saturation and now_s >= due_s:
+                due_s = now_s + step_s
+                if saturation.observe(now_s, tally.in_flight, latencies_s):
+                    stop.set("saturated", now_s)
+                latencies_s.clear()
+            await asyncio.sleep(min(_TICK_S, step_s))

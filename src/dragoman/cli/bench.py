@@ -103,7 +103,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
         ),
         click.option("--stop-when-saturated/--no-stop-when-saturated", "saturation", default=True, help="Open loops."),
         click.option(
-            "--saturation-window", type=click.FloatRange(1), default=20.0, show_default=True, metavar="SECONDS"
+            "--saturation-after", type=click.FloatRange(1), default=20.0, show_default=True, metavar="SECONDS"
         ),
     ),
     "How it is judged and observed": (
@@ -251,7 +251,7 @@ def _plan(chosen: dict[str, Any]) -> Plan:
         stats=None if chosen["stats"] == "none" else chosen["stats"],
         gpus=forms.gpus(chosen["gpus"]),
         sample_every_s=chosen["sample_every_ms"] / 1000,
-        saturation_window_s=chosen["saturation_window"] if chosen["saturation"] else None,
+        saturation_after_s=chosen["saturation_after"] if chosen["saturation"] else None,
         client_maximum_rps=chosen["client_maximum"],
     )
 

@@ -31,7 +31,9 @@ class SyncEngine:
         os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")  # a worker has threads, which no fork survives
         arguments = engine_arguments(spec)
         # `Any`: LLM's signature is wide, partly untyped, and differs between versions.
-        self._llm: Any = LLM(**{member.name: getattr(arguments, member.name) for member in dataclasses.fields(EngineArgs)})
+        self._llm: Any = LLM(
+            **{member.name: getattr(arguments, member.name) for member in dataclasses.fields(EngineArgs)}
+        )
 
     @property
     def max_model_len(self) -> int:

@@ -5,7 +5,7 @@ It obeys `split` and knows nothing of messages: which sentences stand together i
 
 from random import Random
 
-from dragoman.phrasebook.corpus import Corpus, Pattern
+from dragoman.phrasebook.corpus import Corpus, CorpusError, Pattern
 from dragoman.phrasebook.localised import LOCALISED_KINDS, draw_localised
 from dragoman.phrasebook.render import Filling
 from dragoman.phrasebook.split import Fillings, Split, value_held_out
@@ -27,26 +27,40 @@ class Drawer:
         self._held_out = split == "heldout"
         self._rng = rng
         self._stock = stock()
+        self._unsplittable: set[str] = set()
 
     def fill(self, pattern: Pattern, tag_share: float) -> tuple[Filling, bool]:
         """Values for `pattern` on this side of the split, and whether training never fills it so.
 
         On the held-out side a pattern may leave nothing to hold out; then the filling is one that training knows.
         """
-        values = self._values(pattern)
-        for _ in range(_TRIES):
-            if self._fillings.held_out(pattern, values) == self._held_out:
-                break
-            values = self._values(pattern)
+        values = self._values(pattern, {})
+        if pattern.templates[0].text not in self._unsplittable:
+            values = self._on_this_side(pattern, values)
         novel = self._held_out and (
             any(value_held_out(value) for value in values.values()) or self._fillings.held_out(pattern, values)
         )
         marked = tag_share > 0 and self._rng.random() < tag_share
         return self._marked(pattern, values) if marked else Filling(pattern, values, {}), novel
 
-    def _values(self, pattern: Pattern) -> dict[str, Value]:
-        values: dict[str, Value] = {}
+    def _on_this_side(self, pattern: Pattern, values: dict[str, Value]) -> dict[str, Value]:
+        """`values`, those redrawn that are held out in combination, until the combination is on this side."""
+        alone = {ref: value for ref, value in values.items() if value.split_key is not None}
+        tries = _TRIES if len(alone) < len(values) else 0
+        for _ in range(tries):
+            if self._fillings.held_out(pattern, values) == self._held_out:
+                return values
+            values = self._values(pattern, alone)
+        if tries and not self._held_out:
+            raise CorpusError(f"{pattern.name}: the split holds out every filling")
+        self._unsplittable.add(pattern.templates[0].text)
+        return values
+
+    def _values(self, pattern: Pattern, kept: dict[str, Value]) -> dict[str, Value]:
+        values = dict(kept)
         for ref, kind in pattern.kinds.items():
+            if ref in kept:
+                continue
             value = self._value(kind)
             while any(a == b for other in values.values() for a, b in zip(value.texts, other.texts, strict=True)):
                 value = self._value(kind)

@@ -25,7 +25,8 @@ _ONE_TOPIC_SHARE = 0.6
 _NEWLINE_SHARE = 0.12
 _MARKED_UP_SHARE = 0.15
 _EMOJI_SHARE = 0.08
-_WORD_SHARE = 0.03
+_WORD_SHARE = 0.06
+_RARE_KINDS = frozenset({"url", "email", "phone", "file", "version", "code", "placeholder", "int", "company"})
 _CANDIDATES = 12
 
 
@@ -48,7 +49,7 @@ class Generator:
     def message(self, sentences: int | None = None) -> Message:
         """A message of that many sentences, or of one to ten. In training a short one may be a single word."""
         count = sentences or self._rng.choice(_LENGTHS)
-        if sentences is None and count == 1 and self._split == "train" and self._rng.random() < _WORD_SHARE * 2:
+        if sentences is None and count == 1 and self._split == "train" and self._rng.random() < _WORD_SHARE:
             return self._word()
         fillings, novel = self._one() if count == 1 else self._many(count)
         return compose(fillings, self._layout(), novel)
@@ -117,8 +118,9 @@ class Generator:
 
 
 def _weight(pattern: Pattern) -> float:
-    """More draws for patterns with more to vary."""
-    return 1.0 + min(len(pattern.kinds), 2)
+    """More draws for patterns with more to vary, and most for the few that teach copying."""
+    kinds = set(pattern.kinds.values())
+    return 1.0 + min(len(kinds), 2) + 3.0 * len(kinds & _RARE_KINDS)
 
 
 def _by_topic(corpus: Corpus) -> dict[str, tuple[list[Pattern], list[float]]]:

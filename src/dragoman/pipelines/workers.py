@@ -63,5 +63,5 @@ def usable_cores() -> Cores:
 
 def share_of_cores(cores: Cores, number: int, workers: int) -> Cores:
     """Neighbouring cores for worker `number`; with more workers than cores, some share one."""
-    share = cores[number * len(cores) // workers : (number + 1) * len(cores) // workers]
-    return share or cores[number % len(cores) :][:1] if cores else []
+    start, end = number * len(cores) // workers, (number + 1) * len(cores) // workers
+    return cores[start : max(end, start + 1)]

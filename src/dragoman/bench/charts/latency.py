@@ -10,7 +10,7 @@ that ends below 100 % lost the rest. Knows results; how they look is `style`'s.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from math import ceil
 
@@ -19,14 +19,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import PercentFormatter
 
 from dragoman.bench import histogram
 from dragoman.bench.charts import style
-from dragoman.bench.charts.selection import Named, loads_of, point_at, points_at, spread_over
+from dragoman.bench.charts.selection import Named, loads_of, of_band, point_at, points_at, spread_over
 from dragoman.bench.charts.throughput import lines_legend
 from dragoman.bench.records import Band, Load
-from dragoman.bench.results import Point, Results, Summary
+from dragoman.bench.results import Point, Results
 from dragoman.bench.summary import BANDS
 
 PANELS = 6
@@ -56,7 +55,7 @@ def ecdf(named: Named, loads: Sequence[Load] | None = None) -> Figure:
     shown = list(loads if loads is not None else loads_of(named))[-PANELS:]
     columns = min(3, len(shown))
     rows = ceil(len(shown) / columns)
-    figure, grid = style.grid(rows, columns, 2.5, lines_legend(named)[: len(named)], sharex=True, sharey=True)
+    figure, grid = style.grid(rows, columns, 2.5, lines_legend(named, markers=False), sharex=True, sharey=True)
     panels = [axes for row in grid for axes in row]
     seen: list[float] = []
     for axes, load in zip(panels, shown, strict=False):
@@ -66,7 +65,7 @@ def ecdf(named: Named, loads: Sequence[Load] | None = None) -> Figure:
                 seen += _cumulative(axes, point, number)
         axes.set_title(load.label)
         axes.set_ylim(0, 1.02)
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        style.share_axis(axes)
     for axes in panels[len(shown) :]:
         axes.set_visible(False)
     style.time_axis(panels[0], seen, "x", ticks=12 // columns)
@@ -103,7 +102,9 @@ def latency_by_band(named: Named, load: Load) -> Figure:
 def inter_token_latency(named: Named, load: Load) -> Figure:
     """How the gaps between streamed events spread, at one load. What was not streamed is not in it."""
     pooled = {name: _gaps(point) for name, point in points_at(named, load).items()}
-    figure, [[axes]] = style.grid(1, 1, 2.8, [h for h in lines_legend(named) if pooled.get(str(h.get_label()))])
+    figure, [[axes]] = style.grid(
+        1, 1, 2.8, [h for h in lines_legend(named, markers=False) if pooled.get(str(h.get_label()))]
+    )
     seen: list[float] = []
     for number, name in enumerate(named):
         gaps = pooled.get(name)
@@ -114,7 +115,7 @@ def inter_token_latency(named: Named, load: Load) -> Figure:
             axes.stairs(shares, edges, color=style.series(number), fill=True, alpha=0.15)
             seen += [edges[0], edges[-1]]
     style.time_axis(axes, seen, "x")
-    axes.yaxis.set_major_formatter(PercentFormatter(1))
+    style.share_axis(axes)
     axes.set(xlabel="gap between streamed events", ylabel="of all gaps", ylim=(0, None))
     axes.set_title(load.label)
     return figure
@@ -158,7 +159,7 @@ def _cumulative(axes: Axes, point: Point, number: int) -> list[float]:
 
 
 def _range(axes: Axes, x: float, point: Point, band: Band, number: int) -> list[float]:
-    found = [spread_over(point, _of_band(band, name)) for name in ("p50_s", "p95_s", "p99_s")]
+    found = [spread_over(point, of_band(band, name)) for name in ("p50_s", "p95_s", "p99_s")]
     known = [spread.median for spread in found if spread is not None]
     if len(known) < len(found):
         return []
@@ -167,14 +168,6 @@ def _range(axes: Axes, x: float, point: Point, band: Band, number: int) -> list[
     axes.plot([x, x], [known[0], known[1]], color=colour, linewidth=5, alpha=0.5, solid_capstyle="butt")
     axes.plot(x, known[0], color=colour, marker=marker, markersize=6.5)
     return known
-
-
-def _of_band(band: Band, percentile: str) -> Callable[[Summary], float | None]:
-    def read(summary: Summary) -> float | None:
-        found = summary.bands.get(band)
-        return getattr(found.e2e, percentile) if found and found.e2e else None
-
-    return read
 
 
 def _gaps(point: Point) -> Counter[int]:

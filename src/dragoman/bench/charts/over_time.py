@@ -17,7 +17,6 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import PercentFormatter
 
 from dragoman.bench.charts import style
 from dragoman.bench.charts.selection import Named, points_at, typical
@@ -109,7 +108,7 @@ def _panel(axes: Axes, lines: Sequence[_Line], measurement: Measurement, share: 
     if share:
         axes.set_ylim(0, 1.03)
         axes.set_yticks([0, 0.5, 1])
-        axes.yaxis.set_major_formatter(PercentFormatter(1))
+        style.share_axis(axes)
     known = False
     for line in lines:
         drawn = binned(line.samples(measurement))

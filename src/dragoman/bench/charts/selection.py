@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from dragoman.bench.records import Load, LoadKind
+from dragoman.bench.records import Band, Load, LoadKind
 from dragoman.bench.results import Measurement, Point, Results, Spread, Summary
 from dragoman.bench.spread import spread_of
 
@@ -43,6 +43,16 @@ def spread_over(point: Point, read: Callable[[Summary], float | None]) -> Spread
     """A number over the repeats; None where a repeat lacks it."""
     values = [value for repeat in point.repeats if (value := read(repeat.summary)) is not None]
     return spread_of(values) if values and len(values) == len(point.repeats) else None
+
+
+def of_band(band: Band, percentile: str) -> Callable[[Summary], float | None]:
+    """Reads the end-to-end latency of one length band: `p50_s` and so on."""
+
+    def read(summary: Summary) -> float | None:
+        found = summary.bands.get(band)
+        return getattr(found.e2e, percentile) if found and found.e2e else None
+
+    return read
 
 
 def typical(point: Point) -> Measurement:

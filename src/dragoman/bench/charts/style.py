@@ -11,6 +11,7 @@ results.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache, wraps
 from math import ceil, floor, log10
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
@@ -18,10 +19,12 @@ from matplotlib import rc_context  # pyright: ignore[reportUnknownVariableType]
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import get_font_names
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import Affine2DBase, ScaledTranslation, Transform
 
+from dragoman.bench.charts.numbers import duration
 from dragoman.bench.records import Band, Load
 
 P = ParamSpec("P")
@@ -52,6 +55,7 @@ PAGE_COLOURS: dict[str, str] = {
 WIDTH_IN = 9.0
 RC: dict[str, Any] = {
     "font.size": 9,
+    "text.parse_math": False,  # a label may hold a dollar sign
     "text.color": INK,
     "axes.labelcolor": MUTED,
     "axes.edgecolor": MUTED,
@@ -81,12 +85,18 @@ RC: dict[str, Any] = {
     "svg.hashsalt": "dragoman",
 }
 _LEGEND_ROW_IN = 0.23
+_CJK_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Hiragino Sans", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic")
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Draws in this style whatever the caller's own settings of matplotlib are, and leaves those alone."""
-    in_style = cast("Callable[[Callable[P, R]], Callable[P, R]]", rc_context(cast("Any", RC)))
-    return in_style(draw)
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+        with rc_context(cast("Any", RC | {"font.family": list(_fonts())})):
+            return draw(*args, **kwargs)
+
+    return drawn
 
 
 def grid(
@@ -97,6 +107,9 @@ def grid(
     height_in = rows * panel_height_in + strip_in
     layout = ConstrainedLayoutEngine(w_pad=0.05, h_pad=0.06, rect=(0, 0, 0.995, 1 - strip_in / height_in))
     figure = Figure((WIDTH_IN, height_in), layout=layout)
+    for handle in legend:
+        label = str(handle.get_label())
+        handle.set_label(f" {label}" if label.startswith("_") else label)  # matplotlib hides what begins with "_"
     if legend:
         figure.legend(
             handles=list(legend),
@@ -131,11 +144,6 @@ def marked_line(number: int) -> dict[str, Any]:
     return line(number) | {"marker": MARKERS[number % len(MARKERS)]}
 
 
-def duration(value_s: float) -> str:
-    """`30 ms`, `1.5 s`."""
-    return f"{value_s * 1000:.4g} ms" if value_s < 1 else f"{value_s:.4g} s"
-
-
 def time_axis(axes: Axes, values_s: Iterable[float], which: Literal["x", "y"] = "y", ticks: int = 8) -> None:
     """Seconds on x or y, with up to about `ticks` ticks: from zero, or logarithmic where the values are far apart."""
     known = [value for value in values_s if value > 0]
@@ -147,7 +155,7 @@ def time_axis(axes: Axes, values_s: Iterable[float], which: Literal["x", "y"] = 
         axis.set_minor_locator(NullLocator())
         axes.set(**{f"{which}lim": (low, high)})
     elif known:
-        axis.set_major_locator(MaxNLocator(ticks))
+        axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
         axes.set(**{f"{which}lim": (0, max(known) * 1.1)})
     axis.set_major_formatter(FuncFormatter(_tick))
 
@@ -171,13 +179,29 @@ def note(axes: Axes, told: str, x: float, y: float, offset_pt: tuple[float, floa
     axes.annotate(told, (x, y), xytext=offset_pt, textcoords="offset points", fontsize=7.5, **look)
 
 
+def share_axis(axes: Axes) -> None:
+    """Shares 0..1 on y, as percent."""
+    axes.yaxis.set_major_formatter(FuncFormatter(_percent))
+
+
 def say(axes: Axes, told: str) -> None:
     """Words in the place of data that is not there."""
     axes.text(0.5, 0.5, told, transform=axes.transAxes, ha="center", va="center", color=MUTED)
 
 
+@cache
+def _fonts() -> tuple[str, ...]:
+    """matplotlib's own font, and those of this machine that have what it lacks."""
+    installed = set(get_font_names())
+    return ("DejaVu Sans", *(name for name in _CJK_FONTS if name in installed))
+
+
 def _tick(value: float, _: object) -> str:
     return duration(value) if value > 0 else "0"
+
+
+def _percent(value: float, _: object) -> str:
+    return f"{value * 100:.4g}%"
 
 
 def _legend_shape(legend: Sequence[Artist]) -> tuple[int, float]:

@@ -17,6 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dragoman.bench.charts import style
+from dragoman.bench.charts.numbers import number
 from dragoman.bench.charts.selection import Named, loads_of, point_at, sustained
 from dragoman.bench.records import Load
 from dragoman.bench.results import Point
@@ -58,12 +59,12 @@ def latency_against_throughput(named: Named, metric: str = "e2e_p95_s") -> Figur
     figure, [[axes]] = style.grid(1, 1, 3.6, lines_legend(named))
     axes.grid(axis="x")
     seen: list[float] = []
-    for number, results in enumerate(named.values()):
+    for place, results in enumerate(named.values()):
         points = [point for load in loads_of(named) if (point := point_at(results, load)) and metric in point.spreads]
         rates = [point.spreads["rps"].median for point in points]
         latencies_s = [point.spreads[metric].median for point in points]
         seen += latencies_s
-        axes.plot(rates, latencies_s, **style.marked_line(number))
+        axes.plot(rates, latencies_s, **style.marked_line(place))
         for point, x, y in zip(points, rates, latencies_s, strict=True):
             style.note(axes, point.load.label, x, y, (6, -3), color=style.MUTED)
     style.time_axis(axes, seen)
@@ -73,13 +74,14 @@ def latency_against_throughput(named: Named, metric: str = "e2e_p95_s") -> Figur
     return figure
 
 
-def lines_legend(named: Named) -> list[Artist]:
-    """A line and a marker for each result."""
-    return [Line2D([], [], label=name, **style.marked_line(number)) for number, name in enumerate(named)]
+def lines_legend(named: Named, *, markers: bool = True) -> list[Artist]:
+    """A line for each result, with the marker that its points have."""
+    look = style.marked_line if markers else style.line
+    return [Line2D([], [], label=name, **look(place)) for place, name in enumerate(named)]
 
 
 def _legend(named: Named) -> list[Artist]:
-    handles: list[Artist] = [Patch(color=style.series(number), label=name) for number, name in enumerate(named)]
+    handles: list[Artist] = [Patch(color=style.series(place), label=name) for place, name in enumerate(named)]
     if any(not sustained(point) for results in named.values() for point in results.points):
         told = "hatched: stopped early (saturated or interrupted)"
         handles.append(Patch(facecolor="none", edgecolor=style.MUTED, hatch=_HATCH, label=told))
@@ -94,12 +96,12 @@ def _bars(axes: Axes, named: Named, loads: Sequence[Load], metric: str, *, outli
     """One group a load, one bar a result in it; no bar where there is no such point."""
     width = min(0.8 / len(named), 0.34)
     labelled = not outline and len(named) * len(loads) <= _LABELLED_BARS
-    for number, results in enumerate(named.values()):
-        offset = (number - (len(named) - 1) / 2) * width
+    for place_in_group, results in enumerate(named.values()):
+        offset = (place_in_group - (len(named) - 1) / 2) * width
         for place, load in enumerate(loads):
             point = point_at(results, load)
             if point is not None and metric in point.spreads:
-                _bar(axes, place + offset, width * 0.9, point, metric, style.series(number), outline, labelled)
+                _bar(axes, place + offset, width * 0.9, point, metric, style.series(place_in_group), outline, labelled)
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
 
@@ -119,5 +121,4 @@ def _bar(
         whisker = [[spread.median - spread.low], [spread.high - spread.median]]
         axes.errorbar(x, spread.median, whisker, ecolor=style.INK, elinewidth=0.9, capsize=2.5, capthick=0.9)
     if labelled:
-        told = f"{spread.median:.3g}" if spread.median < 1000 else f"{spread.median:,.0f}"
-        style.note(axes, told, x, spread.high, (0, 2.5), ha="center")
+        style.note(axes, number(spread.median), x, spread.high, (0, 2.5), ha="center")

@@ -22,6 +22,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
 from dragoman.bench.charts import style
+from dragoman.bench.charts.numbers import duration
 from dragoman.bench.charts.selection import Named, points_at, typical
 from dragoman.bench.records import Band, Load, RequestRecord
 from dragoman.bench.summary import BANDS
@@ -88,7 +89,7 @@ def _panel(axes: Axes, name: str, records: Sequence[RequestRecord]) -> None:
     axes.set_ylim(len(records) - 0.4, -0.6)
     axes.set_yticks([])
     axes.grid(axis="x")
-    axes.set_title(f"{name}\n{len(records)} requests in {style.duration(float(f'{end_s:.3g}'))}")
+    axes.set_title(f"{name}\n{len(records)} requests in {duration(float(f'{end_s:.3g}'))}")
 
 
 def boxes(spans: Sequence[tuple[float, float, int]], half: float = _HALF) -> Path:

@@ -61,10 +61,11 @@ def make_workloads(subject: Subject) -> dict[WorkloadName, Workload]:
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
     ratio = OutputRatio(*subject.forced) if subject.forced else None
-    return {
+    made: dict[WorkloadName, Workload] = {
         name: Remembered(MadeUp(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio))
         for name, (low, high) in subject.lengths.items()
     }
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,7 @@ class Meter:
         plan = replace(bench.plan, texts=texts)
         return await Runner(plan, bench.sampler, Watchman(self.interrupted, self.observer)).measure(number, repeat)
 
-    def gather(
-        self, bench: Bench, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]
-    ) -> Results:
+    def gather(self, bench: Bench, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]) -> Results:
         """Results of what was measured, by clients."""
         points = tuple(
             Point(Load("closed", clients=clients), tuple(found), spreads(found))
@@ -127,7 +126,7 @@ class Meter:
         conditions = replace(
             bench.conditions,
             loads=tuple(Load("closed", clients=clients) for clients in _clients(leg)),
-            options=bench.conditions.options | {"repeats": repeats, "journey": notes},
+            options=bench.conditions.options | {"repeats": repeats, "label": notes.get("label"), "journey": notes},
         )
         return Results(conditions, points, partial=self.interrupted.is_set())
 

@@ -142,7 +142,7 @@ def _vllm(terms: Terms, slots: int | None, legs: tuple[Leg, ...]) -> Step:
         given = {} if terms.gpu else {"kv-cache-memory-bytes": CPU_KV_CACHE_BYTES}
         return Step("vllm-defaults", "`vllm serve` with its defaults", "vllm", given, legs, shaped=False)
     flags = {**_engine(terms), "max-num-seqs": slots}
-    return Step("vllm-same", f"`vllm serve`, settings of continuous-{slots}", "vllm", flags, legs)
+    return Step(f"vllm-{slots}", f"`vllm serve`, settings of continuous-{slots}", "vllm", flags, legs)
 
 
 def _vllm_slots(terms: Terms) -> int:

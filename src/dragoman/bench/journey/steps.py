@@ -52,6 +52,10 @@ class Step:
     def leg_name(self, leg: Leg) -> str:
         return f"{self.name}.{leg.workload}"
 
+    def label(self, leg: Leg) -> str:
+        """For charts: variable texts are the rule."""
+        return self.name if leg.workload == "variable" else f"{self.name} {leg.workload}"
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:

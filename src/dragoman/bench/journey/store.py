@@ -84,6 +84,7 @@ class Store:
     def notes(self, step: Step, leg: Leg, start_s: float) -> dict[str, Any]:
         """What a results file says of its place in the journey."""
         return {
+            "label": step.label(leg),
             "step": step.name,
             "title": step.title,
             "start_s": start_s,

@@ -133,5 +133,5 @@ def command_of(step: Step, subject: Subject, store: Store) -> ServerCommand:
     """The command line of a step's server."""
     if step.kind == "dragoman":
         return dragoman_serve(step.name, {**subject.dragoman, **step.flags}, store.engine_log(step))
-    limits = subject.limits if step.shaped else {}
-    return vllm_serve(step.name, subject.path, {**subject.vllm, **limits, **step.flags})
+    loading = {**subject.vllm, **subject.limits} if step.shaped else subject.vllm
+    return vllm_serve(step.name, subject.path, {**loading, **step.flags})

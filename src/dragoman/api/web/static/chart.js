@@ -1,15 +1,15 @@
 /**
- * A small time chart in SVG: lines, or areas stacked on each other, over the last five minutes.
+ * A small time chart in SVG: lines, or areas stacked on each other, over the last minutes.
  * Knows samples by `History` and nothing of where they come from. Colours are the style sheet's.
  */
 
 import { el, say, svg } from "./dom.js";
 import { ago } from "./format.js";
-import { WINDOW_S } from "./history.js";
 
 const HEIGHT = 108;
 const PLOT = { left: 44, right: 2, top: 8, bottom: 18 };
-const MINUTES = [5, 4, 3, 2, 1, 0];
+const TICKS_S = [15, 30, 60];
+const MOST_TICKS = 5;
 const STEPS = [1, 2, 2.5, 5, 10];
 
 /** The least round number that is not below `highest`; of whole numbers where `whole`. */
@@ -23,7 +23,8 @@ export function roundTop(highest, whole = false) {
 
 /**
  * @typedef {{key: string, name: string, className: string}} Series
- * @typedef {{title: string, series: Series[], stacked?: boolean, format: (n: number) => string, whole?: boolean}} Spec
+ * @typedef {{title: string, series: Series[], format: (n: number) => string, mark: (n: number) => string,
+ *   stacked?: boolean, whole?: boolean}} Spec
  */
 export class Chart {
   /** @param {Spec} spec @param {(atS: number | null) => void} onPoint the reader points at a time, or leaves */
@@ -47,6 +48,7 @@ export class Chart {
   /** Draw the samples up to `nowS`, with the values at `cursorS` (null: the latest) in the caption. */
   draw(history, nowS, cursorS) {
     this.nowS = nowS;
+    this.windowS = history.windowS(nowS);
     this.width = this.plot.clientWidth;
     this.top = roundTop(this.highest(history), this.spec.whole);
     const sample = cursorS === null ? history.latest : history.near(cursorS);
@@ -66,12 +68,12 @@ export class Chart {
       const now = this.spec.format(history.latest?.[key]);
       return `${name} ${now} now, ${this.spec.format(history.highest([key]))} at most`;
     });
-    return `${this.spec.title}, last five minutes: ${parts.join("; ")}`;
+    return `${this.spec.title}, recent history: ${parts.join("; ")}`;
   }
 
   x(atS) {
     const inner = this.width - PLOT.left - PLOT.right;
-    return PLOT.left + inner * (1 - (this.nowS - atS) / WINDOW_S);
+    return PLOT.left + inner * (1 - (this.nowS - atS) / this.windowS);
   }
 
   y(value) {
@@ -82,21 +84,25 @@ export class Chart {
   timeAt(event) {
     const inner = this.width - PLOT.left - PLOT.right;
     const share = (event.clientX - this.plot.getBoundingClientRect().left - PLOT.left) / inner;
-    return this.nowS - WINDOW_S * (1 - share);
+    return this.nowS - this.windowS * (1 - share);
   }
 
   grid() {
     const levels = [0, this.top / 2, this.top].flatMap((value) => [
       line("grid", PLOT.left, this.y(value), this.width - PLOT.right, this.y(value)),
-      label(PLOT.left - 6, this.y(value) + 3.5, "end", this.spec.format(value)),
+      label(PLOT.left - 6, this.y(value) + 3.5, "end", this.spec.mark(value)),
     ]);
-    const times = MINUTES.flatMap((minute) => {
-      const x = this.x(this.nowS - minute * 60);
-      const anchor = minute === 5 ? "start" : minute === 0 ? "end" : "middle";
-      const words = minute === 0 ? "now" : minute === 5 ? "5 min ago" : String(minute);
+    return [...levels, ...this.times()];
+  }
+
+  times() {
+    const step = TICKS_S.find((seconds) => this.windowS / seconds <= MOST_TICKS) ?? TICKS_S.at(-1);
+    return Array.from({ length: Math.floor(this.windowS / step) + 1 }, (_, at) => {
+      const x = this.x(this.nowS - at * step);
+      const words = at ? `−${ago(at * step)}` : "now";
+      const anchor = at ? (x < PLOT.left + 24 ? "start" : "middle") : "end";
       return [line("tick", x, this.y(0), x, this.y(0) + 4), label(x, HEIGHT - 3, anchor, words)];
-    });
-    return [...levels, ...times];
+    }).flat();
   }
 
   shapes(history) {

@@ -2,7 +2,7 @@
 
 import { Chart } from "./chart.js";
 import { byId, el, say } from "./dom.js";
-import { ago, count, duration, rate, share } from "./format.js";
+import { ago, count, duration, durationMark, mark, rate, share } from "./format.js";
 import { History, slotsOf } from "./history.js";
 import { Slots } from "./slots.js";
 
@@ -31,15 +31,17 @@ const CHARTS = [
     stacked: true,
     whole: true,
     format: count,
+    mark,
     series: [
       { key: "running", name: "running", className: "run" },
       { key: "waiting", name: "waiting", className: "wait" },
     ],
   },
-  { title: "Tokens/s", format: rate, series: [{ key: "tokensPerS", name: "out", className: "run" }] },
+  { title: "Tokens/s", format: rate, mark, series: [{ key: "tokensPerS", name: "out", className: "run" }] },
   {
     title: "End to end",
     format: duration,
+    mark: durationMark,
     series: [
       { key: "p50", name: "p50", className: "median" },
       { key: "p95", name: "p95", className: "tail" },

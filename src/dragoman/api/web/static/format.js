@@ -32,6 +32,17 @@ export function duration(seconds) {
   return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
 }
 
+const trimmed = (number) => String(Number(number.toPrecision(3)));
+
+/** A number on an axis, without figures that say nothing: 0, 2.5, 50, 1,250 */
+export const mark = (number) => (number < 1000 ? trimmed(number) : grouped.format(number));
+
+/** Seconds on an axis: 0, 250 ms, 2.5 s */
+export function durationMark(seconds) {
+  if (seconds === 0) return "0";
+  return seconds < 1 ? `${trimmed(seconds * 1000)} ms` : `${trimmed(seconds)} s`;
+}
+
 /** A point in the past, given in seconds before now: 0:07, 4:30 */
 export function ago(seconds) {
   const whole = Math.max(Math.round(seconds), 0);

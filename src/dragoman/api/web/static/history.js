@@ -1,6 +1,7 @@
 /** Recent samples of `GET /v1/stats`, each a flat record of what the page shows. Knows nothing of drawing. */
 
-export const WINDOW_S = 300;
+const WINDOW_S = 300;
+const SHORTEST_WINDOW_S = 60; // a page just opened has little to show, and shows that large
 const RATE_OVER_S = 1; // a rate needs a stretch: counters move in steps
 const LONGEST_GAP_S = 4; // two samples further apart are not joined: nobody looked in between
 
@@ -58,6 +59,12 @@ export class History {
       last = sample.atS;
     }
     return found;
+  }
+
+  /** The stretch that there is to show, in seconds before now. */
+  windowS(nowS) {
+    const seenS = this.samples.length ? nowS - this.samples[0].atS : 0;
+    return Math.min(Math.max(seenS, SHORTEST_WINDOW_S), WINDOW_S);
   }
 
   /** The sample nearest to a time. */

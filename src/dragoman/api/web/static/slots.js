@@ -7,6 +7,7 @@ import { byId, el, say } from "./dom.js";
 import { count } from "./format.js";
 
 const MOST_SQUARES = 128;
+const FEW = 16; // fit one row, large
 const MOST_WAITING = 48;
 
 export class Slots {
@@ -29,7 +30,7 @@ export class Slots {
   build(slots) {
     this.slots = slots;
     const squares = slots <= MOST_SQUARES;
-    this.row.className = squares ? "squares" : "bar";
+    this.row.className = squares ? (slots <= FEW ? "squares few" : "squares") : "bar";
     this.squares = squares ? Array.from({ length: slots }, () => el("i")) : [];
     this.fillBar = el("i", { class: "fill" });
     this.peakBar = el("i", { class: "peak" });

@@ -1,12 +1,13 @@
 /** Rows on one axis of time: when a text waited, when its first token came, when it was done. Knows no server. */
 
 import { el, say } from "./dom.js";
-import { duration } from "./format.js";
+import { duration, durationMark } from "./format.js";
 import { mark } from "./languages.js";
 
 const SHORTEST_AXIS_S = 0.5;
 const STEPS_S = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120];
-const MOST_TICKS = 5;
+const MOST_TICKS = 4;
+const LAST_LABEL = 0.88; // of the axis: a label further on would hang over its end
 
 /** The distance between ticks on an axis of so many seconds. */
 export function tickStep(lengthS) {
@@ -103,8 +104,9 @@ export class Timeline {
     this.axisS = axisS;
     const step = tickStep(axisS);
     const ticks = Array.from({ length: Math.floor(axisS / step) + 1 }, (_, at) => {
-      const tick = el("span", {}, at ? duration(at * step) : "0");
-      tick.style.left = `${(100 * at * step) / axisS}%`;
+      const share = (at * step) / axisS;
+      const tick = el("span", {}, share > LAST_LABEL ? "" : durationMark(at * step));
+      tick.style.left = `${100 * share}%`;
       return tick;
     });
     this.axis.replaceChildren(...ticks);

@@ -1,0 +1,110 @@
+"""dragoman against `vllm serve`, both up at once and measured in turn: A B, B A, A B.
+
+While one is measured the other idles, so neither is slowed by the other's work, and a machine that drifts drifts under both.
+Numbers are compared pair by pair, within a turn. Knows nothing of other steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from statistics import median
+
+from dragoman.bench.benchmark import Bench, prepared
+from dragoman.bench.journey.evidence import P99, RPS, At, Evidence, Metric, plain
+from dragoman.bench.journey.measure import Meter, rounds
+from dragoman.bench.journey.steps import Leg
+from dragoman.bench.results import Measurement, Results
+from dragoman.bench.targets import TargetOptions
+
+METRICS: tuple[Metric, ...] = (RPS, P99)
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A server that runs. `check` raises where it has died."""
+
+    name: str
+    url: str
+    target: TargetOptions
+    check: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PairRatio:
+    """The first contender's number over the second's, by turn."""
+
+    clients: int
+    metric: str
+    ratios: tuple[float, ...]
+
+    @property
+    def told(self) -> str:
+        """`1.02 (0.99..1.04), no difference`."""
+        low, high = min(self.ratios), max(self.ratios)
+        side = "higher in every pair" if low > 1 else "lower in every pair" if high < 1 else "no difference"
+        told = f"{plain(median(self.ratios))} ({plain(low)}..{plain(high)})"
+        return f"{told}, {side}" if len(self.ratios) > 1 else f"{told}, measured once"
+
+
+async def alternate(meter: Meter, leg: Leg, contenders: tuple[Contender, Contender]) -> dict[str, Results]:
+    """Results by contender, repeats in step: the n-th of one belongs to the n-th of the other. A turn that was not
+    finished by both is dropped. Raises ConfigError as a benchmark does, ServerFault where a server died."""
+    async with AsyncExitStack() as stack:
+        benches = [
+            await stack.enter_async_context(prepared(meter.plan(one.url, one.target, leg))) for one in contenders
+        ]
+        measured: tuple[dict[int, list[Measurement]], ...] = ({}, {})
+        for repeat, clients in rounds(leg.levels):
+            turn = await _turn(meter, benches, contenders, clients, repeat)
+            if turn is None:
+                break
+            for mine, measurement in zip(measured, turn, strict=True):
+                mine.setdefault(clients, []).append(measurement)
+        return {
+            one.name: meter.gather(bench, leg, mine, {"label": one.name, "versus": [c.name for c in contenders]})
+            for one, bench, mine in zip(contenders, benches, measured, strict=True)
+        }
+
+
+async def _turn(
+    meter: Meter, benches: list[Bench], contenders: tuple[Contender, Contender], clients: int, repeat: int
+) -> list[Measurement] | None:
+    """One measurement of each, in the contenders' order; who goes first changes from turn to turn."""
+    found: dict[int, Measurement] = {}
+    for number in (0, 1) if repeat % 2 == 0 else (1, 0):
+        measurement = await meter.measure_once(benches[number], clients, repeat)
+        contenders[number].check()
+        if measurement is None or measurement.stopped == "interrupted":
+            return None
+        found[number] = measurement
+    return [found[0], found[1]]
+
+
+def pair_ratios(first: Results, second: Results) -> list[PairRatio]:
+    """By load level and metric. Levels and turns that only one of them has are left out."""
+    ours, theirs = Evidence({"": first}), Evidence({"": second})
+    ratios: list[PairRatio] = []
+    for point in first.points:
+        at = At("", point.load.clients or 0)
+        for metric in METRICS:
+            pairs = zip(ours.values(at, metric), theirs.values(at, metric), strict=False)
+            found = tuple(one / other for one, other in pairs if other)
+            if found:
+                ratios.append(PairRatio(at.clients, metric.name, found))
+    return ratios
+
+
+def markdown(names: tuple[str, str], results: dict[str, Results], ratios: list[PairRatio]) -> str:
+    """A table: both servers' numbers, and their ratio pair by pair."""
+    lines = [
+        f"| clients | | {names[0]} | {names[1]} | ratio, pair by pair |",
+        "| ---: | --- | ---: | ---: | --- |",
+    ]
+    by_name = {metric.name: metric for metric in METRICS}
+    for ratio in ratios:
+        metric = by_name[ratio.metric]
+        sides = [Evidence({"": results[name]}).told(At("", ratio.clients), metric) or "–" for name in names]
+        lines.append(f"| {ratio.clients} | {ratio.metric} | {sides[0]} | {sides[1]} | {ratio.told} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,51 @@
+"""What a reader must see beside a number before trusting it: short flags on points, and notes in whole sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dragoman.bench.charts.selection import Named, failed_share
+from dragoman.bench.results import Point, Results
+from dragoman.bench.table import notes_on
+
+UNREPEATED = "measured once: its spread is unknown, and 10 % of the median stands for it in comparisons."
+
+
+def flags_of(results: Results, point: Point) -> tuple[str, ...]:
+    """Words for badges, the worst first."""
+    return tuple(_flags(results, point))
+
+
+def notes(named: Named) -> dict[str, list[str]]:
+    """By label, what would mislead if it were not said; labels without any are left out."""
+    found = {name: [*notes_on(results), *_own(results)] for name, results in named.items()}
+    return {name: told for name, told in found.items() if told}
+
+
+def _flags(results: Results, point: Point) -> Iterator[str]:
+    if any(repeat.stopped == "saturated" for repeat in point.repeats):
+        yield "saturated"
+    if any(repeat.stopped == "interrupted" for repeat in point.repeats):
+        yield "interrupted"
+    wanted = _wanted_repeats(results)
+    if wanted is not None and len(point.repeats) < wanted:
+        yield f"partial: {len(point.repeats)} of {wanted} repeats"
+    share = failed_share(point)
+    if share:
+        yield f"{share:.1%} failed" if share >= 0.001 else "some failed"
+
+
+def _own(results: Results) -> Iterator[str]:
+    if results.partial and len(results.points) < len(results.conditions.loads):
+        yield f"{len(results.points)} of {len(results.conditions.loads)} load levels were measured."
+    once = [point.load.label for point in results.points if len(point.repeats) == 1]
+    if once:
+        yield f"{', '.join(once)}: {UNREPEATED}"
+    commit = results.conditions.git_commit
+    if commit is not None and commit.endswith("-dirty"):
+        yield "measured with source files that differ from the commit."
+
+
+def _wanted_repeats(results: Results) -> int | None:
+    wanted = results.conditions.options.get("repeats")
+    return wanted if isinstance(wanted, int) else None

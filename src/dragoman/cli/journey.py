@@ -1,0 +1,183 @@
+"""`dragoman journey`: the whole story, measured on this machine and model, with a verdict on each of its claims.
+
+stdout gets the findings as Markdown and, as its last line, one sentence; progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from dragoman.bench import loops
+from dragoman.bench.journey.display import Display
+from dragoman.bench.journey.duel import Duel
+from dragoman.bench.journey.ending import conclude, markdown, write_ending
+from dragoman.bench.journey.estimate import Estimate, told
+from dragoman.bench.journey.measure import Meter, make_workloads
+from dragoman.bench.journey.page import write_page
+from dragoman.bench.journey.route import (
+    FULL_PACE,
+    LEFT_OUT_OF_QUICK,
+    QUICK_PACE,
+    Terms,
+    only,
+    plan_route,
+)
+from dragoman.bench.journey.steps import Pace, Step, Subject
+from dragoman.bench.journey.store import Fingerprints, Store, this_machine
+from dragoman.bench.journey.walk import Travelled, Walk
+from dragoman.bench.progress import Lines, Live, Observer
+from dragoman.cli.console import error_console
+from dragoman.cli.subject import make_subject
+from dragoman.engine.device import device
+
+FAILED = 1
+INTERRUPTED = 130
+_Made = TypeVar("_Made")
+
+
+@click.command("journey")
+@click.option("--model", default="", help="Model folder or hub id.  [default: the packaged phrasebook]")
+@click.option("--profile", default="", help="Prompt profile; absent: picked from the model's config.")
+@click.option("--load-format", type=click.Choice(["auto", "safetensors", "dummy"]), default="auto", show_default=True,
+              help="dummy: random weights, forced lengths.")  # fmt: skip
+@click.option("--max-model-len", type=click.IntRange(64), help="Tokens a prompt and its output share.")
+@click.option("--quick", is_flag=True, help="A small journey: under 10 minutes on two CPU cores.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder of results.  [default: results/journey, with --quick results/journey-quick]")  # fmt: skip
+@click.option("--resume/--fresh", default=True, show_default=True,
+              help="Keep what was measured under the same conditions, or measure all again.")  # fmt: skip
+@click.option("--only", "wanted", multiple=True, metavar="STEP", help="Measure this step only; may be repeated.")
+@click.option("--list", "listing", is_flag=True, help="Tell the steps and how long they take; measure nothing.")
+@click.option("--skip-vllm-serve", is_flag=True, help="Leave `vllm serve` out.")
+@click.option("--gpu-levels/--no-gpu-levels", default=None, help="64, 128 and 256 clients too.  [default: on a GPU]")
+@click.option("--repeats", type=click.IntRange(1), help="Where claims look.  [default: 3, with --quick 2]")
+@click.option("--repeats-elsewhere", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--duration", type=click.FloatRange(1), metavar="SECONDS",
+              help=f"Of each measurement.  [default: {FULL_PACE.duration_s:g}, quick {QUICK_PACE.duration_s:g}]")  # fmt: skip
+@click.option("--time-limit", type=click.FloatRange(1), metavar="SECONDS",
+              help="Begin no step that would not end within it.")  # fmt: skip
+@click.option("--versus", is_flag=True, help="Instead: dragoman and `vllm serve` both up, measured in turn.")
+def command(**chosen: Any) -> None:
+    """Measure the whole story here: workers, static batches, continuous batching, its settings, `vllm serve`.
+
+    Each step starts a server, measures it and ends it. Ctrl-C keeps what was measured and reports it; the same command
+    again measures what is missing.
+    """
+    terms = _terms(chosen)
+    subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
+    route = plan_route(terms)
+    steps, pace = only(route, chosen["wanted"]), _pace(chosen)
+    if chosen["listing"]:
+        _list(steps, pace)
+    elif chosen["versus"]:
+        _versus(chosen, terms, subject, pace)
+    else:
+        _journey(chosen, route, steps, subject, pace)
+
+
+def _terms(chosen: dict[str, Any]) -> Terms:
+    gpu, high = device() == "cuda", chosen["gpu_levels"]
+    return Terms(
+        gpu=gpu,
+        quick=chosen["quick"],
+        high_levels=gpu if high is None else high,
+        repeats=chosen["repeats"] or (2 if chosen["quick"] else 3),
+        elsewhere=chosen["repeats_elsewhere"],
+        vllm_serve=not chosen["skip_vllm_serve"],
+    )
+
+
+def _pace(chosen: dict[str, Any]) -> Pace:
+    pace = QUICK_PACE if chosen["quick"] else FULL_PACE
+    return Pace(chosen["duration"] or pace.duration_s, pace.warmup_s, pace.timeout_s)
+
+
+def _folder(chosen: dict[str, Any]) -> Path:
+    return chosen["out"] or Path("results/journey-quick" if chosen["quick"] else "results/journey")
+
+
+def _list(steps: tuple[Step, ...], pace: Pace) -> None:
+    estimate = Estimate(pace, [(step, step.legs) for step in steps])
+    for step in steps:
+        levels = "; ".join(
+            f"{leg.workload} at {', '.join(f'{n.clients}×{n.repeats}' for n in leg.levels)} clients" for leg in step.legs
+        )
+        click.echo(f"{step.name:16} {step.title}: {levels} ({told(estimate.step_s(step, step.legs))})")
+    click.echo(f"{len(steps)} steps, {told(estimate.left_s)}, if servers start as they usually do.")
+
+
+def _journey(
+    chosen: dict[str, Any], route: tuple[Step, ...], steps: tuple[Step, ...], subject: Subject, pace: Pace
+) -> None:
+    folder = _folder(chosen)
+    workloads = make_workloads(subject)
+    store = Store(folder, Fingerprints(subject, workloads, pace, this_machine()))
+
+    async def go(observer: Observer) -> Travelled:
+        display = Display(error_console, observer)
+        with _interrupts() as interrupted:
+            meter = Meter(workloads, pace, display, interrupted, subject.seed)
+            names = frozenset(step.name for step in steps)
+            walk = Walk(route, names, subject, store, meter, display, not chosen["resume"], chosen["time_limit"])
+            return await walk.go()
+
+    travelled = _observed(go)
+    ending = conclude(travelled, quick_note=LEFT_OUT_OF_QUICK if chosen["quick"] else None)
+    write_page(ending, folder / "report.html")
+    paths = (folder / "report.html", *write_ending(ending, folder))
+    error_console.print(f"written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
+    click.echo(markdown(ending))
+    click.echo(ending.summary)
+    if travelled.interrupted or travelled.failures:
+        click.get_current_context().exit(INTERRUPTED if travelled.interrupted else FAILED)
+
+
+def _versus(chosen: dict[str, Any], terms: Terms, subject: Subject, pace: Pace) -> None:
+    folder, workloads = _folder(chosen), make_workloads(subject)
+
+    async def go(observer: Observer) -> Duel:
+        display = Display(error_console, observer)
+        with _interrupts() as interrupted:
+            duel = Duel(terms, subject, folder, Meter(workloads, pace, display, interrupted, subject.seed))
+            await duel.fight()
+            return duel
+
+    duel = _observed(go)
+    click.echo(duel.write())
+    if duel.partial:
+        click.get_current_context().exit(INTERRUPTED)
+
+
+def _observed(work: Callable[[Observer], Coroutine[Any, Any, _Made]]) -> _Made:
+    if not error_console.is_terminal:
+        return loops.run(work(Lines(error_console)))
+    with Live(error_console) as live:
+        return loops.run(work(live))
+
+
+@contextmanager
+def _interrupts() -> Generator[asyncio.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the program."""
+    loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def interrupt() -> None:
+        interrupted.set()
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+    for number in signals:
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield interrupted
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,92 @@
+"""A worker's place in a pool: the jobs that its present process holds, and what becomes of them.
+
+Knows how one job ends and what one death means for it; who gets which job is the pool's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from dragoman.errors import EngineDead, EngineFailed, EngineRejected
+from dragoman.pipelines.messages import Answered, Plan, Refused, Run, Withdraw
+from dragoman.pipelines.process import WorkerProcess
+from dragoman.sequence import Completion, Sequence
+
+_REFUSALS = {cls.code: cls for cls in (EngineRejected, EngineFailed)}
+_DEATHS_SURVIVED = 1
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """A sequence, and the future that its caller awaits; a cancelled caller leaves that future done."""
+
+    number: int
+    sequence: Sequence
+    answer: asyncio.Future[Completion]
+    deaths: int = 0  # of workers, with this job running
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody still waits for it."""
+        return not self.answer.done()
+
+    def settle(self, outcome: Answered | Refused) -> None:
+        if isinstance(outcome, Refused):
+            self.fail(_REFUSALS[outcome.code](outcome.reason))
+        elif self.is_open:
+            self.answer.set_result(outcome.completion)
+
+    def fail(self, error: Exception) -> None:
+        if self.is_open:
+            self.answer.set_exception(error)
+
+
+@dataclass(eq=False, slots=True)
+class Lane:
+    """One worker's place. `running` are the numbers of the jobs in its engine now, dropped ones included."""
+
+    name: str
+    plan: Plan
+    worker: WorkerProcess = field(init=False)
+    ready: bool = False
+    closed: bool = False
+    held: dict[int, Job] = field(default_factory=dict[int, Job])
+    running: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """A process to be started, in the place of one that died."""
+        self.worker = WorkerProcess(self.plan, self.name)
+
+    def waiting(self) -> int:
+        return sum(job.is_open for number, job in self.held.items() if number not in self.running)
+
+    def take(self, job: Job) -> None:
+        self.held[job.number] = job
+        self.worker.send(Run(job.number, job.sequence, alone=job.deaths > 0))
+
+    def withdraw(self, job: Job) -> None:
+        if job.number in self.held and job.number not in self.running:
+            self.worker.send(Withdraw(job.number))
+
+    def bury(self, ending: str) -> list[Job]:
+        """Take back what a dead worker held. What may have killed it has one more life, or none."""
+        suspects = self.running or tuple(self.held)
+        for number in suspects:
+            job = self.held[number]
+            job.deaths += 1
+            if job.deaths > _DEATHS_SURVIVED:
+                job.fail(EngineDead(f"{self.name} died ({ending}) on this sequence, as a worker had before"))
+        again = [job for job in self.held.values() if job.is_open]
+        self.held, self.running = {}, ()
+        return again
+
+    def abandon(self, reason: str) -> None:
+        """Take no more work, and fail what is held."""
+        self.ready, self.running = False, ()
+        for job in self.held.values():
+            job.fail(EngineDead(reason))
+        self.held = {}

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from dragoman.bench import ceiling
+from dragoman.bench.ceiling import find_client_maximum, still_growing
+from dragoman.bench.plan import Plan
+from dragoman.bench.progress import Silent
+from dragoman.bench.records import Load
+from dragoman.bench.targets import TargetOptions
+from dragoman.errors import DragomanError
+from tests.bench.making import workload
+from tests.bench.serving import Handler, serving, translate
+
+
+@pytest.mark.parametrize(
+    ("rates", "growing"),
+    [
+        ([100], True),
+        ([100, 90], True),  # one step may be a hiccup
+        ([100, 200, 400], True),
+        ([100, 200, 190, 220], True),
+        ([100, 200, 205, 209], False),
+        ([400, 300, 200], False),
+    ],
+)
+def test_steps_go_on_until_two_in_a_row_bring_nothing(rates: list[float], growing: bool) -> None:
+    assert still_growing(rates) is growing
+
+
+async def _find(handler: Handler) -> ceiling.ClientMaximum:
+    async with serving({"/v1/translate": handler}) as url:
+        plan = Plan(url, TargetOptions(), workload(), (Load("closed", clients=1),), requests=1, gpus=frozenset())
+        return await find_client_maximum(plan, Silent(), asyncio.Event())
+
+
+async def test_the_best_step_is_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "STEP_S", 0.1)
+
+    found = await _find(translate)
+
+    assert [step.clients for step in found.steps] == [2**n for n in range(len(found.steps))]
+    assert len(found.steps) >= 3
+    assert found.rps == max(step.rps for step in found.steps) > 0
+
+
+async def test_a_rate_of_failures_is_no_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceiling, "STEP_S", 0.1)
+    asked = 0
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        nonlocal asked
+        asked += 1
+        return await translate(request) if asked == 1 else web.json_response({}, status=500)
+
+    with pytest.raises(DragomanError, match="server_error"):
+        await _find(handler)

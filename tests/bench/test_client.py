@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+
+import pytest
+from aiohttp import web
+
+from dragoman.bench import histogram
+from dragoman.bench.client import Client, Order, open_session, retry_after_s
+from dragoman.bench.clock import Clock
+from dragoman.bench.records import RequestRecord
+from dragoman.bench.targets import TargetOptions, make_target
+from tests.bench.making import HELLO
+from tests.bench.serving import Handler, deltas, hang, serving, streamed, translate, translation
+from tests.waiting import until
+
+
+@asynccontextmanager
+async def _client(
+    handler: Handler, *, stream: bool = False, timeout_s: float = 30.0, connections: int | None = None
+) -> AsyncIterator[Client]:
+    async with serving({"/v1/translate": handler}) as url, open_session() as session:
+        target = make_target(TargetOptions(stream=stream))
+        yield Client(session, url, target, Clock(monotonic()), timeout_s=timeout_s, connections=connections)
+
+
+def _order(intended_s: float = 0.0) -> Order:
+    return Order(3, 1, HELLO, intended_s)
+
+
+async def _exchange(handler: Handler, **options: object) -> RequestRecord:
+    async with _client(handler, **options) as client:  # type: ignore[arg-type]
+        return await client.exchange(_order())
+
+
+async def test_a_whole_answer_is_recorded_with_what_it_told() -> None:
+    record = await _exchange(translate)
+
+    assert (record.index, record.text, record.status, record.error) == (3, 1, 200, None)
+    assert (record.output_tokens, record.output_characters, record.finish_reason) == (5, len(HELLO.text), "stop")
+    assert (record.source_tokens, record.source_characters, record.band) == (4, len(HELLO.text), "short")
+    assert record.first_token_s is None
+    assert record.sent_s is not None and record.intended_s <= record.sent_s <= record.done_s
+
+
+async def test_a_stream_is_timed_by_its_events() -> None:
+    seen: list[float] = []
+    began = monotonic()
+
+    async def between(number: int) -> None:
+        await asyncio.sleep(0.02)
+        seen.append(monotonic() - began)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return await streamed(
+            request, [*deltas("a", "", "b", "c"), '{"usage":{"completion_tokens":3}}', "[DONE]"], between
+        )
+
+    async with _client(handler, stream=True) as client:
+        record = await client.exchange(_order())
+
+    assert (record.error, record.output_tokens, record.output_characters) == (None, 3, 3)
+    assert record.itl_count == 2  # three events with text; an empty delta is no token
+    assert record.first_token_s is not None
+    assert record.first_token_s >= 0.02
+    assert record.itl_max_s is not None and record.itl_mean_s is not None
+    assert record.itl_max_s >= record.itl_mean_s > 0
+    assert sum(client.itl_histogram.values()) == 2
+    assert histogram.percentile(client.itl_histogram, 100) == pytest.approx(record.itl_max_s, rel=0.011)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (429, "refused"),
+        (503, "unavailable"),
+        (400, "rejected"),
+        (413, "rejected"),
+        (500, "server_error"),
+        (502, "server_error"),
+    ],
+)
+async def test_a_status_is_counted_by_its_kind(status: int, kind: str) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"error": {}}, status=status)
+
+    record = await _exchange(handler)
+
+    assert (record.status, record.error, record.output_tokens) == (status, kind, None)
+
+
+async def test_a_refusal_keeps_when_to_come_back() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response({}, status=429, headers={"Retry-After": "2.5"})
+
+    record = await _exchange(handler)
+
+    assert (record.error, record.retry_after_s) == ("refused", 2.5)
+
+
+def test_both_forms_of_retry_after() -> None:
+    assert retry_after_s("7") == 7
+    assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0
+    assert retry_after_s("soon") is None
+    assert retry_after_s(None) is None
+
+
+async def test_no_answer_in_time_is_a_time_out_counted_from_the_intended_send() -> None:
+    async with _client(hang, timeout_s=0.3) as client:
+        record = await client.exchange(_order(intended_s=-0.2))  # due before it could be sent
+
+    assert record.error == "timeout"
+    assert record.status is None
+    assert record.e2e_s >= 0.3
+    assert record.sent_s is not None
+    assert record.done_s - record.sent_s < record.e2e_s
+
+
+async def test_a_request_that_never_got_a_connection_times_out_unsent() -> None:
+    async with _client(hang, timeout_s=0.2, connections=1) as client:
+        records = await asyncio.gather(client.exchange(_order()), client.exchange(_order()))
+
+    assert [record.error for record in records] == ["timeout", "timeout"]
+    assert [record.sent_s is None for record in records] == [False, True]
+
+
+async def test_nobody_listening_is_a_failed_connection() -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        async with open_session() as session:
+            client = Client(session, url, make_target(TargetOptions()), Clock(monotonic()), timeout_s=30)
+            record = await client.exchange(_order())
+
+    assert record.error == "connect"
+
+
+async def test_a_connection_dropped_before_the_answer_is_a_disconnect() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    assert (await _exchange(handler)).error == "disconnect"
+
+
+async def test_a_stream_dropped_midway_is_a_disconnect_whose_tokens_are_kept() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        await streamed(request, deltas("a", "b"))
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    record = await _exchange(handler, stream=True)
+
+    assert (record.error, record.status, record.output_characters) == ("disconnect", 200, 2)
+    assert record.first_token_s is not None
+
+
+async def test_a_stream_that_ends_without_its_end_is_no_answer() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return await streamed(request, deltas("a"))
+
+    assert (await _exchange(handler, stream=True)).error == "disconnect"
+
+
+async def test_an_error_told_inside_a_stream_is_the_servers() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return await streamed(request, [*deltas("a"), '{"error":{"code":"engine_dead"}}'])
+
+    assert (await _exchange(handler, stream=True)).error == "server_error"
+
+
+@pytest.mark.parametrize("body", ["<html>", "{}", '{"translations":[]}', "[]"])
+async def test_an_answer_of_another_shape_is_a_bad_reply(body: str) -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.Response(text=body, content_type="application/json")
+
+    record = await _exchange(handler)
+
+    assert (record.error, record.status) == ("bad_reply", 200)
+
+
+async def test_a_cancelled_request_is_recorded_as_unfinished() -> None:
+    async with _client(hang) as client:
+        task = asyncio.create_task(client.exchange(_order()))
+        await asyncio.sleep(0)
+        task.cancel()
+        record = await task
+
+    assert record.error == "unfinished"
+
+
+async def test_more_requests_than_a_connection_pool_go_out_at_once() -> None:
+    arrived, everybody = 0, asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        nonlocal arrived
+        arrived += 1
+        await everybody.wait()
+        return web.json_response(translation())
+
+    async with _client(handler) as client:
+        tasks = [asyncio.create_task(client.exchange(_order())) for _ in range(150)]
+        await until(lambda: arrived == 150, "all requests at the server")
+        everybody.set()
+        records = await asyncio.gather(*tasks)
+
+    assert {record.error for record in records} == {None}
+
+
+async def test_a_fault_of_the_bench_itself_is_not_counted_as_the_servers() -> None:
+    class Broken:
+        path, stream = "/v1/translate", False
+        headers: dict[str, str] = {}  # noqa: RUF012
+
+        def body(self, item: object) -> dict[str, object]:
+            raise LookupError("a fault of ours")
+
+    async with serving({}) as url, open_session() as session:
+        client = Client(session, url, Broken(), Clock(monotonic()), timeout_s=5)  # type: ignore[arg-type]
+        with pytest.raises(LookupError):
+            await client.exchange(_order())

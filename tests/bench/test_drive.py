@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import pairwise
+from time import monotonic
+
+import pytest
+from aiohttp import web
+
+from dragoman.bench.clock import Clock
+from dragoman.bench.drive import Driven, Job, Tally, drive
+from dragoman.bench.targets import TargetOptions
+from dragoman.bench.workload import Item
+from tests.bench.making import HELLO
+from tests.bench.serving import hang, serving, translate, translation
+from tests.waiting import until
+
+
+def _job(url: str, items: Sequence[Item] = (HELLO,), **fields: object) -> Job:
+    return Job(url, TargetOptions(), tuple(items), **({"timeout_s": 30.0} | fields))  # type: ignore[arg-type]
+
+
+async def _drive(job: Job, tally: Tally | None = None, stop: asyncio.Event | None = None) -> Driven:
+    return await drive(job, Clock(monotonic()), tally or Tally(), stop or asyncio.Event())
+
+
+async def test_a_closed_loop_keeps_its_clients_busy_and_no_more() -> None:
+    here = most = 0
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        nonlocal here, most
+        here += 1
+        most = max(most, here)
+        await asyncio.sleep(0.002)
+        here -= 1
+        return web.json_response(translation())
+
+    async with serving({"/v1/translate": handler}) as url:
+        driven = await _drive(_job(url, clients=4, requests=40))
+
+    assert most == 4
+    assert [record.index for record in driven.records] == list(range(40))
+    assert all(record.completed for record in driven.records)
+
+
+async def test_a_closed_client_means_to_send_when_its_last_answer_came() -> None:
+    async with serving({"/v1/translate": translate}) as url:
+        records = (await _drive(_job(url, clients=1, requests=5))).records
+
+    assert records[0].intended_s == 0
+    assert all(later.intended_s == pytest.approx(earlier.done_s, abs=1e-6) for earlier, later in pairwise(records))
+
+
+async def test_items_are_sent_in_turn_and_again_from_the_start() -> None:
+    said: list[str] = []
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        said.append((await request.json())["text"])
+        return web.json_response(translation())
+
+    items = [Item(text, "en", "de", 1) for text in ("a", "b", "c")]
+    async with serving({"/v1/translate": handler}) as url:
+        records = (await _drive(_job(url, items, clients=1, requests=7))).records
+
+    assert said == ["a", "b", "c", "a", "b", "c", "a"]
+    assert [record.text for record in records] == [0, 1, 2, 0, 1, 2, 0]
+
+
+async def test_a_duration_ends_a_closed_loop_but_answers_are_waited_for() -> None:
+    async with serving({"/v1/translate": translate}) as url:
+        records = (await _drive(_job(url, clients=2, duration_s=0.3))).records
+
+    assert all(record.intended_s < 0.3 for record in records)
+    assert all(record.completed for record in records)
+    assert len(records) > 2
+
+
+async def test_an_open_loop_sends_on_while_the_server_stalls_and_counts_every_wait() -> None:
+    """No coordinated omission: a closed client would have seen this stall once."""
+    schedule = tuple(number * 0.01 for number in range(30))
+    arrived, released = 0, asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        nonlocal arrived
+        arrived += 1
+        if arrived == len(schedule):  # the stall lasts until the last request of the schedule has come
+            released.set()
+        await released.wait()
+        return web.json_response(translation())
+
+    async with serving({"/v1/translate": handler}) as url:
+        records = (await _drive(_job(url, schedule=schedule))).records
+
+    assert [record.intended_s for record in records] == pytest.approx(list(schedule))
+    end_s = schedule[-1]
+    assert all(record.e2e_s >= end_s - record.intended_s for record in records)
+    assert sum(record.e2e_s >= end_s / 2 for record in records) >= len(schedule) / 2
+
+
+async def test_waiting_for_a_connection_counts_from_the_intended_send_too() -> None:
+    released, tally = asyncio.Event(), Tally()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        await released.wait()
+        return web.json_response(translation())
+
+    async with serving({"/v1/translate": handler}) as url:
+        job = _job(url, schedule=(0.0, 0.01, 0.02), connections=1)
+        driving = asyncio.create_task(_drive(job, tally))
+        await until(lambda: tally.in_flight == 3, "all three are due, two without a connection")
+        released.set()
+        first, second, third = (await driving).records
+
+    assert second.sent_s is not None and third.sent_s is not None
+    assert second.intended_s == 0.01
+    assert second.sent_s >= first.done_s - 1e-6
+    assert third.sent_s >= second.done_s - 1e-6
+    assert second.e2e_s >= first.done_s - second.intended_s
+
+
+async def test_a_refused_closed_client_waits_as_it_was_told() -> None:
+    answers = iter([429, 200])
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response(translation(), status=next(answers), headers={"Retry-After": "0.2"})
+
+    async with serving({"/v1/translate": handler}) as url:
+        refused, served = (await _drive(_job(url, clients=1, requests=2))).records
+
+    assert (refused.error, refused.retry_after_s) == ("refused", 0.2)
+    assert served.intended_s == pytest.approx(refused.done_s + 0.2, abs=1e-6)
+    assert served.sent_s is not None and served.sent_s >= served.intended_s - 0.001
+
+
+async def test_failures_are_counted_and_never_dropped() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        await request.read()
+        if next(turn) % 2:
+            return web.json_response({}, status=500)
+        return web.json_response(translation())
+
+    turn, tally = iter(range(100)), Tally()
+    async with serving({"/v1/translate": handler}) as url:
+        records = (await _drive(_job(url, clients=3, requests=20), tally)).records
+
+    assert len(records) == 20
+    assert sum(record.error == "server_error" for record in records) == 10
+    assert (tally.done, tally.failed, tally.in_flight) == (20, 10, 0)
+    assert len(tally.take_ended()) == 20
+    assert tally.take_ended() == []
+
+
+@pytest.mark.parametrize("load", [{"clients": 5}, {"schedule": (0.0, 0.001, 0.002, 0.003, 0.004, 60.0)}])
+async def test_a_stop_records_what_was_in_flight_as_unfinished_and_sends_no_more(load: dict[str, object]) -> None:
+    stop, tally = asyncio.Event(), Tally()
+    async with serving({"/v1/translate": hang}) as url:
+        driving = asyncio.create_task(_drive(_job(url, **load), tally, stop))
+        await until(lambda: tally.in_flight == 5, "five in flight")
+        stop.set()
+        records = (await asyncio.wait_for(driving, 10)).records
+
+    assert [record.error for record in records] == ["unfinished"] * 5
+
+
+async def test_a_cancelled_drive_ends() -> None:
+    tally = Tally()
+    async with serving({"/v1/translate": hang}) as url:
+        driving = asyncio.create_task(_drive(_job(url, clients=3), tally))
+        await until(lambda: tally.in_flight == 3, "three in flight")
+        driving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(driving, 10)
+
+
+def test_parts_of_a_plan_are_its_requests_dealt_round() -> None:
+    items = [Item(text, "en", "de", 1) for text in "ab"]
+    orders = [[index for index, _ in _job("", items, requests=7, part=part, of=3).orders()] for part in range(3)]
+
+    assert orders == [[0, 3, 6], [1, 4], [2, 5]]

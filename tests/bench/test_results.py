@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dragoman.bench import histogram
+from dragoman.bench.records import ClientUse, GpuSample, Load, RequestRecord, ServerSample
+from dragoman.bench.results import Measurement, Point, Results, from_document, read_results, to_document, write_results
+from dragoman.bench.slo import parse_slo
+from dragoman.bench.spread import spreads
+from dragoman.bench.summary import Observed, summarise
+from dragoman.errors import ConfigError
+from tests.bench.making import conditions, record
+
+
+def _measurement(repeat: int, records: tuple[RequestRecord, ...]) -> Measurement:
+    gaps = histogram.count([0.01, 0.02])
+    server = (ServerSample(0.1, running=3, kv_cache_usage=0.5, busy_s=1.25), ServerSample(0.2, waiting=1))
+    gpu = (GpuSample(0.1, 0, 93.0, 20_000.5),)
+    return Measurement(
+        repeat=repeat,
+        started_at="2025-01-01T00:00:00+00:00",
+        window_s=2.0,
+        stopped="finished",
+        distinct_texts=2,
+        records=records,
+        itl_histogram=dict(gaps),
+        server=server,
+        gpu=gpu,
+        client=ClientUse(1, 0.25, 0.001, maximum_rps=900.0),
+        summary=summarise(Observed(records, 2.0, "finished", gaps, server, gpu), parse_slo("p95_s=2,ttft_ms_p95=300")),
+    )
+
+
+def results() -> Results:
+    """Two points, two repeats of the first, every kind of row."""
+    slow, fast = Load("closed", clients=4), Load("poisson", rate_rps=2.5)
+    full = record(
+        0, first_token_s=0.25, output_tokens=7, status=200, finish_reason="stop", itl_count=2, itl_mean_s=0.01
+    )
+    refused = record(1, e2e_s=0.01, error="refused", status=429, retry_after_s=2.5, source_tokens=150)
+    repeats = (_measurement(0, (full, refused)), _measurement(1, (full,)))
+    empty = (_measurement(0, ()),)
+    points = (Point(slow, repeats, spreads(repeats)), Point(fast, empty, spreads(empty)))
+    return Results(conditions(slow, fast), points, partial=True)
+
+
+def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "run.json"
+
+    write_results(results(), path)
+
+    assert read_results(path) == results()
+
+
+def test_rows_are_stored_by_column() -> None:
+    document = to_document(results())
+
+    rows = document["points"][0]["repeats"][0]["records"]
+    assert rows["columns"][:3] == ["index", "text", "intended_s"]
+    assert [row[0] for row in rows["rows"]] == [0, 1]
+
+
+def test_a_document_is_plain_json() -> None:
+    document = to_document(results())
+
+    assert from_document(json.loads(json.dumps(document, allow_nan=False))) == results()
+
+
+def test_without_rows_conditions_and_summaries_remain() -> None:
+    short = to_document(results(), rows=False)["points"][0]["repeats"][0]
+
+    assert not {"records", "server", "gpu", "itl_histogram"} & set(short)
+    assert short["summary"]["requests"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("not json", "not a results file"),
+        ("[1]", "schema None"),
+        ('{"schema": 99}', "schema 99, this version reads 1"),
+        ('{"schema": 1, "points": []}', "conditions"),
+        ('{"schema": 1, "points": [{"repeats": [{"records": []}]}]}', "columns and rows"),
+    ],
+)
+def test_a_file_that_is_none_is_refused_with_the_reason(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=said):
+        read_results(path)
+
+
+def test_a_missing_file_and_a_place_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_results(tmp_path / "none.json")
+    with pytest.raises(ConfigError, match="cannot write"):
+        write_results(results(), tmp_path / "file" / "run.json")

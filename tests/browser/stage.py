@@ -1,0 +1,124 @@
+"""The real server for the browser to look at: every part but the model, over the `fake` pipeline, in the tests' own loop.
+
+A byte is a token. What the page's own sentences say in the target language is answered as it is; of any other text, every
+word is answered with the target's tag before it, and a placeholder is forgotten, so that there is something to warn of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from json import loads
+
+import uvicorn
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+
+from dragoman.api.app import create_app
+from dragoman.engine.spec import EngineSpec
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.lengths import LengthTable
+from dragoman.prompts.profile import Language, Profile, Template
+from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.sequence import Sequence
+from dragoman.service.service import TranslationService
+from dragoman.service.stack import Model
+from dragoman.settings import EngineSettings, PipelineSettings, Settings
+
+SLOTS = 16
+STEP_S = 0.02
+LANGUAGES = {"ar": "Arabic", "en": "English", "ja": "Japanese", "ko": "Korean", "zh": "Chinese"}
+_CONTROLS = ("<|bos|>", "<|sep|>", "<|eos|>", *(f"<|{tag}|>" for tag in LANGUAGES))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A server that listens. `service` is in the hands of the test."""
+
+    url: str
+    service: TranslationService
+
+    @property
+    def running(self) -> int:
+        return self.service.pipeline.stats().running
+
+
+@cache
+def prompts() -> tuple[PromptEncoder, LengthTable]:
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(alphabet)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in _CONTROLS])
+    profile = Profile(
+        name="stage",
+        title="Stage",
+        mode="raw",
+        templates=(Template("<|bos|><|{source_code}|><|{target_code}|>{text}<|sep|>"),),
+        languages={tag: Language(name, tag) for tag, name in LANGUAGES.items()},
+        wire="{user}",
+        control_tokens=("<|bos|>", "<|{source_code}|>", "<|{target_code}|>", "<|sep|>"),
+        stop_tokens=("<|eos|>",),
+        max_source_tokens=400,
+    )
+    text_tokenizer = TextTokenizer(tokenizer.to_str(), name="stage")
+    return PromptEncoder(profile, text_tokenizer), LengthTable.measure(text_tokenizer)
+
+
+@cache
+def _known() -> tuple[dict[str, str], ...]:
+    page = files("dragoman.api.web") / "static" / "sentences.json"
+    return tuple(sentence for topic in loads(page.read_text(encoding="utf-8")).values() for sentence in topic)
+
+
+@cache
+def _decoder() -> Tokenizer:
+    tables = Tokenizer(models.BPE(vocab={letter: n for n, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[]))
+    tables.decoder = decoders.ByteLevel()
+    return tables
+
+
+def answer(sequence: Sequence) -> str:
+    """What the fake says to a prompt: control tokens, then the text's bytes, then a control token."""
+    _, _, target_id, *text_ids, _ = sequence.prompt_token_ids
+    target = _CONTROLS[target_id - 256].strip("<|>")
+    text = _decoder().decode(list(text_ids))
+    found = [(text.find(said), one[target]) for one in _known() for said in one.values() if target in one and said in text]
+    if found:
+        return " ".join(words for _, words in sorted(found))
+    return " ".join(f"{target}:{word}" for word in text.split() if not word.startswith("{"))
+
+
+def make_service(step_s: float = STEP_S) -> TranslationService:
+    """Not started."""
+    encoder, lengths = prompts()
+    engine = EngineSettings(max_num_seqs=SLOTS, max_num_batched_tokens=512, max_model_len=4096)
+    settings = Settings(pipeline=PipelineSettings(name="fake"))
+    pipeline = FakePipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096)
+    spec = EngineSpec("stage", "cpu", engine)
+    return TranslationService(settings, Model("stage", "stage", encoder.profile), spec, pipeline, (encoder, lengths))
+
+
+class _Server(uvicorn.Server):
+    def handle_exit(self, sig: int, frame: object) -> None:
+        raise KeyboardInterrupt  # the signal is pytest's
+
+
+@asynccontextmanager
+async def serving(service: TranslationService) -> AsyncIterator[Stage]:
+    """Listens; starts the service no more than it is."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(create_app(service), log_config=None, access_log=False, lifespan="off", ws="none")
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield Stage(f"http://127.0.0.1:{listener.getsockname()[1]}/", service)
+    finally:
+        server.should_exit = server.force_exit = True
+        await task
+        await service.stop()

@@ -1,0 +1,36 @@
+"""The scripted engine's stage, and pipelines for the contract suite."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.fake import FakePipeline
+from tests.pipelines.building import running, static_batch, workers
+from tests.pipelines.scripted import Stage, answer
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+@pytest.fixture(scope="module")
+async def fake_pipeline() -> AsyncIterator[Pipeline]:
+    async with running(FakePipeline(answer, slots=4)) as pipeline:
+        yield pipeline
+
+
+@pytest.fixture(scope="module")
+async def static_batch_pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pipeline]:
+    async with running(static_batch(Stage(tmp_path_factory.mktemp("static_batch")))) as pipeline:
+        yield pipeline
+
+
+@pytest.fixture(scope="module")
+async def workers_pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pipeline]:
+    async with running(workers(Stage(tmp_path_factory.mktemp("workers")))) as pipeline:
+        yield pipeline
