@@ -22,6 +22,7 @@ from dragoman.bench.workload import MadeUp
 from dragoman.errors import ConfigError
 from tests.bench.making import workload
 from tests.bench.serving import serving, translate
+from tests.waiting import until
 
 
 class _Server:
@@ -145,8 +146,7 @@ async def test_an_interrupt_keeps_what_was_measured_and_says_so() -> None:
     async with server.up() as url:
         plan = _plan(url, Load("closed", clients=1), Load("closed", clients=2), workload=workload(), repeats=2)
         running = asyncio.create_task(benchmark(plan, Silent(), interrupted))
-        while server.waiting < 2:
-            await asyncio.sleep(0.005)
+        await until(lambda: server.waiting == 2, "both clients wait")
         interrupted.set()
         results = await asyncio.wait_for(running, 30)
 

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from dragoman.bench import ceiling
-from dragoman.bench.ceiling import find_client_maximum, still_growing
+from dragoman.bench.ceiling import ClientMaximum, find_client_maximum, still_growing
 from dragoman.bench.plan import Plan
 from dragoman.bench.progress import Silent
 from dragoman.bench.records import Load
@@ -31,15 +30,13 @@ def test_steps_go_on_until_two_in_a_row_bring_nothing(rates: list[float], growin
     assert still_growing(rates) is growing
 
 
-async def _find(handler: Handler) -> ceiling.ClientMaximum:
+async def _find(handler: Handler) -> ClientMaximum:
     async with serving({"/v1/translate": handler}) as url:
-        plan = Plan(url, TargetOptions(), workload(), (Load("closed", clients=1),), requests=1, gpus=frozenset())
+        plan = Plan(url, TargetOptions(), workload(), (Load("closed", clients=1),), duration_s=0.1, gpus=frozenset())
         return await find_client_maximum(plan, Silent(), asyncio.Event())
 
 
-async def test_the_best_step_is_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceiling, "STEP_S", 0.1)
-
+async def test_the_best_step_is_the_maximum() -> None:
     found = await _find(translate)
 
     assert [step.clients for step in found.steps] == [2**n for n in range(len(found.steps))]
@@ -47,8 +44,17 @@ async def test_the_best_step_is_the_maximum(monkeypatch: pytest.MonkeyPatch) -> 
     assert found.rps == max(step.rps for step in found.steps) > 0
 
 
-async def test_a_rate_of_failures_is_no_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceiling, "STEP_S", 0.1)
+async def test_a_client_that_waits_for_its_server_has_shown_no_maximum() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        async with slot:
+            await asyncio.sleep(0.05)
+        return await translate(request)
+
+    slot = asyncio.Semaphore(1)
+    assert (await _find(handler)).lower_bound
+
+
+async def test_a_rate_of_failures_is_no_maximum() -> None:
     asked = 0
 
     async def handler(request: web.Request) -> web.StreamResponse:

@@ -80,7 +80,7 @@ async def test_a_server_that_hangs_is_told() -> None:
 
 async def test_nobody_there_is_told() -> None:
     async with open_session() as session:
-        with pytest.raises(ConfigError, match="cannot reach http://127.0.0.1:9/v1/translate"):
+        with pytest.raises(ConfigError, match=r"cannot reach http://127.0.0.1:9/v1/translate"):
             await check_server(session, "http://127.0.0.1:9", TargetOptions(), (HELLO,), 5)
 
 
@@ -99,5 +99,5 @@ async def test_the_model_of_an_openai_server_is_asked_for_unless_named() -> None
 @pytest.mark.parametrize("handler", [_answering(404), _answering(200, '{"data": []}'), _answering(200, "x")])
 async def test_a_server_without_models_needs_one_named(handler: Handler) -> None:
     async with serving({"/v1/models": handler}) as url, open_session() as session:
-        with pytest.raises(ConfigError, match="name (the model|it)"):
+        with pytest.raises(ConfigError, match=r"name (the model|it)"):
             await resolve(session, url, TargetOptions("openai-completions"))

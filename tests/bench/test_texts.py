@@ -32,7 +32,7 @@ def test_the_same_seed_makes_the_same_texts_and_another_seed_others() -> None:
 
 def test_texts_of_one_run_do_not_repeat() -> None:
     texts = PhrasebookTexts(1, estimated_tokens)
-    made = [texts.make("en", 40) for _ in range(40)]
+    made = [texts.make("en", 12) for _ in range(300)]
 
     assert len(set(made)) == len(made)
 

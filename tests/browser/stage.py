@@ -28,7 +28,7 @@ from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.sequence import Sequence
 from dragoman.service.service import TranslationService
 from dragoman.service.stack import Model
-from dragoman.settings import EngineSettings, PipelineSettings, Settings
+from dragoman.settings import EngineSettings, PipelineSettings, ServerSettings, Settings
 
 SLOTS = 16
 STEP_S = 0.02
@@ -49,12 +49,17 @@ class Stage:
 
 
 @cache
-def prompts() -> tuple[PromptEncoder, LengthTable]:
+def tokenizer() -> Tokenizer:
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(alphabet)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_tokens([AddedToken(token, special=True, normalized=False) for token in _CONTROLS])
+    made = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(alphabet)}, merges=[]))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_tokens([AddedToken(token, special=True, normalized=False) for token in _CONTROLS])
+    return made
+
+
+@cache
+def prompts() -> tuple[PromptEncoder, LengthTable]:
     profile = Profile(
         name="stage",
         title="Stage",
@@ -66,7 +71,7 @@ def prompts() -> tuple[PromptEncoder, LengthTable]:
         stop_tokens=("<|eos|>",),
         max_source_tokens=400,
     )
-    text_tokenizer = TextTokenizer(tokenizer.to_str(), name="stage")
+    text_tokenizer = TextTokenizer(tokenizer().to_str(), name="stage")
     return PromptEncoder(profile, text_tokenizer), LengthTable.measure(text_tokenizer)
 
 
@@ -76,19 +81,14 @@ def _known() -> tuple[dict[str, str], ...]:
     return tuple(sentence for topic in loads(page.read_text(encoding="utf-8")).values() for sentence in topic)
 
 
-@cache
-def _decoder() -> Tokenizer:
-    tables = Tokenizer(models.BPE(vocab={letter: n for n, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, merges=[]))
-    tables.decoder = decoders.ByteLevel()
-    return tables
-
-
 def answer(sequence: Sequence) -> str:
     """What the fake says to a prompt: control tokens, then the text's bytes, then a control token."""
     _, _, target_id, *text_ids, _ = sequence.prompt_token_ids
-    target = _CONTROLS[target_id - 256].strip("<|>")
-    text = _decoder().decode(list(text_ids))
-    found = [(text.find(said), one[target]) for one in _known() for said in one.values() if target in one and said in text]
+    target = str(tokenizer().id_to_token(target_id)).strip("<|>")
+    text = tokenizer().decode(list(text_ids))
+    found = [
+        (text.find(said), one[target]) for one in _known() for said in one.values() if target in one and said in text
+    ]
     if found:
         return " ".join(words for _, words in sorted(found))
     return " ".join(f"{target}:{word}" for word in text.split() if not word.startswith("{"))
@@ -98,7 +98,7 @@ def make_service(step_s: float = STEP_S) -> TranslationService:
     """Not started."""
     encoder, lengths = prompts()
     engine = EngineSettings(max_num_seqs=SLOTS, max_num_batched_tokens=512, max_model_len=4096)
-    settings = Settings(pipeline=PipelineSettings(name="fake"))
+    settings = Settings(pipeline=PipelineSettings(name="fake"), server=ServerSettings(max_text_characters=5000))
     pipeline = FakePipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096)
     spec = EngineSpec("stage", "cpu", engine)
     return TranslationService(settings, Model("stage", "stage", encoder.profile), spec, pipeline, (encoder, lengths))

@@ -1,5 +1,6 @@
 """A tiny corpus of its own, so that these tests say what broke even where the packaged data changes."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from dragoman.phrasebook.shape import Shape
 
 DATA = Path(__file__).parent / "data"
 SMALL = Shape(vocabulary=1024, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, positions=512)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Tensors are tiny here: more threads only wait for one another."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

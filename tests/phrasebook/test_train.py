@@ -24,7 +24,16 @@ TINY = Shape(vocabulary=1024, hidden=64, layers=2, heads=1, kv_heads=1, intermed
 
 @pytest.fixture
 def plan(data: Path, tmp_path: Path) -> Plan:
-    return Plan(tmp_path / "out", steps=60, tokens=2048, rate=2e-2, data=data, shape=TINY, tokenizer_messages=300)
+    return Plan(
+        tmp_path / "out",
+        steps=50,
+        tokens=1024,
+        rate=3e-2,
+        data=data,
+        shape=TINY,
+        tokenizer_messages=300,
+        held_out_messages=8,
+    )
 
 
 @pytest.fixture
@@ -35,7 +44,7 @@ def report() -> Progress:
 def test_the_loss_falls_and_the_model_is_exported(plan: Plan, report: Progress) -> None:
     learner = run(plan, report)
     record = json.loads((plan.out / "training.json").read_text(encoding="utf-8"))
-    assert record["used"]["step"] == learner.tally.step == 60
+    assert record["used"]["step"] == learner.tally.step == 50
     untrained = float(torch.tensor(TINY.vocabulary).log())
     assert record["losses"][-1]["held_out_loss"] < untrained - 1.0
     assert load(plan.out).parameters_total() == record["parameters"]

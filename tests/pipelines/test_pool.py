@@ -30,7 +30,8 @@ async def test_what_a_killed_worker_ran_and_queued_is_answered(pipeline: Pipelin
         await until(lambda: pipeline.stats().running == 1, "the held sequence in the engine")
         others = [asyncio.create_task(pipeline.generate(sequence(number))) for number in range(6)]
         await loaded(pipeline, running=1, waiting=6)
-        os.kill(stage.started()[-1], signal.SIGKILL)
+        os.kill(stage.started()[0], signal.SIGKILL)
+        await gone(stage.started()[0])  # its end of the gate is closed, so that the next worker is let through
         await stage.open(gate)
         done = await asyncio.gather(held, *others)
         await loaded(pipeline, running=0, waiting=0)

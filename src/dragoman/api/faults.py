@@ -16,7 +16,8 @@ from dragoman.errors import DragomanError, QueueFull, Unavailable
 
 log = logging.getLogger("dragoman.api")
 
-_CODES = {404: "not_found", 405: "method_not_allowed"}
+# FastAPI raises 400 itself only for a body that it cannot decode at all.
+_CODES = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed"}
 _UNAVAILABLE_RETRY_S = 5
 
 
@@ -52,8 +53,6 @@ async def _on_bad_body(request: Request, error: Exception) -> JSONResponse:
         reason = first.get("ctx", {}).get("error", "")
         return JSONResponse(body("invalid_json", f"the body is not JSON: {reason}"), 400)
     param = ".".join(str(part) for part in where[1:] if part not in {"str", "int", "list[str]", "list[int]"})
-    if kind == "string_unicode":
-        return JSONResponse(body("untranslatable_text", f"{param} is not Unicode text", param), 400)
     if kind == "extra_forbidden":
         return JSONResponse(body("invalid_request", f"unknown field {param}", param), 422)
     message = f"{param}: {first['msg']}" if param else f"{first['msg']} (send a JSON object)"
@@ -62,6 +61,8 @@ async def _on_bad_body(request: Request, error: Exception) -> JSONResponse:
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, DragomanError):  # raised while the body was read, and wrapped by FastAPI
+        return response(error.__cause__)
     code = _CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "internal_error")
     message = f"{request.method} {request.url.path}: {error.detail}"
     return JSONResponse(body(code, message), error.status_code, error.headers)

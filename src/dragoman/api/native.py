@@ -14,7 +14,7 @@ from fastapi.responses import Response, StreamingResponse
 from dragoman import languages
 from dragoman.api import schemas
 from dragoman.api.disconnect import ClientGone, while_connected
-from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidRequest, TooManyTexts
+from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidRequest, TooManyTexts, UntranslatableText
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
 from dragoman.translation import TextDelta, TextDone, TranslationRequest, Usage
@@ -55,6 +55,16 @@ def service_of(request: Request) -> TranslationService:
 Service = Annotated[TranslationService, Depends(service_of)]
 
 
+def check_unicode(text: str, name: str) -> None:
+    """JSON can say half a surrogate pair, which is no character: raises `UntranslatableText`."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UntranslatableText(
+            f"{name} is not Unicode text: a lone surrogate at character {error.start}", param=name
+        ) from None
+
+
 def _texts(body: schemas.TranslateBody, limits: ServerSettings) -> tuple[str, ...]:
     texts = (body.text,) if isinstance(body.text, str) else tuple(body.text)
     if not texts:
@@ -65,6 +75,7 @@ def _texts(body: schemas.TranslateBody, limits: ServerSettings) -> tuple[str, ..
         name = "text" if isinstance(body.text, str) else f"text.{index}"
         if not text:
             raise EmptyText(f"{name} is empty", param=name)
+        check_unicode(text, name)
         if len(text) > limits.max_text_characters:
             raise BodyTooLarge(
                 f"{name} has {len(text)} characters; this server accepts {limits.max_text_characters}", param=name
@@ -93,6 +104,8 @@ def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int
 async def translate(body: schemas.TranslateBody, http: Request, service: Service) -> Response:
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
     texts = _texts(body, service.settings.server)
+    for name in ("target", "source", "context"):
+        check_unicode(getattr(body, name) or "", name)
     request = TranslationRequest(
         texts,
         body.target,

@@ -1,7 +1,8 @@
 """The client's own maximum: the most requests a second that this load generator sends to a server that does nothing.
 
 Point it at a server whose answers cost nothing (dragoman's `fake` pipeline). Clients double until the rate grows by
-less than 5 %. A measurement of another server that comes near this number measures the client.
+less than 5 % in two steps. A step lasts as long as the plan says, else three seconds. A measurement of another server
+that comes near this number measures the client.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dragoman.bench.stopping import Watchman
 from dragoman.errors import DragomanError
 
 GROWTH = 1.05
+BUSY_SHARE = 0.8  # of one core
 MOST_CLIENTS = 1024
 STEP_S = 3.0
 
@@ -33,9 +35,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ClientMaximum:
-    """`rps` is the best step's."""
+    """`rps` is the best step's. `lower_bound`: no step kept the client busy, so that the server was the limit."""
 
     rps: float
+    lower_bound: bool
     clients: int
     processes: int
     cpu_share: float
@@ -53,7 +56,8 @@ async def find_client_maximum(plan: Plan, observer: Observer, interrupted: async
                 break
             clients *= 2
     best = max(steps, key=lambda step: step.rps)
-    return ClientMaximum(best.rps, best.clients, plan.processes, best.cpu_share, tuple(steps))
+    idle = max(step.cpu_share for step in steps) < BUSY_SHARE
+    return ClientMaximum(best.rps, idle, best.clients, plan.processes, best.cpu_share, tuple(steps))
 
 
 def still_growing(rates: Sequence[float]) -> bool:
@@ -65,8 +69,9 @@ def still_growing(rates: Sequence[float]) -> bool:
 
 async def _step(plan: Plan, clients: int, observer: Observer, interrupted: asyncio.Event) -> Step:
     load = Load("closed", clients=clients)
+    step_s = plan.duration_s or STEP_S
     at_level = replace(
-        plan, loads=(load,), requests=None, duration_s=STEP_S, repeats=1, warmup=Warmup(requests=clients), slo=None
+        plan, loads=(load,), requests=None, duration_s=step_s, repeats=1, warmup=Warmup(requests=clients), slo=None
     )
     runner = Runner(at_level, Sampler(None, None), Watchman(interrupted, observer))
     measurement = await runner.measure(0, 0)

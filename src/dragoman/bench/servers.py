@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
+from typing import BinaryIO
 
 import aiohttp
 import psutil
@@ -105,12 +106,20 @@ def free_port() -> int:
 async def serving(
     command: ServerCommand, log: Path, interrupted: asyncio.Event, *, deadline_s: float = START_DEADLINE_S
 ) -> AsyncGenerator[RunningServer]:
-    """Within: the server runs and has said that it is ready. Raises ServerFault, or Interrupted."""
-    log = Path(os.path.abspath(log))  # noqa: PTH100: resolve() reads the disk
-    log.parent.mkdir(parents=True, exist_ok=True)
+    """Within: the server runs and has said that it is ready. Raises ServerFault, or Interrupted. It works in the log's
+    folder, so paths in its command must be absolute."""
     began = monotonic()
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
+    process = await _spawn(command, log)
+    try:
+        url = await _ready(command, process, log, interrupted, began + deadline_s)
+        yield RunningServer(command, url, round(monotonic() - began, 2), log, process)
+    finally:
+        await _end(process)
+
+
+async def _spawn(command: ServerCommand, log: Path) -> asyncio.subprocess.Process:
+    with await asyncio.to_thread(_open, log) as output:
+        return await asyncio.create_subprocess_exec(
             *command.argv,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
@@ -119,11 +128,11 @@ async def serving(
             cwd=log.parent,  # a dragoman.toml where the user stands is not the server's
             start_new_session=True,
         )
-    try:
-        url = await _ready(command, process, log, interrupted, began + deadline_s)
-        yield RunningServer(command, url, round(monotonic() - began, 2), log, process)
-    finally:
-        await _end(process)
+
+
+def _open(log: Path) -> BinaryIO:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log.open("wb")
 
 
 def _environment(command: ServerCommand) -> dict[str, str]:

@@ -17,6 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.phrasebook.generator import Generator
 
 TokensOf = Callable[[str], int]
+_TRIES = 100
 _AT_HAND = 24  # sentences to choose the best fitting one from
 _SPACED = frozenset({"en", "ko"})
 
@@ -33,7 +34,7 @@ class Texts(Protocol):
 class PhrasebookTexts:
     """Plain messages that the phrasebook's model was not trained on; the same seed makes the same ones.
 
-    Every sentence drawn is used once. (The generator's own `message_of_tokens` draws twelve for each that it uses,
+    Every sentence drawn is used at most once. (The generator's own `message_of_tokens` draws twelve for each that it uses,
     which takes a minute for a thousand texts.)
     """
 
@@ -43,9 +44,19 @@ class PhrasebookTexts:
         self._random = Random(seed)
         self._tokens_of = tokens_of
         self._at_hand: dict[str, list[tuple[int, str]]] = {}
+        self._made: set[str] = set()
 
     def make(self, language: str, tokens: int) -> str:
-        """One sentence at least; more while they bring the text closer to `tokens`."""
+        """One sentence at least; more while they bring the text closer to `tokens`. No text twice."""
+        text = self._text(language, tokens)
+        for _ in range(_TRIES):
+            if text not in self._made:
+                break
+            text = self._text(language, tokens)  # short sentences with nothing to vary come up again
+        self._made.add(text)
+        return text
+
+    def _text(self, language: str, tokens: int) -> str:
         chosen: list[str] = []
         missing = tokens
         while True:

@@ -218,7 +218,10 @@ def _tell_maximum(maximum: ClientMaximum, out: Path | None, as_json: bool) -> No
     click.echo("| clients | req/s | client CPU |\n| ---: | ---: | ---: |")
     for step in maximum.steps:
         click.echo(f"| {step.clients} | {step.rps:g} | {step.cpu_share:.0%} |")
-    click.echo(f"\nThis client sends at most {maximum.rps:g} requests a second ({maximum.processes} processes).")
+    most = "more than" if maximum.lower_bound else "at most"
+    click.echo(f"\nThis client sends {most} {maximum.rps:g} requests a second ({maximum.processes} processes).")
+    if maximum.lower_bound:
+        click.echo("It was not kept busy: the server was the limit.")
     if as_json:
         click.echo(document)
 

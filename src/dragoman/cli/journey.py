@@ -9,7 +9,6 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +16,7 @@ import click
 
 from dragoman.bench import loops
 from dragoman.bench.journey.display import Display
-from dragoman.bench.journey.duel import Duel
+from dragoman.bench.journey.duel import Duel, fight, write_duel
 from dragoman.bench.journey.ending import conclude, markdown, write_ending
 from dragoman.bench.journey.estimate import Estimate, told
 from dragoman.bench.journey.measure import Meter, make_workloads
@@ -28,6 +27,7 @@ from dragoman.bench.journey.route import (
     QUICK_PACE,
     Terms,
     only,
+    plan_duel,
     plan_route,
 )
 from dragoman.bench.journey.steps import Pace, Step, Subject
@@ -108,7 +108,8 @@ def _list(steps: tuple[Step, ...], pace: Pace) -> None:
     estimate = Estimate(pace, [(step, step.legs) for step in steps])
     for step in steps:
         levels = "; ".join(
-            f"{leg.workload} at {', '.join(f'{n.clients}×{n.repeats}' for n in leg.levels)} clients" for leg in step.legs
+            f"{leg.workload} at {', '.join(f'{n.clients}×{n.repeats}' for n in leg.levels)} clients"
+            for leg in step.legs
         )
         click.echo(f"{step.name:16} {step.title}: {levels} ({told(estimate.step_s(step, step.legs))})")
     click.echo(f"{len(steps)} steps, {told(estimate.left_s)}, if servers start as they usually do.")
@@ -146,12 +147,11 @@ def _versus(chosen: dict[str, Any], terms: Terms, subject: Subject, pace: Pace) 
     async def go(observer: Observer) -> Duel:
         display = Display(error_console, observer)
         with _interrupts() as interrupted:
-            duel = Duel(terms, subject, folder, Meter(workloads, pace, display, interrupted, subject.seed))
-            await duel.fight()
-            return duel
+            meter = Meter(workloads, pace, display, interrupted, subject.seed)
+            return await fight(plan_duel(terms), subject, folder, meter, display)
 
     duel = _observed(go)
-    click.echo(duel.write())
+    click.echo(write_duel(duel, folder))
     if duel.partial:
         click.get_current_context().exit(INTERRUPTED)
 

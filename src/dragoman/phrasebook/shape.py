@@ -29,6 +29,7 @@ class Shape:
         """The `config.json` of this shape."""
         return {
             "architectures": ["LlamaForCausalLM"],
+            "dragoman_profile": "phrasebook",  # by which the server knows how to prompt it
             "model_type": "llama",
             "dtype": "bfloat16",
             "torch_dtype": "bfloat16",

@@ -53,6 +53,7 @@ class Plan:
     data: Path = field(default_factory=data_dir)
     shape: Shape = field(default_factory=Shape)
     tokenizer_messages: int = _TOKENIZER_MESSAGES
+    held_out_messages: int = _HELD_OUT_MESSAGES
 
     def progress(self, step: int, elapsed_s: float) -> float:
         """Share of the budget that is used up."""
@@ -122,7 +123,7 @@ def _held_out(plan: Plan, fitted: Tokenizer) -> list[Batch]:
         "heldout",
         plan.seed,
         plan.tokens,
-        messages=_HELD_OUT_MESSAGES,
+        messages=plan.held_out_messages,
         pairs_per_message=len(DIRECTIONS),
     )
     return stream.chunk()

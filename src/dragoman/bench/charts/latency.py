@@ -41,7 +41,7 @@ def latency(named: Named) -> Figure:
     seen: list[float] = []
     for axes, percent in zip(panels, (50, 95, 99), strict=True):
         for number, results in enumerate(named.values()):
-            shift = 0.09 * (number - (len(named) - 1) / 2)
+            shift = (number - (len(named) - 1) / 2) * min(0.08, 0.25 / len(named))
             seen += _percentile_line(axes, results, loads, f"e2e_p{percent}_s", number, shift)
         axes.set_title(f"{percent}th percentile")
         style.load_axis(axes, loads)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import floor, log10
+
 
 def number(value: float) -> str:
     """Three significant digits; no exponents."""
@@ -11,7 +13,9 @@ def number(value: float) -> str:
         return f"{value:.0f}"
     if abs(value) >= 10:
         return f"{value:.1f}"
-    return f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{float(f'{value:.3g}'):f}".rstrip("0")
+    if abs(value) >= 1 or value == 0:
+        return f"{value:.2f}"
+    return f"{value:.{min(6, 2 - floor(log10(abs(value))))}f}"
 
 
 def duration(value_s: float) -> str:

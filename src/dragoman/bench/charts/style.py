@@ -112,7 +112,7 @@ def grid(
         handle.set_label(f" {label}" if label.startswith("_") else label)  # matplotlib hides what begins with "_"
     if legend:
         figure.legend(
-            handles=list(legend),
+            handles=_row_by_row(legend, legend_columns),
             ncols=legend_columns,
             loc="upper left",
             bbox_to_anchor=(0.05, -0.02),
@@ -206,12 +206,16 @@ def _percent(value: float, _: object) -> str:
 
 def _legend_shape(legend: Sequence[Artist]) -> tuple[int, float]:
     """Columns, as many as fit, and the height in inches of all rows."""
-    widths_in = [0.62 + 0.072 * len(str(handle.get_label())) for handle in legend]
-    for columns in range(len(legend), 1, -1):
-        rows = ceil(len(legend) / columns)
-        if sum(max(widths_in[at : at + rows]) for at in range(0, len(legend), rows)) < WIDTH_IN - 0.1:
-            return columns, _LEGEND_ROW_IN * rows + 0.1
-    return 1, _LEGEND_ROW_IN * len(legend) + 0.1 if legend else 0.0
+    widths_in = [0.62 + 0.075 * len(str(handle.get_label())) for handle in legend]
+    columns = len(legend)
+    while columns > 1 and sum(max(widths_in[place::columns]) for place in range(columns)) > WIDTH_IN - 0.1:
+        columns -= 1
+    return max(1, columns), _LEGEND_ROW_IN * ceil(len(legend) / columns) + 0.1 if legend else 0.0
+
+
+def _row_by_row(legend: Sequence[Artist], columns: int) -> list[Artist]:
+    """matplotlib fills a legend column by column; people read rows."""
+    return [handle for place in range(columns) for handle in legend[place::columns]]
 
 
 def _round_times(low: float, high: float, most: int) -> list[float]:

@@ -55,7 +55,10 @@ def goodput(named: Named) -> Figure:
 
 @style.styled
 def latency_against_throughput(named: Named, metric: str = "e2e_p95_s") -> Figure:
-    """One line a result through its load levels, in their order: right is more, down is faster."""
+    """One line a result through its load levels, in their order: right is more, down is faster.
+
+    Of several results only the last load level is named, so that names do not hide lines.
+    """
     figure, [[axes]] = style.grid(1, 1, 3.6, lines_legend(named))
     axes.grid(axis="x")
     seen: list[float] = []
@@ -65,7 +68,7 @@ def latency_against_throughput(named: Named, metric: str = "e2e_p95_s") -> Figur
         latencies_s = [point.spreads[metric].median for point in points]
         seen += latencies_s
         axes.plot(rates, latencies_s, **style.marked_line(place))
-        for point, x, y in zip(points, rates, latencies_s, strict=True):
+        for point, x, y in list(zip(points, rates, latencies_s, strict=True))[0 if len(named) == 1 else -1 :]:
             style.note(axes, point.load.label, x, y, (6, -3), color=style.MUTED)
     style.time_axis(axes, seen)
     axes.margins(x=0.12)
@@ -83,7 +86,7 @@ def lines_legend(named: Named, *, markers: bool = True) -> list[Artist]:
 def _legend(named: Named) -> list[Artist]:
     handles: list[Artist] = [Patch(color=style.series(place), label=name) for place, name in enumerate(named)]
     if any(not sustained(point) for results in named.values() for point in results.points):
-        told = "hatched: stopped early (saturated or interrupted)"
+        told = "hatched: stopped early"
         handles.append(Patch(facecolor="none", edgecolor=style.MUTED, hatch=_HATCH, label=told))
     return handles
 

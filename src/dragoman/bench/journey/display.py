@@ -32,9 +32,10 @@ class Display:
     def step(self, number: int, step: Step, left_s: float) -> None:
         self._say(f"[bold]{number}/{self._steps}[/] {escape(step.name)}: {escape(step.title)} ({told(left_s)} left)")
 
-    def starting(self, step: Step, expected_s: float) -> None:
+    def starting(self, step: Step, expected_s: float | None = None) -> None:
         self._where = step.name
-        self._inner.phase(f"{step.name}: starting ({told(expected_s)})", None)
+        expected = f" ({told(expected_s)})" if expected_s is not None else ""
+        self._inner.phase(f"{step.name}: starting{expected}", None)
 
     def leg(self, step: Step, leg: Leg) -> None:
         self._where = step.leg_name(leg)

@@ -21,6 +21,7 @@ from dragoman.bench.table import notes_on
 from dragoman.errors import ConfigError
 
 COLUMNS: tuple[Metric, ...] = (RPS, TOKENS_S, P50, P99, BUSY_SHARE, GPU_MEAN)
+NO_NUMBER = "–"
 FINDING_HEADER = ("claim", "the story", "verdict", "what decided")
 
 
@@ -100,7 +101,7 @@ def markdown(ending: Ending) -> str:
         "### The rules",
         "\n".join(f"- {finding.statement} {finding.rule}" for finding in ending.findings),
         "## All numbers",
-        table(number_header(), number_rows(Evidence(ending.results))),
+        table(*number_table(Evidence(ending.results))),
         *_listed("## To bear in mind", [*ending.missing, *_notes(ending.results)]),
     ]
     return "\n\n".join(parts) + "\n"
@@ -112,23 +113,22 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def number_header() -> tuple[str, ...]:
-    return ("step", "clients", *(metric.name for metric in COLUMNS), "failed")
-
-
-def number_rows(evidence: Evidence) -> list[tuple[str, ...]]:
-    """One row for every leg and level."""
-    return [
+def number_table(evidence: Evidence) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and one row for every leg and level; a column without a number is left out."""
+    header = ("step", "clients", *(metric.name for metric in COLUMNS), "failed")
+    rows = [
         (name, str(point.load.clients), *_cells(evidence, At(name, point.load.clients or 0)))
         for name, results in evidence.results.items()
         for point in results.points
     ]
+    kept = [place for place in range(len(header)) if any(row[place] != NO_NUMBER for row in rows)]
+    return tuple(header[place] for place in kept), [tuple(row[place] for place in kept) for row in rows]
 
 
 def _cells(evidence: Evidence, at: At) -> tuple[str, ...]:
     repeats = evidence.repeats(at)
     failed = sum(repeat.summary.requests - repeat.summary.completed for repeat in repeats)
-    return (*(evidence.told(at, metric) or "–" for metric in COLUMNS), str(failed))
+    return (*(evidence.told(at, metric) or NO_NUMBER for metric in COLUMNS), str(failed))
 
 
 def _conditions(results: dict[str, Results]) -> Iterable[str]:
@@ -140,7 +140,9 @@ def _conditions(results: dict[str, Results]) -> Iterable[str]:
     )
     versions = ", ".join(f"{name} {version}" for name, version in first.packages.items())
     yield f"Versions: Python {first.python}, {versions}"
-    models = dict.fromkeys(found.conditions.model for found in results.values() if found.conditions.target == "dragoman")
+    models = dict.fromkeys(
+        found.conditions.model for found in results.values() if found.conditions.target == "dragoman"
+    )
     yield f"Model: {', '.join(str(model) for model in models) or first.model}"
     for workload in dict.fromkeys(found.conditions.workload for found in results.values()):
         yield f"Workload {workload}"

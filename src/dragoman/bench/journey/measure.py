@@ -29,7 +29,6 @@ from dragoman.bench.texts import PhrasebookTexts, token_counter
 from dragoman.bench.workload import Item, MadeUp, OutputRatio, Workload
 
 _WARMUP_TEXTS = 100
-_TEXTS_A_CLIENT_S = 5  # what a fast GPU answers in a second for each client; where more are asked for, texts repeat
 _FEWEST_TEXTS = 200
 
 
@@ -55,16 +54,18 @@ class Remembered:
             self._made[variation] = self.workload.items(count, variation)
         return self._made[variation][:count]
 
+    def samples(self) -> tuple[Item, ...]:
+        return self.workload.samples()
+
 
 def make_workloads(subject: Subject) -> dict[WorkloadName, Workload]:
     """Uniform and variable texts for the subject. Raises ConfigError where its tokenizer cannot be read."""
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
     ratio = OutputRatio(*subject.forced) if subject.forced else None
-    made: dict[WorkloadName, Workload] = {
-        name: Remembered(MadeUp(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio))
-        for name, (low, high) in subject.lengths.items()
-    }
+    made: dict[WorkloadName, Workload] = {}
+    for name, (low, high) in subject.lengths.items():
+        made[name] = Remembered(MadeUp(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio))
     return made
 
 
@@ -99,21 +100,20 @@ class Meter:
         go into the conditions. Raises ConfigError where the server cannot do what is asked."""
         measured: dict[int, list[Measurement]] = {}
         async with prepared(self.plan(url, target, leg)) as bench:
-            for repeat, clients in rounds(leg.levels):
-                measurement = await self.measure_once(bench, clients, repeat)
+            for repeat, level in rounds(leg.levels):
+                measurement = await self.measure_once(bench, level, repeat)
                 check()
                 if measurement is None:
                     break
-                measured.setdefault(clients, []).append(measurement)
+                measured.setdefault(level.clients, []).append(measurement)
             return self.gather(bench, leg, measured, notes)
 
-    async def measure_once(self, bench: Bench, clients: int, repeat: int) -> Measurement | None:
+    async def measure_once(self, bench: Bench, level: Level, repeat: int) -> Measurement | None:
         """None where it was interrupted before it began."""
         if self.interrupted.is_set():
             return None
-        number = bench.plan.loads.index(Load("closed", clients=clients))
-        texts = max(_FEWEST_TEXTS, round(_TEXTS_A_CLIENT_S * clients * self.pace.duration_s))
-        plan = replace(bench.plan, texts=texts)
+        number = bench.plan.loads.index(Load("closed", clients=level.clients))
+        plan = replace(bench.plan, texts=texts_for(level, self.pace), repeats=level.repeats)
         return await Runner(plan, bench.sampler, Watchman(self.interrupted, self.observer)).measure(number, repeat)
 
     def gather(self, bench: Bench, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]) -> Results:
@@ -131,12 +131,18 @@ class Meter:
         return Results(conditions, points, partial=self.interrupted.is_set())
 
 
-def rounds(levels: Sequence[Level]) -> Iterator[tuple[int, int]]:
-    """(repeat, clients): round the levels rather than through them, so that drift spreads over all."""
+def rounds(levels: Sequence[Level]) -> Iterator[tuple[int, Level]]:
+    """Repeats go round the levels rather than through them, so that a machine's drift spreads over all."""
     for repeat in range(max(level.repeats for level in levels)):
         for level in levels:
             if repeat < level.repeats:
-                yield repeat, level.clients
+                yield repeat, level
+
+
+def texts_for(level: Level, pace: Pace) -> int:
+    """As many as a fast GPU answers: where a server answers more, texts repeat, and its results say so."""
+    answered_a_second = min(5 * level.clients, 75 + 2 * level.clients)
+    return max(_FEWEST_TEXTS, round(answered_a_second * pace.duration_s))
 
 
 def _clients(leg: Leg) -> list[int]:

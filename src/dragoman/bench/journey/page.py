@@ -12,14 +12,23 @@ from pathlib import Path
 from markupsafe import Markup, escape
 
 from dragoman.bench.journey import story
-from dragoman.bench.journey.ending import FINDING_HEADER, Ending, number_header, number_rows
+from dragoman.bench.journey.ending import FINDING_HEADER, Ending, number_table
 from dragoman.bench.journey.evidence import Evidence
 from dragoman.bench.journey.rules import GENERAL_RULE, Verdict
 from dragoman.bench.records import Load
 from dragoman.bench.report import Section, write_report
 from dragoman.bench.results import Results
 
-CHARTED = ("workers-1", "workers-2", "static", "continuous-64", "continuous-16", "continuous-256", "vllm-64", "vllm-256")
+CHARTED = (
+    "workers-1",
+    "workers-2",
+    "static",
+    "continuous-64",
+    "continuous-16",
+    "continuous-256",
+    "vllm-64",
+    "vllm-256",
+)
 """Steps that the charts show, as many as there are colours; the table of all numbers has the rest."""
 
 _TONES: dict[Verdict, str] = {"holds here": "good", "does not hold here": "bad", "cannot be told": "none"}
@@ -53,7 +62,7 @@ def _sections(ending: Ending) -> list[Section]:
     sections = [
         Section("The story beside it", _table(story.HEADER, rows)),
         Section("What holds here", Markup("<p>{}</p>").format(GENERAL_RULE) + _verdicts(ending)),
-        Section("All numbers", _table(number_header(), number_rows(Evidence(ending.results)))),
+        Section("All numbers", _table(*number_table(Evidence(ending.results)))),
     ]
     return [*sections, Section("Not measured", _items(ending.missing))] if ending.missing else sections
 

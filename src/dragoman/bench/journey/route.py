@@ -7,7 +7,7 @@ measured once. Knows no model and measures nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dragoman.bench.journey.steps import Leg, Level, Pace, Step
 from dragoman.bench.servers import Flags
@@ -46,6 +46,17 @@ def plan_route(terms: Terms) -> tuple[Step, ...]:
     return tuple(step for step in steps if terms.vllm_serve or step.kind != "vllm")
 
 
+def plan_duel(terms: Terms) -> tuple[Step, Step]:
+    """dragoman and `vllm serve` with the same settings, both to be up at once: half of a GPU's memory each, and no less
+    than three repeats, because pairs are compared."""
+    slots, repeats = (256 if terms.gpu else 64), max(3, terms.repeats)
+    clients = (BUSY,) if terms.quick else (1, BUSY, *(GPU_LEVELS if terms.high_levels else ()))
+    legs = (Leg("variable", tuple(Level(n, repeats) for n in clients)),)
+    ours, theirs = _continuous(terms, slots, legs), _vllm(terms, slots, legs)
+    half: Flags = {"gpu-memory-utilization": 0.4} if terms.gpu else {}
+    return replace(ours, flags={**ours.flags, **half}), replace(theirs, flags={**theirs.flags, **half})
+
+
 def only(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[Step, ...]:
     """The steps named. Raises ConfigError on a name that is none."""
     names = {step.name for step in steps}
@@ -81,7 +92,7 @@ def _full(terms: Terms) -> Iterator[Step]:
         yield from (_graphs(terms, slots, ceiling, (at_busy,)) for slots, ceiling in ((16, 512), (32, 1024)))
     yield from _knobs(terms, (at_busy,))
     yield _vllm(terms, None, (at_busy,))
-    yield _vllm(terms, _vllm_slots(terms), (_climb(terms, repeated=(BUSY,), high=True),))
+    yield _vllm(terms, 256 if terms.gpu else 64, (_climb(terms, repeated=(BUSY,), high=True),))
 
 
 def _climb(terms: Terms, repeated: tuple[int, ...], *, high: bool = False) -> Leg:
@@ -143,7 +154,3 @@ def _vllm(terms: Terms, slots: int | None, legs: tuple[Leg, ...]) -> Step:
         return Step("vllm-defaults", "`vllm serve` with its defaults", "vllm", given, legs, shaped=False)
     flags = {**_engine(terms), "max-num-seqs": slots}
     return Step(f"vllm-{slots}", f"`vllm serve`, settings of continuous-{slots}", "vllm", flags, legs)
-
-
-def _vllm_slots(terms: Terms) -> int:
-    return 256 if terms.gpu else 64

@@ -64,7 +64,9 @@ def _best(evidence: Evidence) -> str:
 
 def _utilisation(evidence: Evidence) -> str:
     one, best = At("workers-1.variable", BUSY), best_continuous(evidence)
-    gpu = numbers(("one worker", [(one, GPU_MEAN), (one, GPU_IDLE)]), ("continuous", [(best, GPU_MEAN), (best, GPU_IDLE)]))
+    gpu = numbers(
+        ("one worker", [(one, GPU_MEAN), (one, GPU_IDLE)]), ("continuous", [(best, GPU_MEAN), (best, GPU_IDLE)])
+    )
     told = gpu(evidence)
     if told != NOT_MEASURED:
         return f"GPU mean, samples under 10 %: {told}"

@@ -6,7 +6,7 @@ Numbers are compared pair by pair, within a turn. Knows nothing of other steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from statistics import median
@@ -14,7 +14,7 @@ from statistics import median
 from dragoman.bench.benchmark import Bench, prepared
 from dragoman.bench.journey.evidence import P99, RPS, At, Evidence, Metric, plain
 from dragoman.bench.journey.measure import Meter, rounds
-from dragoman.bench.journey.steps import Leg
+from dragoman.bench.journey.steps import Leg, Level
 from dragoman.bench.results import Measurement, Results
 from dragoman.bench.targets import TargetOptions
 
@@ -56,12 +56,12 @@ async def alternate(meter: Meter, leg: Leg, contenders: tuple[Contender, Contend
             await stack.enter_async_context(prepared(meter.plan(one.url, one.target, leg))) for one in contenders
         ]
         measured: tuple[dict[int, list[Measurement]], ...] = ({}, {})
-        for repeat, clients in rounds(leg.levels):
-            turn = await _turn(meter, benches, contenders, clients, repeat)
+        for repeat, level in rounds(leg.levels):
+            turn = await _turn(meter, benches, contenders, level, repeat)
             if turn is None:
                 break
             for mine, measurement in zip(measured, turn, strict=True):
-                mine.setdefault(clients, []).append(measurement)
+                mine.setdefault(level.clients, []).append(measurement)
         return {
             one.name: meter.gather(bench, leg, mine, {"label": one.name, "versus": [c.name for c in contenders]})
             for one, bench, mine in zip(contenders, benches, measured, strict=True)
@@ -69,12 +69,12 @@ async def alternate(meter: Meter, leg: Leg, contenders: tuple[Contender, Contend
 
 
 async def _turn(
-    meter: Meter, benches: list[Bench], contenders: tuple[Contender, Contender], clients: int, repeat: int
+    meter: Meter, benches: list[Bench], contenders: tuple[Contender, Contender], level: Level, repeat: int
 ) -> list[Measurement] | None:
     """One measurement of each, in the contenders' order; who goes first changes from turn to turn."""
     found: dict[int, Measurement] = {}
     for number in (0, 1) if repeat % 2 == 0 else (1, 0):
-        measurement = await meter.measure_once(benches[number], clients, repeat)
+        measurement = await meter.measure_once(benches[number], level, repeat)
         contenders[number].check()
         if measurement is None or measurement.stopped == "interrupted":
             return None
@@ -96,7 +96,7 @@ def pair_ratios(first: Results, second: Results) -> list[PairRatio]:
     return ratios
 
 
-def markdown(names: tuple[str, str], results: dict[str, Results], ratios: list[PairRatio]) -> str:
+def markdown(names: tuple[str, str], results: dict[str, Results], ratios: Sequence[PairRatio]) -> str:
     """A table: both servers' numbers, and their ratio pair by pair."""
     lines = [
         f"| clients | | {names[0]} | {names[1]} | ratio, pair by pair |",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import monotonic
 
 from dragoman.bench.journey.display import Display
@@ -117,21 +118,27 @@ class Walk:
     async def _measure(self, step: Step, leg: Leg, server: RunningServer, travelled: Travelled) -> None:
         self.display.leg(step, leg)
         notes = self.store.notes(step, leg, server.start_s)
-        results = await self.meter.measure_leg(server.url, self._target(step), leg, server.check_alive, notes)
+        results = await self.meter.measure_leg(
+            server.url, target_of(step, self.subject), leg, server.check_alive, notes
+        )
         if results.points:
             self.store.save(step, leg, results)
             travelled.results[step.leg_name(leg)] = results
 
-    def _target(self, step: Step) -> TargetOptions:
-        return self.subject.asked if step.kind == "vllm" else TargetOptions()
-
     def _command(self, step: Step) -> ServerCommand:
-        return self.starter(step) if self.starter else command_of(step, self.subject, self.store)
+        if self.starter is not None:
+            return self.starter(step)
+        return command_of(step, self.subject, self.store.engine_log(step))
 
 
-def command_of(step: Step, subject: Subject, store: Store) -> ServerCommand:
+def target_of(step: Step, subject: Subject) -> TargetOptions:
+    """How a step's server is asked."""
+    return subject.asked if step.kind == "vllm" else TargetOptions()
+
+
+def command_of(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
     """The command line of a step's server."""
     if step.kind == "dragoman":
-        return dragoman_serve(step.name, {**subject.dragoman, **step.flags}, store.engine_log(step))
+        return dragoman_serve(step.name, {**subject.dragoman, **step.flags}, engine_log)
     loading = {**subject.vllm, **subject.limits} if step.shaped else subject.vllm
     return vllm_serve(step.name, subject.path, {**loading, **step.flags})

@@ -58,7 +58,8 @@ def _rows(columns: list[dict[str, str]], differing: Role) -> list[Condition]:
 
 def _compared(conditions: Conditions) -> dict[str, str]:
     server = {f"server: {name}": value for name, value in _flat(conditions.server).items()}
-    return {"API": conditions.target, "model": conditions.model or "unknown"} | server
+    loads = ", ".join(load.label for load in conditions.loads)
+    return {"API": conditions.target, "model": conditions.model or "unknown", "load levels": loads} | server
 
 
 def _given(conditions: Conditions) -> dict[str, str]:
@@ -66,7 +67,6 @@ def _given(conditions: Conditions) -> dict[str, str]:
     gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver or 'unknown'}" for gpu in machine.gpus]
     return {
         "workload": conditions.workload,
-        "load levels": ", ".join(load.label for load in conditions.loads),
         "seed": str(conditions.seed),
         "SLO": conditions.slo or "none",
         "CPU": f"{machine.cpu}, {machine.cores} cores",

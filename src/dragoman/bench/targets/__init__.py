@@ -29,11 +29,13 @@ class TargetOptions:
     user: str = USER_TEMPLATE
     sampling: Sampling = field(default_factory=Sampling)
 
+    def __post_init__(self) -> None:
+        if self.stream and self.kind not in STREAMING:
+            raise ConfigError(f"{self.kind} does not stream", param="stream")
+
 
 def make_target(options: TargetOptions) -> Target:
-    """Raises ConfigError where the API cannot do what is asked."""
-    if options.stream and options.kind not in STREAMING:
-        raise ConfigError(f"{options.kind} does not stream", param="stream")
+    """Raises ConfigError where an OpenAI-compatible server has no model or no usable template."""
     if options.kind == "dragoman":
         return Native(options.stream, options.api_key)
     if options.kind == "libretranslate":

@@ -11,14 +11,16 @@ const PLOT = { left: 44, right: 2, top: 8, bottom: 18 };
 const TICKS_S = [15, 30, 60];
 const MOST_TICKS = 5;
 const STEPS = [1, 2, 2.5, 5, 10];
+const WHOLE_STEPS = [1, 2, 4, 6, 10]; // even ones, so that the middle is whole too
+const LEAST_WHOLE = 4;
 
 /** The least round number that is not below `highest`; of whole numbers where `whole`. */
 export function roundTop(highest, whole = false) {
-  if (highest <= 0) return whole ? 4 : 1;
-  if (whole && highest <= 4) return 4;
+  if (whole && highest <= LEAST_WHOLE) return LEAST_WHOLE;
+  if (highest <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(highest));
-  const top = STEPS.map((step) => step * power).find((candidate) => candidate >= highest * (1 - 1e-9));
-  return whole && top % 2 ? top + 1 : top;
+  const tops = (whole ? WHOLE_STEPS : STEPS).map((step) => step * power);
+  return tops.find((top) => top >= highest * (1 - 1e-9)); // but for the last bit
 }
 
 /**

@@ -49,6 +49,7 @@ export class Translator {
   }
 
   soon() {
+    if (this.running) this.output.dataset.phase = "waiting";
     this.halt();
     this.describeSource();
     this.timer = setTimeout(() => this.start(), this.source.value.trim() ? PAUSE_S * 1000 : 0);

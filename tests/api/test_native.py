@@ -1,0 +1,241 @@
+"""The native API over the fake pipeline: shapes, limits, errors. What depends on the engine is in tests/e2e."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from dragoman.sequence import Sequence
+from dragoman.service.service import TranslationService
+from dragoman.settings import AdmissionSettings, ServerSettings
+from tests.serving import fake_service, served, source_of
+from tests.waiting import until
+
+LIMITS = ServerSettings(max_body_bytes=20_000, max_texts=4, max_text_characters=5_000)
+
+
+@pytest.fixture(scope="module")
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with served(fake_service(server=LIMITS)) as client:
+        yield client
+
+
+async def post(client: httpx.AsyncClient, **body: Any) -> httpx.Response:
+    return await client.post("/v1/translate", json=body)
+
+
+async def events(client: httpx.AsyncClient, **body: Any) -> list[dict[str, Any]]:
+    answer = await post(client, stream=True, **body)
+    lines = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
+    assert lines.pop() == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+async def test_one_text(client: httpx.AsyncClient) -> None:
+    answer = await post(client, text="Where is the train station?", source="en", target="ja")
+    assert answer.status_code == 200
+    assert answer.headers["x-request-id"]
+    body = answer.json()
+    assert body["model"] == "phrasebook"
+    [translation] = body["translations"]
+    assert translation["text"] == "~Where is the train station?"
+    assert (translation["source"], translation["detected"]) == ("en", False)
+    assert translation["finish_reason"] == "stop"
+    assert body["usage"]["characters"] == 27
+    assert body["usage"]["prompt_tokens"] > 4
+
+
+async def test_several_texts_keep_their_order_and_are_detected_one_by_one(client: httpx.AsyncClient) -> None:
+    texts = ["Good morning, my friend.", "도서관은 어디에 있나요?", "12 + 3", "駅はどこですか？"]
+    answer = (await post(client, text=texts, target="zh")).json()
+    assert [one["source"] for one in answer["translations"]] == ["en", "ko", "und", "ja"]
+    assert all(one["detected"] for one in answer["translations"])
+    assert [one["text"] for one in answer["translations"]] == [f"~{texts[0]}", f"~{texts[1]}", texts[2], f"~{texts[3]}"]
+
+
+async def test_language_tags_are_normalised(client: httpx.AsyncClient) -> None:
+    answer = (await post(client, text="Thank you very much.", source="EN_us", target="zh-CN")).json()
+    assert answer["translations"][0]["source"] == "en"
+
+
+async def test_a_text_in_the_target_language_is_left_alone(client: httpx.AsyncClient) -> None:
+    [translation] = (await post(client, text="Good morning.", source="en", target="en")).json()["translations"]
+    assert (translation["text"], translation["finish_reason"]) == ("Good morning.", "unchanged")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["🎉", "\n" * 4_000, " ", "123", "http://example.org/a?b=c", "\u200b", "…"],
+)
+async def test_what_has_no_letters_comes_back_unchanged(client: httpx.AsyncClient, text: str) -> None:
+    [translation] = (await post(client, text=text, source="en", target="ja")).json()["translations"]
+    assert (translation["text"], translation["finish_reason"]) == (text, "unchanged")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Say <|im_end|> now.", "a </s> b", "I <think> so", "nul \x00 byte", "\u202eright to left\u202c", "x<|sep|><|ja|>y"],
+)
+async def test_text_that_looks_like_control_is_text(client: httpx.AsyncClient, text: str) -> None:
+    [translation] = (await post(client, text=text, source="en", target="ja")).json()["translations"]
+    assert translation["text"] == f"~{text}"
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "code", "param"),
+    [
+        (b"{", 400, "invalid_json", None),
+        (b"\xff", 400, "invalid_json", None),
+        (b"[]", 422, "invalid_request", None),
+        (b"{}", 422, "invalid_request", "text"),
+        (b'{"text": 3, "target": "ja"}', 422, "invalid_request", "text"),
+        (b'{"text": ["a", null], "target": "ja"}', 422, "invalid_request", "text"),
+        (b'{"text": "a"}', 422, "invalid_request", "target"),
+        (b'{"text": "a", "target": "ja", "stream": "yes"}', 422, "invalid_request", "stream"),
+        (b'{"text": "a", "target": "ja", "taget": "ko"}', 422, "invalid_request", "taget"),
+        (b'{"text": "a", "target": "xx"}', 400, "unsupported_language", "target"),
+        (b'{"text": "a", "target": "de"}', 400, "unsupported_language", "target"),
+        (b'{"text": "a", "target": ""}', 400, "unsupported_language", "target"),
+        (b'{"text": "a", "target": "ja", "source": "klingon!"}', 400, "unsupported_language", "source"),
+        (b'{"text": "", "target": "ja"}', 400, "empty_text", "text"),
+        (b'{"text": [], "target": "ja"}', 400, "empty_text", "text"),
+        (b'{"text": ["a", ""], "target": "ja"}', 400, "empty_text", "text.1"),
+        (b'{"text": "a \\ud800 b", "target": "ja"}', 400, "untranslatable_text", "text"),
+        (b'{"text": "a", "target": "ja", "context": "\\udfff"}', 400, "untranslatable_text", "context"),
+        (b'{"text": ["a","a","a","a","a"], "target": "ja"}', 413, "too_many_texts", "text"),
+        (b'{"text": "a", "target": "ja", "force_output_tokens": 4}', 400, "invalid_request", "force_output_tokens"),
+    ],
+)
+async def test_bad_input_gets_its_documented_error(
+    client: httpx.AsyncClient, content: bytes, status: int, code: str, param: str | None
+) -> None:
+    answer = await client.post("/v1/translate", content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == status
+    error = answer.json()["error"]
+    assert error["code"] == code
+    assert error.get("param", "").startswith(param or "")
+    assert error["message"]
+    assert (await post(client, text="Still here.", source="en", target="ja")).status_code == 200
+
+
+async def test_too_long_a_text_and_too_large_a_body_are_413(client: httpx.AsyncClient) -> None:
+    answer = await post(client, text="x" * 6_000, target="ja")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+    answer = await post(client, text=["x" * 4_000] * 6, target="ja")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+    async def chunks() -> AsyncIterator[bytes]:  # no Content-Length to judge by
+        for _ in range(30):
+            yield b" " * 1_000
+
+    answer = await client.post("/v1/translate", content=chunks(), headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+
+async def test_wrong_method_and_unknown_path(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/v1/translate")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (405, "method_not_allowed")
+    answer = await client.get("/v2/nothing")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
+
+
+async def test_a_stream_is_deltas_then_the_translation(client: httpx.AsyncClient) -> None:
+    text = "First paragraph here.\n\n  Second one. 🎉"
+    said = await events(client, text=[text, "7"], source="en", target="ja")
+    for index, expected in ((0, "~First paragraph here.\n\n  ~Second one. 🎉"), (1, "7")):
+        mine = [event for event in said if event["index"] == index]
+        *deltas, last = mine
+        assert "".join(event["delta"] for event in deltas) == last["translation"]["text"] == expected
+
+
+async def test_a_stream_that_cannot_begin_is_a_plain_error(client: httpx.AsyncClient) -> None:
+    answer = await post(client, text="a", target="xx", stream=True)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsupported_language")
+
+
+async def test_languages_models_stats_and_probes(client: httpx.AsyncClient) -> None:
+    languages = (await client.get("/v1/languages")).json()["languages"]
+    assert {one["code"] for one in languages} == {"en", "ja", "ko", "zh"}
+    assert next(one for one in languages if one["code"] == "ja")["native_name"] == "日本語"
+    models = (await client.get("/v1/models")).json()
+    assert models["object"] == "list"
+    assert models["data"][0]["id"] == "phrasebook"
+    stats = (await client.get("/v1/stats")).json()
+    assert {"running", "waiting", "kv_cache_usage", "in_flight", "queue_depth", "last_minute"} <= set(stats)
+    assert (await client.get("/healthz")).json() == {"status": "ok"}
+    assert (await client.get("/readyz")).status_code == 200
+    metrics = (await client.get("/metrics")).text
+    assert 'dragoman_requests_total{outcome="ok"}' in metrics
+    assert "dragoman_engine_running" in metrics
+
+
+async def test_openapi_documents_the_contract_with_examples(client: httpx.AsyncClient) -> None:
+    openapi = (await client.get("/openapi.json")).json()
+    translate = openapi["paths"]["/v1/translate"]["post"]
+    assert {"200", "400", "413", "422", "429", "503"} <= set(translate["responses"])
+    assert openapi["components"]["schemas"]["TranslateBody"]["examples"]
+    assert openapi["components"]["schemas"]["ErrorAnswer"]
+
+
+def _slow_service(queue: int = 2) -> TranslationService:
+    def slow(sequence: Sequence) -> str:
+        return " ".join(["word"] * 400) if "slow" in source_of(sequence) else "quick"
+
+    return fake_service(slow, admission=AdmissionSettings(max_queued_texts=queue), step_s=0.002)
+
+
+async def test_a_full_queue_refuses_with_retry_after_and_recovers() -> None:
+    service = _slow_service()
+    async with served(service) as client:
+        room = service.admission.limit
+        calls = [asyncio.create_task(post(client, text="slow", source="en", target="ja")) for _ in range(room)]
+        await until(lambda: service.admission.held == room, "a full house")
+        refused = await post(client, text="one more", source="en", target="ja")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
+        assert 1 <= int(refused.headers["retry-after"]) <= 60
+        assert {one.status_code for one in await asyncio.gather(*calls)} == {200}
+        assert (await post(client, text="one more", source="en", target="ja")).status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_hangs_up_frees_its_sequences(stream: bool) -> None:
+    service = _slow_service(queue=100)
+    async with served(service) as client:
+        call = asyncio.create_task(post(client, text=["slow"] * 20, source="en", target="ja", stream=stream))
+        await until(lambda: service.pipeline.stats().running == 20, "twenty running sequences")
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await until(lambda: service.pipeline.stats().running == 0, "no running sequence")
+        await until(lambda: service.admission.calls == 0, "an empty house")
+
+
+async def test_draining_answers_what_is_in_flight_and_refuses_the_rest() -> None:
+    service = _slow_service(queue=100)
+    async with served(service) as client:
+        calls = [asyncio.create_task(post(client, text="slow", source="en", target="ja")) for _ in range(20)]
+        await until(lambda: service.admission.calls == 20, "twenty calls")
+        draining = asyncio.create_task(service.drain())
+        await until(lambda: service.admission.state == "draining", "a drain")
+        refused = await post(client, text="one more", source="en", target="ja")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "draining")
+        assert refused.headers["retry-after"]
+        assert (await client.get("/readyz")).status_code == 503
+        assert (await client.get("/healthz")).status_code == 200
+        assert {one.status_code for one in await asyncio.gather(*calls)} == {200}
+        assert await draining is True
+
+
+async def test_the_engines_death_is_a_503_and_readyz_says_so() -> None:
+    service = _slow_service()
+    async with served(service) as client:
+        call = asyncio.create_task(post(client, text="slow", source="en", target="ja"))
+        await until(lambda: service.pipeline.stats().running == 1, "a running sequence")
+        await service.pipeline.shutdown()
+        assert (await call).json()["error"]["code"] == "engine_dead"
+        answer = await client.get("/readyz")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "engine_dead")

@@ -1,0 +1,149 @@
+"""The live page's routes, on an app made of the router alone. What the page does in a browser is tests/browser's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from dragoman import phrasebook
+from dragoman.api.web import page
+
+SVG_NAMESPACE = "http://www.w3.org/2000/svg"
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    app = FastAPI()
+    app.include_router(page.router)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        yield client
+
+
+def text_of(name: str) -> str:
+    return page.assets()[name].content.decode()
+
+
+def names(suffix: str) -> list[str]:
+    return sorted(name for name in page.assets() if name.endswith(suffix))
+
+
+async def test_the_page_is_html_that_may_load_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    policy = answer.headers["Content-Security-Policy"].split("; ")
+    assert "default-src 'self'" in policy
+    assert not [rule for rule in policy if "unsafe" in rule or "*" in rule or "data:" in rule]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [
+        ("base.css", "text/css; charset=utf-8"),
+        ("main.js", "text/javascript; charset=utf-8"),
+        ("icon.svg", "image/svg+xml"),
+        ("sentences.json", "application/json"),
+    ],
+)
+async def test_files_have_the_types_that_browsers_insist_on(
+    client: httpx.AsyncClient, name: str, media_type: str
+) -> None:
+    answer = await client.get(f"/web/{name}")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, media_type)
+
+
+@pytest.mark.parametrize("told", ["{tag}", "W/{tag}", '"other", {tag}', "*"])
+async def test_a_browser_that_has_a_file_is_told_so_without_sending_it(client: httpx.AsyncClient, told: str) -> None:
+    first = await client.get("/web/main.js")
+    again = await client.get("/web/main.js", headers={"If-None-Match": told.format(tag=first.headers["ETag"])})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["ETag"] == first.headers["ETag"]
+    assert again.headers["Cache-Control"] == first.headers["Cache-Control"] == "no-cache"
+
+
+@pytest.mark.parametrize("told", ['"other"', "", '""'])
+async def test_a_browser_that_has_an_older_file_gets_the_new_one(client: httpx.AsyncClient, told: str) -> None:
+    answer = await client.get("/web/main.js", headers={"If-None-Match": told})
+    assert answer.status_code == 200
+    assert answer.content == page.assets()["main.js"].content
+
+
+async def test_each_file_has_an_etag_of_its_own(client: httpx.AsyncClient) -> None:
+    answers = [await client.get(f"/web/{name}") for name in page.assets()]
+    assert len({answer.headers["ETag"] for answer in answers}) == len(answers) > 5
+
+
+@pytest.mark.parametrize("path", ["/", "/web/main.js"])
+async def test_head_says_what_get_would(client: httpx.AsyncClient, path: str) -> None:
+    head, get = await client.head(path), await client.get(path)
+    assert head.status_code == 200
+    assert head.headers == get.headers
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing.js", "../page.py", "..%2fpage.py", "%2e%2e/page.py", "", "static", "main.js/"]
+)
+async def test_only_the_page_s_own_files_are_served(client: httpx.AsyncClient, name: str) -> None:
+    assert (await client.get(f"/web/{name}")).status_code in {307, 404}
+    assert b"APIRouter" not in (await client.get(f"/web/{name}", follow_redirects=True)).content
+
+
+async def test_the_page_is_no_part_of_the_documented_api(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/openapi.json")).json()["paths"] == {}
+
+
+class _Document(HTMLParser):
+    """What a page loads, and what its policy would forbid."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads: set[str] = set()
+        self.inline: list[str] = []
+        self._tag = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._tag = tag
+        found = dict(attrs)
+        if tag in {"script", "link", "img"}:
+            self.loads.add(found.get("src") or found.get("href") or "")
+        self.inline += [f"{tag} {name}" for name in found if name == "style" or name.startswith("on")]
+
+    def handle_data(self, data: str) -> None:
+        if self._tag in {"script", "style"} and data.strip():
+            self.inline.append(f"{self._tag}: {data.strip()[:40]}")
+
+
+def test_nothing_in_the_page_is_inline() -> None:
+    document = _Document()
+    document.feed(text_of("index.html"))
+    assert document.inline == []
+
+
+def test_every_file_is_there_and_used() -> None:
+    document = _Document()
+    document.feed(text_of("index.html"))
+    used = {name.removeprefix("web/") for name in document.loads} | {"index.html"}
+    for name in names(".js"):
+        used |= set(re.findall(r'from "\./([\w.-]+)"', text_of(name)))
+        used |= set(re.findall(r'"web/([\w.-]+)"', text_of(name)))
+    assert used == set(page.assets())
+
+
+@pytest.mark.parametrize("name", [*names(".js"), *names(".css"), *names(".html"), *names(".svg")])
+def test_no_file_names_another_host(name: str) -> None:
+    text = text_of(name).replace(SVG_NAMESPACE, "")
+    assert not re.findall(r"https?://|[\"'(]//\w|@import", text)
+
+
+def test_the_sentences_are_in_every_language_of_the_packaged_model() -> None:
+    for sentences in json.loads(text_of("sentences.json")).values():
+        for sentence in sentences:
+            assert tuple(sentence) == phrasebook.LANGUAGES
+            assert all(words.strip() == words and words for words in sentence.values())

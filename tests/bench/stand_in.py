@@ -1,0 +1,76 @@
+"""A server under test, for tests of those who start and stop servers: run as a script, it speaks dragoman's API.
+
+`stand_in.py MANNER`: `well` serves; `dies` ends before it is ready; `mute` never says that it is ready; `deaf` ignores
+SIGTERM; `parent` starts a process in a session of its own, whose number it prints, and serves; `fragile` dies at its third
+translation.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from typing import Any
+
+MANNER = sys.argv[1] if len(sys.argv) > 1 else "well"
+ASKED = count(1)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        answers: dict[str, Any] = {
+            "/readyz": {"status": "ready"},
+            "/v1/stats": {"running": 1, "waiting": 0, "busy_s": time.monotonic(), "preemptions": 0, "model": "stand-in"},
+        }
+        self._answer(200 if self.path in answers else 404, answers.get(self.path, {}))
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if MANNER == "fragile" and next(ASKED) > 3:
+            os._exit(7)
+        usage = {"characters": 1, "prompt_tokens": 1, "completion_tokens": len(body["text"].split())}
+        translation = {"text": body["text"], "finish_reason": "stop"}
+        self._answer(200, {"translations": [translation], "usage": usage})
+
+    def _answer(self, status: int, document: dict[str, Any]) -> None:
+        data = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+def main() -> None:
+    print(f"stand-in, working in {os.getcwd()}, DRAGOMAN_TOLD={os.environ.get('DRAGOMAN_TOLD')}", flush=True)
+    if MANNER == "dies":
+        sys.exit("no such model: it cannot be loaded")
+    if MANNER == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if MANNER == "mute":
+        signal.pause()
+    if MANNER == "parent":
+        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
+        print(f"child {child.pid}", flush=True)
+    server = Server(("127.0.0.1", 0), Handler)
+    print(f"dragoman listens on http://127.0.0.1:{server.server_port}  (model stand-in)", flush=True)
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""Charts show the numbers of the results: bars, whiskers, curves and boxes are read back from the figures."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch, Rectangle
+from PIL import Image
+
+from dragoman.bench import charts
+from dragoman.bench.charts import Window
+from dragoman.bench.charts.numbers import duration, number
+from dragoman.bench.charts.over_time import binned
+from dragoman.bench.charts.selection import typical
+from dragoman.bench.records import Load
+from dragoman.bench.results import Point, Results
+from dragoman.bench.spread import spreads
+from dragoman.errors import ConfigError
+from tests.bench.making import record
+from tests.bench.simulated import Server, conditions, measured, point, three_ways
+
+EIGHT = Load("closed", clients=8)
+
+
+@pytest.fixture(scope="module")
+def named() -> dict[str, Results]:
+    return three_ways((1, 8), requests=60, repeats=3)
+
+
+def panels(figure: Figure) -> list[Axes]:
+    return [axes for axes in figure.axes if axes.get_visible()]
+
+
+def heights(axes: Axes) -> list[float]:
+    return sorted(patch.get_height() for patch in axes.patches if isinstance(patch, Rectangle))
+
+
+def of_points(*points: Point) -> Results:
+    return Results(conditions(loads=tuple(point.load for point in points)), points)
+
+
+def test_bars_are_the_medians_of_the_repeats(named: dict[str, Results]) -> None:
+    requests, tokens = panels(charts.throughput(named))
+    for axes, metric in ((requests, "rps"), (tokens, "output_tokens_s")):
+        medians = [point.spreads[metric].median for results in named.values() for point in results.points]
+        assert heights(axes) == pytest.approx(sorted(medians))
+
+
+def test_whiskers_reach_from_the_lowest_to_the_highest_repeat(named: dict[str, Results]) -> None:
+    axes = panels(charts.throughput(named))[0]
+    drawn = sorted(
+        tuple(segment[:, 1])
+        for container in axes.containers
+        if hasattr(container, "has_yerr")
+        for segment in container.lines[2][0].get_segments()
+    )
+    expected = sorted(
+        (point.spreads["rps"].low, point.spreads["rps"].high) for results in named.values() for point in results.points
+    )
+    assert drawn == [pytest.approx(ends) for ends in expected]
+
+
+def test_a_point_measured_once_has_no_whisker() -> None:
+    once = {"once": of_points(point(lambda: Server(4), 2, requests=10, repeats=1))}
+    axes = panels(charts.throughput(once))[0]
+    assert not [container for container in axes.containers if hasattr(container, "has_yerr")]
+
+
+def test_a_load_that_was_not_measured_has_no_bar(named: dict[str, Results]) -> None:
+    lacking = named | {"continuous": replace(named["continuous"], points=named["continuous"].points[:1])}
+    assert len(heights(panels(charts.throughput(lacking))[0])) == 5
+
+
+def test_servers_that_report_no_tokens_get_no_token_panel() -> None:
+    rows = [record(i, e2e_s=1 + i / 10) for i in range(10)]
+    silent = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
+    assert len(panels(charts.throughput({"silent": of_points(silent)}))) == 1
+
+
+def test_points_that_stopped_early_are_hatched(named: dict[str, Results]) -> None:
+    rows = typical(named["continuous"].points[1]).records
+    stopped = tuple(measured(rows, repeat, stopped="saturated") for repeat in range(2))
+    both = {"ran": named["continuous"], "stopped": of_points(Point(EIGHT, stopped, spreads(stopped)))}
+    figure = charts.throughput(both)
+    assert sum(bool(patch.get_hatch()) for patch in panels(figure)[0].patches) == 1
+    assert "hatched: stopped early" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_goodput_is_drawn_inside_what_completed(named: dict[str, Results]) -> None:
+    axes = panels(charts.goodput(named))[0]
+    points = [point for results in named.values() for point in results.points]
+    expected = [point.spreads[metric].median for point in points for metric in ("rps", "goodput_rps")]
+    assert heights(axes) == pytest.approx(sorted(expected))
+
+
+def test_latency_lines_are_the_percentiles(named: dict[str, Results]) -> None:
+    for axes, metric in zip(panels(charts.latency(named)), ("e2e_p50_s", "e2e_p95_s", "e2e_p99_s"), strict=True):
+        lines = [container.lines[0] for container in axes.containers]
+        for line, results in zip(lines, named.values(), strict=True):
+            assert list(line.get_ydata()) == [point.spreads[metric].median for point in results.points]
+
+
+def test_the_cumulative_curve_ends_where_requests_failed() -> None:
+    rows = [record(i, e2e_s=1 + i, error="timeout" if i >= 7 else None) for i in range(10)]
+    lossy = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
+    curve, cross = panels(charts.ecdf({"lossy": of_points(lossy)}))[0].lines
+    assert curve.get_xdata()[-1] == 7.0
+    assert curve.get_ydata()[-1] == pytest.approx(0.7)
+    assert cross.get_marker() == "x"
+
+
+def test_latency_by_length_shows_each_bands_median(named: dict[str, Results]) -> None:
+    only = {"continuous": named["continuous"]}
+    axes = panels(charts.latency_by_band(only, EIGHT))[0]
+    dots = [line.get_ydata()[0] for line in axes.lines if line.get_marker() != "None"]
+    summaries = [repeat.summary for repeat in named["continuous"].points[1].repeats]
+    bands = [sorted(summary.bands[band].e2e.p50_s for summary in summaries)[1] for band in ("short", "medium", "long")]
+    assert dots == pytest.approx(bands)
+
+
+def test_the_timeline_draws_each_request_from_send_to_end() -> None:
+    rows = [record(i, intended_s=float(i), e2e_s=2.0, source_tokens=20 + 60 * i) for i in range(3)]
+    at = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
+    axes = panels(charts.timeline({"plain": of_points(at)}, EIGHT))[0]
+    boxes = [patch.get_path().get_extents() for patch in axes.patches if isinstance(patch, PathPatch)]
+    assert [(box.x0, box.x1) for box in boxes] == [(0, 2), (1, 3), (2, 4)]
+    assert [round(box.y0 + box.height / 2) for box in boxes] == [0, 1, 2]
+    assert len({patch.get_facecolor() for patch in axes.patches}) == 3
+
+
+def test_the_timeline_parts_a_streamed_answer_at_its_first_token() -> None:
+    streamed = record(0, e2e_s=3.0, first_token_s=1.0)
+    at = Point(EIGHT, (measured([streamed]),), spreads([measured([streamed])]))
+    axes = panels(charts.timeline({"stream": of_points(at)}, EIGHT))[0]
+    pale, solid = (patch.get_path().get_extents() for patch in axes.patches)
+    assert (pale.x0, pale.x1, solid.x0, solid.x1) == (0, 1, 1, 3)
+    assert axes.patches[0].get_alpha() < axes.patches[1].get_alpha() == 1
+
+
+def test_the_timeline_marks_failures() -> None:
+    rows = [record(0), record(1, e2e_s=5.0, error="timeout")]
+    at = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
+    axes = panels(charts.timeline({"failing": of_points(at)}, EIGHT))[0]
+    assert list(axes.lines[0].get_xdata()) == [5.0]
+    assert list(axes.lines[0].get_ydata()) == [1]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        (Window(4), [3, 4, 5, 6]),
+        (Window(4, start_s=6.5), [6, 7, 8, 9]),
+        (Window(4, start_s=1.5), [2, 3, 4, 5]),
+        (Window(99), list(range(10))),
+    ],
+)
+def test_a_window_is_of_consecutive_requests(window: Window, expected: list[int]) -> None:
+    rows = [record(i, intended_s=float(i)) for i in reversed(range(10))]
+    assert [chosen.index for chosen in window.of(rows)] == expected
+
+
+def test_binning_keeps_the_shortest_idle_gap() -> None:
+    samples = [(i / 10, 93.0) for i in range(1000)]
+    samples[500] = (50.0, 0.0)
+    drawn = binned(samples, bins=20)
+    assert len(drawn) == 20
+    assert min(low for _, low, _, _ in drawn) == 0.0
+    assert max(high for *_, high in drawn) == 93.0
+    assert all(left[0] < right[0] for left, right in pairwise(drawn))
+
+
+def test_what_a_server_does_not_tell_is_said_to_be_missing(named: dict[str, Results]) -> None:
+    told = typical(named["continuous"].points[1])
+    silent = measured(told.records)
+    both = {"told": named["continuous"], "silent": of_points(Point(EIGHT, (silent,), spreads([silent])))}
+    figure = charts.over_time(both, EIGHT)
+    assert ["not reported" in [text.get_text() for text in axes.texts] for axes in figure.axes] == [False] * 3 + [
+        True
+    ] * 3
+    assert charts.has_samples(both, EIGHT)
+    assert not charts.has_samples({"silent": both["silent"]}, EIGHT)
+
+
+def test_gaps_add_up_to_all_of_them(named: dict[str, Results]) -> None:
+    axes = panels(charts.inter_token_latency(named, EIGHT))[0]
+    outline = axes.patches[0].get_data()
+    assert sum(outline.values) == pytest.approx(1)
+    assert not charts.has_gaps({"static": named["static batches of 16"]}, EIGHT)
+
+
+def test_loads_are_ordered_by_kind_and_size() -> None:
+    loads = [Load("poisson", rate_rps=2), EIGHT, Load("closed", clients=16), Load("poisson", rate_rps=0.5)]
+    measurement = measured([record(0)])
+    one = of_points(*(Point(load, (measurement,), spreads([measurement])) for load in loads))
+    assert [load.label for load in charts.loads_of({"one": one})] == [
+        "8 clients", "16 clients", "0.5 req/s poisson", "2 req/s poisson",
+    ]  # fmt: skip
+
+
+def test_the_shared_load_is_the_highest_that_most_have(named: dict[str, Results]) -> None:
+    more = of_points(*named["continuous"].points, point(lambda: Server(4), 16, requests=20, repeats=1))
+    assert charts.shared_load({**named, "more": more}) == EIGHT
+
+
+def test_the_same_results_give_the_same_drawing(named: dict[str, Results], tmp_path: Path) -> None:
+    first, second = (charts.svg(charts.timeline(named, EIGHT), "timeline", "rows") for _ in range(2))
+    assert first == second
+    for name in ("a", "b"):
+        charts.save_png(charts.throughput(named), tmp_path / f"{name}.png", "Throughput", "Conditions: none.")
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_svg_can_be_put_into_a_page(named: dict[str, Results]) -> None:
+    drawn = charts.svg(charts.throughput(named), "rates", 'bars & "whiskers"')
+    assert drawn.startswith("<svg viewBox=") and drawn.endswith("</svg>")
+    assert 'aria-label="bars &amp; &quot;whiskers&quot;"' in drawn
+    assert "http" not in drawn and "<metadata" not in drawn and "<?xml" not in drawn
+    ids = re.findall(r'\bid="([^"]+)"', drawn)
+    assert ids and all(found.startswith("rates-") for found in ids)
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', drawn)) <= set(ids)
+    assert "var(--ink, #1f2430)" in drawn and "var(--series-0, #2563a8)" in drawn
+    assert "continuous</text>" in drawn  # text stays text
+
+
+def test_png_grows_by_title_and_caption(named: dict[str, Results], tmp_path: Path) -> None:
+    figure = charts.throughput(named)
+    width_in, height_in = figure.get_size_inches()
+    charts.save_png(figure, tmp_path / "made" / "rates.png", "Throughput", "A caption. " * 40)
+    with Image.open(tmp_path / "made" / "rates.png") as image:
+        assert image.width == round(width_in * 160)
+        assert image.height > height_in * 160
+    assert "Throughput" in [text.get_text() for text in figure.texts]
+
+
+def test_a_png_that_cannot_be_written_is_the_users_fault(named: dict[str, Results], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot write"):
+        charts.save_png(charts.throughput(named), tmp_path / "file" / "rates.png", "Throughput", "")
+
+
+def test_labels_of_any_script_are_drawn(named: dict[str, Results]) -> None:
+    odd = {"_hidden": named["continuous"], "$cost$ <b>": named["one at a time"]}
+    drawn = charts.svg(charts.throughput(odd), "odd", "odd")
+    assert "_hidden</text>" in drawn and "$cost$ &lt;b&gt;</text>" in drawn
+
+
+def test_drawing_leaves_the_callers_settings_alone(named: dict[str, Results]) -> None:
+    before = dict(matplotlib.rcParams)
+    charts.svg(charts.latency(named), "latency", "lines")
+    assert dict(matplotlib.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (0, "0.00"),
+        (0.02663, "0.0266"),
+        (0.99999, "1.000"),
+        (2.2649, "2.26"),
+        (315.2, "315"),
+        (4837.4, "4,837"),
+    ],
+)
+def test_numbers_have_three_digits(value: float, told: str) -> None:
+    assert number(value) == told
+
+
+def test_durations_name_their_unit() -> None:
+    assert [duration(0.03), duration(1.5)] == ["30 ms", "1.5 s"]

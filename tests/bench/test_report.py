@@ -1,0 +1,248 @@
+"""Reports of simulated results: what the page says, and that it needs nothing but itself."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dragoman.bench.charts import Window
+from dragoman.bench.records import Load
+from dragoman.bench.report import Chart, Look, Section, read_named, report_charts, write_markdown, write_report
+from dragoman.bench.report.differences import conditions as conditions_of
+from dragoman.bench.report.differences import unlike
+from dragoman.bench.report.tables import tables
+from dragoman.bench.results import Point, Results, write_results
+from dragoman.bench.spread import spreads
+from dragoman.cli.report import command
+from dragoman.errors import ConfigError
+from tests.bench.making import record
+from tests.bench.reading import Page
+from tests.bench.simulated import conditions, measured, three_ways
+
+EIGHT = Load("closed", clients=8)
+
+
+@pytest.fixture(scope="module")
+def named() -> dict[str, Results]:
+    return three_ways((1, 8), requests=60, repeats=3)
+
+
+@pytest.fixture(scope="module")
+def troubled(named: dict[str, Results]) -> dict[str, Results]:
+    """One whole result, and one that was cut short, saturated, lost requests and ran elsewhere."""
+    rows = [record(i, e2e_s=1 + i / 20, error="timeout" if i % 5 == 0 else None) for i in range(40)]
+    rows[1] = replace(rows[1], error="refused")
+    stopped = (measured(rows, stopped="saturated"),)
+    elsewhere = conditions(seed=7, git_commit="f" * 40 + "-dirty", python="3.12.1")
+    cut = Results(elsewhere, (Point(EIGHT, stopped, spreads(stopped)),), partial=True)
+    return {"whole": named["continuous"], "cut <short>": cut}
+
+
+def page_of(results: dict[str, Results], folder: Path, **options: object) -> tuple[str, Page]:
+    write_report(results, folder / "report.html", **options)  # type: ignore[arg-type]
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+@pytest.fixture(scope="module")
+def page(named: dict[str, Results], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
+    return page_of(named, tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def troubled_page(troubled: dict[str, Results], tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
+    return page_of(troubled, tmp_path_factory.mktemp("troubled"))
+
+
+def test_the_page_refers_to_nothing_outside_itself(page: tuple[str, Page]) -> None:
+    text, parsed = page
+    references = [value for _, name, value in parsed.attributes if name in ("href", "src", "xlink:href", "srcset")]
+    assert references and all(value.startswith("#") for value in references)
+    assert not [tag for tag, _, _ in parsed.attributes if tag in ("script", "link", "iframe", "img", "object")]
+    assert not re.search(r"url\((?!#)|@import|<script", text)
+    assert "default-src 'none'" in text
+
+
+def test_every_id_is_unique_and_every_reference_has_one(page: tuple[str, Page]) -> None:
+    _, parsed = page
+    ids = Counter(value for _, name, value in parsed.attributes if name == "id")
+    assert [found for found, count in ids.items() if count > 1] == []
+    wanted = {value.removeprefix("#") for _, name, value in parsed.attributes if name in ("href", "aria-labelledby")}
+    assert wanted <= set(ids)
+
+
+def test_the_page_names_every_result_load_and_condition(named: dict[str, Results], page: tuple[str, Page]) -> None:
+    _, parsed = page
+    shared = named["continuous"].conditions
+    wanted = [*named, "1 client", "8 clients", "NVIDIA H200", shared.workload, "Qwen/Qwen3-4B", "0123456789", "e2e_s=1"]
+    assert [told for told in wanted if told not in parsed.text] == []
+
+
+def test_every_chart_has_words_for_those_who_cannot_see_it(named: dict[str, Results], page: tuple[str, Page]) -> None:
+    _, parsed = page
+    drawn = [value for tag, name, value in parsed.attributes if tag == "svg" and name == "aria-label"]
+    assert drawn == [chart.alt for chart in report_charts(named)]
+    median = named["continuous"].points[1].spreads["rps"].median
+    assert f"continuous {median:.1f} requests/s" in drawn[0]
+
+
+def test_charts_without_data_are_left_out(named: dict[str, Results]) -> None:
+    assert {chart.slug for chart in report_charts(named)} == {
+        "throughput", "goodput", "latency-against-throughput", "latency", "latency-ecdf", "latency-by-length",
+        "timeline", "over-time", "inter-token-latency",
+    }  # fmt: skip
+    bare = (measured([record(i, e2e_s=1 + i) for i in range(5)]),)
+    plain = {"plain": Results(conditions(), (Point(EIGHT, bare, spreads(bare)),))}
+    assert [chart.slug for chart in report_charts(plain)] == [
+        "throughput", "latency", "latency-ecdf", "latency-by-length", "timeline",
+    ]  # fmt: skip
+
+
+def test_everything_failing_still_gives_a_report(tmp_path: Path) -> None:
+    lost = (measured([record(i, error="connect") for i in range(5)]),)
+    _, parsed = page_of({"down": Results(conditions(), (Point(EIGHT, lost, spreads(lost)),))}, tmp_path)
+    assert "5 connect" in parsed.text and "100.0% failed" in parsed.text
+
+
+def test_flags_are_seen(troubled_page: tuple[str, Page]) -> None:
+    _, parsed = troubled_page
+    for told in (
+        "Read with care",
+        "partial: 1 of 3 repeats",
+        "saturated",
+        "8 timeout, 1 refused",
+        "22.5% failed",
+        "partial",
+    ):
+        assert told in parsed.text
+    assert "source files that differ from the commit" in parsed.text
+
+
+def test_a_whole_result_is_not_flagged(page: tuple[str, Page]) -> None:
+    text, parsed = page
+    assert "Read with care" not in parsed.text
+    assert 'class="flag"' not in text
+
+
+def test_labels_are_escaped(troubled_page: tuple[str, Page]) -> None:
+    text, parsed = troubled_page
+    assert "<short>" not in text
+    assert "cut <short>" in unescape(parsed.text)
+
+
+def test_conditions_that_differ_are_told_loudly(troubled: dict[str, Results], troubled_page: tuple[str, Page]) -> None:
+    found = {condition.name: condition.values for condition in unlike(troubled)}
+    assert found == {"seed": ("0", "7"), "commit": ("0123456789", "ffffffffff-dirty"), "Python": ("3.11.9", "3.12.1")}
+    assert "not measured under the same conditions" in troubled_page[1].text
+
+
+def test_server_settings_are_what_is_compared(named: dict[str, Results], page: tuple[str, Page]) -> None:
+    compared = {c.name: c.values for c in conditions_of(named) if c.role == "compared"}
+    assert compared == {"server: pipeline": tuple(named), "server: engine.max_num_seqs": ("1", "16", "64")}
+    assert unlike(named) == []
+    assert "not measured under the same conditions" not in page[1].text
+
+
+def test_one_result_is_compared_with_nothing(named: dict[str, Results], tmp_path: Path) -> None:
+    _, parsed = page_of({"alone": named["continuous"]}, tmp_path)
+    assert "At a glance" not in parsed.text and "What was compared" not in parsed.text
+    assert "All points" in parsed.text
+
+
+def test_the_callers_own_parts_are_in_the_page(named: dict[str, Results], tmp_path: Path) -> None:
+    own = Chart("own", "Own chart", "Drawn elsewhere.", "bars", report_charts(named)[0].draw)
+    text, parsed = page_of(
+        named,
+        tmp_path,
+        title="A & B",
+        intro_html="<p id='hello'>Hello</p>",
+        sections=[Section("Story", "<p>Once</p>", (own,))],
+        look=Look(Load("closed", clients=1), Window(10)),
+    )
+    assert "<p id='hello'>Hello</p>" in text and "<title>A &amp; B</title>" in text
+    assert "Own chart" in parsed.text and "10 requests in" in parsed.text and "At a glance: 1 client" in parsed.text
+    assert parsed.text.index("Once") < parsed.text.index("Throughput by load")
+
+
+def test_the_same_results_give_the_same_page(named: dict[str, Results], page: tuple[str, Page], tmp_path: Path) -> None:
+    assert page_of(named, tmp_path)[0] == page[0]
+
+
+def test_nothing_measured_is_the_users_fault(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nothing was measured in stopped"):
+        write_report({"stopped": Results(conditions(), (), partial=True)}, tmp_path / "report.html")
+
+
+def test_markdown_has_the_same_tables(troubled: dict[str, Results], tmp_path: Path) -> None:
+    write_markdown(troubled, tmp_path / "report.md", "A title")
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    for table in tables(troubled):
+        assert f"## {table.title}" in text
+    assert "**(saturated)**" in text and "not measured under the same conditions" in text and "cut \\<short>" in text
+    blocks = [block for block in text.split("\n\n") if block.startswith("|")]
+    for block in blocks:
+        assert len({line.replace("\\|", "").count("|") for line in block.splitlines()}) == 1
+
+
+def test_labels_come_from_the_options_or_the_file(named: dict[str, Results], tmp_path: Path) -> None:
+    chosen = replace(named["continuous"].conditions, options={"label": "chosen"})
+    write_results(replace(named["continuous"], conditions=chosen), tmp_path / "one.json")
+    write_results(named["one at a time"], tmp_path / "two.json")
+    assert list(read_named([tmp_path / "one.json", tmp_path / "two.json"])) == ["chosen", "two"]
+
+
+def test_files_of_one_name_are_told_apart(named: dict[str, Results], tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "bench.json" for folder in ("monday", "tuesday")]
+    for path in paths:
+        write_results(named["continuous"], path)
+    assert list(read_named(paths)) == ["bench (monday)", "bench (tuesday)"]
+    with pytest.raises(ConfigError, match="given twice"):
+        read_named([paths[0], paths[0]])
+
+
+def test_the_command_writes_what_it_is_asked_for(named: dict[str, Results], tmp_path: Path) -> None:
+    for name in ("one at a time", "continuous"):
+        write_results(named[name], tmp_path / f"{name}.json")
+    out, png, markdown = tmp_path / "out" / "report.html", tmp_path / "docs" / "png", tmp_path / "docs" / "report.md"
+    files = [str(tmp_path / "one at a time.json"), str(tmp_path / "continuous.json")]
+    options = [
+        "--out",
+        str(out),
+        "--png",
+        str(png),
+        "--markdown",
+        str(markdown),
+        "--load",
+        "8 clients",
+        "--timeline",
+        "20",
+    ]
+    done = CliRunner().invoke(command, [*files, *options], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "20 requests in" in Page(out.read_text(encoding="utf-8")).text
+    images = sorted(path.name for path in png.iterdir())
+    assert images == ["latency.png", "throughput.png", "timeline.png"]
+    assert all((png / name).read_bytes().startswith(b"\x89PNG") for name in images)
+    assert "](<png/throughput.png>)" in markdown.read_text(encoding="utf-8")
+
+
+def test_bad_input_is_one_line(named: dict[str, Results], tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"schema": 99}')
+    write_results(named["continuous"], tmp_path / "good.json")
+    faults = {
+        ("missing.json",): "cannot read",
+        ("other.json",): "schema 99",
+        ("good.json", "--load", "3 clients"): "no load level '3 clients': there is 1 client, 8 clients",
+        ("good.json", "--out", "good.json/report.html"): "cannot write",
+    }
+    for (file, *options), told in faults.items():
+        paths = [str(tmp_path / file), *(str(tmp_path / o) if o.endswith(".html") else o for o in options)]
+        done = CliRunner().invoke(command, paths)
+        assert isinstance(done.exception, ConfigError)
+        assert told in done.exception.message and "\n" not in done.exception.message

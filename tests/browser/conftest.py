@@ -1,0 +1,79 @@
+"""One Chromium for the run, a fresh profile for each test, and a page that may not have complained of anything.
+
+Chromium is the machine's (`DRAGOMAN_CHROMIUM` names another), or the one that `playwright install chromium` brought.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+
+import pytest
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
+
+from tests.browser.stage import Stage, make_service, serving
+
+expect.set_options(timeout=20_000)
+_NAMES = ("chromium", "chromium-browser", "google-chrome")
+_REFUSED = "Failed to load resource"  # Chromium's note on any answer from 400 on: tests of errors ask for those
+
+
+def _installed() -> str | None:
+    return os.environ.get("DRAGOMAN_CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+
+
+@pytest.fixture(scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        try:
+            browser = await playwright.chromium.launch(executable_path=_installed())
+        except Error as fault:
+            pytest.skip(f"no Chromium: apt-get install chromium, or playwright install chromium ({fault.message[:80]})")
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture(scope="session")
+async def stage() -> AsyncIterator[Stage]:
+    """A server that serves, shared by the tests that leave it as it was."""
+    service = make_service()
+    async with serving(service) as stage:
+        await service.start()
+        yield stage
+
+
+@pytest.fixture
+async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
+    context = await chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
+    yield context
+    await context.close()
+
+
+@pytest.fixture
+async def page(context: BrowserContext) -> AsyncIterator[Page]:
+    """An empty tab. The test fails if a script failed in it, or if its policy forbade something."""
+    page = await context.new_page()
+    complaints: list[str] = []
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"} and _REFUSED not in message.text:
+            complaints.append(message.text)
+
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    assert complaints == []
+
+
+@pytest.fixture
+async def live(page: Page, stage: Stage) -> Page:
+    """The live page of the shared server, ready, translating into Korean."""
+    await open_page(page, stage)
+    return page
+
+
+async def open_page(page: Page, stage: Stage, target: str = "ko") -> None:
+    await page.goto(stage.url)
+    await expect(page.locator("#burst-rows li")).to_have_count(25)
+    await page.select_option("#target-language", target)

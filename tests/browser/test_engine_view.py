@@ -1,0 +1,146 @@
+"""What the page shows of the engine: numbers, slots, charts, and the burst, against the real server."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Page, Request, expect
+
+from tests.browser.conftest import open_page
+from tests.browser.stage import SLOTS, Stage
+from tests.waiting import until
+
+pytestmark = pytest.mark.browser
+
+WAY = re.compile(r"First token [\d.]+ m?s ?, done [\d.]+ m?s")
+LONG = " ".join(f"word{number}" for number in range(300))
+
+
+async def readout(page: Page, name: str) -> str:
+    box = page.locator("#readouts > div").filter(has=page.get_by_text(name, exact=True))
+    return await box.locator("dd").first.inner_text()
+
+
+async def test_the_server_says_who_it_is(live: Page) -> None:
+    await expect(live.locator("#identity")).to_have_text("stage · fake · cpu")
+    await expect(live.locator("#state")).to_have_attribute("data-state", "serving")
+
+
+async def test_running_sequences_fill_slots_and_leave_them(live: Page, stage: Stage) -> None:
+    await expect(live.locator("#slots i")).to_have_count(SLOTS)
+    await expect(live.locator("#slots i.on")).to_have_count(0)
+    await live.fill("#source", LONG)
+    await expect(live.locator("#slots i.on").first).to_be_attached()
+    await expect(live.locator("#slots")).to_have_attribute(
+        "aria-label", re.compile(r"^Slots: [1-9]\d* of 16 run a sequence")
+    )
+    assert int(await readout(live, "Running")) > 0
+    await live.fill("#source", "")
+    await expect(live.locator("#slots i.on")).to_have_count(0)
+
+
+async def test_readouts_are_the_server_s_numbers(live: Page, stage: Stage) -> None:
+    stats = stage.service.stats()
+    await expect(live.locator("#readouts")).to_contain_text(f"limit {stats['queue_limit']:,}")
+    names = await live.locator("#readouts dt").all_inner_texts()
+    assert names == ["Running", "Waiting", "Queue", "KV cache", "Tokens/s", "Texts/s"]
+    await live.fill("#source", "one two three four five")
+    await expect(live.locator("#output[data-phase=done]")).to_be_visible()
+    await expect(live.locator("#latency tbody tr").first.locator("td").first).to_have_text(re.compile(r"\d m?s$"))
+    tokens = live.locator("#readouts > div").filter(has_text="Tokens/s").locator("dd").first
+    await expect(tokens).to_have_text(re.compile(r"[1-9]"))
+
+
+async def test_a_burst_shows_each_text_s_way_and_short_ones_overtake(live: Page, stage: Stage) -> None:
+    calls: list[Request] = []
+    live.on("request", lambda request: calls.append(request) if "translate" in request.url else None)
+    await live.click("#send")
+    await expect(live.locator("#send")).to_have_text("Stop")
+    await expect(live.locator("#queue i").first).to_be_attached()  # more texts than slots
+    await expect(live.locator("#send")).to_have_text("Send 25 more")
+    await expect(live.locator("#burst-rows li[data-phase=done]")).to_have_count(25)
+    assert len(calls) == 1
+    told = re.search(r"25 texts in .+\. (\d+) of 18 short texts", await live.locator("#burst-result").inner_text())
+    assert told is not None
+    assert int(told[1]) >= 9
+    for row in await live.locator("#burst-rows li").all():
+        assert WAY.fullmatch(" ".join((await row.locator(".times").inner_text()).split()))
+        assert await row.locator(".translation").get_attribute("lang") == "ko"
+    assert stage.running == 0
+
+
+async def test_a_burst_that_is_stopped_leaves_the_engine(live: Page, stage: Stage) -> None:
+    await live.click("#send")
+    await until(lambda: stage.running > 0, "the burst in the engine")
+    await live.click("#send")
+    await until(lambda: stage.running == 0, "the burst out of the engine")
+    await expect(live.locator("#burst-result")).to_have_text("Stopped. What was running has left the engine.")
+    await expect(live.locator("#burst-rows li[data-phase=streaming]")).to_have_count(0)
+
+
+async def test_a_burst_that_is_refused_says_why(live: Page, stage: Stage) -> None:
+    admission = stage.service.admission
+    with admission.permit(admission.limit):
+        await live.click("#send")
+        await expect(live.locator("#burst-result")).to_contain_text("the queue is full")
+    await expect(live.locator("#burst-rows li[data-phase=failed]")).to_have_count(25)
+
+
+async def test_a_burst_is_never_in_the_language_that_it_is_translated_into(live: Page) -> None:
+    for target in ("ja", "en"):
+        await live.select_option("#target-language", target)
+        spans = live.locator(f"#burst-rows .text [lang={target}]")
+        await expect(spans).to_have_count(0)
+        await expect(live.locator("#burst-rows .text [lang]")).to_have_count(25)
+
+
+async def test_charts_say_in_words_what_they_draw(live: Page) -> None:
+    charts = live.locator("#charts svg")
+    await expect(charts).to_have_count(3)
+    await expect(charts.first).to_have_attribute(
+        "aria-label", re.compile(r"^Sequences, recent history: running \d+ now, \d+ at most; waiting")
+    )
+    await expect(charts.first.locator("path.area.run")).to_have_count(1)
+
+
+async def test_pointing_at_a_chart_reads_a_moment(live: Page) -> None:
+    plot = live.locator("#charts svg").first
+    await expect(plot.locator("path.line.run")).to_have_count(1)
+    box = await plot.bounding_box()
+    assert box is not None
+    await live.mouse.move(box["x"] + box["width"] - 30, box["y"] + 40)
+    await expect(live.locator("#charts .when").first).to_have_text(re.compile(r"^\d+:\d\d ago$"))
+    await expect(plot.locator(".cursor")).to_have_count(1)
+    await live.mouse.move(0, 0)
+    await expect(live.locator("#charts .when").first).to_have_text("")
+
+
+async def test_the_history_is_also_a_table(live: Page) -> None:
+    await live.locator("#history summary").click()
+    await expect(live.locator("#history-table thead th")).to_have_count(6)
+    await expect(live.locator("#history-table tbody th").first).to_have_text("0:00")
+
+
+async def test_a_hidden_page_asks_for_nothing(page: Page, stage: Stage) -> None:
+    await page.clock.install()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "stats" in request.url else None)
+    await open_page(page, stage)
+    await expect(page.locator("#state-text")).to_have_text("serving")
+    await show(page, hidden=True)
+    before = len(asked)
+    await page.clock.run_for(30_000)
+    assert len(asked) == before
+    async with page.expect_request("**/v1/stats"):
+        await show(page, hidden=False)
+
+
+async def show(page: Page, *, hidden: bool) -> None:
+    await page.evaluate(
+        """hidden => {
+            Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+            document.dispatchEvent(new Event("visibilitychange"));
+        }""",
+        hidden,
+    )

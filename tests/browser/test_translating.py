@@ -1,0 +1,208 @@
+"""The translation box, in a browser, against the real server."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import open_page
+from tests.browser.stage import Stage, make_service, serving
+from tests.waiting import until
+
+pytestmark = pytest.mark.browser
+
+MEASURED = re.compile(r"^English detected · first token [\d.]+ m?s · total [\d.]+ m?s$")
+LONG = " ".join(f"word{number}" for number in range(300))  # seconds of the fake engine's time
+
+
+async def record_growth(page: Page) -> None:
+    """Keep every text that the output shows."""
+    await page.evaluate("""() => {
+        window.shown = [];
+        const output = document.getElementById("output");
+        new MutationObserver(() => window.shown.push(output.textContent))
+            .observe(output, {childList: true, characterData: true, subtree: true});
+    }""")
+
+
+async def test_typing_streams_the_translation_in(live: Page) -> None:
+    await record_growth(live)
+    await live.locator("#source").press_sequentially("one two three four five six")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:one ko:two ko:three ko:four ko:five ko:six")
+    shown: list[str] = await live.evaluate("window.shown")
+    growing = [text for text in dict.fromkeys(shown) if text]
+    assert len(growing) > 2
+    assert all(later.startswith(earlier) for earlier, later in pairwise(growing))
+    await expect(live.locator("#measured")).to_have_text(MEASURED)
+
+
+async def test_typing_on_cancels_the_request_before(live: Page, stage: Stage) -> None:
+    await live.fill("#source", LONG)
+    await until(lambda: stage.running > 0, "the long text in the engine")
+    await live.fill("#source", "short")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:short")
+    await until(lambda: stage.running == 0, "the long text out of the engine")
+
+
+async def test_emptying_the_box_clears_the_translation_and_frees_the_engine(live: Page, stage: Stage) -> None:
+    await live.fill("#source", LONG)
+    await until(lambda: stage.running > 0, "the long text in the engine")
+    await live.fill("#source", "")
+    await expect(live.locator("#output")).to_be_empty()
+    await until(lambda: stage.running == 0, "the long text out of the engine")
+
+
+async def test_a_pause_is_awaited_unless_control_enter_is_pressed(page: Page, stage: Stage) -> None:
+    await page.clock.install()
+    await open_page(page, stage)
+    await page.clock.pause_at(await page.evaluate("Date.now() + 1000"))
+    await page.locator("#source").press_sequentially("hello")
+    await expect(page.locator("#source-size")).to_have_text("5 characters")
+    assert await page.locator("#output").get_attribute("data-phase") is None
+    await page.locator("#source").press("Control+Enter")
+    await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
+
+
+async def test_the_finished_translation_alone_is_announced(live: Page) -> None:
+    status = live.locator("#announcement")
+    assert await status.get_attribute("role") == "status"
+    assert await live.locator("#output").get_attribute("aria-live") is None
+    await live.fill("#source", "good morning")
+    await expect(status).to_have_text("ko:good ko:morning")
+    await expect(status).to_have_attribute("lang", "ko")
+
+
+async def test_source_and_output_carry_their_language_and_direction(live: Page) -> None:
+    await live.select_option("#target-language", "ar")
+    await live.fill("#source", "This grilled fish is too salty.")
+    output = live.locator("#output[data-phase=done]")
+    await expect(output).to_have_attribute("lang", "ar")
+    await expect(output).to_have_attribute("dir", "rtl")
+    source = live.locator("#source")
+    await expect(source).to_have_attribute("lang", "en")
+    await expect(source).to_have_attribute("dir", "ltr")
+    await live.select_option("#source-language", "ar")
+    await expect(source).to_have_attribute("dir", "rtl")
+
+
+async def test_swapping_makes_the_translation_the_source(live: Page) -> None:
+    await expect(live.locator("#swap")).to_be_disabled()
+    await live.fill("#source", "My daughter is a designer.")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("제 딸은 디자이너예요.")
+    await live.click("#swap")
+    await expect(live.locator("#source")).to_have_value("제 딸은 디자이너예요.")
+    await expect(live.locator("#source-language")).to_have_value("ko")
+    await expect(live.locator("#target-language")).to_have_value("en")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("My daughter is a designer.")
+
+
+async def test_choosing_the_other_side_s_language_swaps(live: Page) -> None:
+    await live.select_option("#source-language", "en")
+    await live.select_option("#target-language", "en")
+    await expect(live.locator("#source-language")).to_have_value("ko")
+
+
+async def test_languages_are_remembered_and_texts_are_not(live: Page) -> None:
+    await live.select_option("#source-language", "zh")
+    await live.select_option("#target-language", "ar")
+    await live.fill("#source", "谢谢")
+    await live.reload()
+    await expect(live.locator("#source-language")).to_have_value("zh")
+    await expect(live.locator("#target-language")).to_have_value("ar")
+    assert "谢谢" not in await live.evaluate("JSON.stringify(localStorage)")
+
+
+async def test_a_remembered_language_that_is_no_longer_served_is_forgotten(page: Page, stage: Stage) -> None:
+    await page.goto(stage.url)
+    await page.evaluate("""localStorage.setItem("dragoman.languages", '{"source": "xx", "target": "yy"}')""")
+    await page.reload()
+    await expect(page.locator("#source-language")).to_have_value("")
+    await expect(page.locator("#target-language")).not_to_have_value("")
+
+
+async def test_warnings_stand_below_the_translation(live: Page) -> None:
+    await live.fill("#source", "hello {name}, welcome")
+    await expect(live.locator("#notes")).to_contain_text("{name}")
+    await live.fill("#source", "hello")
+    await expect(live.locator("#notes")).to_be_empty()
+
+
+async def test_a_text_in_the_target_language_is_said_to_need_none(live: Page) -> None:
+    await live.fill("#source", "안녕하세요, 반갑습니다.")
+    await expect(live.locator("#notes")).to_contain_text("Nothing to translate")
+    await expect(live.locator("#output")).to_have_text("안녕하세요, 반갑습니다.")
+
+
+async def test_an_error_is_shown_in_the_server_s_words(live: Page) -> None:
+    await live.fill("#source", "x" * 5001)
+    notes = live.locator("#notes[data-kind=error]")
+    await expect(notes).to_contain_text("5001 characters; this server accepts 5000")
+    assert await notes.get_attribute("role") == "alert"
+    await live.fill("#source", "hello")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:hello")
+    await expect(live.locator("#notes")).to_be_empty()
+
+
+async def test_a_full_queue_is_told_and_tried_again(live: Page, stage: Stage) -> None:
+    admission = stage.service.admission
+    refused = admission.refused
+    for _ in range(30):  # texts leave quickly: Retry-After is its shortest
+        stage.service.rates.add(0.01, 1, 1, ok=True)
+    with admission.permit(admission.limit):
+        await live.fill("#source", "patience")
+        await expect(live.locator("#notes")).to_contain_text("the queue is full")
+        assert admission.refused > refused
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:patience")
+    await expect(live.locator("#notes")).to_be_empty()
+
+
+async def test_a_text_waits_for_a_server_that_is_starting(page: Page) -> None:
+    service = make_service()
+    async with serving(service) as stage:
+        await open_page(page, stage)
+        await expect(page.locator("#state")).to_have_attribute("data-state", "starting")
+        await page.fill("#source", "hello")
+        await expect(page.locator("#notes")).to_contain_text("the engine is starting")
+        await service.start()
+        await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
+        await expect(page.locator("#state-text")).to_have_text("serving")
+
+
+async def test_a_text_waits_for_a_connection(live: Page) -> None:
+    await live.context.set_offline(True)
+    await expect(live.locator("#state-text")).to_have_text("no connection")
+    await live.fill("#source", "hello")
+    await expect(live.locator("#notes")).to_contain_text("The server does not answer")
+    await live.context.set_offline(False)
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:hello")
+    await expect(live.locator("#state-text")).to_have_text("serving")
+
+
+async def test_the_translation_can_be_copied(live: Page) -> None:
+    await live.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await expect(live.locator("#copy")).to_be_disabled()
+    await live.fill("#source", "hello")
+    await live.click("#copy")
+    await expect(live.locator("#copy")).to_have_text("Copied")
+    assert await live.evaluate("navigator.clipboard.readText()") == "ko:hello"
+
+
+async def test_without_a_clipboard_api_the_selection_is_copied(page: Page, stage: Stage) -> None:
+    """As on a server that is reached over plain HTTP from another machine."""
+    await page.add_init_script("""
+        Object.defineProperty(navigator, "clipboard", {value: undefined});
+        document.addEventListener("copy", () => { window.copied = String(getSelection()); });
+    """)
+    await open_page(page, stage)
+    await page.fill("#source", "hello")
+    await page.click("#copy")
+    assert await page.evaluate("window.copied") == "ko:hello"
+
+
+async def test_an_example_is_one_click_away(live: Page) -> None:
+    await live.click("#example")
+    await expect(live.locator("#source")).not_to_have_value("")
+    await expect(live.locator("#output[data-phase=done]")).not_to_be_empty()

@@ -1,0 +1,100 @@
+"""A service behind a real HTTP server, in the test's own event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import httpx
+import uvicorn
+from tokenizers import Tokenizer
+
+from dragoman import phrasebook
+from dragoman.api.app import create_app
+from dragoman.api.server import listen
+from dragoman.engine.spec import resolve
+from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.lengths import LengthTable
+from dragoman.sequence import Sequence
+from dragoman.service import stack
+from dragoman.service.service import TranslationService
+from dragoman.settings import AdmissionSettings, ModelSettings, ServerSettings, Settings
+
+TOKENIZER: list[Tokenizer] = []
+PROMPTS: dict[str, tuple[PromptEncoder, LengthTable]] = {}
+
+
+def model() -> stack.Model:
+    return stack.choose_model(ModelSettings())
+
+
+def prompts() -> tuple[PromptEncoder, LengthTable]:
+    """The packaged tokenizer and profile; loaded once, it takes seconds."""
+    if not PROMPTS:
+        PROMPTS["phrasebook"] = stack.load_prompts(model())
+    return PROMPTS["phrasebook"]
+
+
+def source_of(sequence: Sequence) -> str:
+    """The text that the phrasebook's prompt carries."""
+    if not TOKENIZER:
+        TOKENIZER.append(Tokenizer.from_file(str(phrasebook.model_dir() / "tokenizer.json")))
+    return TOKENIZER[0].decode(list(sequence.prompt_token_ids[3:-1]))
+
+
+def echoing(mark: str = "~") -> Callable[[Sequence], str]:
+    """A fake model that gives each text back with a mark before it."""
+    return lambda sequence: mark + source_of(sequence)
+
+
+def service_over(pipeline: Pipeline, settings: Settings | None = None) -> TranslationService:
+    settings = settings or Settings()
+    engine = replace(settings.engine, max_num_seqs=settings.engine.max_num_seqs or 32)
+    spec = resolve(str(phrasebook.model_dir()), engine, "cpu")
+    return TranslationService(settings, model(), spec, pipeline, prompts())
+
+
+def fake_service(
+    answer: Callable[[Sequence], str] | None = None,
+    *,
+    server: ServerSettings | None = None,
+    admission: AdmissionSettings | None = None,
+    step_s: float = 0.0,
+) -> TranslationService:
+    settings = Settings(server=server or ServerSettings(), admission=admission or AdmissionSettings())
+    return service_over(FakePipeline(answer or echoing(), step_s=step_s), settings)
+
+
+@asynccontextmanager
+async def served(service: TranslationService, *, stop: bool = True) -> AsyncIterator[httpx.AsyncClient]:
+    """An HTTP client of `service`, started and listening. `stop` False leaves its pipeline running."""
+    await service.start()
+    listener = listen("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None, access_log=False))
+    server.capture_signals = _no_signals  # type: ignore[method-assign]
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    port = listener.getsockname()[1]
+    try:
+        limits = httpx.Limits(max_connections=200)
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=120, limits=limits) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await serving
+        if stop:
+            await service.stop()
+
+
+class _NoSignals:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _no_signals() -> _NoSignals:
+    """uvicorn must not take pytest's signals."""
+    return _NoSignals()
+
