@@ -15,6 +15,7 @@ import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 MANNER = sys.argv[1] if len(sys.argv) > 1 else "well"
@@ -27,7 +28,13 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         answers: dict[str, Any] = {
             "/readyz": {"status": "ready"},
-            "/v1/stats": {"running": 1, "waiting": 0, "busy_s": time.monotonic(), "preemptions": 0, "model": "stand-in"},
+            "/v1/stats": {
+                "running": 1,
+                "waiting": 0,
+                "busy_s": time.monotonic(),
+                "preemptions": 0,
+                "model": "stand-in",
+            },
         }
         self._answer(200 if self.path in answers else 404, answers.get(self.path, {}))
 
@@ -56,8 +63,12 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 64
 
 
+def say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
 def main() -> None:
-    print(f"stand-in, working in {os.getcwd()}, DRAGOMAN_TOLD={os.environ.get('DRAGOMAN_TOLD')}", flush=True)
+    say(f"stand-in, working in {Path.cwd()}, DRAGOMAN_TOLD={os.environ.get('DRAGOMAN_TOLD')}")
     if MANNER == "dies":
         sys.exit("no such model: it cannot be loaded")
     if MANNER == "deaf":
@@ -66,9 +77,9 @@ def main() -> None:
         signal.pause()
     if MANNER == "parent":
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"], start_new_session=True)
-        print(f"child {child.pid}", flush=True)
+        say(f"child {child.pid}")
     server = Server(("127.0.0.1", 0), Handler)
-    print(f"dragoman listens on http://127.0.0.1:{server.server_port}  (model stand-in)", flush=True)
+    say(f"dragoman listens on http://127.0.0.1:{server.server_port}  (model stand-in)")
     server.serve_forever()
 
 

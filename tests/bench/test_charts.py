@@ -188,6 +188,14 @@ def test_what_a_server_does_not_tell_is_said_to_be_missing(named: dict[str, Resu
     assert not charts.has_samples({"silent": both["silent"]}, EIGHT)
 
 
+def test_rows_of_different_height_share_a_scale_that_holds_all(named: dict[str, Results]) -> None:
+    figure = charts.over_time(named, EIGHT)
+    requests = [axes for axes in figure.axes if axes.get_ylabel() == "requests in the server"]
+    highest = [max(max(line.get_ydata()) for line in axes.lines) for axes in requests]
+    assert len(set(highest)) > 1
+    assert {axes.get_ylim() for axes in requests} == {(0, max(highest) * 1.08)}
+
+
 def test_gaps_add_up_to_all_of_them(named: dict[str, Results]) -> None:
     axes = panels(charts.inter_token_latency(named, EIGHT))[0]
     outline = axes.patches[0].get_data()

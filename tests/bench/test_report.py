@@ -16,6 +16,7 @@ from dragoman.bench.records import Load
 from dragoman.bench.report import Chart, Look, Section, read_named, report_charts, write_markdown, write_report
 from dragoman.bench.report.differences import conditions as conditions_of
 from dragoman.bench.report.differences import unlike
+from dragoman.bench.report.flags import notes
 from dragoman.bench.report.tables import tables
 from dragoman.bench.results import Point, Results, write_results
 from dragoman.bench.spread import spreads
@@ -122,6 +123,14 @@ def test_flags_are_seen(troubled_page: tuple[str, Page]) -> None:
     ):
         assert told in parsed.text
     assert "source files that differ from the commit" in parsed.text
+
+
+def test_what_several_share_is_said_once(troubled: dict[str, Results]) -> None:
+    cut = troubled["cut <short>"]
+    alike = notes({"a": cut, "b": cut, "whole": troubled["whole"]})
+    assert alike and {whose for whose, _ in alike} == {"a, b"}
+    assert {whose for whose, _ in notes({"a": cut, "b": cut})} == {"All"}
+    assert notes({"whole": troubled["whole"]}) == []
 
 
 def test_a_whole_result_is_not_flagged(page: tuple[str, Page]) -> None:

@@ -47,6 +47,12 @@ class Stage:
     def running(self) -> int:
         return self.service.pipeline.stats().running
 
+    @property
+    def cancelled(self) -> int:
+        """Calls whose client left before they were done."""
+        registry = self.service.metrics.registry
+        return int(registry.get_sample_value("dragoman_requests_total", {"outcome": "cancelled"}) or 0)
+
 
 @cache
 def tokenizer() -> Tokenizer:

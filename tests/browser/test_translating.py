@@ -40,29 +40,44 @@ async def test_typing_streams_the_translation_in(live: Page) -> None:
 
 
 async def test_typing_on_cancels_the_request_before(live: Page, stage: Stage) -> None:
+    before = stage.cancelled
     await live.fill("#source", LONG)
     await until(lambda: stage.running > 0, "the long text in the engine")
     await live.fill("#source", "short")
     await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:short")
-    await until(lambda: stage.running == 0, "the long text out of the engine")
+    await until(lambda: stage.cancelled == before + 1, "the long text cancelled")
+    assert stage.running == 0
 
 
-async def test_emptying_the_box_clears_the_translation_and_frees_the_engine(live: Page, stage: Stage) -> None:
+async def test_emptying_the_box_clears_the_translation_and_cancels(live: Page, stage: Stage) -> None:
+    before = stage.cancelled
     await live.fill("#source", LONG)
     await until(lambda: stage.running > 0, "the long text in the engine")
     await live.fill("#source", "")
     await expect(live.locator("#output")).to_be_empty()
-    await until(lambda: stage.running == 0, "the long text out of the engine")
+    await until(lambda: stage.cancelled == before + 1, "the long text cancelled")
 
 
-async def test_a_pause_is_awaited_unless_control_enter_is_pressed(page: Page, stage: Stage) -> None:
+async def open_with_stopped_clock(page: Page, stage: Stage) -> None:
     await page.clock.install()
     await open_page(page, stage)
     await page.clock.pause_at(await page.evaluate("Date.now() + 1000"))
     await page.locator("#source").press_sequentially("hello")
     await expect(page.locator("#source-size")).to_have_text("5 characters")
+
+
+async def test_a_pause_in_typing_starts_the_translation(page: Page, stage: Stage) -> None:
+    await open_with_stopped_clock(page, stage)
+    await page.clock.run_for(300)
     assert await page.locator("#output").get_attribute("data-phase") is None
-    await page.locator("#source").press("Control+Enter")
+    await page.clock.run_for(300)
+    await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
+
+
+@pytest.mark.parametrize("key", ["Control+Enter", "Meta+Enter"])
+async def test_control_enter_waits_for_no_pause(page: Page, stage: Stage, key: str) -> None:
+    await open_with_stopped_clock(page, stage)
+    await page.locator("#source").press(key)
     await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
 
 

@@ -6,7 +6,7 @@ batch stays in the engine until the test lets it go.
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import json
 import os
 import signal
@@ -20,6 +20,7 @@ from dragoman.errors import EngineFailed, EngineRejected
 from dragoman.pipelines.worker import Result
 from dragoman.sequence import Completion, Sequence
 from dragoman.settings import EngineSettings
+from tests.waiting import until
 
 WINDOW = 1024
 PROMPT = (1, 4, 5, 300, 301, 302, 303)
@@ -63,7 +64,16 @@ class Stage:
 
     async def open(self, gate: int) -> None:
         """Let one holder through; returns when it went."""
-        await asyncio.to_thread((self.folder / f"gate-{gate}").write_bytes, b"")
+        await until(lambda: self._opened(gate), f"somebody at gate {gate}")
+
+    def _opened(self, gate: int) -> bool:
+        try:
+            os.close(os.open(self.folder / f"gate-{gate}", os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody reads
+                raise
+            return False
+        return True
 
     def batches(self) -> list[list[str]]:
         """Names of the sequences of each batch that began, in order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Annotated, Any, cast
 from uuid import uuid4
 
@@ -35,7 +36,8 @@ _STREAM_EXAMPLE = (
     'data: {"index": 0, "delta": "駅は"}\n\n'
     'data: {"index": 0, "delta": "どこですか？"}\n\n'
     'data: {"index": 0, "translation": {"text": "駅はどこですか？", "source": "en", "detected": false, '
-    '"finish_reason": "stop", "warnings": []}}\n\n'
+    '"finish_reason": "stop", "warnings": []}, '
+    '"usage": {"characters": 27, "prompt_tokens": 10, "completion_tokens": 5}}\n\n'
     "data: [DONE]\n\n"
 )
 _TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
@@ -157,7 +159,8 @@ def _event(event: TextDelta | TextDone) -> bytes:
     if isinstance(event, TextDelta):
         return _data({"index": event.index, "delta": event.text})
     translation = schemas.TranslationOut.of(event.translation).model_dump()
-    return _data({"index": event.index, "translation": translation})
+    usage = asdict(event.translation.usage)
+    return _data({"index": event.index, "translation": translation, "usage": usage})
 
 
 def _data(value: object) -> bytes:

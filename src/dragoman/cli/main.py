@@ -18,6 +18,8 @@ _COMMANDS = {
     "models": "List model profiles and what each needs.",
     "config": "Show the effective settings and where each came from.",
     "bench": "Load-test a translation server.",
+    "report": "Make a report from results files.",
+    "journey": "Measure every architecture of the story on this machine.",
 }
 
 

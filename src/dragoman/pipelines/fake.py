@@ -74,7 +74,12 @@ class FakePipeline:
     async def _decode(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
         words = self._answer(sequence).split(" ")
         said = words[: sequence.max_tokens]
-        for number, word in enumerate(said):
+        if not self._alive:
+            raise EngineDead("the fake engine is not running")
+        if not self._step_s:  # as fast as can be, for measuring what is above the engine
+            await asyncio.sleep(0)
+            yield Delta(" ".join(said))
+        for number, word in enumerate(said if self._step_s else ()):
             await asyncio.sleep(self._step_s)
             if not self._alive:
                 raise EngineDead("the fake engine is not running")

@@ -121,7 +121,7 @@ class _Wire:
                     case Run():
                         inbox.put(message)
                     case Withdraw(job):
-                        if False:
+                        if inbox.withdraw(job):
                             self.send(Withdrawn(job))
                     case Stop():
                         inbox.stop()

@@ -97,6 +97,11 @@ class Planner:
             )
         return min(budget, self._prompts.profile.max_source_tokens or budget)
 
+    def smaller(self, job: Job, text: str) -> tuple[Piece, ...]:
+        """A piece cut into quarters, between sentences where there are any."""
+        count = self._prompts.tokenizer.count
+        return cut(text, job.source, max(count(text) // 4, SHORTEST_PIECE_TOKENS), count)
+
     def sequence(self, job: Job, part: str, text: str, *, room_factor: int = 1) -> Sequence:
         """The engine's work for one piece; `room_factor` times the usual bound on its output."""
         request = job.request

@@ -45,20 +45,24 @@ class Translator:
         if completion.reason == "length" and (again := self._planner.with_twice_the_room(sequence)):
             completion = await self._pipeline.generate(again)
         output = Output.of(completion)
-        if self._planner.forced_lengths or guards.line_breaks_kept(text, output.text):
+        if self._planner.forced_lengths:
             return output
-        return await self._line_by_line(job, part, text)
+        if not guards.line_breaks_kept(text, output.text):
+            return await self._again(job, part, lines(Piece(text, translatable=True)))
+        if guards.sentences_dropped(text, output.text):
+            return await self._again(job, part, self._planner.smaller(job, text))
+        return output
 
-    async def _line_by_line(self, job: Job, part: str, text: str) -> Output:
-        """Each line alone: a model that dropped or moved line breaks cannot do so with none in sight."""
-        pieces = lines(Piece(text, translatable=True))
+    async def _again(self, job: Job, part: str, pieces: tuple[Piece, ...]) -> Output:
+        """Smaller pieces, each alone: a model that drops lines or sentences cannot do so where there is but one."""
         wanted = [piece.text for piece in pieces if piece.translatable]
-        outputs = await all_of([self._line(job, f"{part}.{n}", line) for n, line in enumerate(wanted)])
+        outputs = await all_of([self._small_piece(job, f"{part}.{n}", text) for n, text in enumerate(wanted)])
         joined = join(pieces, [output.text for output in outputs], job.source, job.request.target)
         return Output(joined, worst(outputs), used(outputs))
 
-    async def _line(self, job: Job, part: str, line: str) -> Output:
-        """One line; line breaks that the model puts into it are not the text's."""
-        sequence = self._planner.sequence(job, part, line)
-        output = Output.of(await self._pipeline.generate(sequence))
-        return Output(" ".join(output.text.split()), output.reason, output.usage)
+    async def _small_piece(self, job: Job, part: str, text: str) -> Output:
+        """One small piece, as it comes; line breaks that the model puts into a single line are not the text's."""
+        output = Output.of(await self._pipeline.generate(self._planner.sequence(job, part, text)))
+        if "\n" in text:
+            return output
+        return Output(" ".join(output.text.splitlines()), output.reason, output.usage)

@@ -15,9 +15,12 @@ from dragoman.text.repetition import repeats
 from dragoman.text.segments import LINE_BREAK
 from dragoman.text.spans import spans, without_spans
 
-__all__ = ["echoes", "line_breaks_kept", "lost", "numbers_lost", "repeats", "warnings"]
+__all__ = ["echoes", "line_breaks_kept", "lost", "numbers_lost", "repeats", "sentences_dropped", "warnings"]
 
 _GAP = re.compile(r"\s+")
+_SENTENCE_END = re.compile(r"[.!?…؟।](?=[\s\"'”’)\]]|$)|[。！？]")
+_LEAST_SENTENCES = 4
+_SENTENCES_KEPT = 0.75
 _LEAST_ECHO_LETTERS = 12
 _NAME_MOST_WORDS = 4
 _MOST_LISTED = 5
@@ -35,6 +38,15 @@ _SIBLINGS = (
 def line_breaks_kept(source: str, output: str) -> bool:
     """Whether the lines and blank lines between the first and the last word are those of the source."""
     return _line_breaks(source) == _line_breaks(output)
+
+
+def sentences_dropped(source: str, output: str) -> bool:
+    """Whether so many of the source's sentences have no counterpart that some were skipped.
+
+    Ends of sentences are counted, not understood: texts of few sentences are never judged, and a quarter may be merged.
+    """
+    ends = len(_SENTENCE_END.findall(source))
+    return ends >= _LEAST_SENTENCES and len(_SENTENCE_END.findall(output)) < _SENTENCES_KEPT * ends
 
 
 def lost(source: str, output: str) -> tuple[str, ...]:
@@ -65,6 +77,8 @@ def warnings(source: str, output: str, source_language: str | None, target_langu
 def _warnings(source: str, output: str, source_language: str | None, target_language: str) -> Iterator[str]:
     if not line_breaks_kept(source, output):
         yield "The line breaks of the source were not kept."
+    if sentences_dropped(source, output):
+        yield "The translation has markedly fewer sentences than the source; some may be missing."
     if missing := lost(source, output):
         yield f"The translation lacks what should be copied from the source: {_listed(missing)}."
     if numbers := numbers_lost(source, output):

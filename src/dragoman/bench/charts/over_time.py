@@ -74,6 +74,8 @@ def over_time(named: Named, load: Load) -> Figure:
             axes.set_ylabel(title)
     for axes in grid[-1]:
         axes.set_xlabel("seconds")
+    for axes, (_, share, lines) in zip(grid[0], columns, strict=True):  # the rows share their columns' scales
+        axes.set_ylim(0, 1.03 if share else _highest(lines, measured.values()) * 1.08)
     return figure
 
 
@@ -103,10 +105,13 @@ def _told(lines: Sequence[_Line], measured: Iterable[Measurement]) -> bool:
     return any(line.samples(measurement) for measurement in measured for line in lines)
 
 
+def _highest(lines: Sequence[_Line], measured: Iterable[Measurement]) -> float:
+    return max((value for m in measured for line in lines for _, value in line.samples(m)), default=0.0) or 1.0
+
+
 def _panel(axes: Axes, lines: Sequence[_Line], measurement: Measurement, share: bool) -> None:
     axes.set_xlim(0, max(measurement.window_s, 1e-3))
     if share:
-        axes.set_ylim(0, 1.03)
         axes.set_yticks([0, 0.5, 1])
         style.share_axis(axes)
     known = False
@@ -119,5 +124,3 @@ def _panel(axes: Axes, lines: Sequence[_Line], measurement: Measurement, share: 
             axes.plot(times, mean, color=line.colour, linewidth=1.1)
     if not known:
         style.say(axes, "not reported")
-    elif not share:
-        axes.set_ylim(bottom=0)

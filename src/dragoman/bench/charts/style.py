@@ -105,7 +105,7 @@ def grid(
     """A figure of `rows` × `columns` panels under one legend; `axes` as in `Figure.subplots`."""
     legend_columns, strip_in = _legend_shape(legend)
     height_in = rows * panel_height_in + strip_in
-    layout = ConstrainedLayoutEngine(w_pad=0.05, h_pad=0.06, rect=(0, 0, 0.995, 1 - strip_in / height_in))
+    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0.02, rect=(0, 0, 0.995, 1 - strip_in / height_in))
     figure = Figure((WIDTH_IN, height_in), layout=layout)
     for handle in legend:
         label = str(handle.get_label())

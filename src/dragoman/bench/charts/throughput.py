@@ -35,6 +35,7 @@ def throughput(named: Named) -> Figure:
     figure, axes = style.grid(len(panels), 1, 2.7, _legend(named))
     for (metric, told), [panel] in zip(panels, axes, strict=True):
         _bars(panel, named, loads, metric)
+        _from_zero(panel)
         panel.set_title(told)
         style.load_axis(panel, loads)
     return figure
@@ -48,6 +49,7 @@ def goodput(named: Named) -> Figure:
     figure, [[axes]] = style.grid(1, 1, 3.0, [*_legend(named), outline])
     _bars(axes, named, loads, "rps", outline=True)
     _bars(axes, named, loads, "goodput_rps")
+    _from_zero(axes)
     axes.set_title("requests within the SLO a second")
     style.load_axis(axes, loads)
     return figure
@@ -105,6 +107,10 @@ def _bars(axes: Axes, named: Named, loads: Sequence[Load], metric: str, *, outli
             point = point_at(results, load)
             if point is not None and metric in point.spreads:
                 _bar(axes, place + offset, width * 0.9, point, metric, style.series(place_in_group), outline, labelled)
+
+
+def _from_zero(axes: Axes) -> None:
+    """With room for the numbers over the bars. Fixes the scale: for when all bars are drawn."""
     axes.margins(y=0.12)
     axes.set_ylim(bottom=0)
 

@@ -16,7 +16,7 @@ from dragoman.bench.results import Conditions
 
 Role = Literal["compared", "unlike", "same"]
 ABSENT = "not set"
-_OWN = frozenset({"label"})  # differs by its nature
+_OWN = frozenset({"label", "journey"})  # differ by their nature
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ def _compared(conditions: Conditions) -> dict[str, str]:
 
 def _given(conditions: Conditions) -> dict[str, str]:
     machine = conditions.machine
+    chosen = {name: value for name, value in conditions.options.items() if name not in _OWN}
     gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver or 'unknown'}" for gpu in machine.gpus]
     return {
         "workload": conditions.workload,
@@ -77,7 +78,7 @@ def _given(conditions: Conditions) -> dict[str, str]:
         "commit": commit(conditions),
         "Python": conditions.python,
         **{f"{name} (client's)": version for name, version in conditions.packages.items()},
-        **{name.replace("_", " "): told for name, told in _flat(conditions.options).items() if name not in _OWN},
+        **{name.replace("_", " "): told for name, told in _flat(chosen).items()},
     }
 
 

@@ -58,7 +58,6 @@ def conditions_line(named: Named) -> str:
         "model": lambda c: c.model or "model unknown",
         "workload": lambda c: c.workload,
         "seed": lambda c: f"seed {c.seed}",
-        "repeats": lambda c: f"{c.options.get('repeats', 1)} repeats",
         "SLO": lambda c: f"SLO {c.slo}" if c.slo else "",
         "commit": lambda c: f"commit {commit(c)}",
     }
@@ -66,7 +65,15 @@ def conditions_line(named: Named) -> str:
     for name, read in facts.items():
         values = {read(results.conditions) for results in named.values()}
         told.append(values.pop() if len(values) == 1 else f"{name} differs")
+    told.append(_repeats(named))
     return "Conditions: " + "; ".join(part for part in told if part) + "."
+
+
+def _repeats(named: Named) -> str:
+    found = {len(point.repeats) for results in named.values() for point in results.points}
+    if found == {1}:
+        return "measured once"
+    return f"{min(found)} repeats" if len(found) == 1 else f"{min(found)} to {max(found)} repeats"
 
 
 def _rates(named: Named) -> Iterator[Chart]:

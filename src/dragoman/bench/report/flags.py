@@ -16,10 +16,16 @@ def flags_of(results: Results, point: Point) -> tuple[str, ...]:
     return tuple(_flags(results, point))
 
 
-def notes(named: Named) -> dict[str, list[str]]:
-    """By label, what would mislead if it were not said; labels without any are left out."""
-    found = {name: [*notes_on(results), *_own(results)] for name, results in named.items()}
-    return {name: told for name, told in found.items() if told}
+def notes(named: Named) -> list[tuple[str, str]]:
+    """(whose, what): what would mislead if it were not said; said once where several share it."""
+    whose: dict[str, list[str]] = {}
+    for name, results in named.items():
+        for told in (*notes_on(results), *_own(results)):
+            whose.setdefault(told, []).append(name)
+    everybody = len(named) > 1
+    return [
+        ("All" if everybody and len(names) == len(named) else ", ".join(names), told) for told, names in whose.items()
+    ]
 
 
 def _flags(results: Results, point: Point) -> Iterator[str]:

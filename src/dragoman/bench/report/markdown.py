@@ -6,7 +6,7 @@ Knows the parts of a report, not how they are computed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dragoman.bench import charts
@@ -87,9 +87,9 @@ def _grid(found: Sequence[Condition], names: list[str]) -> str:
     return "\n".join([_line(["condition", *names]), _line(["---"] * (len(names) + 1)), *rows])
 
 
-def _notes(found: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _notes(found: Sequence[tuple[str, str]]) -> Iterator[str]:
     if found:
-        lines = [f"- {_plain(name)}: {_plain(note)}" for name, told in found.items() for note in told]
+        lines = [f"- {_plain(whose)}: {_plain(told)}" for whose, told in found]
         yield "\n".join(["## Read with care\n", *lines])
 
 

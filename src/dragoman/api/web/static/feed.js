@@ -16,7 +16,7 @@ export class Feed {
     this.quick = false;
     this.timer = 0;
     this.asking = null;
-    document.addEventListener("visibilitychange", () => (this.ask()));
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.stop() : this.ask()));
     if (!document.hidden) this.ask();
   }
 

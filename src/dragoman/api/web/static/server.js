@@ -107,6 +107,7 @@ export async function* translate({ text, source, target }, signal) {
   const response = await request("v1/translate", { method: "POST", body, headers, signal });
   try {
     for await (const data of eventData(response.body)) {
+      signal.throwIfAborted(); // what was read already is no longer wanted either
       if (data === "[DONE]") return;
       const event = JSON.parse(data);
       if (event.error) throw new ServerError(event.error.code, event.error.message);

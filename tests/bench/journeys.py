@@ -1,0 +1,40 @@
+"""Results of journeys that nobody made: each repeat has the numbers it is told to have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dragoman.bench.journey.evidence import Evidence
+from dragoman.bench.records import Load, RequestRecord
+from dragoman.bench.results import Measurement, Point, Results
+from dragoman.bench.spread import spreads
+from tests.bench.making import record
+from tests.bench.simulated import conditions, measured
+
+
+def repeat(records: Sequence[RequestRecord] = (), **numbers: Any) -> Measurement:
+    """One measurement whose summary says `numbers`, whatever its records do."""
+    plain = measured(records or [record(output_tokens=10)])
+    return replace(plain, summary=replace(plain.summary, **numbers))
+
+
+def at_level(clients: int, repeats: Sequence[Measurement]) -> Point:
+    return Point(Load("closed", clients=clients), tuple(repeats), spreads(repeats))
+
+
+def results(*points: Point, flags: Mapping[str, object] | None = None, **changes: Any) -> Results:
+    journey = {"fingerprint": {"flags": dict(flags or {})}}
+    told = conditions(options={"duration_s": 10.0, "warmup_s": 2.0, "journey": journey}, **changes)
+    return Results(told, points)
+
+
+def rates(*rps: float, clients: int = 25) -> Results:
+    """One level, a repeat for each rate."""
+    return results(at_level(clients, [repeat(rps=value) for value in rps]))
+
+
+def evidence(**legs: Results) -> Evidence:
+    """Legs by name, with `__` for the dot and `_` for the dash: `workers_1__variable`."""
+    return Evidence({name.replace("__", ".").replace("_", "-"): found for name, found in legs.items()})
