@@ -85,7 +85,7 @@ async def test_a_burst_that_is_refused_says_why(live: Page, stage: Stage) -> Non
     admission = stage.service.admission
     with admission.permit(admission.limit):
         await live.click("#send")
-        await expect(live.locator("#burst-result")).to_contain_text("the queue is full")
+        await expect(live.locator("#burst-result")).to_contain_text("The queue is full")
     await expect(live.locator("#burst-rows li[data-phase=failed]")).to_have_count(25)
 
 

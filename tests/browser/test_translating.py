@@ -168,7 +168,7 @@ async def test_a_full_queue_is_told_and_tried_again(live: Page, stage: Stage) ->
         stage.service.rates.add(0.01, 1, 1, ok=True)
     with admission.permit(admission.limit):
         await live.fill("#source", "patience")
-        await expect(live.locator("#notes")).to_contain_text("the queue is full")
+        await expect(live.locator("#notes")).to_contain_text("The queue is full")
         assert admission.refused > refused
     await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:patience")
     await expect(live.locator("#notes")).to_be_empty()
@@ -180,7 +180,7 @@ async def test_a_text_waits_for_a_server_that_is_starting(page: Page) -> None:
         await open_page(page, stage)
         await expect(page.locator("#state")).to_have_attribute("data-state", "starting")
         await page.fill("#source", "hello")
-        await expect(page.locator("#notes")).to_contain_text("the engine is starting")
+        await expect(page.locator("#notes")).to_contain_text("The engine is starting.")
         await service.start()
         await expect(page.locator("#output[data-phase=done]")).to_have_text("ko:hello")
         await expect(page.locator("#state-text")).to_have_text("serving")

@@ -1,24 +1,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dragoman import phrasebook
+from dragoman.bench.pairs import Pair
 from dragoman.bench.targets import make_target
 from dragoman.bench.targets.openai import filled
 from dragoman.bench.workload import Item
-from dragoman.cli.subject import asked_of_vllm, make_subject
+from dragoman.cli.subject import asked_of_vllm, make_subject, served_pairs
 from dragoman.errors import ConfigError
 from dragoman.phrasebook import tokenizer
 from dragoman.prompts import catalog
 
+EN_JA = Pair("en", "ja")
 ITEM = Item("Where is the {station}?", "en", "ja", 8)
 
 
 def test_the_packaged_model_is_asked_of_vllm_token_for_token_as_dragoman_asks_it() -> None:
-    asked = asked_of_vllm(catalog.profiles()["phrasebook"], 1024)
+    asked = asked_of_vllm(catalog.profiles()["phrasebook"], EN_JA, 1024)
     assert asked.kind == "openai-completions"
     prompt = filled(asked.user, ITEM)
     assert prompt == "<|bos|><|en|><|ja|>Where is the {station}?<|sep|>"
@@ -30,24 +33,26 @@ def test_the_packaged_model_is_asked_of_vllm_token_for_token_as_dragoman_asks_it
 
 
 def test_an_instruct_model_is_asked_through_its_chat_template_with_our_wording() -> None:
-    asked = asked_of_vllm(catalog.profiles()["qwen3"], 2048)
+    asked = asked_of_vllm(catalog.profiles()["qwen3"], EN_JA, 2048)
     assert asked.kind == "openai-chat"
     assert "from {source_name} into {target_name}" in (asked.system or "")
     assert asked.user == "{text}"
 
 
 @pytest.mark.parametrize("name", sorted(catalog.profiles()))
-def test_every_profile_that_serves_english_to_japanese_makes_a_prompt_with_the_text(name: str) -> None:
+def test_every_profile_can_be_sent_texts_and_makes_a_prompt_of_them(name: str) -> None:
     profile = catalog.profiles()[name]
-    if not profile.serves("en", "ja"):
-        pytest.skip(f"{name} does not serve en-ja")
-    asked = asked_of_vllm(profile, 2048)
-    body = make_target(type(asked)(**{**_fields(asked), "model": "m"})).body(ITEM)
+    pair = served_pairs(profile)[0]
+    assert pair.source in phrasebook.LANGUAGES
+    asked = asked_of_vllm(profile, pair, 2048)
+    body = make_target(replace(asked, model="m")).body(replace(ITEM, source=pair.source, target=pair.target))
     assert ITEM.text in json.dumps(body)
 
 
-def _fields(asked: object) -> dict[str, object]:
-    return {name: getattr(asked, name) for name in ("kind", "stream", "api_key", "model", "system", "user", "sampling")}
+def test_directions_that_a_model_does_not_serve_are_not_sent() -> None:
+    profile = catalog.profiles()["tower-instruct"]
+    assert not profile.serves("en", "ja")
+    assert all(profile.serves(pair.source, pair.target) for pair in served_pairs(profile))
 
 
 def test_without_a_model_the_phrasebook_is_measured_within_its_own_limits() -> None:

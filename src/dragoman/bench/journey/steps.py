@@ -87,7 +87,7 @@ class Subject:
     lengths: Mapping[WorkloadName, tuple[int, int]]  # source tokens
     forced: tuple[float, float] | None = None  # output tokens as a share of source tokens
     tokenizer: str | None = None  # tokenizer.json to measure lengths with
-    pairs: str = "en-ja:3,en-ko:1,zh-en:1"
+    pairs: str = "en-ja"
     seed: int = 0
 
     @property

@@ -100,7 +100,7 @@ export class Burst {
 
   fail(error) {
     const stopped = this.running.signal.aborted;
-    say(this.result, stopped ? "Stopped. What was running has left the engine." : error.message);
+    say(this.result, stopped ? "Stopped. What was running has left the engine." : (error.sentence ?? error.message));
     if (!stopped && !(error instanceof server.ServerError)) throw error;
   }
 

@@ -21,6 +21,12 @@ export class ServerError extends Error {
   get queueFull() {
     return this.code === "queue_full";
   }
+
+  /** The message for a reader: the server's begin small and end without a stop, as fits a log. */
+  get sentence() {
+    const { message } = this;
+    return message.charAt(0).toUpperCase() + message.slice(1) + (/[.!?]$/.test(message) ? "" : ".");
+  }
 }
 
 /** Addresses are relative to the page, so that it also works behind a proxy that serves it under a path. */

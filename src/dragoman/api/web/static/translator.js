@@ -10,6 +10,7 @@ import * as server from "./server.js";
 
 const PAUSE_S = 0.4; // of typing, before it is worth a request
 const SHORTEST_RETRY_S = 1;
+const KNOWN_WAITS = { starting: "The engine is starting.", draining: "The server is shutting down." };
 
 export class Translator {
   /** @param {import("./languages.js").LanguagePair} pair */
@@ -160,12 +161,12 @@ export class Translator {
 
   async waitForServer(error, signal) {
     const beganMs = performance.now();
-    const clock = this.tellWithClock(`${error.message} The text will be translated as soon as the server is ready.`);
+    const clock = this.tellWithClock(`${KNOWN_WAITS[error.code] ?? error.sentence} The text will be translated as soon as the server is ready.`);
     await server.untilReady(signal, () => say(clock, ` ${duration((performance.now() - beganMs) / 1000)}`));
   }
 
   async waitInLine(error, signal) {
-    const clock = this.tellWithClock(`${error.message}. Trying again shortly.`);
+    const clock = this.tellWithClock(`${error.sentence} Trying again shortly.`);
     for (let left = error.retryAfterS ?? SHORTEST_RETRY_S; left > 0; left -= 1) {
       say(clock, ` ${left} s`);
       await server.pause(1, signal);
@@ -174,7 +175,7 @@ export class Translator {
 
   fail(error) {
     this.output.dataset.phase = "failed";
-    this.tell(error.message);
+    this.tell(error.sentence ?? error.message);
     this.notes.dataset.kind = "error";
     if (!(error instanceof server.ServerError)) throw error;
   }
