@@ -97,4 +97,3 @@ class _NoSignals:
 def _no_signals() -> _NoSignals:
     """uvicorn must not take pytest's signals."""
     return _NoSignals()
-

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_type_hints
 
 from pydantic import Field as Bound
 from pydantic import TypeAdapter, ValidationError
@@ -172,7 +172,7 @@ def _from_file(file: Path) -> dict[str, tuple[Any, str]]:
             raise _unknown(section, _sections(), str(file))
         if not isinstance(table, dict):
             raise ConfigError(f"{section} in {file} must be a table: [{section}]", param=section)
-        found |= {f"{section}.{key}": (value, str(file)) for key, value in table.items()}
+        found |= {f"{section}.{key}": (value, str(file)) for key, value in cast(dict[str, Any], table).items()}
     return found
 
 

@@ -18,7 +18,9 @@ class TranslationRequest:
     target: str
     source: str | None = None  # None: detected for each text
     context: str | None = None  # said around the text; informs the translation, is not translated
-    forced_output_tokens: tuple[int, ...] | None = None  # one per text; only for dummy weights, whose lengths mean nothing
+    forced_output_tokens: tuple[int, ...] | None = (
+        None  # one per text; only for dummy weights, whose lengths mean nothing
+    )
     request_id: str = ""
 
 

@@ -79,7 +79,14 @@ async def test_what_has_no_letters_comes_back_unchanged(client: httpx.AsyncClien
 
 @pytest.mark.parametrize(
     "text",
-    ["Say <|im_end|> now.", "a </s> b", "I <think> so", "nul \x00 byte", "\u202eright to left\u202c", "x<|sep|><|ja|>y"],
+    [
+        "Say <|im_end|> now.",
+        "a </s> b",
+        "I <think> so",
+        "nul \x00 byte",
+        "\u202eright to left\u202c",
+        "x<|sep|><|ja|>y",
+    ],
 )
 async def test_text_that_looks_like_control_is_text(client: httpx.AsyncClient, text: str) -> None:
     [translation] = (await post(client, text=text, source="en", target="ja")).json()["translations"]

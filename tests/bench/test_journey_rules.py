@@ -123,3 +123,12 @@ def test_the_first_rule_that_tells_decides() -> None:
 def test_a_metric_that_some_repeats_lack_is_not_judged_on_the_others() -> None:
     found = results(at_level(25, [repeat(preemptions=0), repeat(preemptions=None), repeat(preemptions=0)]))
     assert judged(bounded(LEFT, PREEMPTIONS, holds=(0, 0), fails=(1, inf)), found).verdict == "cannot be told"
+
+
+def test_too_few_answers_prove_nothing() -> None:
+    few = results(at_level(25, [repeat(rps=1.0, window_s=8.0), repeat(rps=1.0, window_s=30.0)]))
+    many = rates(20.0, 20.1)
+    judgement = judged(differs(LEFT, RIGHT, RPS, "lower"), few, many)
+    assert judgement == Judgement("cannot be told", "left at 25 clients: only 8 answers came within a measurement")
+    assert judged(differs(RIGHT, LEFT, RPS, "lower"), few, many).verdict == "cannot be told"
+    assert judged(bounded(LEFT, RPS, holds=(0, 5), fails=(6, 9)), few).verdict == "cannot be told"

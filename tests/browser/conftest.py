@@ -15,6 +15,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error,
 from tests.browser.stage import Stage, make_service, serving
 
 expect.set_options(timeout=20_000)
+SLOW_STEP_S = 0.25
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _REFUSED = "Failed to load resource"  # Chromium's note on any answer from 400 on: tests of errors ask for those
 
@@ -38,6 +39,15 @@ async def chromium() -> AsyncIterator[Browser]:
 async def stage() -> AsyncIterator[Stage]:
     """A server that serves, shared by the tests that leave it as it was."""
     service = make_service()
+    async with serving(service) as stage:
+        await service.start()
+        yield stage
+
+
+@pytest.fixture(scope="session")
+async def slow_stage() -> AsyncIterator[Stage]:
+    """A server that takes so long over a text that a test can act meanwhile, on however busy a machine."""
+    service = make_service(SLOW_STEP_S)
     async with serving(service) as stage:
         await service.start()
         yield stage
@@ -70,6 +80,13 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
 async def live(page: Page, stage: Stage) -> Page:
     """The live page of the shared server, ready, translating into Korean."""
     await open_page(page, stage)
+    return page
+
+
+@pytest.fixture
+async def slow(page: Page, slow_stage: Stage) -> Page:
+    """The live page of the slow server, likewise."""
+    await open_page(page, slow_stage)
     return page
 
 

@@ -15,7 +15,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.browser
 
 MEASURED = re.compile(r"^English detected · first token [\d.]+ m?s · total [\d.]+ m?s$")
-LONG = " ".join(f"word{number}" for number in range(300))  # seconds of the fake engine's time
+LONG = " ".join(f"word{number}" for number in range(300))  # many seconds of the slow server's time
 
 
 async def record_growth(page: Page) -> None:
@@ -39,23 +39,23 @@ async def test_typing_streams_the_translation_in(live: Page) -> None:
     await expect(live.locator("#measured")).to_have_text(MEASURED)
 
 
-async def test_typing_on_cancels_the_request_before(live: Page, stage: Stage) -> None:
-    before = stage.cancelled
-    await live.fill("#source", LONG)
-    await until(lambda: stage.running > 0, "the long text in the engine")
-    await live.fill("#source", "short")
-    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:short")
-    await until(lambda: stage.cancelled == before + 1, "the long text cancelled")
-    assert stage.running == 0
+async def test_typing_on_cancels_the_request_before(slow: Page, slow_stage: Stage) -> None:
+    before = slow_stage.cancelled
+    await slow.fill("#source", LONG)
+    await until(lambda: slow_stage.running > 0, "the long text in the engine")
+    await slow.fill("#source", "short")
+    await expect(slow.locator("#output[data-phase=done]")).to_have_text("ko:short")
+    await until(lambda: slow_stage.cancelled == before + 1, "the long text cancelled")
+    assert slow_stage.running == 0
 
 
-async def test_emptying_the_box_clears_the_translation_and_cancels(live: Page, stage: Stage) -> None:
-    before = stage.cancelled
-    await live.fill("#source", LONG)
-    await until(lambda: stage.running > 0, "the long text in the engine")
-    await live.fill("#source", "")
-    await expect(live.locator("#output")).to_be_empty()
-    await until(lambda: stage.cancelled == before + 1, "the long text cancelled")
+async def test_emptying_the_box_clears_the_translation_and_cancels(slow: Page, slow_stage: Stage) -> None:
+    before = slow_stage.cancelled
+    await slow.fill("#source", LONG)
+    await until(lambda: slow_stage.running > 0, "the long text in the engine")
+    await slow.fill("#source", "")
+    await expect(slow.locator("#output")).to_be_empty()
+    await until(lambda: slow_stage.cancelled == before + 1, "the long text cancelled")
 
 
 async def open_with_stopped_clock(page: Page, stage: Stage) -> None:
@@ -152,10 +152,14 @@ async def test_a_text_in_the_target_language_is_said_to_need_none(live: Page) ->
 
 
 async def test_an_error_is_shown_in_the_server_s_words(live: Page) -> None:
+    await live.fill("#source", "hello")
+    await expect(live.locator("#copy")).to_be_enabled()
     await live.fill("#source", "x" * 5001)
     notes = live.locator("#notes[data-kind=error]")
     await expect(notes).to_contain_text("5001 characters; this server accepts 5000")
     assert await notes.get_attribute("role") == "alert"
+    await expect(live.locator("#output")).to_be_empty()
+    await expect(live.locator("#copy")).to_be_disabled()
     await live.fill("#source", "hello")
     await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:hello")
     await expect(live.locator("#notes")).to_be_empty()

@@ -150,7 +150,7 @@ async def _streamed(service: TranslationService, request: TranslationRequest, he
         except DragomanError as error:  # the status is already sent: the error must travel in the stream
             yield _data({"error": {"code": error.code, "message": error.message}})
         finally:
-            await events.aclose()  # pyright: ignore[reportAttributeAccessIssue]
+            await events.aclose()
 
     return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache", **headers})
 

@@ -6,7 +6,7 @@ what is left as `EngineGenerateError`, and refuses overflow with `GracefulHTTPEr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from vllm import exceptions as vllm_exceptions
@@ -25,7 +25,7 @@ _OVERFLOW: tuple[type[Exception], ...] = tuple(
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translated() -> Generator[None]:
     """Within, vLLM's errors leave as `EngineDead`, `EngineRejected`, `EngineFailed` or `Unavailable`."""
     try:
         yield

@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def log_to_file(log_file: Path) -> None:
 
 
 @contextmanager
-def streams_to_file(log_file: Path) -> Iterator[None]:
+def streams_to_file(log_file: Path) -> Generator[None]:
     """Within: file descriptors 1 and 2 write to `log_file`, so that processes started here inherit that."""
     sys.stdout.flush()
     sys.stderr.flush()

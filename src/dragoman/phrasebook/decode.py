@@ -60,5 +60,5 @@ def _continue(model: Phrasebook, cache: Cache, token: Tensor, steps: int) -> lis
         if step % 8 == 0 and bool(ended.all()):
             break
         token = model.logits(model(token[:, None], cache)[:, 0]).argmax(-1)
-    rows: list[list[int]] = torch.stack(produced, dim=1).tolist()
+    rows: list[list[int]] = torch.stack(produced, dim=1).tolist()  # pyright: ignore[reportUnknownVariableType]
     return [row[: row.index(EOS_ID)] if EOS_ID in row else row for row in rows]

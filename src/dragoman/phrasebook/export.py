@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save_file  # pyright: ignore[reportUnknownVariableType]
 from tokenizers import Tokenizer
 
 from dragoman.errors import ConfigError

@@ -53,6 +53,7 @@ class Lane:
     closed: bool = False
     held: dict[int, Job] = field(default_factory=dict[int, Job])
     running: tuple[int, ...] = ()
+    withdrawn: set[int] = field(default_factory=set[int])  # of those held, what the worker is asked to forget
 
     def __post_init__(self) -> None:
         self.renew()
@@ -61,16 +62,35 @@ class Lane:
         """A process to be started, in the place of one that died."""
         self.worker = WorkerProcess(self.plan, self.name)
 
+    @property
     def waiting(self) -> int:
-        return sum(job.is_open for number, job in self.held.items() if number not in self.running)
+        return len(self.held) - len(self.running) - len(self.withdrawn)
 
     def take(self, job: Job) -> None:
         self.held[job.number] = job
         self.worker.send(Run(job.number, job.sequence, alone=job.deaths > 0))
 
     def withdraw(self, job: Job) -> None:
+        """Its caller has gone: ask for it back, unless it runs."""
         if job.number in self.held and job.number not in self.running:
+            self.withdrawn.add(job.number)
             self.worker.send(Withdraw(job.number))
+
+    def begin(self, numbers: tuple[int, ...]) -> None:
+        """These run now, even if one was asked back a moment ago."""
+        self.running = numbers
+        self.withdrawn.difference_update(numbers)
+
+    def end(self, outcomes: tuple[Answered | Refused, ...]) -> None:
+        """The batch is done."""
+        self.running = ()
+        for outcome in outcomes:
+            self.held.pop(outcome.job).settle(outcome)
+
+    def forget(self, number: int) -> None:
+        """The worker gave this one back."""
+        self.withdrawn.discard(number)
+        self.held.pop(number, None)
 
     def bury(self, ending: str) -> list[Job]:
         """Take back what a dead worker held. What may have killed it has one more life, or none."""
@@ -81,12 +101,15 @@ class Lane:
             if job.deaths > _DEATHS_SURVIVED:
                 job.fail(EngineDead(f"{self.name} died ({ending}) on this sequence, as a worker had before"))
         again = [job for job in self.held.values() if job.is_open]
-        self.held, self.running = {}, ()
+        self._clear()
         return again
 
     def abandon(self, reason: str) -> None:
         """Take no more work, and fail what is held."""
-        self.ready, self.running = False, ()
+        self.ready = False
         for job in self.held.values():
             job.fail(EngineDead(reason))
-        self.held = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        self.held, self.running, self.withdrawn = {}, (), set()

@@ -130,7 +130,8 @@ class WorkerPool:
     async def _live(self, lane: Lane) -> bool:
         """One life of a worker. Whether it shall have another."""
         async for message in lane.worker.messages():
-            self._on(lane, message)
+            if not lane.closed:
+                self._on(lane, message)
         lane.ready = False
         ending = await lane.worker.stop(grace_s=0)
         if lane.closed:
@@ -144,27 +145,24 @@ class WorkerPool:
     def _on(self, lane: Lane, message: FromWorker) -> None:
         match message:
             case Began(jobs):
-                lane.running = jobs
+                lane.begin(jobs)
                 self._report()
             case Ended(outcomes):
-                lane.running = ()
-                self._gauge.steps += 1
-                for outcome in outcomes:
-                    self._count(outcome)
-                    if outcome.job in lane.held:
-                        lane.held.pop(outcome.job).settle(outcome)
+                lane.end(outcomes)
+                self._count(outcomes)
                 self._dispatch()
             case Withdrawn(job):
-                lane.held.pop(job, None)
+                lane.forget(job)
                 self._dispatch()
             case _:
                 raise TypeError(f"{lane.name} said {message!r}")
 
-    def _count(self, outcome: Answered | Refused) -> None:
-        if isinstance(outcome, Answered):
-            self._gauge.finished += 1
-            self._gauge.prompt_tokens += outcome.completion.prompt_tokens
-            self._gauge.completion_tokens += outcome.completion.completion_tokens
+    def _count(self, outcomes: tuple[Answered | Refused, ...]) -> None:
+        done = [outcome.completion for outcome in outcomes if isinstance(outcome, Answered)]
+        self._gauge.steps += 1
+        self._gauge.finished += len(done)
+        self._gauge.prompt_tokens += sum(completion.prompt_tokens for completion in done)
+        self._gauge.completion_tokens += sum(completion.completion_tokens for completion in done)
 
     def _dispatch(self) -> None:
         """Hand what waits to workers with room, the least laden first."""
@@ -201,5 +199,5 @@ class WorkerPool:
 
     def _report(self) -> None:
         running = sum(len(lane.running) for lane in self._lanes)
-        waiting = len(self._pending) + sum(lane.waiting() for lane in self._lanes)
+        waiting = len(self._pending) + sum(lane.waiting for lane in self._lanes)
         self._gauge.load(running, waiting, 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -52,7 +52,7 @@ class Admission:
         await self._empty.wait()
 
     @contextmanager
-    def permit(self, places: int) -> Iterator[None]:
+    def permit(self, places: int) -> Generator[None]:
         """Hold `places` while within. Raises `Starting`, `Draining` or `QueueFull`.
 
         A call larger than the whole limit is let in when the house is empty: else it could never be served.

@@ -66,7 +66,9 @@ class Planner:
         except UnsupportedLanguage as error:
             raise UnsupportedLanguage(error.message, param=param) from None
         if found is None:
-            raise UnsupportedLanguage(f"the model does not serve {tag!r}; it serves {', '.join(self.served)}", param=param)
+            raise UnsupportedLanguage(
+                f"the model does not serve {tag!r}; it serves {', '.join(self.served)}", param=param
+            )
         return found
 
     def _job(self, index: int, text: str, request: TranslationRequest) -> Job:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from time import monotonic
@@ -128,7 +128,7 @@ class TranslationService:
                 self._count(translation, request.target, monotonic() - began_s)
             return translations
 
-    async def stream(self, request: TranslationRequest) -> AsyncIterator[TextDelta | TextDone]:
+    async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
         """The call's events as they come. Closing the iterator frees its sequences."""
         with self._accounted(request) as began_s:
             async for event in self.translator.stream(request):
@@ -137,7 +137,7 @@ class TranslationService:
                 yield event
 
     @contextmanager
-    def _accounted(self, request: TranslationRequest) -> Iterator[float]:
+    def _accounted(self, request: TranslationRequest) -> Generator[float]:
         """A permit, and the call's outcome in the metrics whatever it is."""
         outcome = "cancelled"
         try:

@@ -7,7 +7,7 @@ the checks find is told with the finished translation. The deltas of a text, joi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
 from dragoman.pipelines.contract import Pipeline
@@ -63,7 +63,7 @@ class _Speech:
             self._events.put_nowait(TextDelta(self._job.index, self._joiner.add(text)))
 
 
-async def stream(pipeline: Pipeline, planner: Planner, jobs: list[Job]) -> AsyncIterator[Event]:
+async def stream(pipeline: Pipeline, planner: Planner, jobs: list[Job]) -> AsyncGenerator[Event]:
     """Events of all jobs. Closing the iterator ends their sequences; an engine's error ends the stream with it."""
     events: asyncio.Queue[Event] = asyncio.Queue()
     work = asyncio.create_task(all_of([_text(pipeline, planner, job, events) for job in jobs]))

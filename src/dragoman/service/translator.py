@@ -6,7 +6,7 @@ want of room is tried once more with twice the room, and then marked.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from dragoman.pipelines.contract import Pipeline
 from dragoman.service import streaming
@@ -29,7 +29,7 @@ class Translator:
         """All texts, concurrently in the engine. Raises `InvalidRequest` before any work, or the engine's errors."""
         return await all_of([self._text(job) for job in self._planner.jobs(request)])
 
-    def stream(self, request: TranslationRequest) -> AsyncIterator[TextDelta | TextDone]:
+    def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
         """Deltas of all texts as they come, each text's in order, and a `TextDone` at the end of each."""
         return streaming.stream(self._pipeline, self._planner, self._planner.jobs(request))
 

@@ -5,7 +5,7 @@ Labels are bounded: language tags that the model serves, states, reasons; never 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
@@ -27,19 +27,22 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        known = {"registry": self.registry, "namespace": "dragoman"}
-        self.requests = Counter("requests", "Calls, by outcome: ok or an error code", ["outcome"], **known)
-        self.texts = Counter("texts", "Texts translated", ["source", "target", "finish_reason"], **known)
-        self.refused = Counter("admission_refused", "Calls refused before they were accepted", ["reason"], **known)
-        self.e2e = Histogram("request_seconds", "A text's time in the house", ["band"], buckets=_SECONDS, **known)
-        self.source_tokens = Histogram("source_tokens", "A text's length", buckets=_TOKENS, **known)
-        self.output_tokens = Histogram("output_tokens", "A translation's length", buckets=_TOKENS, **known)
-        self.warnings = Counter("guard_warnings", "Translations given with a warning", ["target"], **known)
-        self._gauges = known
+        self.requests = self._counter("requests", "Calls, by outcome: ok or an error code", "outcome")
+        self.texts = self._counter("texts", "Texts translated", "source", "target", "finish_reason")
+        self.e2e = self._histogram("request_seconds", "A text's time in the house", _SECONDS, "band")
+        self.source_tokens = self._histogram("source_tokens", "A text's prompt", _TOKENS)
+        self.output_tokens = self._histogram("output_tokens", "A translation's length", _TOKENS)
+        self.warnings = self._counter("guard_warnings", "Translations given with a warning", "target")
+
+    def _counter(self, name: str, help: str, *labels: str) -> Counter:
+        return Counter(name, help, labels, namespace="dragoman", registry=self.registry)
+
+    def _histogram(self, name: str, help: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        return Histogram(name, help, labels, namespace="dragoman", registry=self.registry, buckets=buckets)
 
     def gauge(self, name: str, help: str, read: Callable[[], float]) -> None:
         """A gauge that is read when it is scraped."""
-        Gauge(name, help, **self._gauges).set_function(read)  # pyright: ignore[reportArgumentType]
+        Gauge(name, help, namespace="dragoman", registry=self.registry).set_function(read)
 
     def exposition(self, *others: CollectorRegistry) -> bytes:
         """All metrics in Prometheus' text format."""

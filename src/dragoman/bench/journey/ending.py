@@ -14,7 +14,7 @@ from pathlib import Path
 from dragoman.bench.journey import story
 from dragoman.bench.journey.claims import ONE_WORKER, Finding, best_continuous, judge_all
 from dragoman.bench.journey.evidence import BUSY_SHARE, GPU_MEAN, P50, P99, RPS, TOKENS_S, At, Evidence, Metric, plain
-from dragoman.bench.journey.rules import GENERAL_RULE
+from dragoman.bench.journey.rules import FEWEST_ANSWERS, GENERAL_RULE
 from dragoman.bench.journey.walk import Travelled
 from dragoman.bench.results import Results
 from dragoman.bench.table import notes_on
@@ -44,7 +44,8 @@ class Ending:
             f"{counts['holds here']} hold here, {counts['does not hold here']} do not, "
             f"{counts['cannot be told']} cannot be told"
         )
-        return f"{_speed(Evidence(self.results))}of {len(self.findings)} claims {told}."
+        line = f"{_speed(Evidence(self.results))}of {len(self.findings)} claims {told}."
+        return line[0].upper() + line[1:]
 
 
 def conclude(travelled: Travelled, *, quick_note: str | None = None) -> Ending:
@@ -169,6 +170,10 @@ def _missing(travelled: Travelled, quick_note: str | None) -> Iterable[str]:
 def _notes(results: dict[str, Results]) -> Iterable[str]:
     for name, found in results.items():
         yield from (f"{name}, {note}" for note in notes_on(found))
+        for point in found.points:
+            answers = Evidence(results).fewest_answers(At(name, point.load.clients or 0))
+            if answers < FEWEST_ANSWERS:
+                yield f"{name}, {point.load.label}: only {answers} answers came within a measurement; --duration gives more."
 
 
 def _listed(heading: str, lines: Iterable[str]) -> tuple[str, ...]:

@@ -75,6 +75,10 @@ class Evidence:
         values = self.values(at, metric)
         return spread_of(values) if values else None
 
+    def fewest_answers(self, at: At) -> int:
+        """Within a measurement, of all repeats."""
+        return min((round(repeat.summary.rps * repeat.window_s) for repeat in self.repeats(at)), default=0)
+
     def told(self, at: At, metric: Metric) -> str | None:
         """The number for people; None where there is none."""
         spread = self.spread(at, metric)

@@ -1,8 +1,8 @@
 """How a claim is judged: stated rules that give one of three verdicts, with the numbers that decided.
 
 A difference counts only beyond the spread of the repeats (`spread.compare`), and only with two repeats or more on both
-sides. "Equal" speaks against a claimed difference where the repeats lie close enough together to have shown one. Knows no
-particular claim.
+sides and enough answers in each. "Equal" speaks against a claimed difference where the repeats lie close enough together
+to have shown one. Knows no particular claim.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from dragoman.bench.spread import UNKNOWN_SPREAD, compare
 
 Verdict = Literal["holds here", "does not hold here", "cannot be told"]
 FEWEST_REPEATS = 2
+FEWEST_ANSWERS = 20  # within a measurement: of fewer, a rate is coarse and a 99th percentile is the slowest
 GENERAL_RULE = (
     "Two numbers differ where their medians are farther apart than the wider range of their repeats, of which each side "
-    f"has {FEWEST_REPEATS} or more. Where they do not differ, a claimed difference does not hold if the ranges are within "
-    f"{UNKNOWN_SPREAD:.0%} of their medians; if they are wider, it cannot be told."
+    f"has {FEWEST_REPEATS} or more, each of {FEWEST_ANSWERS} answers or more. Where they do not differ, a claimed "
+    f"difference does not hold if the ranges are within {UNKNOWN_SPREAD:.0%} of their medians; if they are wider, it "
+    "cannot be told."
 )
 
 
@@ -89,9 +91,9 @@ def bounded(at: At, metric: Metric, *, holds: tuple[float, float], fails: tuple[
     """Holds where every repeat lies in `holds`, does not where every repeat lies in `fails` (bounds included)."""
 
     def judge(evidence: Evidence) -> Judgement:
-        values = evidence.values(at, metric)
-        if len(values) < FEWEST_REPEATS:
-            return _missing(at, metric, len(values))
+        spread, values = _repeated(evidence, at, metric), evidence.values(at, metric)
+        if isinstance(spread, Judgement):
+            return spread
         because = f"{at}: {metric.name} {evidence.told(at, metric)}"
         if all(holds[0] <= value <= holds[1] for value in values):
             return Judgement("holds here", because)
@@ -148,6 +150,9 @@ def _repeated(evidence: Evidence, at: At, metric: Metric) -> Spread | Judgement:
     spread = evidence.spread(at, metric)
     if spread is None or spread.repeats < FEWEST_REPEATS:
         return _missing(at, metric, spread.repeats if spread else 0)
+    answers = evidence.fewest_answers(at)
+    if answers < FEWEST_ANSWERS:
+        return Judgement("cannot be told", f"{at}: only {answers} answers came within a measurement")
     return spread
 
 

@@ -20,6 +20,7 @@ export class Burst {
     this.onBusy = onBusy;
     this.button = byId("send");
     this.result = byId("burst-result");
+    this.engineLoad = byId("burst-load");
     this.timeline = new Timeline(byId("burst-rows"), byId("burst-axis"));
     this.running = null;
     this.spent = false;
@@ -67,6 +68,7 @@ export class Burst {
     this.running = null;
     this.onBusy(false);
     say(this.button, `Send ${TEXTS} more`);
+    say(this.engineLoad, "");
     for (const row of this.timeline.rows) row.drop();
     this.timeline.settle(this.lastS());
   }
@@ -119,6 +121,6 @@ export class Burst {
 
   /** What the engine has to do now, beside the button: on a small screen the slots are out of sight. */
   watch({ running, waiting }) {
-    say(byId("burst-load"), this.running ? `${running} running, ${waiting} waiting` : "");
+    say(this.engineLoad, this.running ? `${running} running, ${waiting} waiting` : "");
   }
 }

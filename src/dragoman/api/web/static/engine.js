@@ -90,7 +90,7 @@ export class Engine {
   }
 
   identify({ state, model, pipeline, device, uptime_s: uptimeS }) {
-    this.state(state, state === "starting" ? `starting, ${duration(uptimeS)}` : (STATES[state] ?? state));
+    this.state(state, state === "starting" ? `starting, ${ago(uptimeS)}` : (STATES[state] ?? state));
     say(byId("identity"), `${model} · ${pipeline} · ${device}`);
   }
 

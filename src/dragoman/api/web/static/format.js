@@ -43,7 +43,7 @@ export function durationMark(seconds) {
   return seconds < 1 ? `${trimmed(seconds * 1000)} ms` : `${trimmed(seconds)} s`;
 }
 
-/** A point in the past, given in seconds before now: 0:07, 4:30 */
+/** Seconds before now, or since a beginning: 0:07, 4:30 */
 export function ago(seconds) {
   const whole = Math.max(Math.round(seconds), 0);
   return `${Math.floor(whole / 60)}:${String(whole % 60).padStart(2, "0")}`;

@@ -4,7 +4,7 @@
  */
 
 import { byId, el, say } from "./dom.js";
-import { duration, plural } from "./format.js";
+import { ago, duration, plural } from "./format.js";
 import { mark } from "./languages.js";
 import * as server from "./server.js";
 
@@ -162,7 +162,7 @@ export class Translator {
   async waitForServer(error, signal) {
     const beganMs = performance.now();
     const clock = this.tellWithClock(`${KNOWN_WAITS[error.code] ?? error.sentence} The text will be translated as soon as the server is ready.`);
-    await server.untilReady(signal, () => say(clock, ` ${duration((performance.now() - beganMs) / 1000)}`));
+    await server.untilReady(signal, () => say(clock, ` ${ago((performance.now() - beganMs) / 1000)}`));
   }
 
   async waitInLine(error, signal) {
@@ -174,7 +174,7 @@ export class Translator {
   }
 
   fail(error) {
-    this.output.dataset.phase = "failed";
+    this.clear();
     this.tell(error.sentence ?? error.message);
     this.notes.dataset.kind = "error";
     if (!(error instanceof server.ServerError)) throw error;
