@@ -1,7 +1,7 @@
 """Scores of translations."""
 
 from dragoman.phrasebook.message import Copied
-from dragoman.phrasebook.scores import Translated, copies, quality, summarise
+from dragoman.phrasebook.scores import Translated, copies, misses, quality, summarise
 
 REFERENCE = "Tom is in room 1204. See https://a.example/x."
 
@@ -38,6 +38,13 @@ def test_copies_are_counted_by_kind() -> None:
 def test_a_copy_too_many_is_not_exact() -> None:
     items = (Copied("name", "Tom"),)
     assert copies([translated(f"{REFERENCE} Tom", copied=items)])["name"]["exact"] == 0.0
+
+
+def test_misses_can_be_read_and_are_few() -> None:
+    wrong = [translated(f"{number}") for number in range(30)]
+    found = misses([translated(REFERENCE), *wrong])
+    assert len(found) == 20
+    assert found[0] == {"direction": "ja-en", "reference": REFERENCE, "answer": "0"}
 
 
 def test_a_summary_sorts_by_direction_and_length() -> None:

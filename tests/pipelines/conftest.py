@@ -20,7 +20,7 @@ def stage(tmp_path: Path) -> Stage:
 
 @pytest.fixture(scope="module")
 async def fake_pipeline() -> AsyncIterator[Pipeline]:
-    async with running(FakePipeline(answer, slots=4)) as pipeline:
+    async with running(FakePipeline(answer, slots=4, step_s=STEP_S)) as pipeline:
         yield pipeline
 
 

@@ -32,7 +32,7 @@ def bounded_pipeline(request: pytest.FixtureRequest) -> Pipeline:
 @pytest.fixture(params=["fake", "static_batch", "workers"])
 def own_pipeline(request: pytest.FixtureRequest, stage: Stage) -> Pipeline:
     """A pipeline of the test's own, not started."""
-    built = {"fake": lambda: FakePipeline(answer), "static_batch": lambda: static_batch(stage)}
+    built = {"fake": lambda: FakePipeline(answer, step_s=STEP_S), "static_batch": lambda: static_batch(stage)}
     return built.get(request.param, lambda: workers(stage))()
 
 

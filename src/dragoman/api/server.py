@@ -86,9 +86,9 @@ class DragomanServer:
         if not life.done():  # a second signal
             life.cancel()
         await asyncio.gather(life, return_exceptions=True)
+        await self.service.stop()  # first: what the drain did not finish must fail before uvicorn waits for it
         self._uvicorn.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
-        await self.service.stop()
         return 1 if life.cancelled() else life.result()
 
     async def _live(self) -> int:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from sacrebleu.metrics.chrf import CHRF
@@ -31,7 +32,7 @@ class Translated:
 
 
 def summarise(translations: Sequence[Translated]) -> dict[str, Any]:
-    """Every score of `translations`: in all, by direction, by length band, and of copying by kind."""
+    """Every score of `translations`: in all, by direction, by length band, of copying by kind; and some misses."""
     return {
         "all": quality(translations),
         "directions": {
@@ -40,7 +41,16 @@ def summarise(translations: Sequence[Translated]) -> dict[str, Any]:
         },
         "bands": _by(translations, _band),
         "copies": copies(translations),
+        "misses": misses(translations),
     }
+
+
+def misses(translations: Iterable[Translated], limit: int = 20) -> list[dict[str, str]]:
+    """The first translations that differ from their reference, to be read."""
+    wrong = (t for t in translations if t.answer != t.reference)
+    return [
+        {"direction": "-".join(t.direction), "reference": t.reference, "answer": t.answer} for t in islice(wrong, limit)
+    ]
 
 
 def quality(translations: Sequence[Translated]) -> dict[str, float | int]:

@@ -1,0 +1,85 @@
+"""The server process: signals, draining, exit codes, an address that is taken."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from dragoman.api.server import listen
+from dragoman.errors import ConfigError
+
+
+@asynccontextmanager
+async def slow_server(drain_timeout_s: float = 30.0) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.api.slow_server", str(drain_timeout_s), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        url = (await process.stdout.readline()).decode().strip()
+        assert url.startswith("http://")
+        yield process, url
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def post(client: httpx.AsyncClient) -> httpx.Response:
+    return await client.post("/v1/translate", json={"text": "Hello there.", "source": "en", "target": "ja"})
+
+
+async def in_flight(client: httpx.AsyncClient, calls: int) -> None:
+    for _ in range(1_000):
+        if (await client.get("/v1/stats")).json()["in_flight"] == calls:
+            return
+    raise AssertionError(f"never had {calls} calls in flight")
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_drains_twenty_calls_refuses_new_ones_and_leaves_with_0(stop: signal.Signals) -> None:
+    async with slow_server() as (process, url), httpx.AsyncClient(base_url=url, timeout=60) as client:
+        calls = [asyncio.create_task(post(client)) for _ in range(20)]
+        await in_flight(client, 20)
+        process.send_signal(stop)
+        refused = 0
+        while not any(call.done() for call in calls):
+            answer = await post(client)
+            if answer.status_code == 503:
+                assert answer.json()["error"]["code"] == "draining"
+                refused += 1
+                break
+        assert refused
+        answers = await asyncio.gather(*calls)
+        assert [answer.status_code for answer in answers] == [200] * 20
+        assert await process.wait() == 0
+
+
+async def test_a_drain_that_times_out_leaves_with_1() -> None:
+    async with slow_server(drain_timeout_s=0.05) as (process, url), httpx.AsyncClient(base_url=url) as client:
+        call = asyncio.create_task(post(client))
+        await in_flight(client, 1)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 1
+        [answer] = await asyncio.gather(call, return_exceptions=True)
+        assert isinstance(answer, httpx.HTTPError) or answer.status_code == 503
+
+
+async def test_an_idle_server_stops_at_once() -> None:
+    async with slow_server() as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+
+
+def test_an_address_that_is_taken_is_one_clear_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}"):
+            listen("127.0.0.1", port)
