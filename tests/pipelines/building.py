@@ -14,6 +14,7 @@ from dragoman.pipelines.workers import WorkersPipeline
 from tests.pipelines.scripted import Stage
 from tests.waiting import until
 
+STEP_S = 0.0001  # the fake decodes step by step, as an engine does
 P = TypeVar("P", bound=Pipeline)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.pipelines.contract import Pipeline
 from dragoman.pipelines.fake import FakePipeline
-from tests.pipelines.building import running, static_batch, workers
+from tests.pipelines.building import STEP_S, running, static_batch, workers
 from tests.pipelines.scripted import Stage, answer
 
 

@@ -10,7 +10,7 @@ from dragoman.errors import EngineDead, EngineRejected
 from dragoman.pipelines.contract import Pipeline
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.sequence import Completion, Delta
-from tests.pipelines.building import running, static_batch, workers
+from tests.pipelines.building import STEP_S, running, static_batch, workers
 from tests.pipelines.scripted import PROMPT, Stage, answer, sequence
 from tests.waiting import until
 
