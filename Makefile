@@ -7,7 +7,7 @@ MODEL ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format
+.PHONY: help setup serve test check format journey results
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,3 +29,9 @@ test: check  ## everything that CI runs, real engine included
 format: setup  ## let ruff rewrite
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
+
+journey: setup  ## the whole story on this machine (ARGS=--quick: under 10 minutes on 2 cores)
+	@exec $(VENV)/bin/dragoman journey $(ARGS)
+
+results: setup  ## docs/results.md from results/
+	$(VENV)/bin/python benchmarks/results_page.py

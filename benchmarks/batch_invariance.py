@@ -100,7 +100,9 @@ def main() -> None:
     result = asyncio.run(compare(options.url, options.texts, options.seed))
     if options.out:
         options.out.write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    print(f"{result['equal_share']:.1%} of {options.texts} translations are the same amid {CONCURRENT - 1} others as alone")
+    print(
+        f"{result['equal_share']:.1%} of {options.texts} translations are the same amid {CONCURRENT - 1} others as alone"
+    )
     for pair in result["differ"]:
         print(f"  {pair['source']}-{pair['target']}: {pair['alone']!r} / {pair['amid']!r}")
     print(json.dumps({name: value for name, value in result.items() if name != "differ"}))
