@@ -21,7 +21,7 @@ serve: setup  ## serve on http://127.0.0.1:8000 (PORT=, HOST=, MODEL=, ARGS="--p
 check: setup  ## ruff and pyright
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/pyright
+	$(VENV)/bin/pyright --project pyproject.toml
 
 test: check  ## everything that CI runs, real engine included
 	$(VENV)/bin/pytest

@@ -70,6 +70,12 @@ def test_static_batching_is_judged_on_variable_texts_where_uniform_ones_are_miss
     assert verdict("static-batching", **legs) == HOLDS
 
 
+def test_what_decides_about_static_batching_is_what_was_measured() -> None:
+    told = finding("static-batching", evidence(static__variable=rates(4.2, 8.0), workers_1__variable=rates(2.2, 2.2)))
+    assert told.verdict == UNKNOWN
+    assert "2.77 (1.91..3.64) times" in told.because
+
+
 def lengths(short_s: float, long_s: float) -> list[RequestRecord]:
     """A hundred requests: the shorter half and the longer half."""
     return [record(n, e2e_s=short_s if n < 50 else long_s, source_tokens=10 + n, output_tokens=10) for n in range(100)]

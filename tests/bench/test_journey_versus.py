@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +50,19 @@ def contender(name: str, url: str, check: Any = lambda: None) -> Contender:
     return Contender(name, url, TargetOptions(), check)
 
 
+class Announced(list[str]):
+    """Contenders whose turns are noted."""
+
+    def contender(self, name: str, url: str) -> Contender:
+        return replace(contender(name, url), announce=lambda: self.append(name))
+
+
 async def test_servers_take_turns_and_who_begins_changes() -> None:
-    pair, leg = Pair(), Leg("variable", (Level(2, 3),))
+    pair, leg, turns = Pair(), Leg("variable", (Level(2, 3),)), Announced()
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(serving(pair.routes(name))) for name in ("a", "b")]
-        found = await alternate(meter(), leg, (contender("a", urls[0]), contender("b", urls[1])))
+        found = await alternate(meter(), leg, (turns.contender("a", urls[0]), turns.contender("b", urls[1])))
+    assert turns == ["a", "b", "b", "a", "a", "b"]
     # Both are checked, then a b, b a, a b: who is asked twice running is noted once.
     assert pair.asked == ["a", "b"] * 3
     assert [len(found[name].points[0].repeats) for name in ("a", "b")] == [3, 3]
@@ -125,3 +134,13 @@ def test_a_duel_is_written_as_two_results_and_a_table(tmp_path: Path) -> None:
 def test_a_duel_that_measured_nothing_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nothing to compare"):
         write_duel(Duel(("ours", "theirs"), {}, (), partial=True), tmp_path)
+
+
+async def test_a_servers_word_for_the_models_folder_is_not_kept() -> None:
+    async def stats(request: web.Request) -> web.StreamResponse:
+        return web.json_response({"running": 0, "settings": {"root": "/home/me/model", "max_model_len": 1024}})
+
+    async with serving({**Pair().routes("a"), "/v1/stats": stats}) as url:
+        measuring = replace(meter(), path="/home/me/model")
+        found = await measuring.measure_leg(url, TargetOptions(), Leg("variable", (Level(1),)), lambda: None, {})
+    assert found.conditions.server == {"max_model_len": 1024}

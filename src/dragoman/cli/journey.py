@@ -125,7 +125,7 @@ def _journey(
     async def go(observer: Observer) -> Travelled:
         display = Display(error_console, observer)
         with _interrupts() as interrupted:
-            meter = Meter(workloads, pace, display, interrupted, subject.seed)
+            meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
             names = frozenset(step.name for step in steps)
             walk = Walk(route, names, subject, store, meter, display, not chosen["resume"], chosen["time_limit"])
             return await walk.go()
@@ -147,7 +147,7 @@ def _versus(chosen: dict[str, Any], terms: Terms, subject: Subject, pace: Pace) 
     async def go(observer: Observer) -> Duel:
         display = Display(error_console, observer)
         with _interrupts() as interrupted:
-            meter = Meter(workloads, pace, display, interrupted, subject.seed)
+            meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
             return await fight(plan_duel(terms), subject, folder, meter, display)
 
     duel = _observed(go)

@@ -53,7 +53,12 @@ def make_subject(
         path=chosen.path,
         name=chosen.name,
         dragoman={**named, **told},
-        vllm={"load-format": load_format, "enable-log-requests": False, **_chat_arguments(chosen.profile, dummy)},
+        vllm={
+            "served-model-name": chosen.name,
+            "load-format": load_format,
+            "enable-log-requests": False,
+            **_chat_arguments(chosen.profile, dummy),
+        },
         limits={"max-model-len": window, "disable-uvicorn-access-log": True},
         asked=asked_of_vllm(chosen.profile, pairs[0], window),
         lengths={"uniform": (50, 50), "variable": (10, _longest(chosen.profile))},

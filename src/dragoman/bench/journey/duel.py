@@ -37,7 +37,6 @@ async def fight(steps: tuple[Step, Step], subject: Subject, folder: Path, meter:
     try:
         async with AsyncExitStack() as stack:
             contenders = [await _start(stack, step, subject, folder, meter, display) for step in steps]
-            display.leg(steps[0], steps[0].legs[0])
             results = await versus.alternate(meter, steps[0].legs[0], (contenders[0], contenders[1]))
     except Interrupted:
         return Duel(names, {}, (), partial=True)
@@ -52,7 +51,11 @@ async def _start(
     display.starting(step)
     command = command_of(step, subject, logs / f"versus-{step.name}.engine.log")
     server = await stack.enter_async_context(serving(command, logs / f"versus-{step.name}.log", meter.interrupted))
-    return Contender(step.name, server.url, target_of(step, subject), server.check_alive)
+
+    def announce() -> None:
+        display.leg(step, step.legs[0])
+
+    return Contender(step.name, server.url, target_of(step, subject), server.check_alive, announce)
 
 
 def write_duel(duel: Duel, folder: Path) -> str:

@@ -78,6 +78,7 @@ class Meter:
     observer: Observer
     interrupted: asyncio.Event
     seed: int = 0
+    path: str | None = None  # of the model: a server may tell it, and results do not
 
     def plan(self, url: str, target: TargetOptions, leg: Leg) -> Plan:
         """One for all levels: a measurement's number, and with it its texts, must not depend on what else is measured."""
@@ -125,6 +126,7 @@ class Meter:
         repeats = {str(level.clients): level.repeats for level in leg.levels}
         conditions = replace(
             bench.conditions,
+            server={name: told for name, told in bench.conditions.server.items() if told != self.path},
             loads=tuple(Load("closed", clients=clients) for clients in _clients(leg)),
             options=bench.conditions.options | {"repeats": repeats, "label": notes.get("label"), "journey": notes},
         )

@@ -90,9 +90,14 @@ class Subject:
     pairs: str = "en-ja"
     seed: int = 0
 
-    @property
-    def telling(self) -> dict[str, object]:
-        """All of it that decides results, without paths: for results files."""
-        prompt = {"kind": self.asked.kind, "user": self.asked.user, "max_tokens": self.asked.sampling.max_tokens}
-        shape = {name: value for name, value in self.dragoman.items() if name not in ("model", "profile-file")}
-        return {"model": self.name, "flags": shape, "vllm": dict(self.vllm), "vllm_prompt": prompt}
+    def telling(self, kind: Kind) -> dict[str, object]:
+        """All of it that decides results of such a server, without paths: for results files."""
+        told: dict[str, object] = {"model": self.name, "pairs": self.pairs}
+        if kind == "dragoman":
+            return told | {"flags": {name: value for name, value in self.dragoman.items() if name != "model"}}
+        prompt = {"kind": self.asked.kind, "system": self.asked.system, "user": self.asked.user}
+        return told | {
+            "flags": {**self.vllm, **self.limits},
+            "prompt": prompt,
+            "max_tokens": self.asked.sampling.max_tokens,
+        }

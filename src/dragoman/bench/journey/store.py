@@ -38,7 +38,7 @@ class Fingerprints:
             "server": step.kind,
             "flags": dict(step.flags),
             "shaped": step.shaped,
-            "subject": self.subject.telling,
+            "subject": self.subject.telling(step.kind),
             "workload": self.workloads[leg.workload].description,
             "seed": self.subject.seed,
             "levels": [[level.clients, level.repeats] for level in leg.levels],

@@ -23,12 +23,13 @@ METRICS: tuple[Metric, ...] = (RPS, P99)
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server that runs. `check` raises where it has died."""
+    """A server that runs. `announce` is called before it is measured, `check` afterwards; it raises where it has died."""
 
     name: str
     url: str
     target: TargetOptions
     check: Callable[[], None]
+    announce: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ async def _turn(
     """One measurement of each, in the contenders' order; who goes first changes from turn to turn."""
     found: dict[int, Measurement] = {}
     for number in (0, 1) if repeat % 2 == 0 else (1, 0):
+        contenders[number].announce()
         measurement = await meter.measure_once(benches[number], level, repeat)
         contenders[number].check()
         if measurement is None or measurement.stopped == "interrupted":
