@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,10 +30,9 @@ def log_to_file(log_file: Path) -> None:
     log_file.parent.mkdir(parents=True, exist_ok=True)
     if "VLLM_LOGGING_CONFIG_PATH" in os.environ:
         return
-    handle, path = tempfile.mkstemp(prefix="dragoman-vllm-logging-", suffix=".json")
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(_logging_config(log_file.resolve()), stream)
-    os.environ["VLLM_LOGGING_CONFIG_PATH"] = path
+    told = log_file.with_suffix(".logging.json")
+    told.write_text(json.dumps(_logging_config(log_file.resolve())), encoding="utf-8")
+    os.environ["VLLM_LOGGING_CONFIG_PATH"] = str(told.resolve())
 
 
 @contextmanager
