@@ -102,11 +102,12 @@ async def test_one_worker_that_does_not_come_back_leaves_the_other(stage: Stage)
 
 
 async def test_a_start_that_fails_says_why_and_leaves_no_process(stage: Stage) -> None:
+    before = set(multiprocessing.active_children())  # the run's engine may be up
     stage.set("broken")
     pipeline = workers(stage, count=2)
     with pytest.raises(EngineDead, match="told to be broken"):
         await pipeline.start()
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= before
 
 
 async def test_shutdown_interrupts_a_start(pipeline: Pipeline, stage: Stage) -> None:
