@@ -14,6 +14,7 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.sequence import Sequence
 from dragoman.text.detect import Detector
 from dragoman.text.segments import Piece, cut
+from dragoman.text.spans import has_letters
 from dragoman.translation import TranslationRequest
 
 MARGIN_TOKENS = 64  # room that a short text's output may need beyond its ratio
@@ -77,9 +78,7 @@ class Planner:
         if source is None:
             source = self._detector.detect(text).language
         if source is None:
-            whole = cut(text, None, self.max_model_len, len)
-            unsure = any(piece.translatable for piece in whole)
-            return Job(index, text, UNDETERMINED, detected, request, (), unsure)
+            return Job(index, text, UNDETERMINED, detected, request, (), unsure=has_letters(text))
         if source == request.target:
             return Job(index, text, source, detected, request, ())
         if not self._prompts.profile.serves(source, request.target):
