@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -86,6 +86,22 @@ def match(tag: str, served: Sequence[str]) -> str | None:
     Raises UnsupportedLanguage when `tag` or an entry is no language.
     """
     return _match(tag, tuple(served))
+
+
+OTHER = "other"
+
+
+def tagger(served: Sequence[str]) -> Callable[[str], str]:
+    """What to call a caller's tag where names must be bounded, as in metrics: the served one, else `OTHER`."""
+    entries = tuple(served)
+
+    def tag_of(tag: str) -> str:
+        try:
+            return _match(normalise(tag), entries) or OTHER
+        except UnsupportedLanguage:
+            return OTHER
+
+    return tag_of
 
 
 @lru_cache(maxsize=4096)

@@ -19,7 +19,22 @@ class Sequence:
     max_tokens: int
     sampling: Sampling = field(default_factory=Sampling)
     forced: bool = False
+    source_tokens: int = 0  # of the prompt, those that are the user's text; the engine does not look
     priority: int = 0  # lower goes first, where the engine schedules by priority
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """How the engine spent its time on one sequence, in seconds of the engine's clock. None: the engine does not tell."""
+
+    queue_s: float  # from submission to the first step that it took part in
+    prefill_s: float | None = None  # from there to its first token
+    decode_s: float | None = None  # from the first token to the last
+
+    @property
+    def ttft_s(self) -> float | None:
+        """Time to first token, from submission."""
+        return None if self.prefill_s is None else self.queue_s + self.prefill_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +52,4 @@ class Completion:
     reason: CompletionReason
     prompt_tokens: int
     completion_tokens: int
+    timings: Timings | None = field(default=None, compare=False)  # two equal answers may take different times

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from dragoman.sequence import Timings
+
 FinishReason = Literal["stop", "length", "repetition", "unchanged"]
 """Why a translation ended. `stop`: the model said it was done. `length`, `repetition`: it did not, and the text may be
 incomplete. `unchanged`: there was nothing to translate (no letters, or the target is the source's language)."""
@@ -31,12 +33,14 @@ class Usage:
     characters: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    source_tokens: int = 0  # of the prompt tokens, those of the text itself
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             self.characters + other.characters,
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
+            self.source_tokens + other.source_tokens,
         )
 
 
@@ -50,6 +54,8 @@ class Translation:
     finish_reason: FinishReason
     warnings: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    # One for each piece that the engine translated, where it tells.
+    timings: tuple[Timings, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
-from dataclasses import asdict
 from typing import Annotated, Any, cast
 from uuid import uuid4
 
@@ -127,11 +126,7 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
     answer = schemas.TranslateAnswer(
         translations=[schemas.TranslationOut.of(one) for one in translations],
         model=service.model.name,
-        usage=schemas.UsageOut(
-            characters=usage.characters,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-        ),
+        usage=schemas.UsageOut.of(usage),
     )
     return Response(answer.model_dump_json(), media_type="application/json", headers=headers)
 
@@ -159,7 +154,7 @@ def _event(event: TextDelta | TextDone) -> bytes:
     if isinstance(event, TextDelta):
         return _data({"index": event.index, "delta": event.text})
     translation = schemas.TranslationOut.of(event.translation).model_dump()
-    usage = asdict(event.translation.usage)
+    usage = schemas.UsageOut.of(event.translation.usage).model_dump()
     return _data({"index": event.index, "translation": translation, "usage": usage})
 
 

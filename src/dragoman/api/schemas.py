@@ -75,6 +75,12 @@ class UsageOut(BaseModel):
     prompt_tokens: int
     completion_tokens: int
 
+    @classmethod
+    def of(cls, usage: translation.Usage) -> UsageOut:
+        return cls(
+            characters=usage.characters, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens
+        )
+
 
 class TranslateAnswer(BaseModel):
     """The answer to `POST /v1/translate`."""

@@ -29,6 +29,7 @@ class EngineSpec:
     model: str
     device: Device
     engine: EngineSettings
+    kv_bytes_per_token: int | None = None  # of KV cache; None: the checkpoint's config does not say
 
 
 def read_config(model: str) -> dict[str, Any]:
@@ -78,4 +79,4 @@ def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
     )
     if not on_gpu and engine.kv_cache_memory_bytes is None:
         engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(config, engine))
-    return EngineSpec(model, device, engine)
+    return EngineSpec(model, device, engine, kv_bytes_per_token(config, engine.dtype))

@@ -21,7 +21,7 @@ from dragoman.engine.faults import translated
 from dragoman.engine.spec import EngineSpec
 from dragoman.engine.tap import TapFactory
 from dragoman.errors import EngineDead
-from dragoman.sequence import Completion, CompletionReason, Delta, Sequence
+from dragoman.sequence import Completion, CompletionReason, Delta, Sequence, Timings
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
@@ -42,7 +42,8 @@ class AsyncEngine:
         before = set(multiprocessing.active_children())
         building = asyncio.create_task(asyncio.to_thread(self._build))
         try:
-            self._llm = await asyncio.shield(building)
+            self._llm = llm = await asyncio.shield(building)
+            self._gauge.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
         except asyncio.CancelledError:
             await _abandon(building, before)
             raise
@@ -123,8 +124,28 @@ async def _abandon(building: asyncio.Task[AsyncLLM], before: set[BaseProcess]) -
         await asyncio.to_thread(building.result().shutdown, timeout=0)
 
 
+def _kv_cache_tokens(config: Any) -> int | None:
+    """How many tokens the KV cache holds: vLLM's own figure where it has one (0.32), else blocks times block size."""
+    cache = config.cache_config
+    told = getattr(cache, "kv_cache_size_tokens", None)
+    if told is None and cache.num_gpu_blocks:
+        told = cache.num_gpu_blocks * cache.block_size
+    return told * config.parallel_config.data_parallel_size if told else None
+
+
 def _completion(output: Any, text: str, tokens: int) -> Completion:
     reason = output.outputs[0].finish_reason
     if reason not in _REASONS:
         raise EngineDead(f"the engine ended a sequence with {reason!r}")
-    return Completion(text, _REASONS[reason], len(output.prompt_token_ids), tokens)
+    return Completion(text, _REASONS[reason], len(output.prompt_token_ids), tokens, _timings(output.metrics))
+
+
+def _timings(stats: Any) -> Timings | None:
+    """From vLLM's own time stamps, which are its engine core's; None where statistics are off."""
+    if stats is None or not stats.first_token_ts:
+        return None
+    return Timings(
+        queue_s=max(stats.scheduled_ts - stats.queued_ts, 0.0),
+        prefill_s=max(stats.first_token_ts - stats.scheduled_ts, 0.0),
+        decode_s=max(stats.last_token_ts - stats.first_token_ts, 0.0),
+    )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from time import monotonic
 
 from dragoman.errors import EngineDead
-from dragoman.sequence import Completion, Delta, Sequence
+from dragoman.sequence import Completion, Delta, Sequence, Timings
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 
 Answer = Callable[[Sequence], str]
@@ -57,6 +59,7 @@ class FakePipeline:
     async def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
         self._waiting += 1
         self._report()
+        submitted_s = monotonic()
         try:
             await self._slots.acquire()
         finally:
@@ -64,8 +67,13 @@ class FakePipeline:
             self._report()
         self._running += 1
         self._report()
+        began_s, first_s = monotonic(), 0.0
         try:
             async for item in self._decode(sequence):
+                first_s = first_s or monotonic()
+                if isinstance(item, Completion):
+                    timings = Timings(began_s - submitted_s, first_s - began_s, monotonic() - first_s)
+                    item = replace(item, timings=timings)
                 yield item
         finally:
             self._running -= 1

@@ -6,12 +6,13 @@ Knows how one job ends and what one death means for it; who gets which job is th
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from time import monotonic
 
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.pipelines.messages import Answered, Plan, Refused, Run, Withdraw
 from dragoman.pipelines.process import WorkerProcess
-from dragoman.sequence import Completion, Sequence
+from dragoman.sequence import Completion, Sequence, Timings
 
 _REFUSALS = {cls.code: cls for cls in (EngineRejected, EngineFailed)}
 _DEATHS_SURVIVED = 1
@@ -25,6 +26,8 @@ class Job:
     sequence: Sequence
     answer: asyncio.Future[Completion]
     deaths: int = 0  # of workers, with this job running
+    submitted_s: float = field(default_factory=monotonic)
+    began_s: float | None = None  # when its batch last began
 
     @property
     def is_open(self) -> bool:
@@ -35,7 +38,8 @@ class Job:
         if isinstance(outcome, Refused):
             self.fail(_REFUSALS[outcome.code](outcome.reason))
         elif self.is_open:
-            self.answer.set_result(outcome.completion)
+            waited_s = (self.began_s or monotonic()) - self.submitted_s
+            self.answer.set_result(replace(outcome.completion, timings=Timings(waited_s)))
 
     def fail(self, error: Exception) -> None:
         if self.is_open:
@@ -80,6 +84,10 @@ class Lane:
         """These run now, even if one was asked back a moment ago."""
         self.running = numbers
         self.withdrawn.difference_update(numbers)
+        now_s = monotonic()
+        for number in numbers:
+            if number in self.held:
+                self.held[number].began_s = now_s
 
     def end(self, outcomes: tuple[Answered | Refused, ...]) -> None:
         """The batch is done."""

@@ -119,6 +119,7 @@ class Planner:
             max_tokens,
             self._prompts.sampling,
             forced=self.forced_lengths,
+            source_tokens=prompt.source_tokens,
         )
 
     def with_twice_the_room(self, sequence: Sequence) -> Sequence | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from dragoman.sequence import Completion
+from dragoman.sequence import Completion, Sequence, Timings
 from dragoman.service.jobs import Job
 from dragoman.text import guards
 from dragoman.text.segments import join
@@ -25,12 +25,14 @@ class Output:
     text: str
     reason: FinishReason
     usage: Usage
+    timings: tuple[Timings, ...] = field(default=(), compare=False)
 
     @classmethod
-    def of(cls, completion: Completion) -> Output:
+    def of(cls, sequence: Sequence, completion: Completion) -> Output:
         """White space around a piece belongs to the text, not to the piece: what the model adds is dropped."""
-        usage = Usage(0, completion.prompt_tokens, completion.completion_tokens)
-        return cls(completion.text.strip(), completion.reason, usage)
+        usage = Usage(0, completion.prompt_tokens, completion.completion_tokens, sequence.source_tokens)
+        timings = (completion.timings,) if completion.timings else ()
+        return cls(completion.text.strip(), completion.reason, usage, timings)
 
 
 def worst(outputs: Many[Output]) -> FinishReason:
@@ -42,6 +44,11 @@ def worst(outputs: Many[Output]) -> FinishReason:
 def used(outputs: Many[Output]) -> Usage:
     """What the pieces cost together."""
     return sum((output.usage for output in outputs), Usage())
+
+
+def spent(outputs: Many[Output]) -> tuple[Timings, ...]:
+    """How the engine spent its time on the pieces."""
+    return tuple(timings for output in outputs for timings in output.timings)
 
 
 def as_it_was(job: Job) -> Translation:
@@ -59,4 +66,4 @@ def assemble(job: Job, outputs: Many[Output], *, check: bool = True) -> Translat
     if check:
         warnings += tuple(guards.warnings(job.text, text, job.source, target))
     usage = replace(used(outputs), characters=len(job.text))
-    return Translation(text, job.source, job.detected, reason, warnings, usage)
+    return Translation(text, job.source, job.detected, reason, warnings, usage, spent(outputs))

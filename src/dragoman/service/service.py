@@ -14,17 +14,19 @@ from time import monotonic
 
 from prometheus_client import REGISTRY
 
+from dragoman import languages
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import DragomanError, Draining, Starting
+from dragoman.errors import Starting
 from dragoman.pipelines.contract import Pipeline
 from dragoman.prompts.encode import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
+from dragoman.service.accounts import Account, Accounts
 from dragoman.service.admission import Admission, cost
 from dragoman.service.jobs import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
-from dragoman.telemetry.metrics import Metrics, band
+from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.rates import RateWindow, percentiles
 from dragoman.translation import TextDelta, TextDone, Translation, TranslationRequest
 
@@ -48,6 +50,9 @@ class TranslationService:
         self.pipeline = pipeline
         self.rates = RateWindow()
         self.metrics = Metrics()
+        self.accounts = Accounts(
+            pipeline.name, (self.rates, self.metrics), languages.tagger(tuple(model.profile.languages))
+        )
         slots = spec.engine.max_num_seqs or 1
         self.admission = Admission(slots + settings.admission.max_queued_texts, self.rates.texts_per_s)
         self._prompts = prompts
@@ -122,46 +127,26 @@ class TranslationService:
 
     async def translate(self, request: TranslationRequest) -> list[Translation]:
         """All texts of a call, or the one error that the call ends with."""
-        with self._accounted(request) as began_s:
+        with self._accounted(request, streamed=False) as account:
             translations = await self.translator.translate(request)
-            for translation in translations:
-                self._count(translation, request.target, monotonic() - began_s)
+            for index, translation in enumerate(translations):
+                self.accounts.done(account, index, translation)
             return translations
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
         """The call's events as they come. Closing the iterator frees its sequences."""
-        with self._accounted(request) as began_s:
+        with self._accounted(request, streamed=True) as account:
             async for event in self.translator.stream(request):
                 if isinstance(event, TextDone):
-                    self._count(event.translation, request.target, monotonic() - began_s)
+                    self.accounts.done(account, event.index, event.translation)
                 yield event
 
     @contextmanager
-    def _accounted(self, request: TranslationRequest) -> Generator[float]:
-        """A permit, and the call's outcome in the metrics whatever it is."""
-        outcome = "cancelled"
-        try:
+    def _accounted(self, request: TranslationRequest, *, streamed: bool) -> Generator[Account]:
+        """A permit; whatever comes of the call is accounted for, a refusal too."""
+        with self.accounts.call(request, streamed=streamed) as account:
             with self.admission.permit(cost(request.texts)):
-                yield monotonic()
-            outcome = "ok"
-        except DragomanError as error:
-            outcome = error.code
-            if error.status >= 500 and not isinstance(error, Starting | Draining):
-                self.rates.add(0.0, 0, 0, ok=False)
-            raise
-        finally:
-            self.metrics.requests.labels(outcome).inc()
-
-    def _count(self, translation: Translation, target: str, e2e_s: float) -> None:
-        usage = translation.usage
-        # Prompt tokens stand for the text's length: the template's share is small and the same for all.
-        self.rates.add(e2e_s, usage.prompt_tokens, usage.completion_tokens, ok=True)
-        self.metrics.texts.labels(translation.source, target, translation.finish_reason).inc()
-        self.metrics.e2e.labels(band(usage.prompt_tokens)).observe(e2e_s)
-        self.metrics.source_tokens.observe(usage.prompt_tokens)
-        self.metrics.output_tokens.observe(usage.completion_tokens)
-        if translation.warnings:
-            self.metrics.warnings.labels(target).inc()
+                yield account
 
     # ---- knowledge of itself
 
@@ -206,6 +191,9 @@ class TranslationService:
             "uptime_s": monotonic() - self._started_s,
             "ttft_s": percentiles(engine.ttft_s),
             "inter_token_latency_s": percentiles(engine.inter_token_latency_s),
+            "inter_token_latency_sum_s": engine.inter_token_latency_sum_s,
+            "inter_token_latency_count": engine.inter_token_latency_count,
+            "kv_cache": {"tokens": engine.kv_cache_tokens, "bytes_per_token": self.spec.kv_bytes_per_token},
             "last_minute": self.rates.summary(),
             "settings": {"engine": asdict(self.spec.engine), "pipeline": asdict(self.settings.pipeline)},
         }

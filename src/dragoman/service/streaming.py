@@ -109,7 +109,7 @@ async def _piece(pipeline: Pipeline, planner: Planner, job: Job, number: int, te
     async for item in pipeline.stream(sequence):
         if isinstance(item, Completion):
             speech.end(number)
-            return Output.of(item)
+            return Output.of(sequence, item)
         delta = trailing + item.text if said else item.text.lstrip()
         kept = delta.rstrip()
         trailing = delta[len(kept) :]

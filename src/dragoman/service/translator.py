@@ -7,11 +7,12 @@ want of room is tried once more with twice the room, and then marked.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 from dragoman.pipelines.contract import Pipeline
 from dragoman.service import streaming
 from dragoman.service.jobs import Job, Planner
-from dragoman.service.outputs import Output, as_it_was, assemble, used, worst
+from dragoman.service.outputs import Output, as_it_was, assemble, spent, used, worst
 from dragoman.service.together import all_of
 from dragoman.text import guards
 from dragoman.text.segments import Piece, join, lines
@@ -44,7 +45,7 @@ class Translator:
         completion = await self._pipeline.generate(sequence)
         if completion.reason == "length" and (again := self._planner.with_twice_the_room(sequence)):
             completion = await self._pipeline.generate(again)
-        output = Output.of(completion)
+        output = Output.of(sequence, completion)
         if self._planner.forced_lengths:
             return output
         if not guards.line_breaks_kept(text, output.text):
@@ -58,11 +59,12 @@ class Translator:
         wanted = [piece.text for piece in pieces if piece.translatable]
         outputs = await all_of([self._small_piece(job, f"{part}.{n}", text) for n, text in enumerate(wanted)])
         joined = join(pieces, [output.text for output in outputs], job.source, job.request.target)
-        return Output(joined, worst(outputs), used(outputs))
+        return Output(joined, worst(outputs), used(outputs), spent(outputs))
 
     async def _small_piece(self, job: Job, part: str, text: str) -> Output:
         """One small piece, as it comes; line breaks that the model puts into a single line are not the text's."""
-        output = Output.of(await self._pipeline.generate(self._planner.sequence(job, part, text)))
+        sequence = self._planner.sequence(job, part, text)
+        output = Output.of(sequence, await self._pipeline.generate(sequence))
         if "\n" in text:
             return output
-        return Output(" ".join(output.text.splitlines()), output.reason, output.usage)
+        return replace(output, text=" ".join(output.text.splitlines()))

@@ -25,6 +25,9 @@ class EngineStats:
     steps: int = 0  # engine iterations reported
     busy_s: float = 0.0  # time during which at least one sequence was running
     peak_running: int = 0
+    inter_token_latency_sum_s: float = 0.0  # of all since the start, with their count: a mean over any stretch
+    inter_token_latency_count: int = 0
+    kv_cache_tokens: int | None = None  # how many the KV cache holds; None: the engine does not tell
     ttft_s: tuple[float, ...] = ()
     inter_token_latency_s: tuple[float, ...] = ()
 
@@ -43,6 +46,9 @@ class EngineGauge:
     completion_tokens: int = 0
     steps: int = 0
     peak_running: int = 0
+    kv_cache_tokens: int | None = None
+    _itl_sum_s: float = 0.0
+    _itl_count: int = 0
     _busy_s: float = 0.0
     _busy_since: float | None = None
     _ttft_s: deque[float] = field(init=False)
@@ -66,6 +72,8 @@ class EngineGauge:
         """First tokens and further tokens came after these times."""
         self._ttft_s.extend(ttft_s)
         self._itl_s.extend(inter_token_latency_s)
+        self._itl_sum_s += sum(inter_token_latency_s)
+        self._itl_count += len(inter_token_latency_s)
 
     def snapshot(self) -> EngineStats:
         busy_now = monotonic() - self._busy_since if self._busy_since is not None else 0.0
@@ -80,6 +88,9 @@ class EngineGauge:
             steps=self.steps,
             busy_s=self._busy_s + busy_now,
             peak_running=self.peak_running,
+            inter_token_latency_sum_s=self._itl_sum_s,
+            inter_token_latency_count=self._itl_count,
+            kv_cache_tokens=self.kv_cache_tokens,
             ttft_s=tuple(self._ttft_s),
             inter_token_latency_s=tuple(self._itl_s),
         )

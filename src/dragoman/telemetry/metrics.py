@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
+from dragoman.telemetry.calls import CallRecord, Observer, TextRecord
+
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
 _TOKENS = (5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200)
 
@@ -22,7 +24,7 @@ def band(source_tokens: int) -> str:
     return next((name for limit, name in BANDS if source_tokens <= limit), "long")
 
 
-class Metrics:
+class Metrics(Observer):
     """The service's metrics in a registry of its own, so that several services (in tests) do not collide."""
 
     def __init__(self) -> None:
@@ -33,6 +35,22 @@ class Metrics:
         self.source_tokens = self._histogram("source_tokens", "A text's prompt", _TOKENS)
         self.output_tokens = self._histogram("output_tokens", "A translation's length", _TOKENS)
         self.warnings = self._counter("guard_warnings", "Translations given with a warning", "target")
+
+    def text_ended(self, text: TextRecord) -> None:
+        """Translated texts: their lengths and their time in the house."""
+        if not text.ok:
+            return
+        self.texts.labels(text.source, text.target, text.finish_reason).inc()
+        # Prompt tokens stand for the text's length: the template's share is small and the same for all.
+        self.e2e.labels(band(text.prompt_tokens)).observe(text.e2e_s)
+        self.source_tokens.observe(text.prompt_tokens)
+        self.output_tokens.observe(text.output_tokens)
+        if text.warnings:
+            self.warnings.labels(text.target).inc()
+
+    def call_ended(self, call: CallRecord) -> None:
+        """Every call, by outcome."""
+        self.requests.labels(call.outcome).inc()
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(name, help, labels, namespace="dragoman", registry=self.registry)

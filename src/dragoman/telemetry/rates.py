@@ -9,7 +9,10 @@ from time import monotonic
 
 import numpy as np
 
+from dragoman.telemetry.calls import Observer, TextRecord
+
 WINDOW_S = 60.0
+FAILURES = frozenset({"internal_error", "engine_failed", "engine_dead"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ def percentiles(values: Sequence[float], at: Sequence[int] = (50, 95, 99)) -> di
     return {f"p{q}": float(v) for q, v in zip(at, np.percentile(values, at), strict=True)}
 
 
-class RateWindow:
+class RateWindow(Observer):
     """A sliding window over finished texts."""
 
     def __init__(self, window_s: float = WINDOW_S, clock: Callable[[], float] = monotonic) -> None:
@@ -38,6 +41,13 @@ class RateWindow:
         self._clock = clock
         self._started_s = clock()
         self._finished: deque[Finished] = deque()
+
+    def text_ended(self, text: TextRecord) -> None:
+        """Translated texts, and those that failed for a fault of ours."""
+        if text.ok:
+            self.add(text.e2e_s, text.prompt_tokens, text.output_tokens, ok=True)
+        elif text.outcome in FAILURES:
+            self.add(0.0, 0, 0, ok=False)
 
     def add(self, e2e_s: float, source_tokens: int, output_tokens: int, *, ok: bool) -> None:
         self._finished.append(Finished(self._clock(), e2e_s, source_tokens, output_tokens, ok))
