@@ -48,8 +48,8 @@ _TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def service_of(request: Request) -> TranslationService:
-    """The service that this app was made with."""
+async def service_of(request: Request) -> TranslationService:
+    """The service that this app was made with. Async, though it awaits nothing: FastAPI sends a plain function to a thread."""
     return cast(TranslationService, request.app.state.service)
 
 

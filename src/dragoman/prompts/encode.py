@@ -74,6 +74,13 @@ class PromptEncoder:
             added -= self.tokenizer.count(context)
         return Prompt(tuple(ids), max(added, 1))
 
+    def overhead(self, source: str | None, target: str, context: str | None = None) -> int:
+        """How many ids of a prompt are not the text's; a token more or less where text and template meet."""
+        plan = self._plan(source, target, with_context=bool(context))
+        if not context:
+            return plan.overhead
+        return len(self.encode("", source, target, context).token_ids)
+
     def render(self, text: str, source: str | None, target: str, context: str | None = None) -> str:
         """The prompt as the vendor would write it, for comparing and for reading. Never encode it: it holds user text."""
         values = {"text": self._trimmed(text), "context": context or ""}

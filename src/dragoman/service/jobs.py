@@ -88,7 +88,7 @@ class Planner:
 
     def _budget(self, source: str, request: TranslationRequest) -> int:
         """Source tokens that fit a prompt together with the output they may need."""
-        overhead = len(self._prompts.encode("", source, request.target, request.context).token_ids)
+        overhead = self._prompts.overhead(source, request.target, request.context)
         window = self.max_model_len - overhead - MARGIN_TOKENS
         budget = int(window / (1 + 2 * self._lengths.ratio(source, request.target)))
         if budget < SHORTEST_PIECE_TOKENS:

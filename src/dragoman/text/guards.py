@@ -95,7 +95,10 @@ def _listed(items: Sequence[str]) -> str:
 
 
 def _line_breaks(text: str) -> list[int]:
-    breaks = (sum(1 for _ in LINE_BREAK.finditer(gap.group())) for gap in _GAP.finditer(text.strip()))
+    text = text.strip()
+    if LINE_BREAK.search(text) is None:  # most texts: every call pays for this check
+        return []
+    breaks = (sum(1 for _ in LINE_BREAK.finditer(gap.group())) for gap in _GAP.finditer(text))
     return [number for number in breaks if number]
 
 
