@@ -1,0 +1,137 @@
+"""`dragoman traffic`: what the recorder of a server wrote, as distributions (`show`) or as a workload (`export`)."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from dragoman import settings
+from dragoman.cli.console import console, error_console
+from dragoman.cli.traffic_tables import Shown, document, show
+from dragoman.errors import ConfigError
+from dragoman.telemetry.traffic.entry import Entry
+from dragoman.telemetry.traffic.reader import Reading
+from dragoman.telemetry.traffic.summary import by_hour, summarise
+from dragoman.telemetry.traffic.table import Column, Table, table_of
+from dragoman.telemetry.traffic.trace import trace_of
+
+_UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_HOURS_IN_FULL = 48  # more are told by the hour of the day
+
+_FOLDER = click.option(
+    "--folder", type=click.Path(path_type=Path), help="The recorder's folder.  [default: the setting traffic.folder]"
+)
+_CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file; else ./dragoman.toml.")
+
+
+@click.group("traffic")
+def command() -> None:
+    """Show the traffic that a server recorded, or export it as a workload."""
+
+
+@command.command("show")
+@_FOLDER
+@_CONFIG
+@click.option("--since", default="24h", show_default=True, metavar="30m|24h|7d|all", help="How far to look back.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def show_command(folder: Path | None, config: Path | None, since: str, as_json: bool) -> None:
+    """Print how many texts came at once, how long they were and what became of them; by the hour, too."""
+    reading = Reading(_folder(folder, config), _since(since))
+    shown = _shown(reading)
+    if as_json:
+        click.echo(json.dumps(document(shown), ensure_ascii=False))
+    else:
+        show(shown, console)
+    _tell_faults(reading)
+
+
+@command.command("export")
+@_FOLDER
+@_CONFIG
+@click.option("--since", default="24h", show_default=True, metavar="30m|24h|7d|all", help="How far to look back.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="The last N texts alone.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="A .jsonl file.  [default: stdout]")
+def export(folder: Path | None, config: Path | None, since: str, limit: int | None, out: Path | None) -> None:
+    """Write the traffic as a trace, one JSON line a text, for `dragoman bench --workload FILE --replay`.
+
+    Lengths are in tokens of the served model: give the bench its tokenizer.json with --tokenizer.
+    """
+    if out is not None and out.suffix not in (".jsonl", ".ndjson"):
+        raise ConfigError(f"{out}: the bench takes a trace from a file that ends in .jsonl", param="out")
+    reading = Reading(_folder(folder, config), _since(since))
+    trace = trace_of(reading, limit)
+    if not trace.lines:
+        raise _nothing(reading)
+    if out is None:
+        click.echo(trace.jsonl(), nl=False)
+    else:
+        _write(out, trace.jsonl())
+    left_out = "".join(f"; {count} left out ({reason})" for reason, count in trace.left_out.items())
+    where = out or "stdout"
+    _say(f"wrote {len(trace.lines)} texts over {trace.seconds:.1f} s to {where}{left_out}")
+    _tell_faults(reading)
+
+
+def _shown(reading: Reading) -> Shown:
+    pairs: Counter[str] = Counter()
+
+    def counted() -> Iterator[Entry]:
+        for entry in reading:
+            pairs[f"{entry.source or '?'}-{entry.target}"] += 1
+            yield entry
+
+    table = table_of(counted())
+    if not len(table):
+        raise _nothing(reading)
+    hours = by_hour(table)
+    of_day = len(hours) > _HOURS_IN_FULL
+    summary = summarise(table, _span_s(table))
+    return Shown(reading, table, summary, by_hour(table, of_day=True) if of_day else hours, pairs, of_day)
+
+
+def _span_s(table: Table) -> float:
+    """From the first arrival to the last end."""
+    arrived = table.column(Column.ARRIVED_UNIX_S)
+    return round(float((arrived + table.column(Column.E2E_S)).max() - arrived.min()), 3)
+
+
+def _folder(folder: Path | None, config: Path | None) -> Path:
+    return folder or Path(settings.load(config).settings.traffic.folder)
+
+
+def _since(text: str) -> float:
+    """The time (Unix) that many seconds ago. Raises ConfigError."""
+    if text == "all":
+        return 0.0
+    found = _SPAN.fullmatch(text)
+    if found is None:
+        raise ConfigError(f"--since {text!r} is not like 30m, 24h, 7d or all", param="since")
+    return time.time() - float(found[1]) * _UNITS_S[found[2]]
+
+
+def _nothing(reading: Reading) -> ConfigError:
+    told = f" ({reading.faults})" if reading.faults else ""
+    return ConfigError(f"{reading.folder} holds no traffic of that time{told}: see --since", param="since")
+
+
+def _write(out: Path, text: str) -> None:
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {out}: {error.strerror}", param="out") from None
+
+
+def _tell_faults(reading: Reading) -> None:
+    if reading.faults:
+        _say(reading.faults, "yellow")
+
+
+def _say(line: str, style: str = "") -> None:
+    error_console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)

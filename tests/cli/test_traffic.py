@@ -1,0 +1,188 @@
+"""`dragoman traffic`: what is shown, what is exported, and that an export can be sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from dragoman.bench.results import Measurement, read_results
+from dragoman.cli.traffic import command
+from dragoman.cli.traffic_tables import bar, doubling
+from dragoman.errors import ConfigError
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.settings import EngineSettings, Settings, TrafficSettings
+from dragoman.telemetry.calls import TextRecord
+from dragoman.telemetry.traffic.recorder import Recorder
+from dragoman.telemetry.traffic.spool import traffic_files
+from tests.serving import echoing, served, service_over
+from tests.telemetry.traffic.making import refused, text
+
+
+def record(folder: Path, texts: Iterable[TextRecord]) -> None:
+    recorder = Recorder(TrafficSettings(folder=str(folder)))
+    for one in texts:
+        recorder.text_ended(one)
+    recorder.close()
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(command, [str(one) for one in arguments], standalone_mode=False)
+
+
+def ago(seconds: float, **other: Any) -> TextRecord:
+    return text(arrived_unix_s=time.time() - seconds, **other)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two hours of an evening, three days ago, and a text of just now."""
+    days = 3 * 86_400.0
+    evening = [ago(days - number, request_id=f"old-{number}", in_flight=number % 5 + 1) for number in range(100)]
+    evening += [ago(days + 3_600, source="zh", target="en", in_flight=20, source_tokens=100), refused(0)]
+    record(tmp_path / "traffic", [*evening, ago(5, in_flight=2)])
+    return tmp_path / "traffic"
+
+
+def test_the_tables_tell_concurrency_lengths_pairs_outcomes_and_hours(folder: Path) -> None:
+    told = invoke("show", "--folder", folder, "--since", "all").output
+    assert "103 texts from" in told
+    assert "102 ok, 1 queue_full" in told
+    assert "texts in the house at an arrival" in told
+    assert "17-32 " in told
+    assert "zh-en" in told
+    assert told.count(":00 ") >= 3 or told.count(":30 ") >= 3  # hours, in whatever zone
+
+
+def test_the_document_has_the_same_numbers(folder: Path) -> None:
+    told = json.loads(invoke("show", "--folder", folder, "--since", "4d", "--json").output)
+    assert told["summary"]["records"] == 102  # the refused one is of long ago
+    assert told["summary"]["in_flight"]["highest"] == 20
+    assert told["pairs"] == {"en-ja": 101, "zh-en": 1}
+    assert sum(one["count"] for one in told["histograms"]["in_flight"]) == 102
+    assert sum(hour["records"] for hour in told["hours"]) == 102
+    assert (told["files"], told["torn_lines"], told["alien_lines"]) == (1, 0, 0)
+
+
+def test_only_what_came_since_is_shown(folder: Path) -> None:
+    assert json.loads(invoke("show", "--folder", folder, "--json").output)["summary"]["records"] == 1
+
+
+def test_many_hours_are_told_by_the_hour_of_the_day(tmp_path: Path) -> None:
+    record(tmp_path, [ago(3_600.0 * hour) for hour in range(100)])
+    told = json.loads(invoke("show", "--folder", tmp_path, "--since", "all", "--json").output)
+    assert told["hours_of_day"] is True
+    assert len(told["hours"]) == 24
+    assert "hour of day" in invoke("show", "--folder", tmp_path, "--since", "all").output
+
+
+def test_a_torn_line_is_told_and_the_rest_is_shown(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    [path] = traffic_files(folder)
+    path.write_bytes(path.read_bytes()[:-30])
+    shown = invoke("show", "--folder", folder, "--since", "all", "--json")
+    told = json.loads(shown.stdout.splitlines()[0])
+    assert (told["summary"]["records"], told["torn_lines"]) == (102, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("show", "--folder", "none"), "no traffic was recorded in none"),
+        (("show", "--folder", "EMPTY"), "holds no traffic of that time"),
+        (("show", "--folder", "EMPTY", "--since", "yesterday"), "is not like 30m"),
+        (("export", "--folder", "EMPTY"), "holds no traffic of that time"),
+        (("export", "--folder", "EMPTY", "--out", "trace.txt"), "ends in .jsonl"),
+    ],
+)
+def test_a_mistake_is_told(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    ran = invoke(*(str(tmp_path) if one == "EMPTY" else one for one in arguments))
+    assert isinstance(ran.exception, ConfigError)
+    assert said in ran.exception.message
+
+
+def test_the_folder_is_the_servers_setting(folder: Path, tmp_path: Path) -> None:
+    config = tmp_path / "dragoman.toml"
+    config.write_text(f'[traffic]\nfolder = "{folder}"\n')
+    assert json.loads(invoke("show", "--config", config, "--json").output)["summary"]["records"] == 1
+
+
+def test_an_export_is_in_the_order_of_arrival_and_can_be_limited(folder: Path) -> None:
+    lines = invoke("export", "--folder", folder, "--since", "4d", "--limit", 3).stdout.splitlines()
+    times = [json.loads(line)["at_s"] for line in lines if line.startswith("{")]
+    assert len(times) == 3
+    assert times == sorted(times)
+    assert times[0] == 0.0
+
+
+def test_bins_double_and_hold_every_value() -> None:
+    bins = doubling(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 9.0, 33.0]))
+    assert [(one.label, one.count) for one in bins] == [
+        ("1", 1),
+        ("2", 1),
+        ("3-4", 2),
+        ("5-8", 2),
+        ("9-16", 1),
+        ("17-32", 0),
+        ("33-64", 1),
+    ]
+    assert doubling(np.array([])) == []
+
+
+def test_a_bar_is_as_long_as_its_share() -> None:
+    assert bar(1, 4) == "████"
+    assert bar(0.5, 4) == "██"
+    assert bar(0.28, 4) == "█▏"
+    assert bar(0, 4) == ""
+
+
+async def _replay(url: str, trace: Path, out: Path) -> Measurement:
+    flags = ("--workload", trace, "--replay", "--gpus", "none", "--warmup", 0, "--out", out)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "dragoman.cli.main", "bench", "--url", url, *map(str, flags)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    [point] = read_results(out).points
+    return point.repeats[0]
+
+
+async def _recorded_traffic(folder: Path) -> Path:
+    """A server's traffic, exported."""
+    traffic = TrafficSettings(folder=str(folder / "traffic"))
+    async with served(service_over(FakePipeline(echoing()), None, Recorder(traffic))) as client:
+
+        async def post(words: int) -> httpx.Response:
+            return await client.post(
+                "/v1/translate", json={"text": "Good morning. " * words, "source": "en", "target": "ja"}
+            )
+
+        await asyncio.gather(*(post(words) for words in (1, 2, 4, 8, 16)))
+    trace = folder / "trace.jsonl"
+    assert invoke("export", "--folder", folder / "traffic", "--out", trace).exception is None
+    return trace
+
+
+@pytest.mark.parametrize("load_format", ["auto", "dummy"])
+async def test_an_export_can_be_sent_again_and_dummy_weights_are_held_to_its_output_lengths(
+    tmp_path: Path, load_format: Any
+) -> None:
+    trace = await _recorded_traffic(tmp_path)
+    wanted = sorted(json.loads(line)["output_tokens"] for line in trace.read_text().splitlines())
+    talkative = FakePipeline(lambda _: " ".join(["word"] * 500))
+    settings = Settings(engine=EngineSettings(load_format=load_format))
+    async with served(service_over(talkative, settings)) as client:
+        sent = await _replay(str(client.base_url), trace, tmp_path / "results.json")
+    assert sent.summary.completed == len(wanted) == 5
+    lengths = sorted(record.output_tokens or 0 for record in sent.records)
+    assert (lengths == wanted) is (load_format == "dummy")

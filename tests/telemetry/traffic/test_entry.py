@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dragoman.sequence import Timings
+from dragoman.telemetry.traffic.entry import Entry, from_line, to_line
+from tests.telemetry.traffic.making import NOON, refused, text
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        text(),
+        refused(source=None),
+        text(3, detected=True, warnings=2, index=1, timings=(Timings(0.0, None, None),)),
+        text(text='A "line"\nand\u2028another\r, 日本語 \ud800'),
+    ],
+)
+def test_a_line_is_read_back_as_it_was_written(record: object) -> None:
+    entry = Entry.of(record)  # type: ignore[arg-type]
+    line = to_line(entry)
+    assert line.count(b"\n") == 1
+    assert from_line(line) == entry
+
+
+def test_a_line_says_its_version_and_leaves_out_what_has_its_default() -> None:
+    told = json.loads(to_line(Entry.of(refused())))
+    assert told == {
+        "v": 1,
+        "at": NOON,
+        "from": "en",
+        "to": "ja",
+        "end": "queue_full",
+        "e2e": 0.0,
+        "in": 1,
+        "chars": 40,
+        "id": "call-0",
+    }
+
+
+def test_a_wait_of_no_time_is_not_an_unknown_wait() -> None:
+    assert Entry.of(text(timings=(Timings(0.0),))).queue_s == 0.0
+    assert json.loads(to_line(Entry.of(text(timings=(Timings(0.0),)))))["queue"] == 0.0
+    assert Entry.of(text(timings=())).queue_s is None
+
+
+def test_a_key_that_is_not_known_is_skipped() -> None:
+    line = to_line(Entry.of(text()))
+    assert from_line(line[:-2] + b',"new":[1]}\n') == Entry.of(text())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"\n", b"{}\n", b"[1]\n", b"\xff\n", b'{"v":1,"at":1.0}\n', to_line(Entry.of(text()))[:-9] + b"\n"],
+)
+def test_what_is_no_record_is_none(line: bytes) -> None:
+    assert from_line(line) is None
+
+
+@pytest.mark.parametrize(("key", "value"), [("v", 2), ("in", "3"), ("e2e", -1.0), ("e2e", None), ("src", 1.5)])
+def test_a_record_of_another_version_or_with_a_wrong_value_is_none(key: str, value: object) -> None:
+    told = json.loads(to_line(Entry.of(text()))) | {key: value}
+    assert from_line(json.dumps(told).encode()) is None

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from dragoman.telemetry.traffic.spool import Spool, make_room, traffic_files
+
+LINE = b"x" * 99 + b"\n"
+
+
+def spool(folder: Path, *, file_bytes: int = 1_000, max_bytes: int = 100_000) -> Spool:
+    return Spool(folder, file_bytes=file_bytes, max_bytes=max_bytes)
+
+
+def sizes(folder: Path) -> list[int]:
+    return [path.stat().st_size for path in traffic_files(folder)]
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """No file of this process can grow beyond `size`, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_lines_are_appended_and_a_full_file_is_followed_by_another(tmp_path: Path) -> None:
+    spooling = spool(tmp_path)
+    for _ in range(5):
+        spooling.write([LINE] * 5)
+    spooling.close()
+    assert sizes(tmp_path) == [1_000, 1_000, 500]
+    assert spooling.written == 25
+
+
+def test_a_large_batch_is_spread_over_files_and_a_line_is_never_split(tmp_path: Path) -> None:
+    spooling = spool(tmp_path, file_bytes=250)
+    spooling.write([LINE] * 5 + [b"y" * 999 + b"\n"] + [LINE])
+    spooling.close()
+    assert sizes(tmp_path) == [200, 200, 100, 1_000, 100]
+
+
+def test_the_oldest_files_are_deleted_so_that_all_together_stay_within_the_bound(tmp_path: Path) -> None:
+    spooling = spool(tmp_path, max_bytes=4_000)
+    newest: list[Path] = []
+    for _ in range(200):
+        spooling.write([LINE])
+        assert sum(sizes(tmp_path)) <= 4_000
+        newest.append(traffic_files(tmp_path)[-1])
+    spooling.close()
+    assert traffic_files(tmp_path) == list(dict.fromkeys(newest))[-4:]
+
+
+def test_a_bound_smaller_than_a_file_still_holds(tmp_path: Path) -> None:
+    spooling = spool(tmp_path, file_bytes=1_000_000, max_bytes=4_000)
+    for _ in range(100):
+        spooling.write([LINE])
+    spooling.close()
+    assert 3_000 <= sum(sizes(tmp_path)) <= 4_000
+
+
+def test_a_file_that_another_server_is_writing_is_not_deleted(tmp_path: Path) -> None:
+    other = spool(tmp_path)
+    other.write([LINE])
+    make_room(tmp_path, 0)
+    assert sizes(tmp_path) == [100]
+    other.close()
+    make_room(tmp_path, 0)
+    assert sizes(tmp_path) == []
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.jsonl").write_bytes(b"z" * 9_000)
+    spooling = spool(tmp_path, max_bytes=4_000)
+    for _ in range(60):
+        spooling.write([LINE])
+    spooling.close()
+    assert (tmp_path / "notes.jsonl").stat().st_size == 9_000
+    assert tmp_path / "notes.jsonl" not in traffic_files(tmp_path)
+
+
+def test_two_servers_on_one_folder_write_files_of_their_own(tmp_path: Path) -> None:
+    left, right = spool(tmp_path), spool(tmp_path)
+    for _ in range(12):
+        left.write([b"l" * 99 + b"\n"])
+        right.write([b"r" * 99 + b"\n"])
+    left.close()
+    right.close()
+    contents = [path.read_bytes() for path in traffic_files(tmp_path)]
+    assert len(contents) == 4
+    assert all(len(set(content) - {10}) == 1 for content in contents)
+
+
+def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
+    spooling = spool(tmp_path / "deep" / "folder")
+    spooling.write([LINE])
+    spooling.close()
+    [path] = traffic_files(tmp_path / "deep" / "folder")
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_write_after_the_close_goes_on_in_the_same_file(tmp_path: Path) -> None:
+    spooling = spool(tmp_path)
+    for _ in range(3):
+        spooling.write([LINE])
+        spooling.close()
+    assert sizes(tmp_path) == [300]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_file_that_was_deleted_under_it_is_followed_by_another(tmp_path: Path, closed: bool) -> None:
+    spooling = spool(tmp_path / "traffic")
+    spooling.write([LINE])
+    if closed:
+        spooling.close()
+    for path in traffic_files(tmp_path / "traffic"):
+        path.unlink()
+    (tmp_path / "traffic").rmdir()
+    spooling.write([LINE, LINE])
+    spooling.close()
+    assert sizes(tmp_path / "traffic") == [200]
+
+
+def test_a_full_disk_is_an_error_and_what_is_torn_stays_at_the_end_of_its_file(tmp_path: Path) -> None:
+    spooling = spool(tmp_path, file_bytes=10_000)
+    spooling.write([LINE])
+    with largest_file(250), pytest.raises(OSError, match="File too large"):
+        spooling.write([LINE, LINE])
+    assert spooling.written == 1
+    spooling.write([LINE])
+    spooling.close()
+    assert sizes(tmp_path) == [250, 100]
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError):
+        spool(tmp_path / "file" / "traffic").write([LINE])
