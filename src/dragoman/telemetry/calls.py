@@ -1,7 +1,7 @@
 """What became of each text and each call: the facts that metrics, the traffic recorder, the log and traces are made from.
 
-Facts only, and never a text: characters are counted, not kept. Knows neither who tells them (`service/accounts.py`) nor
-what is made of them.
+Facts only: characters are counted, the text is not kept unless the operator asked for it (`traffic.record_text`). Knows
+neither who tells them (`service/accounts.py`) nor what is made of them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ class TextRecord:
     finish_reason: str | None = None
     warnings: int = 0
     timings: tuple[Timings, ...] = field(default=(), repr=False)
+    guards: tuple[str, ...] = ()  # the check that each warning is from
+    retries: tuple[str, ...] = ()  # the check that each second try of a piece is owed to
+    text: str | None = field(default=None, repr=False)  # the source, where the recorder wants it
 
     @property
     def ok(self) -> bool:
@@ -68,6 +71,7 @@ class CallRecord:
     e2e_s: float
     streamed: bool
     texts: tuple[TextRecord, ...]
+    admitted_s: float | None = None  # from its arrival to its permit; None: it was refused
 
 
 class Observer:

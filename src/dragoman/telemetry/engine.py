@@ -10,6 +10,14 @@ from collections import deque
 from dataclasses import dataclass, field
 from time import monotonic
 
+from dragoman.telemetry.latencies import Latencies
+
+INTER_TOKEN_LATENCY_BOUNDS_S = (
+    *(0.001, 0.0025, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05),
+    *(0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0),
+)
+"""Upper bounds of the histogram's buckets: from a small model's step on a GPU to a large one's on a CPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineStats:
@@ -19,6 +27,8 @@ class EngineStats:
     waiting: int = 0  # sequences accepted by the engine and not scheduled yet
     kv_cache_usage: float = 0.0  # 0..1
     preemptions: int = 0
+    restarts: int = 0  # of engines or worker processes that had died
+    restarting: bool = False  # the engine died, and what is asked of it waits until it is back
     finished: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -27,6 +37,7 @@ class EngineStats:
     peak_running: int = 0
     inter_token_latency_sum_s: float = 0.0  # of all since the start, with their count: a mean over any stretch
     inter_token_latency_count: int = 0
+    inter_token_latency_counts: tuple[int, ...] = ()  # by bucket, those beyond the last bound at the end
     kv_cache_tokens: int | None = None  # how many the KV cache holds; None: the engine does not tell
     ttft_s: tuple[float, ...] = ()
     inter_token_latency_s: tuple[float, ...] = ()
@@ -41,22 +52,21 @@ class EngineGauge:
     waiting: int = 0
     kv_cache_usage: float = 0.0
     preemptions: int = 0
+    restarts: int = 0
     finished: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     steps: int = 0
     peak_running: int = 0
     kv_cache_tokens: int | None = None
-    _itl_sum_s: float = 0.0
-    _itl_count: int = 0
     _busy_s: float = 0.0
     _busy_since: float | None = None
     _ttft_s: deque[float] = field(init=False)
-    _itl_s: deque[float] = field(init=False)
+    _inter_token: Latencies = field(init=False)
 
     def __post_init__(self) -> None:
         self._ttft_s = deque(maxlen=self.recent)
-        self._itl_s = deque(maxlen=self.recent)
+        self._inter_token = Latencies(INTER_TOKEN_LATENCY_BOUNDS_S, self.recent)
 
     def load(self, running: int, waiting: int, kv_cache_usage: float) -> None:
         """The engine's load changed."""
@@ -69,28 +79,29 @@ class EngineGauge:
         self.peak_running = max(self.peak_running, running)
 
     def latencies(self, ttft_s: list[float], inter_token_latency_s: list[float]) -> None:
-        """First tokens and further tokens came after these times."""
+        """First tokens and further tokens came after these times. The lists must not change any more."""
         self._ttft_s.extend(ttft_s)
-        self._itl_s.extend(inter_token_latency_s)
-        self._itl_sum_s += sum(inter_token_latency_s)
-        self._itl_count += len(inter_token_latency_s)
+        self._inter_token.add(inter_token_latency_s)
 
     def snapshot(self) -> EngineStats:
+        inter_token = self._inter_token
         busy_now = monotonic() - self._busy_since if self._busy_since is not None else 0.0
         return EngineStats(
             running=self.running,
             waiting=self.waiting,
             kv_cache_usage=self.kv_cache_usage,
             preemptions=self.preemptions,
+            restarts=self.restarts,
             finished=self.finished,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
             steps=self.steps,
             busy_s=self._busy_s + busy_now,
             peak_running=self.peak_running,
-            inter_token_latency_sum_s=self._itl_sum_s,
-            inter_token_latency_count=self._itl_count,
+            inter_token_latency_sum_s=inter_token.sum_s,
+            inter_token_latency_count=sum(inter_token.counts),
+            inter_token_latency_counts=inter_token.counts,
             kv_cache_tokens=self.kv_cache_tokens,
             ttft_s=tuple(self._ttft_s),
-            inter_token_latency_s=tuple(self._itl_s),
+            inter_token_latency_s=inter_token.recent_s,
         )

@@ -1,0 +1,80 @@
+"""What ops/ holds, on a real Prometheus that scrapes a dragoman under load: every panel has something to show."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
+
+import httpx
+import pytest
+
+from tests.ops.dashboard import Query, queries
+from tests.ops.server import DEADLINE_S, Prometheus, prometheus
+from tests.ops.tools import needs_prometheus
+from tests.serving import served
+from tests.telemetry.metered import metered_service, some_of_everything
+
+VARIABLES = {"__rate_interval": "10s", "job": "dragoman", "instance": ".*"}
+# The fake has no KV cache and runs no vLLM.
+NOT_OF_THE_FAKE = ("vllm:", "dragoman_engine_kv_cache_tokens")
+
+
+@pytest.fixture
+async def watched(tmp_path: Path) -> AsyncIterator[Prometheus]:
+    """A Prometheus that has a dragoman under load to look at."""
+    service = metered_service()
+    async with served(service) as client, prometheus(tmp_path, client.base_url.netloc.decode()) as watching:
+
+        async def load() -> None:
+            while True:
+                await some_of_everything(client, service)
+
+        async with _running(load()):
+            yield watching
+
+
+@asynccontextmanager
+async def _running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _without_numbers(watching: Prometheus, wanted: list[Query]) -> list[Query]:
+    """Those that still have none when the deadline comes."""
+    end = monotonic() + DEADLINE_S
+    while wanted and monotonic() < end:
+        had = [await watching.has_numbers(query.filled(VARIABLES)) for query in wanted]
+        wanted = [query for query, has in zip(wanted, had, strict=True) if not has]
+        await asyncio.sleep(0.25)
+    return wanted
+
+
+@needs_prometheus
+async def test_every_panel_has_numbers_and_every_rule_is_evaluated(watched: Prometheus) -> None:
+    wanted = [query for query in queries() if not any(name in query.expr for name in NOT_OF_THE_FAKE)]
+    assert not await _without_numbers(watched, wanted)
+    for rule in await watched.rules():
+        assert (rule["health"], rule.get("lastError", "")) == ("ok", ""), rule["name"]
+
+
+@needs_prometheus
+async def test_a_dragoman_that_is_not_there_is_down(tmp_path: Path) -> None:
+    async with prometheus(tmp_path, "127.0.0.1:9") as watching:
+        await _until_pending(watching.client)
+
+
+async def _until_pending(client: httpx.AsyncClient) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            alerts = (await client.get("/api/v1/alerts")).json()["data"]["alerts"]
+            if any(alert["labels"]["alertname"] == "DragomanDown" for alert in alerts):
+                assert {alert["labels"]["alertname"] for alert in alerts} == {"DragomanDown"}
+                return
+            await asyncio.sleep(0.1)

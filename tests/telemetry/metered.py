@@ -1,0 +1,87 @@
+"""A fake service that is asked for everything that metrics tell of, and what the documentation says they are."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from dragoman.sequence import Sequence
+from dragoman.service.service import TranslationService
+from dragoman.settings import AdmissionSettings, ServerSettings
+from dragoman.telemetry.collectors import GpuCollector
+from dragoman.telemetry.nvml import NvmlGpus
+from tests.serving import echoing, fake_service, source_of
+from tests.telemetry.nvml_stand_in import stand_in
+from tests.waiting import until
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTATION = ROOT / "docs" / "operating.md"
+_ROW = re.compile(r"^\| `(dragoman_\w+)` \| (\w+) \|([^|]*)\| .+ \|$", re.MULTILINE)
+JSON = {"content-type": "application/json"}
+TEXTS = ("Where is the train station?", "Good morning, my friend.", "Room 101 is on floor 3, next to {place}.", "42")
+
+
+@dataclass(frozen=True)
+class Documented:
+    """A row of the table of metrics."""
+
+    type: str
+    labels: frozenset[str]
+
+
+def documented() -> dict[str, Documented]:
+    rows = _ROW.findall(DOCUMENTATION.read_text(encoding="utf-8"))
+    return {name: Documented(kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+
+
+def _answer(sequence: Sequence) -> str:
+    """A model with faults: numbers and placeholders get lost, lines are joined, some things are said without end."""
+    source = source_of(sequence)
+    if "slow" in source:
+        return " ".join(["word"] * 200)
+    if "{place}" in source:
+        return "a room somewhere"
+    if "babble" in source:
+        return " ".join(["word"] * 5000)
+    return echoing()(sequence).replace("\n", " ")
+
+
+def metered_service(*, room: int = 1024) -> TranslationService:
+    """Over the fake pipeline, with GPUs that are not there."""
+    service = fake_service(
+        _answer,
+        server=ServerSettings(max_body_bytes=20_000, max_texts=40),
+        admission=AdmissionSettings(max_queued_texts=room),
+        step_s=0.001,
+    )
+    gpus = NvmlGpus(stand_in())
+    service.metrics.registry.register(GpuCollector(gpus.describe(), gpus.read))
+    return service
+
+
+async def post(client: httpx.AsyncClient, **body: object) -> int:
+    return (await client.post("/v1/translate", json=body)).status_code
+
+
+async def some_of_everything(client: httpx.AsyncClient, service: TranslationService) -> None:
+    """Translations with and without warnings, a stream, refusals, a client that leaves, requests that are wrong."""
+    for target in ("ja", "ko"):
+        assert await post(client, text=list(TEXTS), source="en", target=target) == 200
+    assert await post(client, text="Two lines\nmake a text.", source="en", target="ja") == 200
+    assert await post(client, text="Please babble.", source="en", target="ja") == 200
+    assert await post(client, text="Good evening.", source="en", target="ja", stream=True) == 200
+    assert await post(client, text="Good evening.", target="tlh") == 400
+    assert (await client.post("/v1/translate", content=b"{", headers=JSON)).status_code == 400
+    assert (await client.get("/v1/no-such-thing")).status_code == 404
+    full = asyncio.create_task(post(client, text=["slow"] * 30, source="en", target="ja"))
+    await until(lambda: service.admission.held >= 30, "a busy house")
+    held, service.admission.limit = service.admission.limit, 30
+    assert await post(client, text="One more.", source="en", target="ja") == 429
+    service.admission.limit = held
+    full.cancel()
+    await asyncio.gather(full, return_exceptions=True)
+    await until(lambda: service.admission.calls == 0, "an empty house")

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from dragoman.telemetry.collectors import EngineCollector, GpuCollector, House, HouseCollector
+from dragoman.telemetry.engine import EngineGauge, EngineStats
+from dragoman.telemetry.nvml import NvmlGpus
+from tests.telemetry.nvml_stand_in import stand_in
+
+HOUSE = House("serving", ready=True, calls=2, texts=5, places=6, places_limit=96)
+
+
+def registry_of(*collectors: HouseCollector | EngineCollector | GpuCollector) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    for collector in collectors:
+        registry.register(collector)
+    return registry
+
+
+def test_the_state_is_one_of_three() -> None:
+    registry = registry_of(HouseCollector(lambda: HOUSE, {"model": "m"}))
+    states = {state: registry.get_sample_value("dragoman_state", {"state": state}) for state in ("starting", "serving")}
+    assert states == {"starting": 0.0, "serving": 1.0}
+    assert registry.get_sample_value("dragoman_info", {"model": "m"}) == 1.0
+    assert registry.get_sample_value("dragoman_in_flight_texts") == 5.0
+
+
+def test_what_an_engine_counts_is_a_counter() -> None:
+    stats = EngineStats(preemptions=3, restarts=1, finished=7, steps=40, busy_s=1.5)
+    families = {family.name: family.type for family in EngineCollector(lambda: stats).collect()}
+    counters = {name for name, kind in families.items() if kind == "counter"}
+    assert counters == {
+        f"dragoman_engine_{name}"
+        for name in (
+            *("preemptions", "restarts", "steps", "busy_seconds"),
+            *("finished_sequences", "prompt_tokens", "output_tokens"),
+        )
+    }
+    registry = registry_of(EngineCollector(lambda: stats))
+    assert registry.get_sample_value("dragoman_engine_preemptions_total") == 3.0
+    assert registry.get_sample_value("dragoman_engine_restarts_total") == 1.0
+
+
+def test_one_scrape_is_one_snapshot_of_the_engine() -> None:
+    snapshots: list[EngineStats] = []
+
+    def read() -> EngineStats:
+        snapshots.append(EngineStats())
+        return snapshots[-1]
+
+    list(EngineCollector(read).collect())
+    assert len(snapshots) == 1
+
+
+def test_inter_token_latencies_are_a_cumulative_histogram() -> None:
+    gauge = EngineGauge()
+    gauge.latencies([], [0.001, 0.004, 0.004, 0.02, 9.0])
+    registry = registry_of(EngineCollector(gauge.snapshot))
+
+    def at_most(bound: str) -> float | None:
+        return registry.get_sample_value("dragoman_inter_token_latency_seconds_bucket", {"le": bound})
+
+    assert [at_most(bound) for bound in ("0.001", "0.005", "0.02", "5.0", "+Inf")] == [1, 3, 4, 4, 5]
+    assert registry.get_sample_value("dragoman_inter_token_latency_seconds_count") == 5
+    assert registry.get_sample_value("dragoman_inter_token_latency_seconds_sum") == 9.029
+
+
+def test_a_kv_cache_of_unknown_size_has_no_sample() -> None:
+    assert registry_of(EngineCollector(EngineStats)).get_sample_value("dragoman_engine_kv_cache_tokens") is None
+
+
+def test_gpus_are_told_in_base_units_and_silent_ones_left_out() -> None:
+    gpus = NvmlGpus(stand_in())
+    registry = registry_of(GpuCollector(gpus.describe(), gpus.read))
+    assert registry.get_sample_value("dragoman_gpu_utilization_ratio", {"gpu": "0"}) == 0.93
+    assert registry.get_sample_value("dragoman_gpu_memory_used_bytes", {"gpu": "0"}) == 2**30
+    assert registry.get_sample_value("dragoman_gpu_memory_bytes", {"gpu": "1"}) == 2**31
+    assert registry.get_sample_value("dragoman_gpu_utilization_ratio", {"gpu": "1"}) is None

@@ -1,0 +1,255 @@
+"""Spans of requests over the fake pipeline, as the SDK exports them. The way to a collector is in tests/cli/test_serve.py."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence as Many
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanContext, SpanKind, StatusCode
+
+from dragoman.errors import ConfigError
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.sequence import Timings
+from dragoman.service import stack
+from dragoman.service.service import TranslationService
+from dragoman.settings import AdmissionSettings, Settings, TracingSettings
+from dragoman.telemetry.exchange import MAX_SEQUENCES, Exchange, Interval, SequenceRecord
+from dragoman.telemetry.tracing import Tracing, traces_url
+from tests.serving import echoing, fake_service, model, served, service_over
+from tests.waiting import until
+
+SECRET = "Zanzibar"
+CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331"
+
+
+class Traced:
+    """A service whose spans are kept."""
+
+    def __init__(self, service: TranslationService, sample_ratio: float = 1.0) -> None:
+        self.exporter = InMemorySpanExporter()
+        settings = TracingSettings("http://localhost:4318", sample_ratio)
+        self.service = service
+        self.service.tracing = self.tracing = Tracing(settings, "phrasebook", self.exporter)
+
+    def spans(self) -> list[ReadableSpan]:
+        """All of them, in the order of their beginnings; tracing is over. None may hold a text."""
+        self.tracing.shutdown()
+        spans = sorted(self.exporter.get_finished_spans(), key=lambda span: (span.start_time, -(span.end_time or 0)))
+        assert not any(SECRET in span.to_json() for span in spans)
+        return spans
+
+
+async def post(client: httpx.AsyncClient, headers: dict[str, str] | None = None, **body: Any) -> httpx.Response:
+    body = {"text": f"Where is {SECRET}?", "source": "en", "target": "ja"} | body
+    return await client.post("/v1/translate", json=body, headers=headers)
+
+
+def named(spans: Many[ReadableSpan], name: str) -> list[ReadableSpan]:
+    return [span for span in spans if span.name == name]
+
+
+def context(span: ReadableSpan) -> SpanContext:
+    assert span.context is not None
+    return span.context
+
+
+def children(spans: Many[ReadableSpan], parent: ReadableSpan) -> list[ReadableSpan]:
+    return [span for span in spans if span.parent and span.parent.span_id == context(parent).span_id]
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_request_is_a_tree_of_what_it_went_through(stream: bool) -> None:
+    traced = Traced(fake_service(lambda _: "one two three", step_s=0.002))
+    async with served(traced.service) as client:
+        answer = await post(client, {"X-Request-Id": "mine"}, stream=stream)
+        await answer.aread()
+    spans = traced.spans()
+    [request] = named(spans, "POST /v1/translate")
+    assert (request.kind, request.parent) == (SpanKind.SERVER, None)
+    assert request.status.status_code == StatusCode.UNSET
+    assert request.resource.attributes["service.name"] == "dragoman"
+    told = attributes(request)
+    assert told["http.route"] == "/v1/translate"
+    assert told["http.response.status_code"] == 200
+    assert (told["dragoman.request_id"], told["dragoman.outcome"]) == ("mine", "ok")
+    assert (told["gen_ai.request.model"], told["gen_ai.request.stream"]) == ("phrasebook", stream)
+    assert (told["dragoman.sources"], told["dragoman.target"]) == (("en",), "ja")
+    assert told["gen_ai.usage.output_tokens"] == 3
+
+    assert [span.name for span in children(spans, request)] == ["admission", "segment", "sequence"]
+    [sequence] = named(spans, "sequence")
+    assert attributes(sequence)["dragoman.sequence_id"].startswith("mine-")
+    assert attributes(sequence)["gen_ai.response.finish_reasons"] == ("stop",)
+    stages = children(spans, sequence)
+    assert [span.name for span in stages] == ["prompt", "queue", "prefill", "decode"]
+    for span in spans:
+        assert (span.start_time or 0) <= (span.end_time or 0)
+        inner = children(spans, span)
+        assert all((span.start_time or 0) <= (child.start_time or 0) for child in inner)
+        assert all((child.end_time or 0) <= (span.end_time or 0) for child in inner)
+    for before, after in pairwise(stages[1:]):
+        assert before.end_time == after.start_time
+
+
+def spans_of(*sequences: SequenceRecord) -> dict[str, tuple[int, int]]:
+    """When the spans began and ended, in ns, of an exchange that had these sequences."""
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(TracingSettings("http://localhost:4318"), "phrasebook", exporter)
+    tracing.start()
+    exchange = Exchange("mine", "POST", began_unix_ns=1_000)
+    span = tracing.begin(exchange, ())
+    assert span is not None
+    assert exchange.work is not None
+    for sequence in sequences:
+        exchange.work.add(sequence)
+    tracing.end(span, exchange)
+    tracing.shutdown()
+    return {span.name: (span.start_time or 0, span.end_time or 0) for span in exporter.get_finished_spans()}
+
+
+def test_stages_follow_one_another_and_last_as_long_as_the_engine_says() -> None:
+    record = SequenceRecord(
+        "a", Interval(5_000, 90_000), Interval(2_000, 4_000), "stop", timings=Timings(1e-5, 2e-5, 3e-5)
+    )
+    spans = spans_of(record)
+    assert spans["sequence"] == (2_000, 90_000)
+    assert spans["prompt"] == (2_000, 4_000)
+    assert spans["queue"] == (5_000, 15_000)
+    assert spans["prefill"] == (15_000, 35_000)
+    assert spans["decode"] == (35_000, 65_000)
+
+
+def test_stages_end_with_their_sequence_and_what_the_engine_does_not_tell_is_no_span() -> None:
+    record = SequenceRecord("a", Interval(5_000, 30_000), None, "stop", timings=Timings(1e-5, 2e-5, 3e-5))
+    spans = spans_of(record)
+    assert spans["sequence"] == (5_000, 30_000)
+    assert (spans["prefill"], spans["decode"]) == ((15_000, 30_000), (30_000, 30_000))
+    assert "prompt" not in spans
+    assert set(spans_of(replace(record, timings=Timings(1e-5)))) == {"POST", "sequence", "queue"}
+    assert set(spans_of(replace(record, timings=None))) == {"POST", "sequence"}
+
+
+async def test_a_callers_trace_is_continued_and_its_decision_respected() -> None:
+    traced = Traced(fake_service(), sample_ratio=0.0)
+    async with served(traced.service) as client:
+        await post(client, {"traceparent": f"{CALLER}-01", "tracestate": "vendor=1"})
+        await post(client, {"traceparent": f"{CALLER}-00"})
+        await post(client, {"traceparent": "garbage"})
+        await post(client)
+    spans = traced.spans()
+    [request] = [span for span in spans if span.kind == SpanKind.SERVER]
+    assert request.parent is not None
+    assert f"{request.parent.span_id:016x}" == CALLER.split("-")[2]
+    assert {f"{context(span).trace_id:032x}" for span in spans} == {CALLER.split("-")[1]}
+    assert context(request).trace_state.get("vendor") == "1"
+
+
+async def test_a_refusal_is_an_admission_that_failed() -> None:
+    slow = service_over(
+        FakePipeline(lambda _: " ".join(["word"] * 400), step_s=0.002),
+        Settings(admission=AdmissionSettings(max_queued_texts=0)),
+    )
+    traced = Traced(slow)
+    async with served(slow) as client:
+        room = slow.admission.limit
+        calls = [asyncio.create_task(post(client)) for _ in range(room)]
+        await until(lambda: slow.admission.held == room, "a full house")
+        assert (await post(client)).status_code == 429
+        await asyncio.gather(*calls)
+    spans = traced.spans()
+    [request] = [span for span in spans if attributes(span).get("http.response.status_code") == 429]
+    assert attributes(request)["error.type"] == "queue_full"
+    [admission] = children(spans, request)
+    assert admission.name == "admission"
+    assert (admission.status.status_code, attributes(admission)["error.type"]) == (StatusCode.ERROR, "queue_full")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_hangs_up_leaves_a_whole_trace(stream: bool) -> None:
+    service = fake_service(lambda _: " ".join(["word"] * 400), step_s=0.002)
+    traced = Traced(service)
+    async with served(service) as client:
+        call = asyncio.create_task(post(client, text=["a b", "c d"], stream=stream))
+        await until(lambda: service.pipeline.stats().running == 2, "two running sequences")
+        call.cancel()
+        await until(lambda: service.accounts.in_flight == 0, "an empty house")
+    spans = traced.spans()
+    [request] = named(spans, "POST /v1/translate")
+    assert attributes(request)["dragoman.outcome"] == "cancelled"
+    assert request.status.status_code == StatusCode.UNSET
+    ends = [attributes(span)["gen_ai.response.finish_reasons"] for span in named(spans, "sequence")]
+    assert ends == [("cancelled",)] * 2
+
+
+async def test_a_fault_is_an_error_of_the_request_and_of_the_sequence() -> None:
+    service = fake_service(lambda _: " ".join(["word"] * 400), step_s=0.002)
+    traced = Traced(service)
+    async with served(service) as client:
+        call = asyncio.create_task(post(client))
+        await until(lambda: service.pipeline.stats().running == 1, "a running sequence")
+        await service.pipeline.shutdown()
+        assert (await call).status_code == 503
+    spans = traced.spans()
+    for span in (*named(spans, "POST /v1/translate"), *named(spans, "sequence")):
+        assert (span.status.status_code, attributes(span)["error.type"]) == (StatusCode.ERROR, "engine_dead")
+
+
+async def test_a_long_call_has_a_bounded_trace() -> None:
+    traced = Traced(fake_service(echoing()))
+    async with served(traced.service) as client:
+        assert (await post(client, text=["Good morning."] * (MAX_SEQUENCES + 6))).status_code == 200
+    spans = traced.spans()
+    assert len(named(spans, "sequence")) == MAX_SEQUENCES
+    [request] = named(spans, "POST /v1/translate")
+    assert attributes(request)["dragoman.sequences.unrecorded"] == 6
+
+
+async def test_probes_are_not_traced_and_unknown_paths_not_repeated() -> None:
+    traced = Traced(fake_service())
+    async with served(traced.service) as client:
+        for path in ("/healthz", "/readyz", "/metrics", "/v1/stats", "/"):
+            await client.get(path)
+        await client.get(f"/{SECRET}")
+    [unknown] = traced.spans()
+    assert unknown.name == "GET"
+    assert attributes(unknown)["error.type"] == "not_found"
+
+
+def test_an_endpoint_is_a_url_with_otlps_path_unless_it_names_one() -> None:
+    assert (
+        traces_url("http://collector:4318") == traces_url("http://collector:4318/") == "http://collector:4318/v1/traces"
+    )
+    assert traces_url("https://host/otlp/v1/traces") == "https://host/otlp/v1/traces"
+    for wrong in ("localhost:4318", "grpc://a:1", "http://", "yes"):
+        with pytest.raises(ConfigError, match="is not a URL"):
+            traces_url(wrong)
+
+
+def test_without_the_extra_it_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "dragoman.telemetry.tracing")
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    assert stack.tracing(TracingSettings(), model()) is None
+    with pytest.raises(ConfigError, match=r"pip install 'dragoman\[tracing\]'") as refusal:
+        TranslationService.from_settings(replace(Settings(), tracing=TracingSettings("http://localhost:4318")))
+    assert "\n" not in refusal.value.message
+
+
+def test_where_nobody_traces_opentelemetry_is_not_imported() -> None:
+    program = (
+        "import sys; from tests.serving import fake_service; from dragoman.api.app import create_app;"
+        "create_app(fake_service()); sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
