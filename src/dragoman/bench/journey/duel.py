@@ -37,7 +37,7 @@ async def fight(steps: tuple[Step, Step], subject: Subject, folder: Path, meter:
     try:
         async with AsyncExitStack() as stack:
             contenders = [await _start(stack, step, subject, folder, meter, display) for step in steps]
-            results = await versus.alternate(meter, steps[0].legs[0], (contenders[0], contenders[1]))
+            results = await versus.alternate(meter, steps[0].legs[0], contenders)
     except Interrupted:
         return Duel(names, {}, (), partial=True)
     ratios = tuple(versus.pair_ratios(results[names[0]], results[names[1]]))

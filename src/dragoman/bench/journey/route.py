@@ -17,8 +17,10 @@ BUSY = 25  # the story's load
 FEW = 5
 CPU_KV_CACHE_BYTES = 1 << 30
 ROOMY_KV_CACHE_BYTES = 3 << 30
+SOME = 8
 GPU_LEVELS = (64, 128, 256)
-ALL_CLIENTS = (1, FEW, 10, BUSY, *GPU_LEVELS)
+ALL_CLIENTS = (1, FEW, SOME, 10, BUSY, *GPU_LEVELS)
+DUEL_LEVELS, GPU_DUEL_LEVELS = (1, SOME, BUSY), (1, BUSY, 128, 256)
 
 QUICK_PACE = Pace(duration_s=8.0, warmup_s=1.0)
 FULL_PACE = Pace(duration_s=10.0, warmup_s=2.0)
@@ -50,7 +52,7 @@ def plan_duel(terms: Terms) -> tuple[Step, Step]:
     """dragoman and `vllm serve` with the same settings, both to be up at once: half of a GPU's memory each, and no less
     than three repeats, because pairs are compared."""
     slots, repeats = (256 if terms.gpu else 64), max(3, terms.repeats)
-    clients = (BUSY,) if terms.quick else (1, BUSY, *(GPU_LEVELS if terms.high_levels else ()))
+    clients = (BUSY,) if terms.quick else GPU_DUEL_LEVELS if terms.high_levels else DUEL_LEVELS
     legs = (Leg("variable", tuple(Level(n, repeats) for n in clients)),)
     ours, theirs = _continuous(terms, slots, legs), _vllm(terms, slots, legs)
     half: Flags = {"gpu-memory-utilization": 0.4} if terms.gpu else {}

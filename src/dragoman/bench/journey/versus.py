@@ -1,7 +1,7 @@
-"""dragoman against `vllm serve`, both up at once and measured in turn: A B, B A, A B.
+"""Servers that are all up at once and measured in turn, such as dragoman and `vllm serve`: A B, B A, A B.
 
-While one is measured the other idles, so neither is slowed by the other's work, and a machine that drifts drifts under both.
-Numbers are compared pair by pair, within a turn. Knows nothing of other steps.
+While one is measured the others idle, so none is slowed by another's work, and a machine that drifts drifts under all.
+Numbers of two are compared pair by pair, within a turn. Knows nothing of other steps.
 """
 
 from __future__ import annotations
@@ -49,14 +49,19 @@ class PairRatio:
         return f"{told}, {side}" if len(self.ratios) > 1 else f"{told}, measured once"
 
 
-async def alternate(meter: Meter, leg: Leg, contenders: tuple[Contender, Contender]) -> dict[str, Results]:
-    """Results by contender, repeats in step: the n-th of one belongs to the n-th of the other. A turn that was not
-    finished by both is dropped. Raises ConfigError as a benchmark does, ServerFault where a server died."""
+def turn_order(contenders: int, turn: int) -> tuple[int, ...]:
+    """Who comes when: each turn begins with the next one, so that everybody is first, second and last equally often."""
+    return tuple((place + turn) % contenders for place in range(contenders))
+
+
+async def alternate(meter: Meter, leg: Leg, contenders: Sequence[Contender]) -> dict[str, Results]:
+    """Results by contender, repeats in step: the n-th of one belongs to the n-th of the others. A turn that was not
+    finished by all is dropped. Raises ConfigError as a benchmark does, ServerFault where a server died."""
     async with AsyncExitStack() as stack:
         benches = [
             await stack.enter_async_context(prepared(meter.plan(one.url, one.target, leg))) for one in contenders
         ]
-        measured: tuple[dict[int, list[Measurement]], ...] = ({}, {})
+        measured: tuple[dict[int, list[Measurement]], ...] = tuple({} for _ in contenders)
         for repeat, level in rounds(leg.levels):
             turn = await _turn(meter, benches, contenders, level, repeat)
             if turn is None:
@@ -70,18 +75,18 @@ async def alternate(meter: Meter, leg: Leg, contenders: tuple[Contender, Contend
 
 
 async def _turn(
-    meter: Meter, benches: list[Bench], contenders: tuple[Contender, Contender], level: Level, repeat: int
+    meter: Meter, benches: list[Bench], contenders: Sequence[Contender], level: Level, repeat: int
 ) -> list[Measurement] | None:
     """One measurement of each, in the contenders' order; who goes first changes from turn to turn."""
     found: dict[int, Measurement] = {}
-    for number in (0, 1) if repeat % 2 == 0 else (1, 0):
+    for number in turn_order(len(contenders), repeat):
         contenders[number].announce()
         measurement = await meter.measure_once(benches[number], level, repeat)
         contenders[number].check()
         if measurement is None or measurement.stopped == "interrupted":
             return None
         found[number] = measurement
-    return [found[0], found[1]]
+    return [found[number] for number in range(len(contenders))]
 
 
 def pair_ratios(first: Results, second: Results) -> list[PairRatio]:

@@ -1,0 +1,271 @@
+"""What our own stack costs: translations through HTTP against the same work handed to the engine in process.
+
+    python benchmarks/overhead.py --out results/overhead-cpu.json
+    python benchmarks/overhead.py --model /models/Qwen3-4B --profile tower-plus --clients 25,128 --out results/overhead-gpu.json
+
+Two engines with the same settings are up: one behind `dragoman serve`, one in this process without a server. They are measured
+in turn (A B, B A, ...), so a machine that drifts drifts under both. Random weights (`load_format=dummy`) force every output's
+length, so both do the same tokens for the same texts. The client of the HTTP side runs in this process, on this machine: on a
+machine whose cores the engine uses, its CPU time is part of what is compared. Then `dragoman serve --pipeline fake`: the same
+path with no engine behind it, and how fast this client could have asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import monotonic
+from typing import Any
+
+from dragoman.bench import conditions
+from dragoman.bench.benchmark import benchmark
+from dragoman.bench.gpu import find_gpus
+from dragoman.bench.pairs import parse_pairs
+from dragoman.bench.plan import Plan, Warmup
+from dragoman.bench.progress import Lines
+from dragoman.bench.records import Load
+from dragoman.bench.servers import Flags, dragoman_serve, serving
+from dragoman.bench.targets import TargetOptions
+from dragoman.bench.texts import PhrasebookTexts, token_counter
+from dragoman.bench.workload import Item, MadeUp, OutputRatio
+from dragoman.cli.console import error_console
+from dragoman.cli.subject import make_subject
+from dragoman.engine.device import device
+from dragoman.engine.spec import resolve
+from dragoman.engine.vllm_async import AsyncEngine
+from dragoman.sequence import Sequence as EngineSequence
+from dragoman.service import stack
+from dragoman.service.jobs import Planner
+from dragoman.settings import EngineSettings, ModelSettings
+from dragoman.translation import TranslationRequest
+
+FAKE_CLIENTS = (1, 16, 64)
+
+
+def workload(options: argparse.Namespace) -> MadeUp:
+    """The journey's variable texts, their outputs forced."""
+    subject = make_subject(options.model, options.profile, "dummy", options.max_model_len)
+    tokens_of, named = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
+    low, high = subject.lengths["variable"]
+    texts = partial(PhrasebookTexts, tokens_of=tokens_of)
+    return MadeUp("variable", low, high, parse_pairs(subject.pairs), texts, tokens_of, named, 0, OutputRatio(0.8, 1.3))
+
+
+def engine_settings(options: argparse.Namespace) -> EngineSettings:
+    """The same for both engines, which share the machine's memory."""
+    on_gpu = device() == "cuda"
+    return EngineSettings(
+        max_num_seqs=256 if on_gpu else 64,
+        max_num_batched_tokens=8192 if on_gpu else 2048,
+        max_model_len=options.max_model_len or (2048 if options.model else 1024),
+        gpu_memory_utilization=0.4 if on_gpu else 0.9,
+        kv_cache_memory_bytes=None if on_gpu else 1 << 30,
+        load_format="dummy",
+    )
+
+
+def serve_flags(options: argparse.Namespace, engine: EngineSettings) -> Flags:
+    told = (
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "max_model_len",
+        "gpu_memory_utilization",
+        "kv_cache_memory_bytes",
+    )
+    flags: dict[str, Any] = {
+        name.replace("_", "-"): value for name in told if (value := getattr(engine, name)) is not None
+    }
+    named = {"model": options.model, "profile": options.profile}
+    return flags | {name: value for name, value in named.items() if value} | {"load-format": "dummy"}
+
+
+class InProcess:
+    """The engine alone: sequences made beforehand, handed over by as many coroutines as there would be clients."""
+
+    def __init__(self, engine: AsyncEngine, planner: Planner) -> None:
+        self._engine = engine
+        self._planner = planner
+        self._runs = itertools.count()
+
+    def sequences(self, items: Sequence[Item]) -> list[EngineSequence]:
+        made: list[EngineSequence] = []
+        for item in items:
+            lengths = (item.output_tokens,) if item.output_tokens else None
+            request = TranslationRequest((item.text,), item.target, item.source, forced_output_tokens=lengths)
+            (job,) = self._planner.jobs(request)
+            made += [self._planner.sequence(job, str(n), text) for n, text in enumerate(job.wanted)]
+        if len(made) != len(items):
+            raise SystemExit(f"{len(items)} texts make {len(made)} sequences: choose texts that are not cut")
+        return made
+
+    async def rps(self, items: Sequence[Item], clients: int, duration_s: float, warmup_s: float) -> float:
+        """Sequences a second in a closed loop; what ends after the window does not count."""
+        upcoming = itertools.cycle(self.sequences(items))
+        await self._loop(upcoming, clients, warmup_s)
+        return await self._loop(upcoming, clients, duration_s) / duration_s
+
+    async def _loop(self, upcoming: Iterator[EngineSequence], clients: int, duration_s: float) -> int:
+        run, began = next(self._runs), monotonic()
+        done = 0
+
+        async def client(number: int) -> None:
+            nonlocal done
+            for turn in itertools.count():
+                if monotonic() - began >= duration_s:
+                    return
+                await self._engine.generate(replace(next(upcoming), id=f"{run}.{number}.{turn}"))
+                done += monotonic() - began < duration_s
+
+        await asyncio.gather(*(client(number) for number in range(clients)))
+        return done
+
+
+def plan(url: str, work: MadeUp, clients: int, options: argparse.Namespace, turn: int) -> Plan:
+    seconds = options.duration
+    return Plan(
+        url=url,
+        target=TargetOptions("dragoman"),
+        workload=replace(work, seed=turn),
+        loads=(Load("closed", clients=clients),),
+        duration_s=seconds,
+        warmup=Warmup(duration_s=options.warmup),
+        texts=texts_of(clients, seconds),
+    )
+
+
+def texts_of(clients: int, seconds: float) -> int:
+    return max(200, round(min(5 * clients, 75 + 2 * clients) * seconds))
+
+
+async def over_http(one: Plan) -> tuple[float, dict[str, Any]]:
+    results = await benchmark(one, Lines(error_console), asyncio.Event())
+    measurement = results.points[0].repeats[0]
+    errors = sum(measurement.summary.errors.values())
+    if errors:
+        raise SystemExit(f"{errors} requests failed: {measurement.summary.errors}")
+    return measurement.summary.rps, {"client_cpu_share": measurement.client.cpu_share}
+
+
+@asynccontextmanager
+async def in_process(options: argparse.Namespace, engine: EngineSettings, log: Path):
+    model = stack.choose_model(ModelSettings(path=options.model, profile=options.profile))
+    alone = AsyncEngine(resolve(model.path, engine, device()), log)
+    await alone.start()
+    try:
+        encoder, lengths = stack.load_prompts(model)
+        yield InProcess(alone, Planner(encoder, lengths, alone.max_model_len, forced_lengths=True))
+    finally:
+        await alone.shutdown()
+
+
+async def compare(options: argparse.Namespace, work: MadeUp, logs: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """RPS of both, turn by turn, at each number of clients."""
+    engine = engine_settings(options)
+    command = dragoman_serve("server", serve_flags(options, engine), logs / "server.engine.log")
+    rows: list[dict[str, Any]] = []
+    async with serving(command, logs / "server.log", asyncio.Event()) as server:
+        async with in_process(options, engine, logs / "alone.engine.log") as alone:
+            for clients in options.clients:
+                rows += [
+                    await turn_of(server.url, alone, work, clients, options, turn) for turn in range(options.repeats)
+                ]
+    return rows, asdict(engine)
+
+
+async def turn_of(
+    url: str, alone: InProcess, work: MadeUp, clients: int, options: argparse.Namespace, turn: int
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"clients": clients, "turn": turn}
+    items = replace(work, seed=turn).items(texts_of(clients, options.duration), 1)
+    for side in ("http", "in_process") if turn % 2 == 0 else ("in_process", "http"):
+        if side == "http":
+            row["http_rps"], told = await over_http(plan(url, work, clients, options, turn))
+            row |= told
+        else:
+            row["in_process_rps"] = await alone.rps(items, clients, options.duration, options.warmup)
+    row["ratio"] = row["http_rps"] / row["in_process_rps"]
+    error_console.print(row)
+    return row
+
+
+async def fake(options: argparse.Namespace, work: MadeUp, logs: Path) -> list[dict[str, Any]]:
+    """The service with no engine behind it: what HTTP, admission, prompts and guards cost, and nothing else."""
+    named = {name: value for name, value in (("model", options.model), ("profile", options.profile)) if value}
+    command = dragoman_serve("fake", {**named, "pipeline": "fake"}, logs / "fake.engine.log")
+    plain = replace(work, ratio=None)  # the fake has no random weights, and answers with the prompt
+    rows: list[dict[str, Any]] = []
+    async with serving(command, logs / "fake.log", asyncio.Event()) as server:
+        for clients in FAKE_CLIENTS:
+            for turn in range(options.repeats):
+                rps, told = await over_http(replace(plan(server.url, plain, clients, options, turn), texts=2000))
+                rows.append({"clients": clients, "turn": turn, "rps": rps, **told})
+    return rows
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    return {"median": median(values), "low": min(values), "high": max(values), "repeats": len(values)}
+
+
+def summary(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
+    """By clients, each key's median and range."""
+    levels = sorted({row["clients"] for row in rows})
+    return [
+        {"clients": level} | {key: spread([row[key] for row in rows if row["clients"] == level]) for key in keys}
+        for level in levels
+    ]
+
+
+async def run(options: argparse.Namespace) -> dict[str, Any]:
+    work, logs = workload(options), options.logs.resolve()
+    gpus = find_gpus()
+    told = {
+        "machine": asdict(conditions.machine(gpus.describe() if gpus else ())),
+        "packages": conditions.packages(),
+        "git_commit": conditions.git_commit(),
+        "workload": work.description,
+        "duration_s": options.duration,
+        "warmup_s": options.warmup,
+        "repeats": options.repeats,
+    }
+    document: dict[str, Any] = {"conditions": told}
+    if options.fake:
+        rows = await fake(options, work, logs)
+        document["fake"] = {"turns": rows, "summary": summary(rows, ("rps", "client_cpu_share"))}
+    if options.engine:
+        rows, engine = await compare(options, work, logs)
+        keys = ("http_rps", "in_process_rps", "ratio", "client_cpu_share")
+        document["engine"] = {"settings": engine, "turns": rows, "summary": summary(rows, keys)}
+    return document
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--model", default="", help="default: the packaged phrasebook's shape")
+    parser.add_argument("--profile", default="")
+    parser.add_argument("--max-model-len", type=int)
+    parser.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 8, 25])
+    parser.add_argument("--duration", type=float, default=10.0)
+    parser.add_argument("--warmup", type=float, default=2.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--fake", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--engine", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--logs", type=Path, default=Path(".dragoman/overhead"))
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    document = asyncio.run(run(options))
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps({name: part["summary"] for name, part in document.items() if "summary" in part}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
