@@ -23,6 +23,7 @@ from dragoman.sequence import Sequence
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, ModelSettings, ServerSettings, Settings
+from dragoman.telemetry.traffic.recorder import Recorder
 
 TOKENIZER: list[Tokenizer] = []
 PROMPTS: dict[str, tuple[PromptEncoder, LengthTable]] = {}
@@ -51,11 +52,13 @@ def echoing(mark: str = "~") -> Callable[[Sequence], str]:
     return lambda sequence: mark + source_of(sequence)
 
 
-def service_over(pipeline: Pipeline, settings: Settings | None = None) -> TranslationService:
+def service_over(
+    pipeline: Pipeline, settings: Settings | None = None, recorder: Recorder | None = None
+) -> TranslationService:
     settings = settings or Settings()
     engine = replace(settings.engine, max_num_seqs=settings.engine.max_num_seqs or 32)
     spec = resolve(str(phrasebook.model_dir()), engine, "cpu")
-    return TranslationService(settings, model(), spec, pipeline, prompts())
+    return TranslationService(settings, model(), spec, pipeline, prompts(), recorder)
 
 
 def fake_service(

@@ -11,6 +11,7 @@
     ├── Unavailable               503  unavailable
     │   ├── Starting              503  starting
     │   ├── Draining              503  draining
+    │   ├── EngineRestarting      503  restarting
     │   └── EngineDead            503  engine_dead
     ├── EngineRejected            400  engine_rejected
     ├── EngineFailed              500  engine_failed
@@ -33,6 +34,12 @@ class DragomanError(Exception):
         super().__init__(message)
         self.message = message
         self.param = param
+
+
+def codes(root: type[DragomanError] = DragomanError) -> tuple[str, ...]:
+    """Every code that a caller can be answered with."""
+    of_subclasses = (code for cls in root.__subclasses__() if cls is not ConfigError for code in codes(cls))
+    return tuple(dict.fromkeys((root.code, *of_subclasses)))
 
 
 class InvalidRequest(DragomanError):
@@ -102,6 +109,12 @@ class Draining(Unavailable):
     """The server is finishing what it has and takes nothing new."""
 
     code = "draining"
+
+
+class EngineRestarting(Unavailable):
+    """The engine died and is being started again. Told to who asks whether the server is ready; calls are taken and wait."""
+
+    code = "restarting"
 
 
 class EngineDead(Unavailable):

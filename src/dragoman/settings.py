@@ -82,6 +82,9 @@ class PipelineSettings:
     workers: Positive = _setting(1, "workers: processes, each with an engine of its own")
     batch_size: Positive = _setting(16, "static_batch: requests that make a batch")
     batch_timeout_ms: Seconds = _setting(50.0, "static_batch: how long a batch waits to fill")
+    max_failed_starts: Positive = _setting(
+        3, "continuous: when a dead engine fails to start so often in a row, give up"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,26 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TrafficSettings:
+    enabled: bool = _setting(True, "record each text's lengths and times (not the text) on disk")
+    folder: str = _setting(".dragoman/traffic", "where traffic is recorded; servers may share a folder")
+    max_bytes: Annotated[int, Bound(ge=4096)] = _setting(64 * 2**20, "the oldest records are deleted beyond this")
+    file_bytes: Annotated[int, Bound(ge=1024)] = _setting(4 * 2**20, "a new file is begun beyond this")
+    record_text: bool = _setting(False, "record the source texts too, readable by this user alone")
+
+
+@dataclass(frozen=True, slots=True)
+class TracingSettings:
+    endpoint: str = _setting(
+        "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing"
+    )
+    sample_ratio: Annotated[float, Bound(ge=0, le=1)] = _setting(
+        1.0, "share of the requests to trace; a caller's traceparent decides for its own"
+    )
+    service_name: Annotated[str, Bound(min_length=1)] = _setting("dragoman", "service.name of the spans")
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All sections. Built by `load`, or from the defaults."""
 
@@ -108,6 +131,8 @@ class Settings:
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    tracing: TracingSettings = field(default_factory=TracingSettings)
+    traffic: TrafficSettings = field(default_factory=TrafficSettings)
 
 
 @dataclass(frozen=True, slots=True)

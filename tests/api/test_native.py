@@ -178,7 +178,7 @@ async def test_languages_models_stats_and_probes(client: httpx.AsyncClient) -> N
     assert (await client.get("/readyz")).status_code == 200
     metrics = (await client.get("/metrics")).text
     assert 'dragoman_requests_total{outcome="ok"}' in metrics
-    assert "dragoman_engine_running" in metrics
+    assert "dragoman_engine_running_sequences" in metrics
 
 
 async def test_openapi_documents_the_contract_with_examples(client: httpx.AsyncClient) -> None:

@@ -12,8 +12,12 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from dragoman.api.server import listen
+from dragoman.api.server import DragomanServer, listen
 from dragoman.errors import ConfigError
+from dragoman.pipelines.supervised import SupervisedPipeline
+from tests.pipelines.mortal import MortalPipeline
+from tests.serving import service_over
+from tests.waiting import until
 
 
 @asynccontextmanager
@@ -76,6 +80,26 @@ async def test_an_idle_server_stops_at_once() -> None:
     async with slow_server() as (process, _):
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
+
+
+async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with_1() -> None:
+    engine = MortalPipeline(lambda _: "word word")
+    ready: list[str] = []
+    service = service_over(SupervisedPipeline(engine, first_pause_s=0))
+    server = DragomanServer(service, listen("127.0.0.1", 0), ready.append)
+    running = asyncio.create_task(server.run())
+    await until(lambda: bool(ready), "a listening server")
+    async with httpx.AsyncClient(base_url=ready[0]) as client:
+        engine.starting.clear()
+        engine.die()
+        calls = [asyncio.create_task(post(client)) for _ in range(4)]
+        await until(lambda: service.pipeline.stats().waiting == 4, "four waiting calls")
+        engine.failing_starts = 1_000
+        engine.starting.set()
+        answers = await asyncio.gather(*calls)
+    assert {(answer.status_code, answer.json()["error"]["code"]) for answer in answers} == {(503, "engine_dead")}
+    assert await running == 1
+    assert server.failure is not None
 
 
 def test_an_address_that_is_taken_is_one_clear_error() -> None:

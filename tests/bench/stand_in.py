@@ -1,8 +1,9 @@
 """A server under test, for tests of those who start and stop servers: run as a script, it speaks dragoman's API.
 
-`stand_in.py MANNER`: `well` serves; `dies` ends before it is ready; `mute` never says that it is ready; `deaf` ignores
-SIGTERM; `parent` starts a process in a session of its own, whose number it prints, and serves; `fragile` dies at its third
-translation.
+`stand_in.py MANNER`: `well` serves; `dies` ends before it is ready, `starved` too, for want of memory; `mute` never says that it is ready; `deaf` ignores
+SIGTERM; `parent` starts a process in a session of its own, whose number it prints, and serves; `fragile` dies after its third
+translation; `hollow` stays up after it with a dead engine: it answers 503 to everything;
+`preempts` says that each translation was preempted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -20,6 +22,8 @@ from typing import Any
 
 MANNER = sys.argv[1] if len(sys.argv) > 1 else "well"
 ASKED = count(1)
+DEAD = threading.Event()
+PREEMPTED: list[str] = []
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -32,24 +36,40 @@ class Handler(BaseHTTPRequestHandler):
                 "running": 1,
                 "waiting": 0,
                 "busy_s": time.monotonic(),
-                "preemptions": 0,
+                "preemptions": len(PREEMPTED),
                 "model": "stand-in",
+                "kv_cache": {"tokens": 4096, "bytes_per_token": 2048},
+                "settings": {"engine": {"max_num_seqs": 8, "gpu_memory_utilization": 0.5}},
             },
         }
+        if DEAD.is_set():
+            return self._answer(503, {})
         self._answer(200 if self.path in answers else 404, answers.get(self.path, {}))
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if MANNER == "fragile" and next(ASKED) > 3:
+        if MANNER == "preempts":
+            PREEMPTED.append(body["text"])
+        if MANNER in ("fragile", "hollow") and next(ASKED) > 3:
+            DEAD.set()
+        if DEAD.is_set() and MANNER == "fragile":
             os._exit(7)
+        if DEAD.is_set():
+            return self._answer(503, {})
         usage = {"characters": 1, "prompt_tokens": 1, "completion_tokens": len(body["text"].split())}
         translation = {"text": body["text"], "finish_reason": "stop"}
+        if body.get("stream"):
+            events = [{"index": 0, "delta": body["text"]}, {"index": 0, "translation": translation, "usage": usage}]
+            told = [*map(json.dumps, events), "[DONE]"]
+            return self._send(200, "text/event-stream", "".join(f"data: {event}\n\n" for event in told).encode())
         self._answer(200, {"translations": [translation], "usage": usage})
 
     def _answer(self, status: int, document: dict[str, Any]) -> None:
-        data = json.dumps(document).encode()
+        self._send(status, "application/json", json.dumps(document).encode())
+
+    def _send(self, status: int, kind: str, data: bytes) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
@@ -71,6 +91,8 @@ def main() -> None:
     say(f"stand-in, working in {Path.cwd()}, DRAGOMAN_TOLD={os.environ.get('DRAGOMAN_TOLD')}")
     if MANNER == "dies":
         sys.exit("no such model: it cannot be loaded")
+    if MANNER == "starved":
+        raise ValueError("No available memory for the cache blocks. Try increasing it.")
     if MANNER == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MANNER == "mute":

@@ -74,6 +74,21 @@ def test_a_trace_of_lengths_gets_texts_of_those_lengths(tmp_path: Path) -> None:
     assert _read(tmp_path, "trace.jsonl", lines).recorded == (Item("made made made", "en", "ja", 3, None, None, 0),)
 
 
+def test_english_stands_in_for_a_language_that_no_texts_can_be_made_in_and_that_is_told(tmp_path: Path) -> None:
+    lines = '{"source_tokens":2,"source":"fr","target":"ja"}\n{"source_tokens":1,"source":"en","target":"ja"}'
+
+    workload = _read(tmp_path, "trace.jsonl", lines)
+
+    assert workload.recorded == (Item("made made", "fr", "ja", 2), Item("made", "en", "ja", 1))
+    assert workload.description == "trace.jsonl: 2 texts (English in place of texts: 1 of fr)"
+
+
+def test_keys_that_are_not_the_bench_s_are_skipped(tmp_path: Path) -> None:
+    line = '{"text":"one","target":"ja","in_flight":3,"e2e_s":0.5,"outcome":"ok"}'
+
+    assert _read(tmp_path, "trace.jsonl", line).recorded == (Item("one", None, "ja", 1),)
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -89,7 +104,7 @@ def test_a_trace_of_lengths_gets_texts_of_those_lengths(tmp_path: Path) -> None:
         ('{"text":"a","target":"ja","at_s":-1}', "2: at_s is a time"),
         ('{"text":"a","target":"ja","at_s":true}', "2: at_s is a time"),
         ('{"text":"a","target":"ja","at_s":1}', "1 of 2 lines have at_s"),
-        ('{"source_tokens":3,"source":"fr","target":"ja"}', "2: no made-up texts for the pair fr-ja"),
+        ('{"source_tokens":3,"target":"ja"}', "2: no source: a text of no language"),
     ],
 )
 def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from dragoman.bench.gpu import NvmlGpus, Reading, SmiGpus, find_gpus
-from dragoman.bench.results import Gpu
+from dragoman.bench.gpu import SmiGpus, find_gpus
+from dragoman.telemetry.nvml import Gpu, NvmlGpus, Reading
+from tests.telemetry.nvml_stand_in import stand_in
 
 SMI = """#!/bin/sh
 case "$1" in
@@ -33,34 +33,8 @@ def smi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-class _NVMLError(Exception):
-    pass
-
-
-def _nvml(count: int = 2) -> ModuleType:
-    """The part of nvidia-ml-py that is used; GPU 1 does not tell its utilisation."""
-
-    def utilisation(handle: int) -> SimpleNamespace:
-        if handle == 1:
-            raise _NVMLError
-        return SimpleNamespace(gpu=93)
-
-    module = ModuleType("pynvml")
-    module.__dict__.update(
-        NVMLError=_NVMLError,
-        nvmlInit=lambda: None,
-        nvmlDeviceGetCount=lambda: count,
-        nvmlDeviceGetHandleByIndex=lambda index: index,
-        nvmlSystemGetDriverVersion=lambda: b"570.1",
-        nvmlDeviceGetName=lambda handle: "NVIDIA H200",
-        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(total=2**31, used=2**30),
-        nvmlDeviceGetUtilizationRates=utilisation,
-    )
-    return module
-
-
 def test_nvml_is_preferred(monkeypatch: pytest.MonkeyPatch, smi: Path) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", _nvml())
+    monkeypatch.setitem(sys.modules, "pynvml", stand_in())
 
     gpus = find_gpus()
 

@@ -71,6 +71,16 @@ async def test_servers_take_turns_and_who_begins_changes() -> None:
     assert found["a"].conditions.options["label"] == "a"
 
 
+async def test_of_three_servers_each_is_first_second_and_last_once() -> None:
+    pair, turns, names = Pair(), Announced(), ("a", "b", "c")
+    async with AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(serving(pair.routes(name))) for name in names]
+        three = [turns.contender(name, url) for name, url in zip(names, urls, strict=True)]
+        found = await alternate(meter(), Leg("variable", (Level(1, 3),)), three)
+    assert "".join(turns) == "abcbcacab"
+    assert [len(found[name].points[0].repeats) for name in names] == [3, 3, 3]
+
+
 async def test_a_turn_that_only_one_finished_is_dropped() -> None:
     pair, interrupted = Pair(), asyncio.Event()
     leg = Leg("variable", (Level(1, 3),))

@@ -101,3 +101,18 @@ async def test_a_server_without_models_needs_one_named(handler: Handler) -> None
     async with serving({"/v1/models": handler}) as url, open_session() as session:
         with pytest.raises(ConfigError, match=r"name (the model|it)"):
             await resolve(session, url, TargetOptions("openai-completions"))
+
+
+@pytest.mark.parametrize(
+    ("stats", "forced"),
+    [
+        ('{"settings": {"engine": {"load_format": "auto"}}}', False),
+        ('{"settings": {"engine": {"load_format": "dummy"}}}', True),
+        ("{}", True),
+        ("nothing", True),
+    ],
+)
+async def test_output_lengths_are_forced_unless_the_server_says_its_weights_are_real(stats: str, forced: bool) -> None:
+    async with serving({"/v1/stats": _answering(200, stats)}) as url, open_session() as session:
+        assert (await resolve(session, url, TargetOptions())).forced is forced
+        assert (await resolve(session, url, TargetOptions(forced=True))).forced is True

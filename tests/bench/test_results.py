@@ -69,6 +69,18 @@ def test_a_document_is_plain_json() -> None:
     assert from_document(json.loads(json.dumps(document, allow_nan=False))) == results()
 
 
+def test_a_file_written_before_the_engines_own_latencies_were_read_still_reads() -> None:
+    document = to_document(results())
+    for measurement in (repeat for point in document["points"] for repeat in point["repeats"]):
+        del measurement["summary"]["decode_s_per_token"]
+        samples = measurement["server"]
+        added = {samples["columns"].index(name) for name in ("itl_sum_s", "itl_count") if name in samples["columns"]}
+        samples["columns"] = [name for place, name in enumerate(samples["columns"]) if place not in added]
+        samples["rows"] = [[cell for place, cell in enumerate(row) if place not in added] for row in samples["rows"]]
+
+    assert from_document(document) == results()
+
+
 def test_without_rows_conditions_and_summaries_remain() -> None:
     short = to_document(results(), rows=False)["points"][0]["repeats"][0]
 

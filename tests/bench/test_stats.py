@@ -21,6 +21,11 @@ vllm:kv_cache_usage_perc{engine="0",model_name="a b"} 0.25
 vllm:kv_cache_usage_perc{engine="1",model_name="a b"} 0.5
 vllm:num_preemptions_total{engine="0",model_name="a b"} 1e+01
 vllm:e2e_request_latency_seconds_bucket{le="0.3"} 5.0
+vllm:inter_token_latency_seconds_bucket{engine="0",le="0.01",model_name="a b"} 200.0
+vllm:inter_token_latency_seconds_sum{engine="0",model_name="a b"} 1.5
+vllm:inter_token_latency_seconds_sum{engine="1",model_name="a b"} 2.25
+vllm:inter_token_latency_seconds_count{engine="0",model_name="a b"} 200.0
+vllm:inter_token_latency_seconds_count{engine="1",model_name="a b"} 1.0e+02
 """
 
 
@@ -39,7 +44,9 @@ def _text(answer: str) -> Handler:
 
 
 def test_vllm_gauges_are_summed_over_engines_and_the_fullest_cache_counts() -> None:
-    assert from_prometheus(PAGE, 1.5) == ServerSample(1.5, running=7, waiting=0, kv_cache_usage=0.5, preemptions=10)
+    assert from_prometheus(PAGE, 1.5) == ServerSample(
+        1.5, running=7, waiting=0, kv_cache_usage=0.5, preemptions=10, itl_sum_s=3.75, itl_count=300
+    )
 
 
 def test_a_page_without_vllm_s_gauges_is_no_sample() -> None:
@@ -53,6 +60,8 @@ async def test_dragoman_s_stats_are_read_with_its_settings() -> None:
         "kv_cache_usage": 0.25,
         "preemptions": 0,
         "busy_s": 4.5,
+        "inter_token_latency_sum_s": 1.25,
+        "inter_token_latency_count": 250,
         "pipeline": "continuous",
         "model": "m",
         "settings": {"engine": {"max_num_seqs": 16}},
@@ -66,6 +75,7 @@ async def test_dragoman_s_stats_are_read_with_its_settings() -> None:
     assert sample is not None
     assert sample.t_s >= 5
     assert (sample.running, sample.waiting, sample.kv_cache_usage, sample.busy_s) == (3, 1, 0.25, 4.5)
+    assert (sample.itl_sum_s, sample.itl_count) == (1.25, 250)
     assert settings == {"pipeline": "continuous", "model": "m", "engine": {"max_num_seqs": 16}}
 
 

@@ -159,6 +159,31 @@ def test_a_busy_counter_that_went_back_means_a_restart() -> None:
     assert engine_busy_share([ServerSample(0.0, busy_s=7.0), ServerSample(4.0, busy_s=1.0)]) is None
 
 
+def test_decode_time_per_token_is_of_the_measurement_alone() -> None:
+    samples = [
+        ServerSample(-0.5, itl_sum_s=0.0, itl_count=0),
+        ServerSample(0.1, itl_sum_s=9.0, itl_count=300),
+        ServerSample(1.0),
+        ServerSample(2.0, itl_sum_s=11.0, itl_count=800),
+        ServerSample(9.0, itl_sum_s=99.0, itl_count=801),
+    ]
+    assert summarise(Observed([record()], 2.0, server=samples)).decode_s_per_token == 2.0 / 500
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [],
+        [ServerSample(0.0), ServerSample(1.0)],
+        [ServerSample(0.0, itl_sum_s=1.0, itl_count=5), ServerSample(1.0, itl_sum_s=1.0, itl_count=5)],
+        [ServerSample(0.0, itl_sum_s=9.0, itl_count=500), ServerSample(1.0, itl_sum_s=1.0, itl_count=50)],
+    ],
+    ids=["none", "untold", "no token", "restarted"],
+)
+def test_decode_time_is_unknown_where_no_token_was_counted(samples: list[ServerSample]) -> None:
+    assert summarise(Observed([record()], 2.0, server=samples)).decode_s_per_token is None
+
+
 def test_nothing_sampled_is_unknown_not_idle() -> None:
     assert engine_busy_share([]) is None
     summary = summarise(Observed([record()], 4.0))

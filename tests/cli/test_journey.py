@@ -1,13 +1,10 @@
-"""`dragoman journey`: its options, its interrupts, and a whole small journey over real servers without an engine."""
+"""`dragoman journey`: its options, and a whole small journey over real servers without an engine."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from pathlib import Path
 
-import pytest
 from click.testing import CliRunner, Result
 
 from dragoman.bench.journey.display import Display
@@ -20,7 +17,7 @@ from dragoman.bench.journey.walk import Walk
 from dragoman.bench.progress import Silent
 from dragoman.bench.servers import ServerCommand, dragoman_serve
 from dragoman.cli.console import error_console
-from dragoman.cli.journey import _interrupts, command
+from dragoman.cli.journey import command
 from dragoman.cli.subject import make_subject
 from dragoman.errors import ConfigError
 
@@ -49,13 +46,6 @@ def test_levels_repeats_and_vllm_serve_are_the_users_choice() -> None:
     assert "256×1" in told
     assert "25×5" in told
     assert "vllm" not in told
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
-    with _interrupts() as interrupted:
-        os.kill(os.getpid(), number)
-        await asyncio.wait_for(interrupted.wait(), 10)
 
 
 async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) -> None:

@@ -9,20 +9,8 @@ import pytest
 
 from dragoman.pipelines.contract import Pipeline
 from dragoman.service.service import TranslationService
+from tests.pipelines.building import Started
 from tests.serving import served, service_over
-
-
-class Started:
-    """The run's engine, which is up already and outlives the service that borrows it."""
-
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._pipeline, name)
-
-    async def start(self) -> None: ...
-    async def shutdown(self) -> None: ...
 
 
 @pytest.fixture(scope="module")

@@ -152,5 +152,5 @@ async def test_hostile_texts_are_text(client: httpx.AsyncClient, text: str) -> N
 
 async def test_metrics_are_ours_and_vllms(client: httpx.AsyncClient) -> None:
     metrics = (await client.get("/metrics")).text
-    assert "dragoman_request_seconds_bucket" in metrics
+    assert "dragoman_e2e_seconds_bucket" in metrics
     assert "vllm:num_requests_running" in metrics

@@ -57,3 +57,16 @@ def _lives(pid: int) -> bool:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+class Started:
+    """The run's engine, which is up already and outlives whoever borrows it."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._pipeline, name)
+
+    async def start(self) -> None: ...
+    async def shutdown(self) -> None: ...

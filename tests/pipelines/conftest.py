@@ -9,7 +9,8 @@ import pytest
 
 from dragoman.pipelines.contract import Pipeline
 from dragoman.pipelines.fake import FakePipeline
-from tests.pipelines.building import STEP_S, running, static_batch, workers
+from dragoman.pipelines.supervised import SupervisedPipeline
+from tests.pipelines.building import STEP_S, Started, running, static_batch, workers
 from tests.pipelines.scripted import Stage, answer
 
 
@@ -33,4 +34,11 @@ async def static_batch_pipeline(tmp_path_factory: pytest.TempPathFactory) -> Asy
 @pytest.fixture(scope="module")
 async def workers_pipeline(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Pipeline]:
     async with running(workers(Stage(tmp_path_factory.mktemp("workers")))) as pipeline:
+        yield pipeline
+
+
+@pytest.fixture(scope="module")
+async def supervised_pipeline(engine_pipeline: Pipeline) -> AsyncIterator[Pipeline]:
+    """The run's engine, under supervision that it does not need."""
+    async with running(SupervisedPipeline(Started(engine_pipeline))) as pipeline:  # type: ignore[arg-type]
         yield pipeline

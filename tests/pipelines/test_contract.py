@@ -1,39 +1,47 @@
-"""One suite over every pipeline: the fake, both baselines over the scripted engine, and the real engine."""
+"""One suite over every pipeline: the fake, both baselines over the scripted engine, and the real engine, supervised too."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from dragoman.errors import EngineDead, EngineRejected
 from dragoman.pipelines.contract import Pipeline
 from dragoman.pipelines.fake import FakePipeline
+from dragoman.pipelines.supervised import SupervisedPipeline
 from dragoman.sequence import Completion, Delta
 from tests.pipelines.building import STEP_S, running, static_batch, workers
 from tests.pipelines.scripted import PROMPT, Stage, answer, sequence
 from tests.waiting import until
 
 REAL = pytest.param("engine_pipeline", marks=pytest.mark.engine, id="continuous")
+SUPERVISED = pytest.param("supervised_pipeline", marks=pytest.mark.engine, id="supervised")
 BASELINES = ["static_batch_pipeline", "workers_pipeline"]
 
 
-@pytest.fixture(params=["fake_pipeline", *BASELINES, REAL])
+@pytest.fixture(params=["fake_pipeline", *BASELINES, REAL, SUPERVISED])
 def pipeline(request: pytest.FixtureRequest) -> Pipeline:
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=[*BASELINES, REAL])
+@pytest.fixture(params=[*BASELINES, REAL, SUPERVISED])
 def bounded_pipeline(request: pytest.FixtureRequest) -> Pipeline:
     """Those with a window to overrun: the fake has none."""
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["fake", "static_batch", "workers"])
+@pytest.fixture(params=["fake", "supervised", "static_batch", "workers"])
 def own_pipeline(request: pytest.FixtureRequest, stage: Stage) -> Pipeline:
     """A pipeline of the test's own, not started."""
-    built = {"fake": lambda: FakePipeline(answer, step_s=STEP_S), "static_batch": lambda: static_batch(stage)}
-    return built.get(request.param, lambda: workers(stage))()
+    built: dict[str, Callable[[], Pipeline]] = {
+        "fake": lambda: FakePipeline(answer, step_s=STEP_S),
+        "supervised": lambda: SupervisedPipeline(FakePipeline(answer, step_s=STEP_S)),
+        "static_batch": lambda: static_batch(stage),
+        "workers": lambda: workers(stage),
+    }
+    return built[request.param]()
 
 
 async def idle(pipeline: Pipeline) -> None:

@@ -37,6 +37,7 @@ async def test_what_a_killed_worker_ran_and_queued_is_answered(pipeline: Pipelin
         await stage.open(gate)
         done = await asyncio.gather(held, *others)
         await loaded(pipeline, running=0, waiting=0)
+        assert pipeline.stats().restarts == 1
     assert len({completion.text for completion in done}) == 7
     assert len(stage.started()) == 2
 
@@ -89,7 +90,9 @@ async def test_when_no_worker_comes_back_everything_ends(pipeline: Pipeline, sta
             await pipeline.check_health()
         with pytest.raises(EngineDead):
             await pipeline.generate(sequence())
+        assert "no worker is left" in (await pipeline.died()).message
         assert pipeline.stats().running + pipeline.stats().waiting == 0
+        assert pipeline.stats().restarts == 0
 
 
 async def test_one_worker_that_does_not_come_back_leaves_the_other(stage: Stage) -> None:

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from dragoman import __version__
 from dragoman.api import faults, native, probes
 from dragoman.api.body_limit import BodyLimit
+from dragoman.api.request_log import RequestLog
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
@@ -20,6 +21,8 @@ def create_app(service: TranslationService) -> FastAPI:
     )
     app.state.service = service
     app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
+    # The last one added is the outermost: what may refuse or fail belongs before this.
+    app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)
     faults.install(app)
     app.include_router(native.router)
     app.include_router(probes.router)

@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from dragoman.errors import DragomanError, QueueFull, Unavailable
+from dragoman.telemetry.calls import CANCELLED
+from dragoman.telemetry.exchange import CLIENT_CLOSED_REQUEST, note_fault
 
 log = logging.getLogger("dragoman.api")
 
@@ -34,7 +38,14 @@ def response(error: DragomanError) -> JSONResponse:
         headers["Retry-After"] = str(int(error.retry_after_s))
     elif isinstance(error, Unavailable):
         headers["Retry-After"] = str(_UNAVAILABLE_RETRY_S)
-    return JSONResponse(body(error.code, error.message, error.param), error.status, headers)
+    return _answer(error.status, error.code, error.message, error.param, headers)
+
+
+def _answer(
+    status: int, code: str, message: str, param: str | None = None, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    note_fault(code)
+    return JSONResponse(body(code, message, param), status, headers)
 
 
 async def _on_dragoman_error(request: Request, error: Exception) -> JSONResponse:
@@ -51,31 +62,33 @@ async def _on_bad_body(request: Request, error: Exception) -> JSONResponse:
     kind, where = str(first["type"]), first["loc"]
     if kind == "json_invalid":
         reason = first.get("ctx", {}).get("error", "")
-        return JSONResponse(body("invalid_json", f"the body is not JSON: {reason}"), 400)
+        return _answer(400, "invalid_json", f"the body is not JSON: {reason}")
     param = ".".join(str(part) for part in where[1:] if part not in {"str", "int", "list[str]", "list[int]"})
     if kind == "extra_forbidden":
-        return JSONResponse(body("invalid_request", f"unknown field {param}", param), 422)
+        return _answer(422, "invalid_request", f"unknown field {param}", param)
     message = f"{param}: {first['msg']}" if param else f"{first['msg']} (send a JSON object)"
-    return JSONResponse(body("invalid_request", message, param or None), 422)
+    return _answer(422, "invalid_request", message, param or None)
 
 
 async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, DragomanError):  # raised while the body was read, and wrapped by FastAPI
         return response(error.__cause__)
+    if isinstance(error.__cause__, ClientDisconnect):  # likewise; nobody will read the answer
+        return _answer(CLIENT_CLOSED_REQUEST, CANCELLED, "the client hung up")
     code = _CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "internal_error")
     message = f"{request.method} {request.url.path}: {error.detail}"
-    return JSONResponse(body(code, message), error.status_code, error.headers)
+    return _answer(error.status_code, code, message, headers=error.headers)
 
 
-async def _on_anything_else(request: Request, error: Exception) -> JSONResponse:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return JSONResponse(body("internal_error", "the server failed on this request; its log says why"), 500)
+def unexpected(method: str, route: str | None, error: Exception) -> JSONResponse:
+    """The response to a fault of ours, which is logged with its traceback. The outermost middleware's to give."""
+    log.error("%s %s failed", method, route, exc_info=error)
+    return _answer(500, "internal_error", "the server failed on this request; its log says why")
 
 
 def install(app: FastAPI) -> None:
-    """Give every error of `app` the documented shape."""
+    """Give every error that is told the documented shape; `RequestLog` gives it to the others."""
     app.add_exception_handler(DragomanError, _on_dragoman_error)
     app.add_exception_handler(RequestValidationError, _on_bad_body)
     app.add_exception_handler(HTTPException, _on_http_error)
-    app.add_exception_handler(Exception, _on_anything_else)

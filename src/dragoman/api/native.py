@@ -1,27 +1,28 @@
-"""The native API: `POST /v1/translate`, `GET /v1/languages`, `/v1/models`, `/v1/stats`."""
+"""The native API: `POST /v1/translate`, `GET /v1/languages`, `/v1/models`, `/v1/stats`, `/v1/traffic`."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Annotated, Any, cast
-from uuid import uuid4
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 
 from dragoman import languages
 from dragoman.api import schemas
 from dragoman.api.disconnect import ClientGone, while_connected
+from dragoman.api.event_stream import EventStream
+from dragoman.api.request_log import current_id
 from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidRequest, TooManyTexts, UntranslatableText
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
+from dragoman.telemetry.exchange import CLIENT_CLOSED_REQUEST
 from dragoman.translation import TextDelta, TextDone, TranslationRequest, Usage
 
 router = APIRouter(prefix="/v1")
 
-CLIENT_CLOSED_REQUEST = 499
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Bad JSON, an unsupported language, an empty text"},
     413: {"description": "Too many texts, or too large a body"},
@@ -113,11 +114,10 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         body.source,
         context=body.context or None,
         forced_output_tokens=_forced(body, service, len(texts)),
-        request_id=uuid4().hex[:16],
+        request_id=current_id(),
     )
-    headers = {"X-Request-Id": request.request_id}
     if body.stream:
-        return await _streamed(service, request, headers)
+        return await _streamed(http, service, request)
     try:
         translations = await while_connected(http, service.translate(request))
     except ClientGone:
@@ -128,15 +128,22 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         model=service.model.name,
         usage=schemas.UsageOut.of(usage),
     )
-    return Response(answer.model_dump_json(), media_type="application/json", headers=headers)
+    return Response(answer.model_dump_json(), media_type="application/json")
 
 
-async def _streamed(service: TranslationService, request: TranslationRequest, headers: dict[str, str]) -> Response:
+async def _streamed(http: Request, service: TranslationService, request: TranslationRequest) -> Response:
     """Wait for the first event before the status is sent, so that a refusal is still a proper error."""
     events = service.stream(request)
-    first = await anext(events)
 
-    async def lines() -> AsyncIterator[bytes]:
+    async def next_event() -> TextDelta | TextDone:
+        return await anext(events)
+
+    try:
+        first = await while_connected(http, next_event())
+    except ClientGone:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+    async def lines() -> AsyncGenerator[bytes]:
         try:
             yield _event(first)
             async for event in events:
@@ -144,10 +151,8 @@ async def _streamed(service: TranslationService, request: TranslationRequest, he
             yield b"data: [DONE]\n\n"
         except DragomanError as error:  # the status is already sent: the error must travel in the stream
             yield _data({"error": {"code": error.code, "message": error.message}})
-        finally:
-            await events.aclose()
 
-    return StreamingResponse(lines(), media_type="text/event-stream", headers={"Cache-Control": "no-cache", **headers})
+    return EventStream(lines(), fed_by=events)
 
 
 def _event(event: TextDelta | TextDone) -> bytes:
@@ -199,3 +204,9 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
 async def stats(service: Service) -> dict[str, Any]:
     """Running and waiting sequences, KV cache usage, queue depth, latencies: JSON for people and for `dragoman bench`."""
     return service.stats()
+
+
+@router.get("/traffic", summary="The texts of the last hour")
+async def traffic(service: Service) -> schemas.TrafficAnswer:
+    """How many at once, how long, how fast, what became of them: for people and for `dragoman tune --watch`."""
+    return schemas.TrafficAnswer.of(await service.traffic(), schemas.RecorderOut.of(service.recorder))

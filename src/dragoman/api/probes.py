@@ -17,9 +17,9 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz", summary="A request sent now would be served")
+@router.get("/readyz", summary="A request sent now would be served at once")
 async def readyz(service: Service) -> dict[str, str]:
-    """503 until the engine has answered a warm-up, while draining, and when the engine is dead."""
+    """503 until the engine has answered a warm-up, while draining, and while the engine is dead or comes back from that."""
     await service.check_ready()
     return {"status": "ready"}
 
@@ -27,4 +27,4 @@ async def readyz(service: Service) -> dict[str, str]:
 @router.get("/metrics", summary="Prometheus metrics, ours and vLLM's", response_class=Response)
 async def metrics(service: Service) -> Response:
     """Text exposition format."""
-    return Response(service.exposition(), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(await service.exposition(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

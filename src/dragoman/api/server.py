@@ -25,12 +25,15 @@ def listen(host: str, port: int) -> socket.socket:
     """A listening socket. Raises `ConfigError` when the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ConfigError(
             f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or PORT=",
             param="server.port",
         ) from None
+    # Accepted sockets inherit it. uvloop sees to it itself, asyncio does not, and Nagle then holds answers back for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 class _Server(uvicorn.Server):
@@ -45,7 +48,7 @@ class _Server(uvicorn.Server):
 
 
 class DragomanServer:
-    """Serves one `TranslationService` over HTTP until a signal or the engine's failure to start."""
+    """Serves one `TranslationService` over HTTP until a signal, or until there is no engine to be had."""
 
     def __init__(
         self,
@@ -79,7 +82,7 @@ class DragomanServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def run(self) -> int:
-        """Serve until told to stop. The exit code: 0 after a drain, 1 when the engine did not start or the drain timed out."""
+        """Serve until told to stop. The exit code: 0 after a drain; 1 when that timed out, and when there is no engine."""
         serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._listener]))
         life = asyncio.create_task(self._live())
         await asyncio.wait({serving, life}, return_when=asyncio.FIRST_COMPLETED)
@@ -89,6 +92,8 @@ class DragomanServer:
         await self.service.stop()  # first: what the drain did not finish must fail before uvicorn waits for it
         self._uvicorn.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
+        if self.service.tracing is not None:  # last: until now requests may have ended
+            await asyncio.to_thread(self.service.tracing.shutdown)
         return 1 if life.cancelled() else life.result()
 
     async def _live(self) -> int:
@@ -105,9 +110,23 @@ class DragomanServer:
             stopping.cancel()
             self.failure = error
             return 1
-        await stopping
-        log.info("draining: %d calls in flight", self.service.admission.calls)
-        return 0 if await self.service.drain() else 1
+        return await self._serve(stopping)
+
+    async def _serve(self, stopping: asyncio.Task[bool]) -> int:
+        """Until a signal, and then drain; or until the engine is lost."""
+        lost = asyncio.create_task(self.service.lost())
+        drained = True
+        try:
+            await asyncio.wait({stopping, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if not lost.done():
+                log.info("draining: %d calls in flight", self.service.admission.calls)
+                drained = await self.service.drain()
+            if lost.done():
+                self.failure = lost.result()
+            return 0 if drained and self.failure is None else 1
+        finally:
+            stopping.cancel()
+            lost.cancel()
 
     async def _start(self) -> None:
         await self.service.start()

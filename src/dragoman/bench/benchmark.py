@@ -100,6 +100,8 @@ def _options(plan: Plan) -> dict[str, Any]:
     chosen: dict[str, Any] = {name: getattr(plan, name) for name in named}
     chosen |= {"warmup_requests": plan.warmup.requests, "warmup_s": plan.warmup.duration_s}
     chosen |= {"saturation_after_s": plan.saturation_after_s, "stream": plan.target.stream}
+    if plan.target.kind == "dragoman" and plan.target.forced is False:
+        chosen["forced_lengths"] = False  # those that the workload has, if it has any
     if plan.target.kind.startswith("openai"):
         sampling = plan.target.sampling
         chosen |= {"system_prompt": plan.target.system, "user_prompt": plan.target.user}

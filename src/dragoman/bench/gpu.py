@@ -5,25 +5,16 @@ Reading blocks for up to some milliseconds: callers on an event loop use a threa
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
 from typing import Protocol
 
-from dragoman.bench.results import Gpu
+from dragoman.telemetry import nvml
+from dragoman.telemetry.nvml import Gpu, NvmlGpus, Reading
 
-_MIB = 2**20
 _SMI_PATIENCE_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    gpu: int
-    utilisation_percent: float
-    memory_mib: float
 
 
 class Gpus(Protocol):
@@ -35,10 +26,11 @@ class Gpus(Protocol):
 
 
 def find_gpus() -> Gpus | None:
-    """NVML first: a reading costs a tenth of what starting nvidia-smi does."""
-    nvml = _nvml()
-    if nvml is not None:
-        return NvmlGpus(nvml)
+    """Those that CUDA_VISIBLE_DEVICES leaves. NVML first: a reading costs a tenth of what starting nvidia-smi does."""
+    loaded = nvml.load()
+    if loaded is not None:
+        visible = nvml.visible(loaded, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return NvmlGpus(loaded, visible) if visible else None
     return SmiGpus() if shutil.which("nvidia-smi") and _smi("index") else None
 
 
@@ -47,31 +39,6 @@ def chosen(gpus: Sequence[Reading], wanted: frozenset[int] | None) -> frozenset[
     if wanted is not None:
         return wanted
     return frozenset(r.gpu for r in gpus if r.memory_mib >= 1024) or frozenset(r.gpu for r in gpus)
-
-
-class NvmlGpus:
-    def __init__(self, nvml: ModuleType) -> None:
-        self._nvml = nvml
-        self._handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-
-    def describe(self) -> tuple[Gpu, ...]:
-        nvml = self._nvml
-        driver = _string(nvml.nvmlSystemGetDriverVersion())
-        return tuple(
-            Gpu(i, _string(nvml.nvmlDeviceGetName(h)), nvml.nvmlDeviceGetMemoryInfo(h).total / _MIB, driver)
-            for i, h in enumerate(self._handles)
-        )
-
-    def read(self) -> tuple[Reading, ...]:
-        found: list[Reading] = []
-        for index, handle in enumerate(self._handles):
-            try:
-                used = self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu
-                memory = self._nvml.nvmlDeviceGetMemoryInfo(handle).used / _MIB
-            except self._nvml.NVMLError:
-                continue  # not told on this kind of GPU (a MIG slice), or lost
-            found.append(Reading(index, float(used), memory))
-        return tuple(found)
 
 
 class SmiGpus:
@@ -86,18 +53,6 @@ class SmiGpus:
             if used is not None and memory is not None:
                 found.append(Reading(int(row[0]), used, memory))
         return tuple(found)
-
-
-def _nvml() -> ModuleType | None:
-    try:
-        nvml = import_module("pynvml")
-    except ImportError:
-        return None
-    try:
-        nvml.nvmlInit()
-        return nvml if nvml.nvmlDeviceGetCount() else None
-    except nvml.NVMLError:
-        return None
 
 
 def _smi(fields: str) -> list[list[str]]:
@@ -115,7 +70,3 @@ def _number(cell: str) -> float | None:
         return float(cell)
     except ValueError:
         return None  # "[N/A]"
-
-
-def _string(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from dragoman.bench.jsons import members
 from dragoman.bench.targets import Target, TargetOptions, make_target
 from dragoman.bench.targets.contract import BadReplyError, part
 from dragoman.bench.workload import Item
@@ -35,11 +36,13 @@ def is_local(url: str) -> bool:
 
 
 async def resolve(session: aiohttp.ClientSession, url: str, options: TargetOptions) -> TargetOptions:
-    """The options with the model that an OpenAI-compatible server serves, where none was named."""
+    """The options with what they leave to the server: the model of an OpenAI-compatible one, whether dragoman takes
+    forced lengths."""
+    if options.kind == "dragoman" and options.forced is None:
+        return replace(options, forced=await _takes_forced_lengths(session, url, _bearer(options)))
     if options.model is not None or not options.kind.startswith("openai"):
         return options
-    headers = {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
-    status, body = await _ask(session, "GET", f"{url}/v1/models", None, headers, 10.0)
+    status, body = await _ask(session, "GET", f"{url}/v1/models", None, _bearer(options), 10.0)
     if status != 200:
         raise ConfigError(f"{url}/v1/models answered {status}: name the model", param="model")
     try:
@@ -47,6 +50,20 @@ async def resolve(session: aiohttp.ClientSession, url: str, options: TargetOptio
     except (ValueError, BadReplyError) as error:
         raise ConfigError(f"{url}/v1/models names no model: name it", param="model") from error
     return replace(options, model=str(model))
+
+
+def _bearer(options: TargetOptions) -> dict[str, str]:
+    return {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
+
+
+async def _takes_forced_lengths(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> bool:
+    """Whether its weights are dummies; True where it does not tell: then its own refusal is clearer than a guess."""
+    try:
+        status, body = await _ask(session, "GET", f"{url}/v1/stats", None, headers, 10.0)
+        engine = members(members(members(json.loads(body)).get("settings")).get("engine")) if status == 200 else {}
+    except (ConfigError, ValueError):  # `check_server` will say what is wrong with it
+        return True
+    return engine.get("load_format", "dummy") == "dummy"
 
 
 async def check_server(

@@ -43,13 +43,13 @@ class Lines:
     def phase(self, label: str, total: int | None) -> None:
         self._label = label
         self._due = monotonic() + _LINE_EVERY_S
-        self._console.print(label, highlight=False)
+        self._console.print(label, highlight=False, soft_wrap=True)
 
     def update(self, done: int, failed: int, in_flight: int) -> None:
         if monotonic() >= self._due:
             self._due = monotonic() + _LINE_EVERY_S
             told = f"{self._label}: {done} done, {failed} failed, {in_flight} in flight"
-            self._console.print(told, highlight=False)
+            self._console.print(told, highlight=False, soft_wrap=True)
 
 
 class Live(AbstractContextManager["Live"]):

@@ -114,6 +114,8 @@ class ServerSample:
     kv_cache_usage: float | None = None  # 0..1
     preemptions: int | None = None
     busy_s: float | None = None
+    itl_sum_s: float | None = None  # of all inter-token latencies of the engine's own
+    itl_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,18 +17,11 @@ from pydantic import TypeAdapter, ValidationError
 from dragoman.bench.jsons import elements, members
 from dragoman.bench.records import Band, ClientUse, ErrorKind, GpuSample, Load, RequestRecord, ServerSample
 from dragoman.errors import ConfigError
+from dragoman.telemetry.nvml import Gpu
 
 SCHEMA = 1
 Stopped = Literal["finished", "saturated", "interrupted"]
 _ROWS = ("records", "server", "gpu")
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    index: int
-    name: str
-    memory_mib: float
-    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +115,7 @@ class Summary:
     peak_waiting: int | None = None
     peak_kv_cache_usage: float | None = None
     preemptions: int | None = None
+    decode_s_per_token: float | None = None  # as the engine saw it: its mean inter-token latency over the measurement
     gpu_mean_percent: float | None = None
     gpu_share_below_10: float | None = None
     gpu_share_above_80: float | None = None

@@ -79,6 +79,10 @@ class RunningServer:
         """Raises ServerFault where the process has ended."""
         _check_alive(self.command, self._process, self.log)
 
+    def memory_bytes(self) -> int:
+        """Of the machine's memory, what it and its descendants hold; what they share counts for each."""
+        return sum(map(_resident_bytes, _with_descendants(self._process.pid)))
+
 
 def arguments(flags: Flags) -> list[str]:
     """`{"max-num-seqs": 16}` as a command line; True is a flag alone, False its `--no-` form."""
@@ -224,10 +228,23 @@ async def _leave_or_kill(process: asyncio.subprocess.Process) -> None:
 
 
 def _descendants(pid: int) -> list[psutil.Process]:
+    return _with_descendants(pid)[1:]
+
+
+def _with_descendants(pid: int) -> list[psutil.Process]:
+    """The process first; empty where it has ended."""
     try:
-        return psutil.Process(pid).children(recursive=True)
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.NoSuchProcess:
+        return 0
 
 
 def _log_end(log: Path) -> str:

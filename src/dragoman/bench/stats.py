@@ -23,6 +23,8 @@ _GAUGES = {
     "vllm:num_requests_waiting": "waiting",
     "vllm:kv_cache_usage_perc": "kv_cache_usage",
     "vllm:num_preemptions_total": "preemptions",
+    "vllm:inter_token_latency_seconds_sum": "itl_sum_s",
+    "vllm:inter_token_latency_seconds_count": "itl_count",
 }
 _LINE = re.compile(rf"^({'|'.join(_GAUGES)})(?:\{{[^\n]*\}})? (\S+)", re.MULTILINE)
 
@@ -38,7 +40,7 @@ class ServerStats(Protocol):
 
 
 class DragomanStats:
-    """Flat JSON: running, waiting, kv_cache_usage, preemptions, busy_s, ..., settings."""
+    """Flat JSON: running, waiting, kv_cache_usage, preemptions, busy_s, inter_token_latency_sum_s, ..., settings."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
         self._session = session
@@ -55,6 +57,8 @@ class DragomanStats:
             kv_cache_usage=number(stats.get("kv_cache_usage")),
             preemptions=whole(stats.get("preemptions")),
             busy_s=number(stats.get("busy_s")),
+            itl_sum_s=number(stats.get("inter_token_latency_sum_s")),
+            itl_count=whole(stats.get("inter_token_latency_count")),
         )
 
     async def settings(self) -> dict[str, Any]:
@@ -64,7 +68,7 @@ class DragomanStats:
 
 
 class PrometheusStats:
-    """vLLM's gauges, summed over its engines; KV cache usage is that of the fullest."""
+    """vLLM's gauges and counters, summed over its engines; KV cache usage is that of the fullest."""
 
     def __init__(self, session: aiohttp.ClientSession, url: str, server: str) -> None:
         self._session = session
@@ -105,11 +109,18 @@ def from_prometheus(page: str, t_s: float) -> ServerSample | None:
     if not values:
         return None
 
-    def total(key: str) -> int | None:
-        return round(sum(values[key])) if key in values else None
+    def total(key: str) -> float | None:
+        return sum(values[key]) if key in values else None
 
-    usage = max(values.get("kv_cache_usage", ()), default=None)
-    return ServerSample(round(t_s, 6), total("running"), total("waiting"), usage, total("preemptions"))
+    return ServerSample(
+        t_s=round(t_s, 6),
+        running=whole(total("running")),
+        waiting=whole(total("waiting")),
+        kv_cache_usage=max(values.get("kv_cache_usage", ()), default=None),
+        preemptions=whole(total("preemptions")),
+        itl_sum_s=total("itl_sum_s"),
+        itl_count=whole(total("itl_count")),
+    )
 
 
 async def _text(session: aiohttp.ClientSession, url: str) -> str | None:

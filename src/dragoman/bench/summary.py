@@ -33,6 +33,7 @@ class ServerLoad(TypedDict):
     peak_waiting: int | None
     peak_kv_cache_usage: float | None
     preemptions: int | None
+    decode_s_per_token: float | None
 
 
 class GpuLoad(TypedDict):
@@ -113,6 +114,15 @@ def engine_busy_share(samples: Sequence[ServerSample]) -> float | None:
     return _share(sample.running > 0 for sample in samples if sample.running is not None)
 
 
+def decode_s_per_token(samples: Sequence[ServerSample]) -> float | None:
+    """The engine's mean time between two tokens of a sequence, between the first sample and the last that tell it."""
+    told = [(s.itl_sum_s, s.itl_count) for s in samples if s.itl_sum_s is not None and s.itl_count is not None]
+    if not told:
+        return None
+    seconds, tokens = told[-1][0] - told[0][0], told[-1][1] - told[0][1]
+    return seconds / tokens if tokens > 0 and seconds >= 0 else None  # counters that went back: it was restarted
+
+
 def _verdict(limit: Limit, observed: Observed) -> Verdict:
     percent = ATTAINMENT_PERCENT if limit.percentile is None else limit.percentile
     label = f"{limit.label} ({percent:g} % of requests)" if limit.percentile is None else limit.label
@@ -165,6 +175,7 @@ def _server_load(observed: Observed) -> ServerLoad:
         "peak_waiting": max(waiting, default=None),
         "peak_kv_cache_usage": max(_present(sample.kv_cache_usage for sample in samples), default=None),
         "preemptions": preemptions[-1] - preemptions[0] if preemptions else None,
+        "decode_s_per_token": decode_s_per_token(samples),
     }
 
 

@@ -127,14 +127,15 @@ class MadeUp:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Texts of a file, in its order; never more than it has."""
+    """Texts of a file, in its order; never more than it has. `note`: what must be known of them."""
 
     name: str
     recorded: tuple[Item, ...]
+    note: str = ""
 
     @property
     def description(self) -> str:
-        return f"{self.name}: {len(self.recorded)} texts"
+        return f"{self.name}: {len(self.recorded)} texts" + (f" ({self.note})" if self.note else "")
 
     @property
     def size(self) -> int:

@@ -84,7 +84,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
         click.option("--rate", metavar="R,...", help="Open loop: requests a second, one level each."),
         click.option("--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson", show_default=True),
         click.option("--ramp", metavar="A..B", help="Open loop whose rate goes from A to B over --duration."),
-        click.option("--replay", is_flag=True, help="Send a JSONL trace at its own times (at_s)."),
+        click.option("--replay", is_flag=True, help="Send a trace (`dragoman traffic export`) at its own times."),
         click.option(
             "--time-scale", type=click.FloatRange(0, min_open=True), default=1.0, help="Of --replay; 0.5: faster."
         ),
@@ -279,6 +279,7 @@ def _target(chosen: dict[str, Any]) -> TargetOptions:
         system=chosen["system_prompt"],
         user=chosen["user_prompt"],
         sampling=Sampling(chosen["max_tokens"], chosen["temperature"]),
+        forced=True if chosen["force_output_ratio"] is not None else None,
     )
 
 

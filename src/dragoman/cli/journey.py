@@ -5,16 +5,11 @@ stdout gets the findings as Markdown and, as its last line, one sentence; progre
 
 from __future__ import annotations
 
-import asyncio
-import signal
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from dragoman.bench import loops
 from dragoman.bench.journey.display import Display
 from dragoman.bench.journey.duel import Duel, fight, write_duel
 from dragoman.bench.journey.ending import conclude, markdown, write_ending
@@ -33,14 +28,13 @@ from dragoman.bench.journey.route import (
 from dragoman.bench.journey.steps import Pace, Step, Subject
 from dragoman.bench.journey.store import Fingerprints, Store, this_machine
 from dragoman.bench.journey.walk import Travelled, Walk
-from dragoman.bench.progress import Lines, Live, Observer
+from dragoman.bench.progress import Observer
 from dragoman.cli.console import error_console
+from dragoman.cli.observing import INTERRUPTED, interrupts, observed
 from dragoman.cli.subject import make_subject
 from dragoman.engine.device import device
 
 FAILED = 1
-INTERRUPTED = 130
-_Made = TypeVar("_Made")
 
 
 @click.command("journey")
@@ -124,13 +118,13 @@ def _journey(
 
     async def go(observer: Observer) -> Travelled:
         display = Display(error_console, observer)
-        with _interrupts() as interrupted:
+        with interrupts() as interrupted:
             meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
             names = frozenset(step.name for step in steps)
             walk = Walk(route, names, subject, store, meter, display, not chosen["resume"], chosen["time_limit"])
             return await walk.go()
 
-    travelled = _observed(go)
+    travelled = observed(go)
     ending = conclude(travelled, quick_note=LEFT_OUT_OF_QUICK if chosen["quick"] else None)
     write_page(ending, folder / "report.html")
     paths = (folder / "report.html", *write_ending(ending, folder))
@@ -146,38 +140,11 @@ def _versus(chosen: dict[str, Any], terms: Terms, subject: Subject, pace: Pace) 
 
     async def go(observer: Observer) -> Duel:
         display = Display(error_console, observer)
-        with _interrupts() as interrupted:
+        with interrupts() as interrupted:
             meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
             return await fight(plan_duel(terms), subject, folder, meter, display)
 
-    duel = _observed(go)
+    duel = observed(go)
     click.echo(write_duel(duel, folder))
     if duel.partial:
         click.get_current_context().exit(INTERRUPTED)
-
-
-def _observed(work: Callable[[Observer], Coroutine[Any, Any, _Made]]) -> _Made:
-    if not error_console.is_terminal:
-        return loops.run(work(Lines(error_console)))
-    with Live(error_console) as live:
-        return loops.run(work(live))
-
-
-@contextmanager
-def _interrupts() -> Generator[asyncio.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the program."""
-    loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
-    signals = (signal.SIGINT, signal.SIGTERM)
-
-    def interrupt() -> None:
-        interrupted.set()
-        for number in signals:
-            loop.remove_signal_handler(number)
-
-    for number in signals:
-        loop.add_signal_handler(number, interrupt)
-    try:
-        yield interrupted
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)

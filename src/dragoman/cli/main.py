@@ -6,6 +6,7 @@ import importlib
 import sys
 
 import click
+from rich.markup import escape
 
 from dragoman import __version__
 from dragoman.cli.console import error_console
@@ -18,8 +19,10 @@ _COMMANDS = {
     "models": "List model profiles and what each needs.",
     "config": "Show the effective settings and where each came from.",
     "bench": "Load-test a translation server.",
+    "traffic": "Show the traffic that was recorded, or export it as a workload.",
     "report": "Make a report from results files.",
     "journey": "Measure every architecture of the story on this machine.",
+    "tune": "Find the engine settings that serve your traffic best, and say why.",
 }
 
 
@@ -58,7 +61,7 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except DragomanError as error:
-        error_console.print(f"[red]error:[/] {error.message}", highlight=False, soft_wrap=True)
+        error_console.print(f"[red]error:[/] {escape(error.message)}", highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(error, ConfigError) or 400 <= error.status < 500 else 1)
 
 

@@ -20,6 +20,13 @@ _FLAGS = {
     "log.level": "log-level",
     "log.format": "log-format",
     "log.engine_file": "engine-log",
+    "tracing.endpoint": "tracing-endpoint",
+    "tracing.sample_ratio": "tracing-sample-ratio",
+    "tracing.service_name": "tracing-service-name",
+    "traffic.enabled": "traffic",
+    "traffic.folder": "traffic-folder",
+    "traffic.max_bytes": "traffic-max-bytes",
+    "traffic.file_bytes": "traffic-file-bytes",
 }
 
 

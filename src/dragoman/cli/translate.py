@@ -7,11 +7,13 @@ import json
 import sys
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from dragoman.cli.console import configure_logging, error_console, steady_error_console
+from dragoman.cli.console import error_console, steady_error_console
+from dragoman.cli.logs import configure_logging
 from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError, DragomanError, EmptyText, Unavailable
 from dragoman.service.service import TranslationService
@@ -59,7 +61,10 @@ def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
 
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
-    service = TranslationService.from_settings(settings)
+    unrecorded = replace(  # a user's own text is no traffic
+        settings, traffic=replace(settings.traffic, enabled=False), tracing=replace(settings.tracing, endpoint="")
+    )
+    service = TranslationService.from_settings(unrecorded)
     try:
         await service.start()
         translation = (await service.translate(request))[0]

@@ -6,7 +6,7 @@ what is left as `EngineGenerateError`, and refuses overflow with `GracefulHTTPEr
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from vllm import exceptions as vllm_exceptions
@@ -14,6 +14,7 @@ from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected, Unavailable
 
+DIED = "the engine died"
 _NAMES = ("VLLMClientError", "VLLMValidationError")
 _REFUSALS: tuple[type[Exception], ...] = (
     ValueError,
@@ -25,13 +26,18 @@ _OVERFLOW: tuple[type[Exception], ...] = tuple(
 
 
 @contextmanager
-def translated() -> Generator[None]:
-    """Within, vLLM's errors leave as `EngineDead`, `EngineRejected`, `EngineFailed` or `Unavailable`."""
+def translated(is_dead: Callable[[], bool] = lambda: False) -> Generator[None]:
+    """Within, vLLM's errors leave as `EngineDead`, `EngineRejected`, `EngineFailed` or `Unavailable`.
+
+    What goes wrong with a sequence while the engine `is_dead` goes wrong for that reason: a closed socket, say.
+    """
     try:
         yield
     except EngineDeadError as error:
-        raise EngineDead("the engine died; requests in flight did not finish") from error
+        raise EngineDead(DIED) from error
     except EngineGenerateError as error:
+        if is_dead():
+            raise EngineDead(DIED) from error
         raise EngineFailed(f"the engine failed on this sequence: {error.__cause__ or error}") from error
     except _OVERFLOW as error:
         raise Unavailable(f"the engine refused the sequence: {error}") from error

@@ -8,27 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.exceptions import EngineDeadError
 
 from dragoman.engine import quiet
 from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
-from dragoman.engine.faults import translated
+from dragoman.engine.faults import DIED, translated
+from dragoman.engine.spawning import sheltered
 from dragoman.engine.spec import EngineSpec
 from dragoman.engine.tap import TapFactory
-from dragoman.errors import EngineDead
+from dragoman.errors import EngineDead, EngineFailed
 from dragoman.sequence import Completion, CompletionReason, Delta, Sequence, Timings
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
+_WATCH_S = 1.0
+_END_S = 10.0  # a killed process that holds a GPU takes a moment to go
 
 
 class AsyncEngine:
-    """One `AsyncLLM`. `start` takes tens of seconds and runs off the event loop."""
+    """One `AsyncLLM`. `start` takes tens of seconds and runs off the event loop; after `shutdown` it starts another."""
 
     def __init__(self, spec: EngineSpec, log_file: Path | None = None, *, shutdown_timeout_s: float = 0.0) -> None:
         self.spec = spec
@@ -36,6 +41,7 @@ class AsyncEngine:
         self._shutdown_timeout_s = shutdown_timeout_s
         self._gauge = EngineGauge()
         self._llm: AsyncLLM | None = None
+        self._processes: set[BaseProcess] = set()
 
     async def start(self) -> None:
         """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
@@ -43,6 +49,7 @@ class AsyncEngine:
         building = asyncio.create_task(asyncio.to_thread(self._build))
         try:
             self._llm = llm = await asyncio.shield(building)
+            self._processes = set(multiprocessing.active_children()) - before
             self._gauge.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
         except asyncio.CancelledError:
             await _abandon(building, before)
@@ -51,9 +58,7 @@ class AsyncEngine:
     def _build(self) -> AsyncLLM:
         arguments = engine_arguments(self.spec, shutdown_timeout_s=self._shutdown_timeout_s)
         try:
-            if self._log_file is None:
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[TapFactory(self._gauge)])
-            with quiet.streams_to_file(self._log_file):
+            with quiet.streams_to_file(self._log_file) if self._log_file else nullcontext(), sheltered():
                 return AsyncLLM.from_engine_args(arguments, stat_loggers=[TapFactory(self._gauge)])
         except Exception as error:
             told = f"; the end of {self._log_file}:\n{quiet.tail(self._log_file)}" if self._log_file else ""
@@ -71,16 +76,16 @@ class AsyncEngine:
 
     async def generate(self, sequence: Sequence) -> Completion:
         """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
-        with translated():
+        with translated(self._is_dead):
             async for output in self._outputs(sequence, stream=False):
                 return _completion(output, output.outputs[0].text, len(output.outputs[0].token_ids))
         raise EngineDead("the engine ended a sequence without an answer")
 
-    async def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
         parts: list[str] = []
         tokens = 0
-        with translated():
+        with translated(self._is_dead):
             async for output in self._outputs(sequence, stream=True):
                 part = output.outputs[0]
                 tokens += len(part.token_ids)
@@ -92,7 +97,7 @@ class AsyncEngine:
                     return
         raise EngineDead("the engine ended a sequence without an answer")
 
-    def _outputs(self, sequence: Sequence, *, stream: bool) -> AsyncIterator[Any]:
+    def _outputs(self, sequence: Sequence, *, stream: bool) -> AsyncGenerator[Any]:
         return self._engine.generate(
             prompt_of(sequence),
             sampling_params(sequence, stream=stream),
@@ -107,11 +112,32 @@ class AsyncEngine:
         with translated():
             await self._engine.check_health()
 
+    def _is_dead(self) -> bool:
+        return self._llm is None or self._llm.errored
+
+    async def died(self) -> EngineDead:
+        """Return once the running engine is dead. Sequences in flight hear of it sooner: this is for when there are none."""
+        llm = self._engine
+        # vLLM sets a flag when one of its processes dies, and tells nobody.
+        while self._llm is not llm or not llm.errored:  # noqa: ASYNC110
+            await asyncio.sleep(_WATCH_S)
+        return EngineDead(DIED)
+
     async def shutdown(self) -> None:
-        """End vLLM's processes; what still runs ends with `EngineDead`."""
+        """End vLLM's processes, dead ones too; what still runs ends with `EngineDead`."""
         llm, self._llm = self._llm, None
         if llm is not None:
-            await asyncio.to_thread(llm.shutdown, timeout=0)
+            # vLLM cancels the task that would tell them, often before it does.
+            llm.output_processor.propagate_error(EngineDeadError())
+            await asyncio.to_thread(_end, llm, self._processes)
+            self._gauge.load(0, 0, 0.0)
+
+
+def _end(llm: AsyncLLM, processes: set[BaseProcess]) -> None:
+    """Kill its processes and wait until they are gone: the next engine needs the memory that they hold."""
+    llm.shutdown(timeout=0)
+    for process in processes:
+        process.join(_END_S)
 
 
 async def _abandon(building: asyncio.Task[AsyncLLM], before: set[BaseProcess]) -> None:
@@ -135,7 +161,9 @@ def _kv_cache_tokens(config: Any) -> int | None:
 
 def _completion(output: Any, text: str, tokens: int) -> Completion:
     reason = output.outputs[0].finish_reason
-    if reason not in _REASONS:
+    if reason == "error":
+        raise EngineFailed("the engine failed on this sequence")
+    if reason not in _REASONS:  # "abort", and not by us: it is about to end
         raise EngineDead(f"the engine ended a sequence with {reason!r}")
     return Completion(text, _REASONS[reason], len(output.prompt_token_ids), tokens, _timings(output.metrics))
 

@@ -6,9 +6,10 @@ to one that waits while all others go on decoding.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from dragoman.engine.vllm_async import AsyncEngine
+from dragoman.errors import EngineDead
 from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineStats
 
@@ -31,7 +32,7 @@ class ContinuousPipeline:
     async def generate(self, sequence: Sequence) -> Completion:
         return await self._engine.generate(sequence)
 
-    def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+    def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         return self._engine.stream(sequence)
 
     def stats(self) -> EngineStats:
@@ -39,6 +40,9 @@ class ContinuousPipeline:
 
     async def check_health(self) -> None:
         await self._engine.check_health()
+
+    async def died(self) -> EngineDead:
+        return await self._engine.died()
 
     async def shutdown(self) -> None:
         await self._engine.shutdown()

@@ -8,9 +8,10 @@ frees what the sequence held.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
+from dragoman.errors import EngineDead
 from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineStats
 
@@ -32,14 +33,21 @@ class Pipeline(Protocol):
 
     async def generate(self, sequence: Sequence) -> Completion: ...
 
-    def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+    def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas as they come (a pipeline that cannot stream gives one), then exactly one `Completion`."""
         ...
 
     def stats(self) -> EngineStats: ...
 
     async def check_health(self) -> None:
-        """Raise `EngineDead` when no sequence could be served."""
+        """Raise `EngineDead` when no sequence could be served, `EngineRestarting` when one would have to wait for that."""
+        ...
+
+    async def died(self) -> EngineDead:
+        """Once it has started: return, with the reason, when it serves no more and will not come back by itself.
+
+        `shutdown` is no death: who waits then, waits on.
+        """
         ...
 
     async def shutdown(self) -> None:

@@ -7,7 +7,7 @@ that queueing, streaming and cancellation behave as they do over an engine. It t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from time import monotonic
 
@@ -44,6 +44,7 @@ class FakePipeline:
         self._running = 0
         self._waiting = 0
         self._alive = False
+        self._dead = asyncio.Event()  # never, but in tests that make it die
         self.max_model_len = max_model_len
 
     async def start(self) -> None:
@@ -56,7 +57,7 @@ class FakePipeline:
                 return item
         raise EngineDead("the fake engine ended a sequence without an answer")
 
-    async def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         self._waiting += 1
         self._report()
         submitted_s = monotonic()
@@ -67,10 +68,15 @@ class FakePipeline:
             self._report()
         self._running += 1
         self._report()
-        began_s, first_s = monotonic(), 0.0
+        began_s, first_s, last_s = monotonic(), 0.0, 0.0
         try:
             async for item in self._decode(sequence):
-                first_s = first_s or monotonic()
+                if not first_s:
+                    first_s = last_s = monotonic()
+                    self._gauge.latencies([first_s - submitted_s], [])
+                elif isinstance(item, Delta):
+                    before_s, last_s = last_s, monotonic()
+                    self._gauge.latencies([], [last_s - before_s])
                 if isinstance(item, Completion):
                     timings = Timings(began_s - submitted_s, first_s - began_s, monotonic() - first_s)
                     item = replace(item, timings=timings)
@@ -80,7 +86,7 @@ class FakePipeline:
             self._slots.release()
             self._report()
 
-    async def _decode(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+    async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         words = self._answer(sequence).split(" ")
         said = words[: sequence.max_tokens]
         if not self._alive:
@@ -94,6 +100,8 @@ class FakePipeline:
                 raise EngineDead("the fake engine is not running")
             yield Delta(word if number == 0 else f" {word}")
         self._gauge.finished += 1
+        self._gauge.steps += len(said) if self._step_s else 1
+        self._gauge.prompt_tokens += len(sequence.prompt_token_ids)
         self._gauge.completion_tokens += len(said)
         reason = "stop" if len(said) == len(words) else "length"
         yield Completion(" ".join(said), reason, len(sequence.prompt_token_ids), len(said))
@@ -107,6 +115,10 @@ class FakePipeline:
     async def check_health(self) -> None:
         if not self._alive:
             raise EngineDead("the fake engine is not running")
+
+    async def died(self) -> EngineDead:
+        await self._dead.wait()
+        return EngineDead("the fake engine died")
 
     async def shutdown(self) -> None:
         self._alive = False

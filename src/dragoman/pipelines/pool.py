@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from itertools import count
 
 from dragoman.errors import ConfigError, EngineDead
@@ -22,6 +22,7 @@ from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 
 VLLM_ENGINE = "dragoman.engine.vllm_sync:SyncEngine"
+_NO_WORKER = "no worker is left, and none could be started again"
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +41,7 @@ class WorkerPool:
         self._numbers = count()
         self._gauge = EngineGauge()
         self._max_model_len: int | None = None
+        self._all_lost = asyncio.Event()
 
     @property
     def max_model_len(self) -> int:
@@ -54,6 +56,7 @@ class WorkerPool:
                 raise ConfigError(f"engine.data_parallel_size needs the pipeline continuous, not {self.name}")
         lanes = [Lane(f"dragoman-{self.name}-{number}", plan) for number, plan in enumerate(self.plans)]
         self._lanes = list(lanes)
+        self._all_lost.clear()
         opening = [asyncio.create_task(self._open(lane)) for lane in lanes]
         try:
             await asyncio.gather(*opening)
@@ -85,7 +88,7 @@ class WorkerPool:
             if job.answer.cancelled():
                 self._withdraw(job)
 
-    async def stream(self, sequence: Sequence) -> AsyncIterator[Delta | Completion]:
+    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         """One `Delta` with the whole text, then the `Completion`: a batch comes back whole, so nothing can stream."""
         completion = await self.generate(sequence)
         if completion.text:
@@ -100,6 +103,11 @@ class WorkerPool:
         """A worker that is being started again counts: what waits for it will be served."""
         if not self._lanes:
             raise EngineDead("no worker is running")
+
+    async def died(self) -> EngineDead:
+        """When the last worker is lost; its own log line says why."""
+        await self._all_lost.wait()
+        return EngineDead(_NO_WORKER)
 
     async def shutdown(self) -> None:
         lanes, self._lanes = self._lanes, []
@@ -119,6 +127,7 @@ class WorkerPool:
             while await self._live(lane):
                 lane.renew()
                 await self._open(lane)
+                self._gauge.restarts += 1
                 self._dispatch()
         except EngineDead as error:
             if not lane.closed:
@@ -189,7 +198,9 @@ class WorkerPool:
         if lane in self._lanes:
             self._lanes.remove(lane)
         if not self._lanes:
-            self._fail_pending("no worker is left")
+            self._fail_pending(_NO_WORKER)
+            if not lane.closed:
+                self._all_lost.set()
 
     def _fail_pending(self, reason: str) -> None:
         for job in self._pending:

@@ -25,18 +25,24 @@ TagOf = Callable[[str], str]
 class Account:
     """One call while it lasts."""
 
-    def __init__(self, request: TranslationRequest, in_flight: int, tag_of: TagOf) -> None:
+    def __init__(self, request: TranslationRequest, in_flight: int, tag_of: TagOf, *, keep_text: bool = False) -> None:
         self.request = request
+        self._keep_text = keep_text
         self.target = tag_of(request.target)
         self.source = tag_of(request.source) if request.source else None
         self.in_flight = in_flight
         self.arrived_unix_s = time.time()
+        self.admitted_s: float | None = None
         self._began_s = monotonic()
         self.ended: dict[int, TextRecord] = {}
 
     @property
     def e2e_s(self) -> float:
         return monotonic() - self._began_s
+
+    def admitted(self) -> None:
+        """It has its permit."""
+        self.admitted_s = self.e2e_s
 
     def done(self, index: int, translation: Translation) -> TextRecord:
         """Text `index` is whole."""
@@ -58,6 +64,9 @@ class Account:
             translation.finish_reason,
             len(translation.warnings),
             translation.timings,
+            translation.guards,
+            translation.retries,
+            text=self._text(index),
         )
         return self.ended[index]
 
@@ -76,24 +85,29 @@ class Account:
                 self.e2e_s,
                 self.in_flight,
                 len(request.texts[index]),
+                text=self._text(index),
             )
         return [record for record in self.ended.values() if not record.ok]
+
+    def _text(self, index: int) -> str | None:
+        return self.request.texts[index] if self._keep_text else None
 
 
 class Accounts:
     """Counts the texts in the house and tells the observers of each that leaves."""
 
-    def __init__(self, pipeline: str, observers: Sequence[Observer], tag_of: TagOf) -> None:
+    def __init__(self, pipeline: str, observers: Sequence[Observer], tag_of: TagOf, *, keep_text: bool = False) -> None:
         self.in_flight = 0  # texts, refused ones included for the moment that refusing takes
         self._pipeline = pipeline
         self._observers = observers
         self._tag_of = tag_of
+        self._keep_text = keep_text  # in records
 
     @contextmanager
     def call(self, request: TranslationRequest, *, streamed: bool) -> Generator[Account]:
         """Within: the call is in the house. What it raises is its outcome."""
         self.in_flight += len(request.texts)
-        account = Account(request, self.in_flight, self._tag_of)
+        account = Account(request, self.in_flight, self._tag_of, keep_text=self._keep_text)
         outcome = CANCELLED
         try:
             yield account
@@ -127,6 +141,7 @@ class Accounts:
             account.e2e_s,
             streamed,
             texts,
+            account.admitted_s,
         )
         for observer in self._observers:
             _guarded(observer, call)

@@ -6,6 +6,7 @@ Languages are settled, long texts cut, prompts encoded, output lengths bounded; 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import count
 
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
@@ -52,12 +53,15 @@ class Planner:
         self._prompts = prompts
         self._lengths = lengths
         self._detector = Detector(self.served)
+        self._numbers = count()
 
     def jobs(self, request: TranslationRequest) -> list[Job]:
         """One job a text. Raises `UnsupportedLanguage` or `InvalidRequest` before any work is done."""
         target = self.served_tag(request.target, "target")
         source = self.served_tag(request.source, "source") if request.source else None
-        request = replace(request, target=target, source=source)
+        # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
+        unique_id = f"{request.request_id}-{next(self._numbers)}"
+        request = replace(request, target=target, source=source, request_id=unique_id)
         return [self._job(index, text, request) for index, text in enumerate(request.texts)]
 
     def served_tag(self, tag: str, param: str) -> str:

@@ -8,14 +8,20 @@ from dataclasses import dataclass, field, replace
 from dragoman.sequence import Completion, Sequence, Timings
 from dragoman.service.jobs import Job
 from dragoman.text import guards
+from dragoman.text.guards import Finding
 from dragoman.text.segments import join
 from dragoman.translation import FinishReason, Translation, Usage
 
-INCOMPLETE: dict[FinishReason, str] = {
-    "length": "The output reached its length limit twice; the translation may be incomplete.",
-    "repetition": "The model began to repeat itself and was stopped; the translation may be incomplete.",
+LENGTH = "length"
+INCOMPLETE: dict[FinishReason, Finding] = {
+    "length": Finding(LENGTH, "The output reached its length limit twice; the translation may be incomplete."),
+    "repetition": Finding(
+        guards.REPETITION, "The model began to repeat itself and was stopped; the translation may be incomplete."
+    ),
 }
-UNSURE = "The source language could not be detected; the text is returned as it is. Name it with `source`."
+UNSURE = Finding(
+    "language", "The source language could not be detected; the text is returned as it is. Name it with `source`."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +32,14 @@ class Output:
     reason: FinishReason
     usage: Usage
     timings: tuple[Timings, ...] = field(default=(), compare=False)
+    retries: tuple[str, ...] = ()  # the checks because of which it was tried again
 
     @classmethod
-    def of(cls, sequence: Sequence, completion: Completion) -> Output:
+    def of(cls, sequence: Sequence, completion: Completion, *retries: str) -> Output:
         """White space around a piece belongs to the text, not to the piece: what the model adds is dropped."""
         usage = Usage(0, completion.prompt_tokens, completion.completion_tokens, sequence.source_tokens)
         timings = (completion.timings,) if completion.timings else ()
-        return cls(completion.text.strip(), completion.reason, usage, timings)
+        return cls(completion.text.strip(), completion.reason, usage, timings, retries)
 
 
 def worst(outputs: Many[Output]) -> FinishReason:
@@ -51,10 +58,16 @@ def spent(outputs: Many[Output]) -> tuple[Timings, ...]:
     return tuple(timings for output in outputs for timings in output.timings)
 
 
+def retried(outputs: Many[Output]) -> tuple[str, ...]:
+    """Why pieces were tried again."""
+    return tuple(guard for output in outputs for guard in output.retries)
+
+
 def as_it_was(job: Job) -> Translation:
     """The answer for a text with nothing in it to translate."""
-    warnings = (UNSURE,) if job.unsure else ()
-    return Translation(job.text, job.source, job.detected, "unchanged", warnings, Usage(characters=len(job.text)))
+    findings = (UNSURE,) if job.unsure else ()
+    usage = Usage(characters=len(job.text))
+    return _warned(Translation(job.text, job.source, job.detected, "unchanged", usage=usage), findings)
 
 
 def assemble(job: Job, outputs: Many[Output], *, check: bool = True) -> Translation:
@@ -62,8 +75,19 @@ def assemble(job: Job, outputs: Many[Output], *, check: bool = True) -> Translat
     target = job.request.target
     text = join(job.pieces, [output.text for output in outputs], job.source, target)
     reason = worst(outputs)
-    warnings = (INCOMPLETE[reason],) if reason in INCOMPLETE else ()
+    findings = (INCOMPLETE[reason],) if reason in INCOMPLETE else ()
     if check:
-        warnings += tuple(guards.warnings(job.text, text, job.source, target))
+        findings += tuple(guards.findings(job.text, text, job.source, target))
     usage = replace(used(outputs), characters=len(job.text))
-    return Translation(text, job.source, job.detected, reason, warnings, usage, spent(outputs))
+    translation = Translation(
+        text, job.source, job.detected, reason, usage=usage, retries=retried(outputs), timings=spent(outputs)
+    )
+    return _warned(translation, findings)
+
+
+def _warned(translation: Translation, findings: Many[Finding]) -> Translation:
+    return replace(
+        translation,
+        warnings=tuple(one.warning for one in findings),
+        guards=tuple(one.guard for one in findings),
+    )

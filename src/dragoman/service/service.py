@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from dataclasses import asdict
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
 from dragoman import languages
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import Starting
+from dragoman.errors import DragomanError, EngineDead, Starting
 from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.watched import WatchedPipeline
 from dragoman.prompts.encode import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
@@ -25,10 +27,19 @@ from dragoman.service.accounts import Account, Accounts
 from dragoman.service.admission import Admission, cost
 from dragoman.service.jobs import Planner
 from dragoman.service.translator import Translator
+from dragoman.service.watched import WatchedPlanner
 from dragoman.settings import Settings
+from dragoman.telemetry.collectors import House
+from dragoman.telemetry.exchange import CallJoiner
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.rates import RateWindow, percentiles
+from dragoman.telemetry.traffic.recorder import Recorder
+from dragoman.telemetry.traffic.summary import Summary
+from dragoman.telemetry.traffic.window import TrafficWindow
 from dragoman.translation import TextDelta, TextDone, Translation, TranslationRequest
+
+if TYPE_CHECKING:
+    from dragoman.telemetry.tracing import Tracing
 
 log = logging.getLogger("dragoman.service")
 
@@ -43,6 +54,8 @@ class TranslationService:
         spec: EngineSpec,
         pipeline: Pipeline,
         prompts: tuple[PromptEncoder, LengthTable] | None = None,
+        recorder: Recorder | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.settings = settings
         self.model = model
@@ -50,22 +63,31 @@ class TranslationService:
         self.pipeline = pipeline
         self.rates = RateWindow()
         self.metrics = Metrics()
+        self.window = TrafficWindow()
+        self.recorder = recorder
+        self.tracing = tracing
         self.accounts = Accounts(
-            pipeline.name, (self.rates, self.metrics), languages.tagger(tuple(model.profile.languages))
+            pipeline.name,
+            (self.rates, self.metrics, self.window, CallJoiner(), *((recorder,) if recorder else ())),
+            languages.tagger(tuple(model.profile.languages)),
+            keep_text=recorder is not None and settings.traffic.record_text,
         )
         slots = spec.engine.max_num_seqs or 1
         self.admission = Admission(slots + settings.admission.max_queued_texts, self.rates.texts_per_s)
         self._prompts = prompts
         self._translator: Translator | None = None
         self._started_s = monotonic()
-        self._watch()
+        self._ready = False
+        stack.watch(self.metrics, model, spec, pipeline, self._house)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> TranslationService:
         """Choose model, engine settings and pipeline; nothing heavy runs yet. Raises `ConfigError`."""
         model = stack.choose_model(settings.model)
+        tracing = stack.tracing(settings.tracing, model)
         spec = stack.engine_spec(settings)
-        return cls(settings, model, spec, stack.build_pipeline(settings, spec))
+        recorder = Recorder(settings.traffic) if settings.traffic.enabled else None
+        return cls(settings, model, spec, stack.build_pipeline(settings, spec), recorder=recorder, tracing=tracing)
 
     # ---- life
 
@@ -80,9 +102,14 @@ class TranslationService:
             await self.pipeline.shutdown()
             raise
         forced = self.spec.engine.load_format == "dummy"
-        planner = Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
-        self._translator = Translator(self.pipeline, planner)
+        make = WatchedPlanner if self.tracing else Planner
+        planner = make(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
+        self._translator = Translator(WatchedPipeline(self.pipeline) if self.tracing else self.pipeline, planner)
         await self._translator.translate(self._warm_up())
+        if self.recorder is not None:  # only now: what the engine forks has no use for a thread
+            self.recorder.start()
+        if self.tracing is not None:  # likewise
+            self.tracing.start()
         self.admission.open()
         log.info("ready: %s, pipeline %s, on %s", self.model.name, self.pipeline.name, self.spec.device)
 
@@ -111,11 +138,17 @@ class TranslationService:
         """End the engine. What is still in flight fails with `EngineDead`."""
         self.admission.drain()
         await self.pipeline.shutdown()
+        if self.recorder is not None:
+            await asyncio.to_thread(self.recorder.close)
 
     async def check_ready(self) -> None:
-        """Raise `Starting`, `Draining` or `EngineDead` unless a request sent now would be served."""
+        """Raise `Starting`, `Draining`, `EngineRestarting` or `EngineDead` unless what is sent now is served at once."""
         with self.admission.permit(0):
             await self.pipeline.check_health()
+
+    async def lost(self) -> EngineDead:
+        """Once started: return, with the reason, when the engine is dead and will not come back."""
+        return await self.pipeline.died()
 
     # ---- work
 
@@ -136,39 +169,47 @@ class TranslationService:
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
         """The call's events as they come. Closing the iterator frees its sequences."""
         with self._accounted(request, streamed=True) as account:
-            async for event in self.translator.stream(request):
-                if isinstance(event, TextDone):
-                    self.accounts.done(account, event.index, event.translation)
-                yield event
+            async with aclosing(self.translator.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, TextDone):
+                        self.accounts.done(account, event.index, event.translation)
+                    yield event
 
     @contextmanager
     def _accounted(self, request: TranslationRequest, *, streamed: bool) -> Generator[Account]:
         """A permit; whatever comes of the call is accounted for, a refusal too."""
         with self.accounts.call(request, streamed=streamed) as account:
             with self.admission.permit(cost(request.texts)):
+                account.admitted()
                 yield account
 
     # ---- knowledge of itself
 
-    def _watch(self) -> None:
-        read = self.pipeline.stats
-        gauge = self.metrics.gauge
-        gauge("engine_running", "Sequences decoding or prefilling", lambda: read().running)
-        gauge("engine_waiting", "Sequences that the engine has not scheduled", lambda: read().waiting)
-        gauge("engine_kv_cache_usage", "Share of the KV cache in use, 0 to 1", lambda: read().kv_cache_usage)
-        gauge("engine_preemptions", "Preemptions since the start", lambda: read().preemptions)
-        gauge("in_flight", "Calls admitted and not answered", lambda: self.admission.calls)
-        gauge("admission_places", "Places that admitted texts take", lambda: self.admission.held)
-
-    def exposition(self) -> bytes:
+    async def exposition(self) -> bytes:
         """Prometheus text: ours and vLLM's."""
+        try:
+            await self.check_ready()
+        except DragomanError:
+            self._ready = False
+        else:
+            self._ready = True
         return self.metrics.exposition(REGISTRY)
+
+    def _house(self) -> House:
+        admission = self.admission
+        return House(
+            admission.state, self._ready, admission.calls, self.accounts.in_flight, admission.held, admission.limit
+        )
+
+    async def traffic(self) -> Summary:
+        """`GET /v1/traffic`: the texts of the last hour."""
+        return await asyncio.to_thread(self.window.summary)
 
     def stats(self) -> dict[str, object]:
         """`GET /v1/stats`: the engine and the queue now, rates over the last minute."""
         engine = self.pipeline.stats()
         return {
-            "state": self.admission.state,
+            "state": "restarting" if engine.restarting and self.admission.state == "serving" else self.admission.state,
             "model": self.model.name,
             "profile": self.model.profile.name,
             "pipeline": self.pipeline.name,
@@ -178,6 +219,7 @@ class TranslationService:
             "peak_running": engine.peak_running,
             "kv_cache_usage": engine.kv_cache_usage,
             "preemptions": engine.preemptions,
+            "restarts": engine.restarts,
             "steps": engine.steps,
             "finished": engine.finished,
             "prompt_tokens": engine.prompt_tokens,

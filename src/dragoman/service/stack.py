@@ -6,21 +6,32 @@ Heavy libraries are imported here when they are needed, so that `dragoman --help
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dragoman import phrasebook
+from dragoman import __version__, phrasebook
 from dragoman.engine import quiet
 from dragoman.engine.device import device
 from dragoman.engine.spec import EngineSpec, read_config, resolve
+from dragoman.errors import ConfigError
 from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.supervised import SupervisedPipeline
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encode import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
-from dragoman.settings import ModelSettings, Settings
+from dragoman.settings import ModelSettings, Settings, TracingSettings
+from dragoman.telemetry import nvml
+from dragoman.telemetry.collectors import EngineCollector, GpuCollector, House, HouseCollector
+from dragoman.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from dragoman.telemetry.tracing import Tracing
 
 log = logging.getLogger("dragoman.service")
 
@@ -72,7 +83,8 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     with quiet.streams_to_file(log_file) if log_file else nullcontext():  # vllm talks while it is imported
         from dragoman.engine.vllm_async import AsyncEngine
         from dragoman.pipelines.continuous import ContinuousPipeline
-    return ContinuousPipeline(AsyncEngine(spec, log_file, shutdown_timeout_s=settings.server.drain_timeout_s))
+    engine = AsyncEngine(spec, log_file, shutdown_timeout_s=settings.server.drain_timeout_s)
+    return SupervisedPipeline(ContinuousPipeline(engine), max_failed_starts=settings.pipeline.max_failed_starts)
 
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
@@ -86,3 +98,33 @@ def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
             difference,
         )
     return PromptEncoder(model.profile, tokenizer), LengthTable.measure(tokenizer)
+
+
+def tracing(settings: TracingSettings, model: Model) -> Tracing | None:
+    """OpenTelemetry, where an endpoint is set. Raises `ConfigError` when that is no URL, or the extra is not installed."""
+    if not settings.endpoint:
+        return None
+    try:
+        from dragoman.telemetry.tracing import Tracing
+    except ImportError as error:
+        raise ConfigError(
+            f"tracing.endpoint is set, and OpenTelemetry cannot be imported ({error}): pip install 'dragoman[tracing]'",
+            param="tracing.endpoint",
+        ) from None
+    return Tracing(settings, model.name)
+
+
+def watch(metrics: Metrics, model: Model, spec: EngineSpec, pipeline: Pipeline, house: Callable[[], House]) -> None:
+    """Have a service's state, its engine and its GPUs read whenever its metrics are."""
+    info = {
+        "version": __version__,
+        "model": model.name,
+        "profile": model.profile.name,
+        "pipeline": pipeline.name,
+        "device": spec.device,
+    }
+    metrics.registry.register(HouseCollector(house, info))
+    metrics.registry.register(EngineCollector(pipeline.stats))
+    if spec.device == "cuda" and (loaded := nvml.load()) is not None:
+        gpus = nvml.NvmlGpus(loaded, nvml.visible(loaded, os.environ.get("CUDA_VISIBLE_DEVICES")))
+        metrics.registry.register(GpuCollector(gpus.describe(), nvml.Fresh(gpus.read)))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from dragoman.pipelines.contract import Pipeline
 from dragoman.service import streaming
 from dragoman.service.jobs import Job, Planner
-from dragoman.service.outputs import Output, as_it_was, assemble, spent, used, worst
+from dragoman.service.outputs import LENGTH, Output, as_it_was, assemble, retried, spent, used, worst
 from dragoman.service.together import all_of
 from dragoman.text import guards
 from dragoman.text.segments import Piece, join, lines
@@ -43,23 +43,24 @@ class Translator:
     async def _piece(self, job: Job, part: str, text: str) -> Output:
         sequence = self._planner.sequence(job, part, text)
         completion = await self._pipeline.generate(sequence)
+        retries: tuple[str, ...] = ()
         if completion.reason == "length" and (again := self._planner.with_twice_the_room(sequence)):
-            completion = await self._pipeline.generate(again)
-        output = Output.of(sequence, completion)
+            completion, retries = await self._pipeline.generate(again), (LENGTH,)
+        output = Output.of(sequence, completion, *retries)
         if self._planner.forced_lengths:
             return output
         if not guards.line_breaks_kept(text, output.text):
-            return await self._again(job, part, lines(Piece(text, translatable=True)))
+            return await self._again(job, part, lines(Piece(text, translatable=True)), guards.LINE_BREAKS)
         if guards.sentences_dropped(text, output.text):
-            return await self._again(job, part, self._planner.smaller(job, text))
+            return await self._again(job, part, self._planner.smaller(job, text), guards.SENTENCES)
         return output
 
-    async def _again(self, job: Job, part: str, pieces: tuple[Piece, ...]) -> Output:
+    async def _again(self, job: Job, part: str, pieces: tuple[Piece, ...], guard: str) -> Output:
         """Smaller pieces, each alone: a model that drops lines or sentences cannot do so where there is but one."""
         wanted = [piece.text for piece in pieces if piece.translatable]
         outputs = await all_of([self._small_piece(job, f"{part}.{n}", text) for n, text in enumerate(wanted)])
         joined = join(pieces, [output.text for output in outputs], job.source, job.request.target)
-        return Output(joined, worst(outputs), used(outputs), spent(outputs))
+        return Output(joined, worst(outputs), used(outputs), spent(outputs), (guard, *retried(outputs)))
 
     async def _small_piece(self, job: Job, part: str, text: str) -> Output:
         """One small piece, as it comes; line breaks that the model puts into a single line are not the text's."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dragoman import languages
 from dragoman.text.numbers import numbers_lost
@@ -15,7 +16,20 @@ from dragoman.text.repetition import repeats
 from dragoman.text.segments import LINE_BREAK
 from dragoman.text.spans import spans, without_spans
 
-__all__ = ["echoes", "line_breaks_kept", "lost", "numbers_lost", "repeats", "sentences_dropped", "warnings"]
+__all__ = [
+    "Finding",
+    "echoes",
+    "findings",
+    "line_breaks_kept",
+    "lost",
+    "numbers_lost",
+    "repeats",
+    "sentences_dropped",
+    "warnings",
+]
+
+LINE_BREAKS, SENTENCES, COPIES = "line_breaks", "sentences", "copies"
+NUMBERS, REPETITION, ECHO = "numbers", "repetition", "echo"
 
 _GAP = re.compile(r"\s+")
 _SENTENCE_END = re.compile(r"[.!?…؟।](?=[\s\"'”’)\]]|$)|[。！？]")
@@ -69,24 +83,34 @@ def echoes(source: str, output: str, source_language: str | None, target_languag
     return source_language is None or not _siblings(source_language, target_language)
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A check that failed: its name, for metrics, and a sentence for the caller's user."""
+
+    guard: str
+    warning: str
+
+
 def warnings(source: str, output: str, source_language: str | None, target_language: str) -> tuple[str, ...]:
     """What a user should know of this translation, a sentence each; none when nothing seems wrong."""
-    return tuple(_warnings(source, output, source_language, target_language))
+    return tuple(one.warning for one in findings(source, output, source_language, target_language))
 
 
-def _warnings(source: str, output: str, source_language: str | None, target_language: str) -> Iterator[str]:
+def findings(source: str, output: str, source_language: str | None, target_language: str) -> Iterator[Finding]:
+    """The checks that failed."""
     if not line_breaks_kept(source, output):
-        yield "The line breaks of the source were not kept."
+        yield Finding(LINE_BREAKS, "The line breaks of the source were not kept.")
     if sentences_dropped(source, output):
-        yield "The translation has markedly fewer sentences than the source; some may be missing."
+        told = "The translation has markedly fewer sentences than the source; some may be missing."
+        yield Finding(SENTENCES, told)
     if missing := lost(source, output):
-        yield f"The translation lacks what should be copied from the source: {_listed(missing)}."
+        yield Finding(COPIES, f"The translation lacks what should be copied from the source: {_listed(missing)}.")
     if numbers := numbers_lost(source, output):
-        yield f"The translation lacks numbers of the source: {_listed(numbers)}."
+        yield Finding(NUMBERS, f"The translation lacks numbers of the source: {_listed(numbers)}.")
     if repeats(source, output):
-        yield "The translation repeats itself and may be incomplete."
+        yield Finding(REPETITION, "The translation repeats itself and may be incomplete.")
     if echoes(source, output, source_language, target_language):
-        yield "The translation is the same as the source; it may not have been translated."
+        yield Finding(ECHO, "The translation is the same as the source; it may not have been translated.")
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -28,6 +28,7 @@ def test_native_requests() -> None:
     assert target.body(ITEM) == {"text": ITEM.text, "source": "en", "target": "ja", "stream": False}
     assert "source" not in target.body(DETECTED)
     assert target.body(FORCED)["force_output_tokens"] == 12
+    assert "force_output_tokens" not in make_target(_options("dragoman", forced=False)).body(FORCED)
 
 
 def test_native_answers() -> None:

@@ -19,7 +19,11 @@ STREAMING: frozenset[TargetKind] = frozenset({"dragoman", "openai-chat", "openai
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """What a target may be told. `model`, the templates and sampling matter to OpenAI-compatible servers alone."""
+    """What a target may be told. `model`, the templates and sampling matter to OpenAI-compatible servers alone.
+
+    `forced` False: dragoman is not told the output lengths that items have, for it takes them with dummy weights alone.
+    None: told, unless `preflight` finds that it would not take them.
+    """
 
     kind: TargetKind = "dragoman"
     stream: bool = False
@@ -28,6 +32,7 @@ class TargetOptions:
     system: str | None = None
     user: str = USER_TEMPLATE
     sampling: Sampling = field(default_factory=Sampling)
+    forced: bool | None = None
 
     def __post_init__(self) -> None:
         if self.stream and self.kind not in STREAMING:
@@ -37,7 +42,7 @@ class TargetOptions:
 def make_target(options: TargetOptions) -> Target:
     """Raises ConfigError where an OpenAI-compatible server has no model or no usable template."""
     if options.kind == "dragoman":
-        return Native(options.stream, options.api_key)
+        return Native(options.stream, options.api_key, forced=options.forced is not False)
     if options.kind == "libretranslate":
         return LibreTranslate(options.api_key)
     if options.kind == "deepl":

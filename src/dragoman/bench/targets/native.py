@@ -16,6 +16,7 @@ class Native:
     stream: bool = False
     api_key: str | None = None
     path: str = "/v1/translate"
+    forced: bool = True  # whether items' output lengths are asked for
 
     @property
     def headers(self) -> dict[str, str]:
@@ -25,7 +26,7 @@ class Native:
         body: dict[str, Any] = {"text": item.text, "target": item.target, "stream": self.stream}
         if item.source is not None:
             body["source"] = item.source
-        if item.output_tokens is not None:
+        if self.forced and item.output_tokens is not None:
             body["force_output_tokens"] = item.output_tokens
         return body
 

@@ -1,0 +1,129 @@
+"""`GET /v1/traffic`, and what a service records: everything that comes, warm-up apart."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.service.service import TranslationService
+from dragoman.settings import AdmissionSettings, Settings, TrafficSettings
+from dragoman.telemetry.traffic.entry import Entry
+from dragoman.telemetry.traffic.reader import Reading
+from dragoman.telemetry.traffic.recorder import Recorder
+from dragoman.tune.vitals import read_traffic
+from tests.serving import echoing, fake_service, served, service_over
+from tests.waiting import until
+
+
+def recording_service(folder: Path, *, record_text: bool = False, step_s: float = 0.0) -> TranslationService:
+    """With two places in all, for slots and queue."""
+    traffic = TrafficSettings(folder=str(folder), record_text=record_text)
+    settings = Settings(admission=AdmissionSettings(max_queued_texts=0), traffic=traffic)
+    settings = replace(settings, engine=replace(settings.engine, max_num_seqs=2))
+    return service_over(FakePipeline(echoing(), step_s=step_s), settings, Recorder(traffic))
+
+
+async def recorded(service: TranslationService, folder: Path) -> list[Entry]:
+    """What is on disk, with the service still running."""
+    assert service.recorder is not None
+    await asyncio.to_thread(service.recorder.flush)
+    return list(Reading(folder))
+
+
+async def test_the_last_hour_is_told_in_distributions(tmp_path: Path) -> None:
+    service = recording_service(tmp_path)
+    async with served(service) as client:
+        for text in ("Where is the station?", "Good morning.", "12 + 3"):
+            await client.post("/v1/translate", json={"text": text, "source": "en", "target": "ja"})
+        refused = await client.post("/v1/translate", json={"text": ["one", "two"], "source": "en", "target": "xx"})
+        assert refused.status_code == 400
+        await recorded(service, tmp_path)
+        told = (await client.get("/v1/traffic")).json()
+    assert told["records"] == 5
+    assert told["outcomes"] == {"ok": 3, "unsupported_language": 2}
+    assert told["recorder"] == {"state": "on", "written": 5, "lost": 0}
+    assert told["in_flight"] == {"p50": 1.0, "p95": 2.0, "max": 2.0}
+    assert 0 < told["source_tokens"]["p50"] <= told["source_tokens"]["max"] < 20
+    assert told["peak_tokens"] >= told["source_tokens"]["max"] + told["output_tokens"]["max"]
+    assert 0 < told["e2e_s"]["p50"] <= told["e2e_s"]["max"] < told["window_s"]
+    assert told["arrivals_per_s"] == 5 / told["window_s"]
+
+
+async def test_tune_reads_what_is_told() -> None:
+    async with served(fake_service()) as client:
+        await client.post("/v1/translate", json={"text": "Good morning.", "source": "en", "target": "ja"})
+        read = read_traffic((await client.get("/v1/traffic")).json())
+    assert read is not None
+    assert (read.records, read.outcomes) == (1, {"ok": 1})
+    for quantiles in (read.in_flight, read.source_tokens, read.output_tokens, read.queue_s, read.ttft_s, read.e2e_s):
+        assert quantiles.p50 is not None and quantiles.p50 <= (quantiles.highest or 0)
+    assert read.peak_tokens is not None and read.arrivals_per_s is not None
+
+
+async def test_an_hour_without_a_text_and_a_server_without_a_recorder() -> None:
+    async with served(fake_service()) as client:
+        told = (await client.get("/v1/traffic")).json()
+        documented = (await client.get("/openapi.json")).json()["components"]["schemas"]["TrafficAnswer"]
+    assert told["records"] == 0  # the warm-up is no traffic
+    assert told["e2e_s"] == {"p50": None, "p95": None, "max": None}
+    assert told["peak_tokens"] is None
+    assert told["recorder"]["state"] == "off"
+    assert set(documented["properties"]) == set(told)
+
+
+async def test_a_refused_text_and_one_that_its_client_gave_up_are_recorded_with_their_outcomes(tmp_path: Path) -> None:
+    service = recording_service(tmp_path, step_s=0.05)
+    async with served(service) as client:
+        body = {"text": "Where is the station? " * 20, "source": "en", "target": "ja"}
+        first, second = (asyncio.create_task(client.post("/v1/translate", json=body)) for _ in range(2))
+        await until(lambda: service.admission.held == 2, "a full house")
+        assert (await client.post("/v1/translate", json={**body, "text": "three"})).status_code == 429
+        first.cancel()
+        second.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+        await until(lambda: service.accounts.in_flight == 0, "an empty house")
+        entries = await recorded(service, tmp_path)
+    assert [entry.outcome for entry in entries] == ["queue_full", "cancelled", "cancelled"]
+    assert next(entry.in_flight for entry in entries) == 3
+    assert all(entry.source_characters and not entry.source_tokens for entry in entries)
+
+
+async def test_what_a_stop_cuts_off_is_recorded(tmp_path: Path) -> None:
+    service = recording_service(tmp_path, step_s=0.05)
+    async with served(service) as client:
+        body = {"text": "Where is the station? " * 20, "source": "en", "target": "ja"}
+        call = asyncio.create_task(client.post("/v1/translate", json=body))
+        await until(lambda: service.pipeline.stats().running == 1, "a running sequence")
+        await service.stop()
+        assert (await call).status_code == 503
+    assert [entry.outcome for entry in Reading(tmp_path)] == ["engine_dead"]
+
+
+async def test_texts_are_kept_only_where_the_operator_asked_for_it(tmp_path: Path) -> None:
+    for folder, wanted in ((tmp_path / "without", False), (tmp_path / "with", True)):
+        async with served(recording_service(folder, record_text=wanted)) as client:
+            await client.post("/v1/translate", json={"text": "Secret plans.", "source": "en", "target": "ja"})
+            await client.post("/v1/translate", json={"text": "More of them.", "source": "en", "target": "xx"})
+    assert [entry.text for entry in Reading(tmp_path / "without")] == [None, None]
+    assert [entry.text for entry in Reading(tmp_path / "with")] == ["Secret plans.", "More of them."]
+    assert not any("Secret" in path.read_text() for path in (tmp_path / "without").iterdir())
+
+
+async def test_an_unwritable_folder_costs_no_translation(tmp_path: Path) -> None:
+    (tmp_path / "traffic").write_text("in the way")
+    service = recording_service(tmp_path / "traffic")
+    async with served(service) as client:
+        answer = await client.post("/v1/translate", json={"text": "Good morning.", "source": "en", "target": "ja"})
+        assert answer.status_code == 200
+        told = (await client.get("/v1/traffic")).json()
+    assert (told["records"], told["recorder"]["state"]) == (1, "failing")
+
+
+def test_a_service_from_settings_records_unless_it_is_told_not_to(tmp_path: Path) -> None:
+    settings = replace(Settings(), pipeline=replace(Settings().pipeline, name="fake"))
+    on = TranslationService.from_settings(replace(settings, traffic=TrafficSettings(folder=str(tmp_path))))
+    off = TranslationService.from_settings(replace(settings, traffic=TrafficSettings(enabled=False)))
+    assert on.recorder is not None
+    assert off.recorder is None

@@ -1,0 +1,48 @@
+"""The report of a tune in a browser: it asks for nothing, fits a phone, and can be read by day and by night."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import Page
+
+from dragoman.tune.config_file import config_text
+from dragoman.tune.page import write_page
+from tests.tune.telling import WHOLE
+
+pytestmark = pytest.mark.browser
+
+AUDIT = (files("tests.browser") / "audit.js").read_text(encoding="utf-8")
+
+
+async def audit(page: Page, name: str) -> list[Any]:
+    return await page.evaluate(f"() => {{ {AUDIT}\n return {name}(); }}")
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tune") / "report.html"
+    write_page(WHOLE, path, config_text(WHOLE, {}))
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_its_words_stand_out_from_their_ground(
+    page: Page, report: Path, scheme: Literal["light", "dark"]
+) -> None:
+    await page.emulate_media(color_scheme=scheme)
+    await page.goto(report.as_uri())
+    await page.locator("summary").click()
+    assert await audit(page, "paleTexts") == []
+
+
+async def test_it_fits_a_phone_and_asks_for_nothing(page: Page, report: Path) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await page.goto(report.as_uri())
+    assert await page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert asked == [report.as_uri()]

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from dragoman.bench.progress import Observer
+from dragoman.cli.observing import interrupts, observed
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
+    with interrupts() as interrupted:
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(interrupted.wait(), 10)
+
+
+def test_work_is_given_somebody_to_tell_and_its_outcome_comes_back() -> None:
+    async def work(observer: Observer) -> str:
+        observer.phase("working", 1)
+        observer.update(1, 0, 0)
+        return "done"
+
+    assert observed(work) == "done"

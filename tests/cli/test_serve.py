@@ -1,0 +1,155 @@
+"""`dragoman serve` as a process, over the fake pipeline: what it logs, what it traces, how it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+WITHOUT_OPENTELEMETRY = """
+import sys
+sys.modules["opentelemetry"] = None
+from dragoman.cli.main import main
+main()
+"""
+
+
+class Collector(ThreadingHTTPServer):
+    """The traces half of an OTLP collector, over HTTP."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Taking)
+        self.spans: list[Span] = []
+        self.services: set[str] = set()
+        self.paths: set[str] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Taking(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        collector = self.server
+        assert isinstance(collector, Collector)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.headers.get("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        collector.paths.add(self.path)
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            names = (one.value.string_value for one in resource.resource.attributes if one.key == "service.name")
+            collector.services.update(names)
+            collector.spans += [span for scope in resource.scope_spans for span in scope.spans]
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+async def serve(*arguments: str, program: str | None = None) -> asyncio.subprocess.Process:
+    python = ("-c", program) if program else ("-m", "dragoman.cli.main")
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, *python, "serve", "--pipeline", "fake", "--port", "0", *arguments),
+        env=os.environ | {"NO_PROXY": "127.0.0.1"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+
+
+async def lines_until(process: asyncio.subprocess.Process, said: str) -> list[str]:
+    """What the process writes, up to and with the line that has `said`."""
+    assert process.stderr is not None
+    lines: list[str] = []
+    while not lines or said not in lines[-1]:
+        line = (await process.stderr.readline()).decode()
+        assert line, f"it ended, having said {lines}"
+        lines.append(line.rstrip("\n"))
+    return lines
+
+
+def address(line: str) -> str:
+    return next(word for word in line.split() if word.startswith("http://"))
+
+
+async def translated(url: str) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as client:
+        body = {"text": "Good morning.", "source": "en", "target": "ja"}
+        return await client.post("/v1/translate", json=body, headers={"X-Request-Id": "mine"})
+
+
+async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(collector: Collector) -> None:
+    process = await serve(
+        *("--log-format", "json", "--tracing-endpoint", collector.url, "--tracing-service-name", "translation")
+    )
+    lines = await lines_until(process, "dragoman listens on")
+    answer = await translated(address(json.loads(lines[-1])["message"]))
+    assert (answer.status_code, answer.headers["x-request-id"]) == (200, "mine")
+    process.send_signal(signal.SIGTERM)
+    _, rest = await process.communicate()
+    assert process.returncode == 0
+    told = [json.loads(line) for line in (*lines, *rest.decode().splitlines())]
+    assert all({"time", "level", "logger", "message"} <= set(one) for one in told)
+    [request] = [one for one in told if one["message"] == "request"]
+    assert (request["request_id"], request["outcome"]) == ("mine", "ok")
+
+    assert (collector.paths, collector.services) == ({"/v1/traces"}, {"translation"})
+    assert {span.trace_id.hex() for span in collector.spans} == {request["trace_id"]}
+    assert {span.name for span in collector.spans} == {
+        *("POST /v1/translate", "admission", "segment", "sequence", "prompt", "queue", "prefill", "decode")
+    }
+
+
+async def test_one_line_for_people_a_request_and_a_collector_that_is_not_there_costs_nothing() -> None:
+    with Collector() as gone:
+        url = gone.url  # nobody listens there afterwards
+    process = await serve("--tracing-endpoint", url)
+    lines = await lines_until(process, "dragoman listens on")
+    assert (await translated(address(lines[-1]))).status_code == 200
+    process.send_signal(signal.SIGTERM)
+    _, rest = await process.communicate()
+    assert process.returncode == 0
+    [request] = [line for line in rest.decode().splitlines() if "/v1/translate" in line]
+    assert " POST /v1/translate 200 in " in request
+    assert ", 1 text en→ja, 13 characters, " in request
+    assert request.endswith(", id mine")
+
+
+@pytest.mark.parametrize(
+    ("program", "endpoint", "told"),
+    [
+        (WITHOUT_OPENTELEMETRY, "http://localhost:4318", "pip install 'dragoman[tracing]'"),
+        (None, "localhost:4318", "is not a URL such as http://localhost:4318"),
+    ],
+)
+async def test_tracing_that_cannot_be_is_one_line_and_exit_code_2(
+    program: str | None, endpoint: str, told: str
+) -> None:
+    process = await serve("--tracing-endpoint", endpoint, program=program)
+    _, said = await process.communicate()
+    assert process.returncode == 2
+    [line] = said.decode().splitlines()
+    assert line.startswith("error: ")
+    assert told in line

@@ -1,0 +1,175 @@
+"""`dragoman serve` in a terminal, on a real engine of its own: the engine is killed under load, and then comes Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from sacrebleu.metrics.chrf import CHRF
+
+from dragoman.phrasebook.generator import Generator
+from tests.waiting import until
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+
+START_S = 300.0  # of an engine, on a machine that does other things too
+CTRL_C = b"\x03"
+FLAGS = {"max-model-len": 1024, "enforce-eager": True}  # starts sooner
+Message = dict[str, str]
+
+
+class Terminal:
+    """A pseudo-terminal with `dragoman serve` in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.said = ""
+        self._folder = folder
+        self._ours, self._theirs = pty.openpty()
+
+    async def __aenter__(self) -> Terminal:
+        flags = {"port": 0, "engine-log": self._folder / "engine.log", "traffic-folder": self._folder, **FLAGS}
+        command = [sys.executable, "-m", "dragoman.cli.main", "serve"]
+        command += [f"--{name}={value}" for name, value in flags.items()]
+        self.process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "tests.e2e.terminal", os.ttyname(self._theirs), *command), start_new_session=True
+        )
+        asyncio.get_running_loop().add_reader(self._ours, self._read)
+        return self
+
+    def _read(self) -> None:
+        self.said += os.read(self._ours, 65536).decode(errors="replace")
+
+    def type(self, keys: bytes) -> None:
+        os.write(self._ours, keys)
+
+    @property
+    def url(self) -> str | None:
+        found = re.search(r"listens on (http://\S+)", self.said)
+        return found.group(1) if found else None
+
+    async def listening(self) -> str:
+        await until(lambda: self.url is not None or self.process.returncode is not None, "a server", deadline_s=START_S)
+        assert self.url, self.said
+        return self.url
+
+    def engine(self) -> psutil.Process:
+        """vLLM's engine process, which holds the model: the largest."""
+        return max(psutil.Process(self.process.pid).children(), key=lambda process: process.memory_info().rss)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            await self.process.wait()
+        asyncio.get_running_loop().remove_reader(self._ours)
+        os.close(self._ours)
+        os.close(self._theirs)
+
+
+@pytest.fixture(scope="module")
+async def terminal(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Terminal]:
+    async with Terminal(tmp_path_factory.mktemp("serve")) as terminal:
+        await terminal.listening()
+        yield terminal
+
+
+@pytest.fixture
+async def client(terminal: Terminal) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=terminal.url or "", timeout=START_S) as client:
+        yield client
+
+
+def messages(count: int, seed: int) -> list[Message]:
+    """Long ones: what asks for them is in flight for a while."""
+    generator = Generator("heldout", seed)
+    return [dict(generator.message(10).texts) for _ in range(count)]
+
+
+async def translate(client: httpx.AsyncClient, asked: list[Message]) -> list[dict[str, Any]]:
+    body = {"text": [one["en"] for one in asked], "source": "en", "target": "ja"}
+    answer = await client.post("/v1/translate", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()["translations"]
+
+
+async def stream(client: httpx.AsyncClient, asked: list[Message]) -> list[dict[str, Any]]:
+    """As `translate`, and the deltas of each text must join to it: nothing twice, nothing lost."""
+    body = {"text": [one["en"] for one in asked], "source": "en", "target": "ja", "stream": True}
+    deltas = [""] * len(asked)
+    whole: dict[int, dict[str, Any]] = {}
+    async with client.stream("POST", "/v1/translate", json=body) as answer:
+        async for line in answer.aiter_lines():
+            if line.startswith("data: {"):
+                event = json.loads(line.removeprefix("data: "))
+                assert "error" not in event, event
+                if "delta" in event:
+                    deltas[event["index"]] += event["delta"]
+                else:
+                    whole[event["index"]] = event["translation"]
+    translations = [whole[index] for index in range(len(asked))]
+    assert deltas == [translation["text"] for translation in translations]
+    return translations
+
+
+def is_whole(asked: list[Message], translations: list[dict[str, Any]]) -> bool:
+    assert len(asked) == len(translations)
+    return all(
+        (found["finish_reason"], found["warnings"]) == ("stop", [])
+        and CHRF().sentence_score(found["text"], [one["ja"]]).score >= 80
+        for one, found in zip(asked, translations, strict=True)
+    )
+
+
+async def stats_when(client: httpx.AsyncClient, **wanted: Any) -> dict[str, Any]:
+    """`/v1/stats`, once its figures are at least these, and its words exactly."""
+    while True:
+        stats = (await client.get("/v1/stats")).json()
+        held = (stats[key] == value if isinstance(value, str) else stats[key] >= value for key, value in wanted.items())
+        if all(held):
+            return stats
+
+
+async def test_calls_in_flight_survive_the_killing_of_their_engine(
+    terminal: Terminal, client: httpx.AsyncClient
+) -> None:
+    asked = [messages(6, seed) for seed in range(8)]
+    calls = [asyncio.create_task((stream if n < 3 else translate)(client, one)) for n, one in enumerate(asked)]
+    await stats_when(client, in_flight=8, running=40)
+    terminal.engine().kill()
+    stats = await stats_when(client, state="restarting")
+    assert stats["in_flight"] == 8
+    readiness = await client.get("/readyz")
+    assert (readiness.status_code, readiness.json()["error"]["code"]) == (503, "restarting")
+    assert (await client.get("/healthz")).status_code == 200
+    latecomer = messages(1, 9)
+    answers = await asyncio.gather(*calls, translate(client, latecomer))
+    assert all(map(is_whole, [*asked, latecomer], answers))
+    assert (await client.get("/readyz")).status_code == 200
+    assert (await client.get("/v1/stats")).json()["restarts"] == 1
+
+
+async def test_ctrl_c_in_the_terminal_answers_what_is_in_flight_and_leaves_with_0(
+    terminal: Terminal, client: httpx.AsyncClient
+) -> None:
+    """The terminal sends the signal to the engine's processes too. This is the last of the terminal."""
+    restarts = (await client.get("/v1/stats")).json()["restarts"]
+    asked = [messages(6, seed) for seed in range(20, 25)]
+    calls = [asyncio.create_task(translate(client, one)) for one in asked]
+    await stats_when(client, in_flight=5, running=30)
+    terminal.type(CTRL_C)
+    stats = await stats_when(client, state="draining")
+    assert (stats["in_flight"], stats["restarts"]) == (5, restarts)
+    answers = await asyncio.gather(*calls)
+    assert all(map(is_whole, asked, answers))
+    assert await terminal.process.wait() == 0
+    assert "engine died" not in terminal.said.rpartition("draining")[2]
