@@ -191,6 +191,12 @@ def _known_names() -> dict[str, str]:
     return {_folded(spelt): tag for tag in tags for spelt in (native_name(tag), name(tag))} | _OTHER_NAMES
 
 
+def prepare() -> None:
+    """Read the tables of names now: it takes seconds, and would else hold up the first caller who misspells a tag."""
+    _named("English")
+    _known_names()
+
+
 def _folded(text: str) -> str:
     return " ".join(re.sub(r"[(),（），、-]", " ", text.casefold()).split())
 

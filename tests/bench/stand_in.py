@@ -1,8 +1,8 @@
 """A server under test, for tests of those who start and stop servers: run as a script, it speaks dragoman's API.
 
-`stand_in.py MANNER`: `well` serves; `dies` ends before it is ready, `starved` too, for want of memory; `mute` never says that it is ready; `deaf` ignores
-SIGTERM; `parent` starts a process in a session of its own, whose number it prints, and serves; `fragile` dies after its third
-translation; `hollow` stays up after it with a dead engine: it answers 503 to everything;
+`stand_in.py MANNER`: `well` serves; `dies` ends before it is ready, `starved` too, for want of memory; `mute` never says that
+it is ready; `deaf` ignores SIGTERM; `parent` starts a process in a session of its own, whose number it prints, and serves;
+`fragile` dies after its third translation; `hollow` stays up after it with a dead engine: it answers 503 to everything;
 `preempts` says that each translation was preempted.
 """
 
@@ -42,9 +42,8 @@ class Handler(BaseHTTPRequestHandler):
                 "settings": {"engine": {"max_num_seqs": 8, "gpu_memory_utilization": 0.5}},
             },
         }
-        if DEAD.is_set():
-            return self._answer(503, {})
-        self._answer(200 if self.path in answers else 404, answers.get(self.path, {}))
+        status = 503 if DEAD.is_set() else 200 if self.path in answers else 404
+        self._answer(status, answers.get(self.path, {}))
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -55,14 +54,19 @@ class Handler(BaseHTTPRequestHandler):
         if DEAD.is_set() and MANNER == "fragile":
             os._exit(7)
         if DEAD.is_set():
-            return self._answer(503, {})
+            self._answer(503, {})
+        else:
+            self._translate(body)
+
+    def _translate(self, body: dict[str, Any]) -> None:
         usage = {"characters": 1, "prompt_tokens": 1, "completion_tokens": len(body["text"].split())}
         translation = {"text": body["text"], "finish_reason": "stop"}
-        if body.get("stream"):
-            events = [{"index": 0, "delta": body["text"]}, {"index": 0, "translation": translation, "usage": usage}]
-            told = [*map(json.dumps, events), "[DONE]"]
-            return self._send(200, "text/event-stream", "".join(f"data: {event}\n\n" for event in told).encode())
-        self._answer(200, {"translations": [translation], "usage": usage})
+        if not body.get("stream"):
+            self._answer(200, {"translations": [translation], "usage": usage})
+            return
+        events = [{"index": 0, "delta": body["text"]}, {"index": 0, "translation": translation, "usage": usage}]
+        told = [*map(json.dumps, events), "[DONE]"]
+        self._send(200, "text/event-stream", "".join(f"data: {event}\n\n" for event in told).encode())
 
     def _answer(self, status: int, document: dict[str, Any]) -> None:
         self._send(status, "application/json", json.dumps(document).encode())

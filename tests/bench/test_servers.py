@@ -99,13 +99,16 @@ async def test_a_server_that_ignores_the_request_to_leave_is_killed(
     assert not psutil.pid_exists(pid)
 
 
-async def test_what_the_server_started_ends_with_it_even_in_another_session(tmp_path: Path) -> None:
+async def test_what_the_server_started_counts_as_its_own_and_ends_with_it_even_in_another_session(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "server.log"
-    async with serving(stand_in("parent"), log, asyncio.Event()):
+    async with serving(stand_in("parent"), log, asyncio.Event()) as server:
         told = re.search(r"child (\d+)", log.read_text())
         assert told is not None
         child = psutil.Process(int(told[1]))
         assert child.is_running()
+        assert server.memory_bytes() >= child.memory_info().rss + psutil.Process(pid_of(server)).memory_info().rss
     await until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child's end")
 
 

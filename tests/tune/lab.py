@@ -60,11 +60,11 @@ class Model:
         return knobs.max_cudagraph_capture_size or min(2 * (knobs.max_num_seqs or 256), 512)
 
 
-GPU = Model(Place("cuda", 140 * GIB, 1), base_s=0.0036, decode_s=0.00003, prompt_s=0.000012, eager_s=0.0022)
+GPU = Model(Place("cuda", 140 * GIB, 1), base_s=0.0144, decode_s=0.00012, prompt_s=0.00005, eager_s=0.009)
 CPU = Model(Place("cpu", 24 * GIB), 0.012, 0.0022, 0.00018, weights_bytes=GIB, bytes_per_token=12_288, block=128)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Sequence:
     index: int
     client: int
@@ -72,6 +72,7 @@ class _Sequence:
     source: int
     prompt: int
     output: int
+    blocks: int = 0
     computed: int = 0  # prompt tokens, and after a preemption output tokens too, that are in the cache
     made: int = 0
     first_s: float | None = None
@@ -96,10 +97,11 @@ class Simulation:
     level: Level
     sizes: Iterator[tuple[int, int, int]]  # source, prompt, output
     slowness: float = 1.0
-    duration_s: float = 8.0
+    duration_s: float = 12.0
     now_s: float = 0.0
     preemptions: int = 0
-    peak_tokens: int = 0
+    free: int = 0  # blocks
+    least_free: int = 0
     count: int = 0
     all_gaps: list[float] = field(default_factory=list[float])
     outside: deque[_Sequence] = field(default_factory=deque[_Sequence])
@@ -108,10 +110,15 @@ class Simulation:
     records: list[RequestRecord] = field(default_factory=list[RequestRecord])
 
     def run(self) -> None:
+        self.free = self.least_free = self.blocks
         for client in range(self.level.clients):
             self._send(client)
         while self.waiting or self.running:
             self._step()
+
+    @property
+    def blocks(self) -> int:
+        return self.model.cache_tokens(self.knobs) // self.model.block
 
     def _send(self, client: int) -> None:
         if self.now_s >= self.duration_s:
@@ -130,27 +137,24 @@ class Simulation:
     def _step(self) -> None:
         room = self.knobs.max_num_batched_tokens or 2048
         decodes = [one for one in self.running if one.decoding]
-        grown: list[tuple[_Sequence, int]] = []
-        for one in decodes[:room]:
-            if self._hold(one, 1):
-                grown.append((one, 1))
-        left, prompts = room - len(grown), 0
+        grown = [(one, 1) for one in decodes[:room] if self._hold(one, 1)]
+        left = room - len(grown)
         for one in [one for one in self.running if not one.decoding]:
             chunk = min(left, one.target - one.computed)
             if chunk and self._hold(one, chunk):
                 grown.append((one, chunk))
-                left, prompts = left - chunk, prompts + chunk
+                left -= chunk
         while self.waiting and left and len(self.running) < (self.knobs.max_num_seqs or 256):
             one = self.waiting[0]
-            chunk = min(left, one.target)
-            if self._free() < self._blocks(one.target) * self.model.block:
+            if self.free < self._blocks(one.target):
                 break
-            self.waiting.popleft()
-            self.running.append(one)
+            chunk = min(left, one.target)
+            self.running.append(self.waiting.popleft())
+            self._hold(one, chunk)
             grown.append((one, chunk))
-            left, prompts = left - chunk, prompts + chunk
-        self._pass(len(decodes), prompts)
-        self._grow([(one, chunk) for one, chunk in grown if one in self.running])
+            left -= chunk
+        self._pass(len(decodes), room - left - len(decodes))
+        self._grow([(one, chunk) for one, chunk in grown if one.blocks])
 
     def _pass(self, decodes: int, prompts: int) -> None:
         model = self.model
@@ -172,9 +176,10 @@ class Simulation:
                 one.gaps.append(self.now_s - one.last_s)
                 self.all_gaps.append(one.gaps[-1])
             one.last_s = self.now_s
-        self.peak_tokens = max(self.peak_tokens, self._used())
+        self.least_free = min(self.least_free, self.free)
         for one in [one for one in self.running if one.made >= one.output]:
             self.running.remove(one)
+            self._release(one)
             self.records.append(self._record(one))
             self._send(one.client)
         self._enter()
@@ -183,23 +188,25 @@ class Simulation:
         """Room for so many more of it; the youngest go where there is none."""
         if one not in self.running:
             return False
-        while self._free() < (self._blocks(one.computed + tokens) - self._blocks(one.computed)) * self.model.block:
+        more = self._blocks(one.computed + tokens) - one.blocks
+        while self.free < more:
             youngest = self.running.pop()
+            self._release(youngest)
             youngest.computed = 0
             self.waiting.appendleft(youngest)
             self.preemptions += 1
             if youngest is one:
                 return False
+        self.free -= more
+        one.blocks += more
         return True
+
+    def _release(self, one: _Sequence) -> None:
+        self.free += one.blocks
+        one.blocks = 0
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self.model.block)
-
-    def _used(self) -> int:
-        return sum(self._blocks(max(one.computed, 1)) * self.model.block for one in self.running)
-
-    def _free(self) -> int:
-        return self.model.cache_tokens(self.knobs) - self._used()
 
     def _record(self, one: _Sequence) -> RequestRecord:
         gaps = sorted(one.gaps)
@@ -275,7 +282,7 @@ class Lab:
         slowness = exp(random.gauss(0.0, self.noise) + start)
         run = Simulation(self.model, knobs, level, _sizes(self.demand, level, repeat), slowness)
         run.run()
-        usage = min(1.0, run.peak_tokens / self.model.cache_tokens(knobs))
+        usage = 1 - run.least_free / run.blocks
         samples = (
             ServerSample(0.0, 0, 0, 0.0, 0, 0.0, 0.0, 0),
             ServerSample(run.duration_s, 1, 0, usage, run.preemptions, 0.0, sum(run.all_gaps), len(run.all_gaps)),

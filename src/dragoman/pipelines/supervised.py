@@ -140,7 +140,7 @@ class SupervisedPipeline:
             return
         self._settled.clear()
         self._told = death.message
-        log.warning("%s; starting it again, %d sequences in flight run again", death.message, life.in_flight)
+        log.warning("%s; starting it again (%d sequences in flight run again)", death.message, life.in_flight)
         life.end.set_result(death)
 
     async def _keep(self, life: _Life) -> None:

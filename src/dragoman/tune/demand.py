@@ -2,7 +2,8 @@
 
 A text takes its prompt (its tokens and those around it) and its output; a long text is served in pieces, each with a prompt
 of its own, all at once. Sums over many are simulated: draws of so many texts, the largest of which is told beside the worst
-case. Knows nothing of files (`trace`), of servers or of what memory a token takes (`sizing`).
+case. Among the texts that are there at a moment long ones are more frequent than among those that come, as they stay longer.
+Knows nothing of files (`trace`), of servers or of what memory a token takes (`sizing`).
 """
 
 from __future__ import annotations
@@ -66,21 +67,26 @@ class Demand:
         pieces = [self.shape.pieces(item.source_tokens) for item in self.items]
         if max(pieces) == 1:
             return texts
-        return ceil(float(np.percentile(self._sums(pieces, texts), 99)))
+        return ceil(float(np.percentile(self._sums(pieces, self._present(), texts), 99)))
 
     def peak_tokens(self, texts: int) -> int:
         """The most tokens that so many texts took in any of the draws, each at its full length."""
-        return int(self._sums(self.totals, texts).max())
+        return int(self._sums(self.totals, self._present(), texts).max())
 
     def prompt_tokens(self, texts: int) -> int:
-        """The same of their prompts alone: what one step could hold if all came at once."""
-        return int(self._sums(self.prompts, texts).max())
+        """The most that the prompts of so many took, which come at once: what one step could hold."""
+        return int(self._sums(self.prompts, None, texts).max())
 
     def long_tokens(self, texts: int) -> int:
-        """What so many texts take while they are served, half of them of the longest tenth: each one's prompt and the
-        part of its output that is there, anywhere between nothing and all. The most of any draw."""
-        tail, half = longest(self.totals), texts // 2
-        return int((self._in_flight(range(len(self.items)), texts - half) + self._in_flight(tail, half)).max())
+        """The most that so many texts take while they are served, half of those sent being of the longest tenth: each
+        one's prompt, and of its output a part between nothing and all."""
+        tail = longest(self.totals)
+        sent = np.full(len(self.items), 1 / len(self.items))
+        sent[tail] += 1 / len(tail)
+        random = self._random()
+        chosen = random.choice(len(self.items), (ROUNDS, texts), p=_shares(sent * self._present()))
+        held = np.asarray(self.prompts)[chosen] + np.asarray(self.outputs)[chosen] * random.random((ROUNDS, texts))
+        return int(held.sum(axis=1).max())
 
     def with_output_ratio(self, ratio: float) -> Demand:
         """The same with outputs of `ratio` tokens for each source token, as it was measured. Recorded ones are kept."""
@@ -104,17 +110,19 @@ class Demand:
             notes=self.notes,
         )
 
-    def _sums(self, sizes: Sequence[int], texts: int) -> np.ndarray:
-        return self._random().choice(np.asarray(sizes), (ROUNDS, texts)).sum(axis=1)
+    def _present(self) -> np.ndarray:
+        """How likely a text is among those that are there: one of twice the output stays twice as long."""
+        return _shares(np.asarray(self.outputs, dtype=float))
 
-    def _in_flight(self, places: Sequence[int], texts: int) -> np.ndarray:
-        random = self._random()
-        chosen = random.choice(np.asarray(places), (ROUNDS, texts))
-        prompts, outputs = np.asarray(self.prompts)[chosen], np.asarray(self.outputs)[chosen]
-        return (prompts + outputs * random.random((ROUNDS, texts))).sum(axis=1)
+    def _sums(self, sizes: Sequence[int], shares: np.ndarray | None, texts: int) -> np.ndarray:
+        return self._random().choice(np.asarray(sizes), (ROUNDS, texts), p=shares).sum(axis=1)
 
     def _random(self) -> np.random.Generator:
         return np.random.default_rng(self.seed)
+
+
+def _shares(weights: np.ndarray) -> np.ndarray:
+    return weights / weights.sum()
 
 
 def parse_clients(text: str) -> Levels:

@@ -85,10 +85,12 @@ def _smaller_steps_first(case: Case, best: Incumbent) -> Steps[Incumbent]:
     sized = replace(best, memory=memory, knobs=with_memory(best.knobs, memory))
     found = yield from batched_tokens.settle(case, sized)
     if found.trial.name != best.trial.name:
-        tokens = found.knobs.max_num_batched_tokens
-        return found.because(
-            max_num_seqs=f"with steps of {tokens} tokens all {case.busy.clients} clients may be served at once"
+        told = (
+            f"with steps of {found.knobs.max_num_batched_tokens} tokens all {case.busy.clients} clients may run at once"
         )
+        fewer = replace(found.knobs, max_num_seqs=case.ladder.knee)
+        yield skip(f"slots-{case.ladder.knee}", "slots", fewer, f"the knee was that of larger steps; {told}")
+        return found.because(max_num_seqs=told)
     return (yield from slots.settle(case, replace(best, reasons=found.reasons)))
 
 

@@ -79,7 +79,7 @@ async def tune(shop: Workshop, job: Job) -> Tuning:
     began_s, started_at, estimate_s = shop.clock(), _now(), shop.estimate.left_s
     async with Driver(shop) as driver:
         ladder, trial = await _climbed(driver, job)
-        finding = None if ladder.knee is None else await _searched(driver, job, ladder, trial)
+        finding = None if _unknown_above(ladder, trial) else await _searched(driver, job, ladder, trial)
     trials = tuple(driver.trials.values())
     final = await _final(shop, job, ladder, finding, trials) if finding else None
     grounds = Grounds(job.demand, job.place, job.slo, trial)
@@ -111,6 +111,15 @@ async def _climbed(driver: Driver, job: Job) -> tuple[Ladder, Trial]:
     if ladder.knee is not None:
         driver.shop.display.note(f"The ladder ended ({ladder.ended}). The knee is {ladder.knee}: {ladder.because}.")
     return ladder, trial
+
+
+def _unknown_above(ladder: Ladder, trial: Trial) -> bool:
+    """Whether nothing says how many at once are best: nothing was measured, or the climb was stopped while it still went
+    up. Then the ladder's own engine, with slots for all, is the best answer there is."""
+    if ladder.knee is None:
+        return True
+    highest = max(rung.cap for rung in ladder.rungs if rung.seen)
+    return trial.outcome in ("interrupted", "skipped") and ladder.knee == highest < ladder.clients
 
 
 async def _searched(driver: Driver, job: Job, ladder: Ladder, trial: Trial) -> Finding:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dragoman.tune.checking import LARGER, check
+from dragoman.tune.checking import LARGER, UNTOLD, check
 from dragoman.tune.incumbent import Case, Challenge, Found, Incumbent, fate, skip
 from dragoman.tune.ladder import level_of, power_of_two
 from dragoman.tune.outcome import Memory, Rung
@@ -29,6 +29,12 @@ def settle(case: Case, best: Incumbent) -> Steps[Incumbent]:
         if trial.outcome == "did_not_start":
             challenge, memory = _with_own_memory(challenge, best, trial), case.sizer.size(slots, LARGER[0])
             trial, found = yield from challenge.run(case, _bar(case, slots))
+        if trial.outcome in UNTOLD and not trial.seen:
+            knobs = replace(best.knobs, max_num_seqs=slots)
+            best = replace(best, knobs=knobs).because(
+                max_num_seqs=f"{_why_these(case)}; not measured as such: {trial.reason}"
+            )
+            break
         if challenge.wins(found) or _beats_the_large(case, trial):
             best = yield from _adopted(case, best, challenge, memory, trial)
             break
