@@ -10,7 +10,8 @@ from dragoman.tune.demand import Demand
 from dragoman.tune.ladder import base_knobs, caps, check_level, climb, level_of, power_of_two, read
 from dragoman.tune.outcome import Ladder
 from dragoman.tune.points import Knobs, Level, Setup, Trial
-from tests.tune.lab import CPU, GPU, Lab, Model, demand
+from tests.tune.lab import Lab, demand
+from tests.tune.simulation import CPU, GPU, Model
 
 CROWDED = replace(GPU, crowd=12, crowd_s=0.016)  # more than twelve at once make every step much longer
 

@@ -24,8 +24,8 @@ def check(case: Case, best: Incumbent, challenge: Challenge) -> Steps[Incumbent]
     """The incumbent with its memory checked, in the server of its own trial, which is up; larger where it does not hold."""
     level = check_level(case.demand)
     trial = yield challenge.ask(level, 0, f"memory: {level.label}", "memory")
-    memory = replace(best.memory or _own(case, best), trials=(trial.name,))
-    best = replace(best, memory=memory)
+    memory = best.memory or _own(case, best)
+    best = replace(best, memory=replace(memory, checked="not checked", trials=(*memory.trials, trial.name)))
     if trial.outcome in UNTOLD:
         return best
     fault = yield from _judged(case, trial)
@@ -48,9 +48,9 @@ def _larger(case: Case, best: Incumbent, fault: str) -> Steps[Incumbent]:
     """Sizes one after another until one holds."""
     memory = best.memory or _own(case, best)
     names, level = list(memory.trials), check_level(case.demand)
-    for number, (tried, knobs) in enumerate(_sizes(case, best), 2):
+    for tried, knobs in _sizes(case, best):
         why = f"{names[-1]} did not hold ({fault}): {_step(best.knobs, knobs)}"
-        trial = yield Challenge(f"memory-{number}", "memory", knobs, why).ask(level, 0)
+        trial = yield Challenge(f"memory-{len(names) + 1}", "memory", knobs, why).ask(level, 0)
         names.append(trial.name)
         if trial.outcome in UNTOLD:
             break

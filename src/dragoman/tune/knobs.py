@@ -16,7 +16,7 @@ from dragoman.bench.slo import Slo
 from dragoman.tune import batched_tokens, checking, extras, slots
 from dragoman.tune.demand import Demand
 from dragoman.tune.incumbent import Case, Incumbent, skip
-from dragoman.tune.ladder import climb, level_of
+from dragoman.tune.ladder import level_of
 from dragoman.tune.outcome import Finding, Ladder, Memory
 from dragoman.tune.points import Level, Place, Steps, Trial
 from dragoman.tune.scale import MOST_REPEATS, Scale
@@ -49,14 +49,6 @@ def search(
     best = yield from extras.settle(case, best, also)
     best = yield from checking.settle(case, best)
     return finding(best)
-
-
-def whole_search(
-    demand: Demand, place: Place, slo: Slo | None, also: Sequence[extras.Extra] = ()
-) -> Steps[tuple[Ladder, Finding]]:
-    """The ladder, then the knobs."""
-    ladder, trial = yield from climb(demand, place, slo)
-    return ladder, (yield from search(demand, place, slo, ladder, trial, also))
 
 
 def finding(best: Incumbent) -> Finding:

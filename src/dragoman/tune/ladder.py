@@ -183,8 +183,3 @@ def _smaller(knobs: Knobs, place: Place) -> Sequence[Knobs]:
     if place.device == "cpu":
         return knobs, replace(knobs, kv_cache_memory_bytes=512 << 20)
     return knobs, replace(knobs, gpu_memory_utilization=0.7), replace(knobs, gpu_memory_utilization=0.4)
-
-
-def busy_seen(trial: Trial, ladder: Ladder) -> tuple[Seen, ...]:
-    """What the ladder saw at its knee."""
-    return trial.at(level_of(ladder.knee, ladder.clients)) if ladder.knee is not None else ()

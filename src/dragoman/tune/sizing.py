@@ -35,10 +35,11 @@ class Sizer:
 
     def size(self, slots: int, factor: float = 1.0) -> Memory:
         """For so many slots; `factor` times as much where a check has shown that it is too little."""
-        needed, wanted, held = self._tokens(slots, factor)
+        needed, wanted, told = self._tokens(slots, factor)
         cache, setting = self.trial.kv_cache, self._setting
         capacity, per_token = (cache.tokens, cache.bytes_per_token) if cache else (None, None)
-        told = f"{needed:,} tokens are needed by {held}; {wanted:,} with the margin"
+        if factor != 1:
+            told += f", {factor:g} times as much as computed, as that did not hold"
         if capacity is None or per_token is None:
             because = f"{told}. The server does not say what a token takes: its own size is kept"
             return Memory(needed, MARGIN, wanted, capacity, per_token, setting, None, None, because)
@@ -75,13 +76,19 @@ class Sizer:
         return "kv_cache_memory_bytes" if self.place.device == "cpu" else "gpu_memory_utilization"
 
     def _tokens(self, slots: int, factor: float) -> tuple[int, int, str]:
-        """Needed, wanted, and what holds it. Texts beyond the slots wait outside the cache."""
+        """Needed, wanted, and why so many. Texts beyond the slots wait outside the cache."""
         peak = min(self.demand.levels.peak, slots)
         checked = min(check_level(self.demand).clients, slots)
         needed = round(self.demand.peak_tokens(peak) * self._beyond()) + self._blocks(peak)
         check = round(self.demand.long_tokens(checked) * self._beyond()) + self._blocks(checked)
-        wanted = max(ceil(MARGIN * needed), check, self._window())
-        return needed, ceil(wanted * factor), f"{peak} texts at once, in the fullest of {ROUNDS:,} draws"
+        reasons = {
+            ceil(MARGIN * needed): "with the margin",
+            check: f"for the check with {checked} at once and longer texts",
+            self._window(): "at least, as vLLM wants room for one sequence of its window",
+        }
+        wanted = max(reasons)
+        told = f"{needed:,} tokens are needed by {peak} texts at once, in the fullest of {ROUNDS:,} draws"
+        return needed, ceil(wanted * factor), f"{told}; {ceil(wanted * factor):,} {reasons[wanted]}"
 
     def _blocks(self, texts: int) -> int:
         """The last block of each sequence is not full."""
