@@ -113,3 +113,19 @@ def test_a_missing_file_and_a_place_that_cannot_be_written_are_told(tmp_path: Pa
         read_results(tmp_path / "none.json")
     with pytest.raises(ConfigError, match="cannot write"):
         write_results(results(), tmp_path / "file" / "run.json")
+
+
+def test_a_file_whose_name_ends_in_gz_is_compressed_and_reads_the_same(tmp_path: Path) -> None:
+    plain, small = tmp_path / "run.json", tmp_path / "run.json.gz"
+    write_results(results(), plain)
+    write_results(results(), small)
+    assert read_results(small) == read_results(plain) == results()
+    assert small.stat().st_size < plain.stat().st_size / 2
+
+
+def test_a_compressed_file_that_is_none_is_refused_in_words(tmp_path: Path) -> None:
+    broken = tmp_path / "run.json.gz"
+    for content in (b"{}", b"\x1f\x8b\x08\x00"):
+        broken.write_bytes(content)
+        with pytest.raises(ConfigError, match="not a results file"):
+            read_results(broken)

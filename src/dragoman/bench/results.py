@@ -7,6 +7,7 @@ that a file of 10,000 requests stays near a megabyte. `read_results(write_result
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -169,11 +170,11 @@ _ADAPTER = TypeAdapter(Results)
 
 
 def write_results(results: Results, path: Path) -> None:
-    """Raises ConfigError where the file cannot be written."""
-    document = to_document(results)
+    """Compressed where the name ends in .gz. Raises ConfigError where the file cannot be written."""
+    content = (json.dumps(to_document(results), ensure_ascii=False, separators=(",", ":")) + "\n").encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}", param="out") from error
 
@@ -181,7 +182,10 @@ def write_results(results: Results, path: Path) -> None:
 def read_results(path: Path) -> Results:
     """Raises ConfigError on a file that is missing, not a results file, or of another schema version."""
     try:
-        return from_document(json.loads(path.read_text(encoding="utf-8")))
+        content = path.read_bytes()
+        return from_document(json.loads(gzip.decompress(content) if path.suffix == ".gz" else content))
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise ConfigError(f"{path} is not a results file: {error}") from error
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except ValidationError as error:

@@ -12,10 +12,11 @@ import click
 
 from dragoman.bench.journey.display import Display
 from dragoman.bench.journey.duel import Duel, fight, write_duel
-from dragoman.bench.journey.ending import conclude, markdown, write_ending
+from dragoman.bench.journey.ending import Ending, conclude, markdown, write_ending
 from dragoman.bench.journey.estimate import Estimate, told
 from dragoman.bench.journey.measure import Meter, make_workloads
 from dragoman.bench.journey.page import write_page
+from dragoman.bench.journey.retelling import travelled_of
 from dragoman.bench.journey.route import (
     FULL_PACE,
     LEFT_OUT_OF_QUICK,
@@ -59,12 +60,19 @@ FAILED = 1
 @click.option("--time-limit", type=click.FloatRange(1), metavar="SECONDS",
               help="Begin no step that would not end within it.")  # fmt: skip
 @click.option("--versus", is_flag=True, help="Instead: dragoman and `vllm serve` both up, measured in turn.")
+@click.option("--retell", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
+              help="Instead: tell anew what a folder's results say, of another machine too.")  # fmt: skip
 def command(**chosen: Any) -> None:
     """Measure the whole story here: workers, static batches, continuous batching, its settings, `vllm serve`.
 
     Each step starts a server, measures it and ends it. Ctrl-C keeps what was measured and reports it; the same command
     again measures what is missing.
     """
+    if chosen["retell"] is not None:
+        _end(
+            conclude(travelled_of(chosen["retell"], quick=chosen["quick"]), quick_note=_note(chosen)), chosen["retell"]
+        )
+        return
     terms = _terms(chosen)
     subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
     route = plan_route(terms)
@@ -125,14 +133,22 @@ def _journey(
             return await walk.go()
 
     travelled = observed(go)
-    ending = conclude(travelled, quick_note=LEFT_OUT_OF_QUICK if chosen["quick"] else None)
+    _end(conclude(travelled, quick_note=_note(chosen)), folder)
+    if travelled.interrupted or travelled.failures:
+        click.get_current_context().exit(INTERRUPTED if travelled.interrupted else FAILED)
+
+
+def _note(chosen: dict[str, Any]) -> str | None:
+    return LEFT_OUT_OF_QUICK if chosen["quick"] else None
+
+
+def _end(ending: Ending, folder: Path) -> None:
+    """Writes the report beside the results, and tells it."""
     write_page(ending, folder / "report.html")
     paths = (folder / "report.html", *write_ending(ending, folder))
     error_console.print(f"written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
     click.echo(markdown(ending))
     click.echo(ending.summary)
-    if travelled.interrupted or travelled.failures:
-        click.get_current_context().exit(INTERRUPTED if travelled.interrupted else FAILED)
 
 
 def _versus(chosen: dict[str, Any], terms: Terms, subject: Subject, pace: Pace) -> None:
