@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -75,16 +76,170 @@ def journeys() -> str:
     for folder in sorted(RESULTS.glob("journey*")):
         if (folder / "journey.md").is_file():
             text = (folder / "journey.md").read_text(encoding="utf-8")
+            told = re.sub(r"^#", "##", text, flags=re.MULTILINE)
+            note = folder / "note.md"
+            if note.is_file():
+                title, rest = told.split("\n", 1)
+                told = f"{title}\n\n{note.read_text(encoding='utf-8').strip()}\n{rest}"
+            parts.append(told.replace("## The story", f"## `{folder.name}`: the story", 1))
+    return "\n".join(parts)
+
+
+def ranged(values: list[float], digits: int = 3) -> str:
+    """Median, and the range of the repeats."""
+    low, high = min(values), max(values)
+    return f"{median(values):.{digits}g} ({low:.{digits}g}..{high:.{digits}g})"
+
+
+def duels() -> str:
+    """dragoman's number over `vllm serve`'s, pair by pair."""
+    sections = (
+        (
+            "versus-h200",
+            "One H200, Qwen3-4B shape, random weights with forced lengths, max_num_seqs 256, memory 0.4 each; vLLM 0.26.",
+        ),
+        (
+            "versus-h200-forked",
+            "The same before dragoman spawned its engine process: forked from the server, the scheduler's process spent more CPU time on every "
+            "step (a sampling profile of both showed the one difference: `popen_fork` on a server's thread here, `spawn` there) and left the "
+            "GPU idle for longer between steps.",
+        ),
+        (
+            "versus-cpu",
+            "2 cores, phrasebook shape, random weights with forced lengths, max_num_seqs 64, 1 GiB of KV cache each.",
+        ),
+        (
+            "versus-cpu-real",
+            "2 cores, the phrasebook model with its own output lengths. This is not equal work: dragoman cuts texts over the model's limit and "
+            "translates again what came back with sentences missing, which `vllm serve` does not.",
+        ),
+    )
+    parts = [
+        "## dragoman against `vllm serve`\n",
+        "`dragoman journey --versus`: both servers up with the same settings, one client, measured in turn (A B, B A, A B). The ratio is "
+        "dragoman's number over `vllm serve`'s in the same turn: median and range of three.\n",
+    ]
+    for folder, told in sections:
+        path = RESULTS / folder / "versus.json"
+        if not path.is_file():
+            continue
+        ratios = json.loads(path.read_text(encoding="utf-8"))["ratios"]
+        by_level: dict[int, dict[str, list[float]]] = {}
+        for one in ratios:
+            by_level.setdefault(one["clients"], {})[one["metric"]] = one["ratios"]
+        rows = [
+            f"| {clients} | {ranged(found['requests a second'])} | {ranged(found['99th percentile of latency'])} |"
+            for clients, found in sorted(by_level.items())
+        ]
+        head = ["| clients | requests a second, ratio | 99th percentile of latency, ratio |", "| ---: | --- | --- |"]
+        parts.append("\n".join([f"**{folder}.** {told}\n", *head, *rows, ""]))
+    return "\n".join(parts)
+
+
+def overhead() -> str:
+    parts = ["## What our own stack costs\n"]
+    for path in sorted(RESULTS.glob("overhead-*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        told, machine = found["conditions"], found["conditions"]["machine"]
+        parts.append(
+            f"`python benchmarks/overhead.py`, {machine['cpu']}, {machine['cores']} cores; {told['workload']}; {told['repeats']} turns of "
+            f"{told['duration_s']:g} s.\n"
+        )
+        if "fake" in found:
+            rows = [
+                f"| {one['clients']} | {_spread(one['rps'])} | {_spread(one['client_cpu_share'])} |"
+                for one in found["fake"]["summary"]
+            ]
             parts.append(
-                re.sub(r"^#", "##", text, flags=re.MULTILINE).replace(
-                    "## The story", f"## `{folder.name}`: the story", 1
-                )
+                "No engine behind it (`--pipeline fake`): HTTP, admission, prompts, guards, and the answer. The client runs on the same cores.\n\n"
+                "| clients | requests a second | client's share of a core |\n| ---: | --- | --- |\n"
+                + "\n".join(rows)
+                + "\n"
+            )
+        if "engine" in found:
+            rows = [
+                f"| {one['clients']} | {_spread(one['http_rps'])} | {_spread(one['in_process_rps'])} | {_spread(one['ratio'])} |"
+                for one in found["engine"]["summary"]
+            ]
+            parts.append(
+                "Through HTTP against the same sequences handed to `AsyncLLM` in process, in turn, two engines with equal settings:\n\n"
+                "| clients | through HTTP, req/s | in process, req/s | ratio |\n| ---: | --- | --- | --- |\n"
+                + "\n".join(rows)
+                + "\n"
             )
     return "\n".join(parts)
 
 
+def _spread(one: dict[str, float], digits: int = 3) -> str:
+    return f"{one['median']:.{digits}g} ({one['low']:.{digits}g}..{one['high']:.{digits}g})"
+
+
+def recorder() -> str:
+    path = RESULTS / "recorder-cost.json"
+    if not path.is_file():
+        return ""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    told, numbers = found["conditions"], found["found"]
+    rows = [
+        f"| {name} | {_spread(one['on'])} | {_spread(one['off'])} | {_spread(one['on_over_off_by_round'], 4)} | {one['on_is']} |"
+        for name, one in numbers.items()
+    ]
+    return (
+        "## What the traffic recorder costs\n\n"
+        f"`python benchmarks/recorder_cost.py`: {told['pipeline']} pipeline, {told['clients']} clients, {told['rounds']} rounds of on, off, off, on, "
+        f"{told['seconds']:g} s each.\n\n| | with it | without | ratio, by round | with it is |\n| --- | --- | --- | --- | --- |\n"
+        + "\n".join(rows)
+        + "\n"
+    )
+
+
+def tunes() -> str:
+    parts: list[str] = []
+    for folder in sorted(RESULTS.glob("tune-*")):
+        if (folder / "tune.md").is_file():
+            text = re.sub(r"^#", "##", (folder / "tune.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+            parts.append(text.replace("## dragoman tune", f"## `{folder.name}`", 1))
+    return "\n".join(parts)
+
+
+def grid() -> str:
+    path = RESULTS / "tune-grid.json"
+    if not path.is_file():
+        return ""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    told, tuned, best = found["conditions"], found.get("tuned"), found["best"]
+    metric = told["metric"]
+    slots = sorted({one["max_num_seqs"] for one in found["points"]})
+    tokens = sorted({one["max_num_batched_tokens"] for one in found["points"]})
+    cells = {(one["max_num_seqs"], one["max_num_batched_tokens"]): one for one in found["points"]}
+    rows = [f"| {s} | " + " | ".join(_cell(cells.get((s, t)), metric) for t in tokens) + " |" for s in slots]
+    table = f"| max_num_seqs | {' | '.join(map(str, tokens))} |\n| ---: |{' --- |' * len(tokens)}\n" + "\n".join(rows)
+    against = ""
+    if tuned:
+        against = (
+            f"\n\nThe tune chose {_settings(tuned['knobs'])} with {tuned['engine_starts']} engine starts of its search ({tuned['engine_starts_in_all']} "
+            f"with the memory check), the grid took {found['engine_starts']}. In turn with the grid's best point ({_settings(best)}): "
+            f"{ranged(tuned['tuned'])} against {ranged(tuned['grid_best'])} requests a second within the SLO, ratio {ranged(tuned['ratios'])}."
+        )
+    return (
+        "## A tune against every point of a grid\n\n"
+        f"`python benchmarks/tune_grid.py`: {told['busy_clients']} clients, SLO {told['slo']}, {told['pace']['duration_s']:g} s a measurement, three a "
+        f"point; goodput in requests a second, by max_num_batched_tokens.\n\n{table}{against}\n"
+    )
+
+
+def _cell(one: dict[str, Any] | None, metric: str) -> str:
+    if one is None:
+        return ""
+    return f"{one[metric]:.3g} ({one['low']:.3g}..{one['high']:.3g})" if metric in one else str(one["outcome"])
+
+
+def _settings(one: dict[str, Any]) -> str:
+    return f"max_num_seqs {one['max_num_seqs']}, max_num_batched_tokens {one['max_num_batched_tokens']}"
+
+
 def main() -> None:
-    parts = [HEAD, invariance(), phrasebook(), adapter(), journeys()]
+    parts = [HEAD, duels(), overhead(), recorder(), tunes(), grid(), invariance(), phrasebook(), adapter(), journeys()]
     (ROOT / "docs" / "results.md").write_text("\n".join(parts), encoding="utf-8")
 
 
