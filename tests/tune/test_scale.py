@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,6 +54,24 @@ def test_repeats_that_agree_by_counting_few_answers_have_a_spread_all_the_same()
 
     assert RATE.compare(few, fewer) == "equal"
     assert RATE.compare(few, much_fewer) == "higher"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ((24.0, 18.8, 25.6), (20.8, 14.9, 11.4), "higher"),
+        ((20.8, 14.9, 11.4), (24.0, 18.8, 25.6), "lower"),
+        ((24.0, 18.8, 25.6), (20.8, 24.8, 24.5), "equal"),
+        ((10.05, 20.05, 30.05), (10.02, 20.02, 30.02), "equal"),  # by less than one answer in 20 s
+        ((24.0, 18.8), (20.8, 14.9), "equal"),  # two rounds prove nothing
+    ],
+)
+def test_who_is_ahead_in_every_round_is_ahead_however_far_apart_the_rounds_lie(
+    left: tuple[float, ...], right: tuple[float, ...], expected: str
+) -> None:
+    ours, theirs = ([replace(seen(v), repeat=n) for n, v in enumerate(values)] for values in (left, right))
+    assert RATE.compare(ours, theirs) == "equal"
+    assert RATE.compare_rounds(ours, theirs) == expected
 
 
 def test_goodput_decides_only_where_somebody_attains_the_slo() -> None:

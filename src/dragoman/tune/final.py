@@ -23,6 +23,9 @@ from dragoman.tune.points import Level, Outcome, Seen
 from dragoman.tune.running import Facts, Running, Unfit
 from dragoman.tune.workshop import BY_HAND, Workshop
 
+ROUSED_S = 4.0
+"""Of warm-up for a server that idled beside others meanwhile: its caches are cold, and an operating system may have taken
+its memory's pages."""
 HEADROOM = 1.25  # of free memory over what the largest server so far takes, before one more is started beside it
 
 
@@ -54,12 +57,19 @@ async def hold(shop: Workshop, match: Match) -> Final:
     written."""
     if match.sharing.together:
         try:
-            return await _Together(shop, match, [shared(one, match.sharing) for one in match.contenders]).go()
+            fighters = [shared(one, match.sharing) for one in match.contenders]
+            return await _Together(_roused(shop), match, fighters).go()
         except NoRoom as why:
             sharing = Sharing(False, f"one server was up at a time, with the memory that it asks for: {why}")
             shop.display.note(sharing.told)
             match = replace(match, sharing=sharing)
     return await _InTurn(shop, match, list(match.contenders)).go()
+
+
+def _roused(shop: Workshop) -> Workshop:
+    """With a longer warm-up before each measurement."""
+    pace = shop.meter.pace
+    return replace(shop, meter=replace(shop.meter, pace=replace(pace, warmup_s=max(pace.warmup_s, ROUSED_S))))
 
 
 @dataclass(slots=True)

@@ -62,9 +62,11 @@ def _judged(standing: Standing, finalist: Standing | None, scale: Scale) -> Stan
         return replace(standing, verdict="itself", because=scale.told(standing.busy))
     if finalist is None:
         return replace(standing, verdict="not measured", because="the finalist was not measured")
-    verdict: Literal["higher", "equal", "lower"] = scale.compare(finalist.busy, standing.busy)
+    verdict: Literal["higher", "equal", "lower"] = scale.compare_rounds(finalist.busy, standing.busy)
     said = {"higher": "more than", "equal": "within the spread of", "lower": "less than"}[verdict]
     because = f"the finalist's {scale.told(finalist.busy)} is {said} {scale.told(standing.busy)}"
+    if verdict != "equal" and scale.compare(finalist.busy, standing.busy) == "equal":
+        because += ", in every round"
     return replace(standing, verdict=verdict, because=because)
 
 
@@ -73,7 +75,7 @@ def _winner(standings: Sequence[Standing], scale: Scale) -> tuple[Standing, list
     sound = [one for one in standings if not scale.broken(one.busy)] if scale.metric == "goodput_rps" else []
     eligible = sound or list(standings)
     best = max(eligible, key=lambda one: scale.median(one.busy))
-    equals = [one for one in eligible if one is best or scale.compare(one.busy, best.busy) == "equal"]
+    equals = [one for one in eligible if one is best or scale.compare_rounds(one.busy, best.busy) == "equal"]
     return min(equals, key=lambda one: one.contender.simplicity), equals
 
 

@@ -74,6 +74,19 @@ class Scale:
                 return "lower"
         return compare(self._counted(left), self._counted(right))
 
+    def compare_rounds(self, left: Sequence[Seen], right: Sequence[Seen]) -> Comparison:
+        """The same for setups that were measured in turn, round by round: a machine that drifts drifts under both, so who is
+        ahead in every one of three rounds or more is ahead, however far apart the rounds lie."""
+        found = self.compare(left, right)
+        ours, theirs = ({one.repeat: self._value(one) for one in seen} for seen in (left, right))
+        ahead = [ours[number] - theirs[number] for number in ours if number in theirs]
+        if found != "equal" or len(ahead) < MOST_REPEATS:
+            return found
+        answer = 1 / min(one.window_s for one in (*left, *right))  # a rate is a count: ahead by one answer is not ahead
+        if min(ahead) > answer:
+            return "higher"
+        return "lower" if max(ahead) < -answer else "equal"
+
     def close(self, left: Sequence[Seen], right: Sequence[Seen]) -> bool:
         """Whether so little lies between them that repeats may decide: no more than what stands for an unknown spread."""
         one, other = self.median(left), self.median(right)
