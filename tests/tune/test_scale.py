@@ -63,6 +63,7 @@ def test_repeats_that_agree_by_counting_few_answers_have_a_spread_all_the_same()
         ((20.8, 14.9, 11.4), (24.0, 18.8, 25.6), "lower"),
         ((24.0, 18.8, 25.6), (20.8, 24.8, 24.5), "equal"),
         ((10.05, 20.05, 30.05), (10.02, 20.02, 30.02), "equal"),  # by less than one answer in 20 s
+        ((20.5, 25.0, 15.3), (20.0, 24.4, 14.9), "equal"),  # by less than is worth a setting
         ((24.0, 18.8), (20.8, 14.9), "equal"),  # two rounds prove nothing
     ],
 )

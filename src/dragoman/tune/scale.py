@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from statistics import median
 from typing import Literal
 
 from dragoman.bench.journey.evidence import plain
@@ -21,6 +22,8 @@ from dragoman.tune.points import Seen
 
 Comparison = Literal["higher", "equal", "lower"]
 MOST_REPEATS = 3
+WORTH = 0.05
+"""What a setting must gain, as a share, to be worth having where only rounds side by side can tell it from noise."""
 _NAMES: dict[Metric, str] = {"goodput_rps": "goodput", "rps": "requests"}
 
 
@@ -76,13 +79,16 @@ class Scale:
 
     def compare_rounds(self, left: Sequence[Seen], right: Sequence[Seen]) -> Comparison:
         """The same for setups that were measured in turn, round by round: a machine that drifts drifts under both, so who is
-        ahead in every one of three rounds or more is ahead, however far apart the rounds lie."""
+        ahead in every one of three rounds or more, and by more than 5 % in the middle one, is ahead, however far apart the
+        rounds lie."""
         found = self.compare(left, right)
         ours, theirs = ({one.repeat: self._value(one) for one in seen} for seen in (left, right))
         ahead = [ours[number] - theirs[number] for number in ours if number in theirs]
         if found != "equal" or len(ahead) < MOST_REPEATS:
             return found
         answer = 1 / min(one.window_s for one in (*left, *right))  # a rate is a count: ahead by one answer is not ahead
+        if abs(median(ahead)) <= WORTH * max(self.median(left), self.median(right)):
+            return "equal"
         if min(ahead) > answer:
             return "higher"
         return "lower" if max(ahead) < -answer else "equal"
