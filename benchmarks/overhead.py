@@ -138,6 +138,7 @@ def plan(url: str, work: MadeUp, clients: int, options: argparse.Namespace, turn
         duration_s=seconds,
         warmup=Warmup(duration_s=options.warmup),
         texts=texts_of(clients, seconds),
+        stats=None,  # nobody polls the engine in process either
     )
 
 
@@ -253,7 +254,7 @@ def main() -> None:
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 8, 25])
     parser.add_argument("--duration", type=float, default=10.0)
-    parser.add_argument("--warmup", type=float, default=2.0)
+    parser.add_argument("--warmup", type=float, default=4.0, help="each side idles while the other is measured")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--fake", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--engine", action=argparse.BooleanOptionalAction, default=True)
