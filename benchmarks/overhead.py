@@ -95,24 +95,23 @@ class InProcess:
         self._planner = planner
         self._runs = itertools.count()
 
-    def sequences(self, items: Sequence[Item]) -> list[EngineSequence]:
-        made: list[EngineSequence] = []
+    def sequences(self, items: Sequence[Item]) -> list[list[EngineSequence]]:
+        """Each text's, which are several where it is cut."""
+        made: list[list[EngineSequence]] = []
         for item in items:
             lengths = (item.output_tokens,) if item.output_tokens else None
             request = TranslationRequest((item.text,), item.target, item.source, forced_output_tokens=lengths)
             (job,) = self._planner.jobs(request)
-            made += [self._planner.sequence(job, str(n), text) for n, text in enumerate(job.wanted)]
-        if len(made) != len(items):
-            raise SystemExit(f"{len(items)} texts make {len(made)} sequences: choose texts that are not cut")
+            made.append([self._planner.sequence(job, str(n), text) for n, text in enumerate(job.wanted)])
         return made
 
     async def rps(self, items: Sequence[Item], clients: int, duration_s: float, warmup_s: float) -> float:
-        """Sequences a second in a closed loop; what ends after the window does not count."""
+        """Texts a second in a closed loop; what ends after the window does not count."""
         upcoming = itertools.cycle(self.sequences(items))
         await self._loop(upcoming, clients, warmup_s)
         return await self._loop(upcoming, clients, duration_s) / duration_s
 
-    async def _loop(self, upcoming: Iterator[EngineSequence], clients: int, duration_s: float) -> int:
+    async def _loop(self, upcoming: Iterator[list[EngineSequence]], clients: int, duration_s: float) -> int:
         run, began = next(self._runs), monotonic()
         done = 0
 
@@ -121,7 +120,8 @@ class InProcess:
             for turn in itertools.count():
                 if monotonic() - began >= duration_s:
                     return
-                await self._engine.generate(replace(next(upcoming), id=f"{run}.{number}.{turn}"))
+                pieces = [replace(one, id=f"{run}.{number}.{turn}.{n}") for n, one in enumerate(next(upcoming))]
+                await asyncio.gather(*map(self._engine.generate, pieces))
                 done += monotonic() - began < duration_s
 
         await asyncio.gather(*(client(number) for number in range(clients)))

@@ -118,6 +118,14 @@ def test_the_memory_of_a_simpler_setup_is_for_its_own_slots_and_from_its_own_ser
     assert tokens >= 1.25 * demand().peak_tokens(25)
 
 
+def test_who_is_behind_somebody_in_every_round_is_no_equal_though_the_best_had_a_bad_round() -> None:
+    serve = standing("vllm-serve", SERVE, 0, 20.8, 14.9, 11.4)
+    judged = final(finalist(24.0, 18.8, 25.6), serve, embedder(5.0, 24.8, 24.5))
+
+    assert [one.verdict for one in judged.standings] == ["itself", "higher", "equal"]
+    assert recommend(FINDING, judged, GROUNDS).contender == "embedder"
+
+
 def test_of_several_equals_the_simplest_wins_even_where_its_median_is_lower() -> None:
     serve = standing("vllm-serve", SERVE, 0, 20.0, 20.6, 19.9)
     judged = final(finalist(20.4, 20.0, 20.8), serve, embedder(20.5, 20.9, 20.3))

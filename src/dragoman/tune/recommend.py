@@ -71,11 +71,16 @@ def _judged(standing: Standing, finalist: Standing | None, scale: Scale) -> Stan
 
 
 def _winner(standings: Sequence[Standing], scale: Scale) -> tuple[Standing, list[Standing]]:
-    """The simplest of those that are equal to the best, and all of these."""
+    """The simplest of those that nobody is ahead of, and all of these. (To be no farther from the best than the spread is
+    not enough: a best with one bad round has so wide a range that everybody would be.)"""
     sound = [one for one in standings if not scale.broken(one.busy)] if scale.metric == "goodput_rps" else []
     eligible = sound or list(standings)
     best = max(eligible, key=lambda one: scale.median(one.busy))
-    equals = [one for one in eligible if one is best or scale.compare_rounds(one.busy, best.busy) == "equal"]
+    equals = [
+        one
+        for one in eligible
+        if one is best or all(scale.compare_rounds(one.busy, other.busy) != "lower" for other in eligible)
+    ]
     return min(equals, key=lambda one: one.contender.simplicity), equals
 
 
