@@ -23,9 +23,9 @@ from dragoman.tune.points import Level, Outcome, Seen
 from dragoman.tune.running import Facts, Running, Unfit
 from dragoman.tune.workshop import BY_HAND, Workshop
 
-ROUSED_S = 4.0
-"""Of warm-up for a server that idled beside others meanwhile: its caches are cold, and an operating system may have taken
-its memory's pages."""
+ROUSED = 0.5
+"""Of a measurement's length, the warm-up before it for a server that idled beside others meanwhile: its caches are cold, and an
+operating system may have taken its memory's pages."""
 HEADROOM = 1.25  # of free memory over what the largest server so far takes, before one more is started beside it
 
 
@@ -69,7 +69,9 @@ async def hold(shop: Workshop, match: Match) -> Final:
 def _roused(shop: Workshop) -> Workshop:
     """With a longer warm-up before each measurement."""
     pace = shop.meter.pace
-    return replace(shop, meter=replace(shop.meter, pace=replace(pace, warmup_s=max(pace.warmup_s, ROUSED_S))))
+    return replace(
+        shop, meter=replace(shop.meter, pace=replace(pace, warmup_s=max(pace.warmup_s, ROUSED * pace.duration_s)))
+    )
 
 
 @dataclass(slots=True)
