@@ -162,9 +162,9 @@ def overhead() -> str:
             )
             if machine["cores"] < 4:
                 parts.append(
-                    "On so few cores the engine's own threads fill all of them, and the HTTP side's two more processes (server and client) have to "
-                    "push in between: its turns fall into good ones, level with the engine in process, and bad ones at about half. Why a turn is "
-                    "good or bad is not known; `vllm serve` shows both kinds as well. This is below the 0.97 that we ask of ourselves.\n"
+                    "On so few cores the engine's own processes fill all of them: vLLM binds its worker to a core, and its scheduler's process, which spins "
+                    "while it waits, may run on that same core whenever server and client take the other. Kept off the worker's core by hand "
+                    "(`taskset`), the server came level with the engine in process. This is below the 0.97 that we ask of ourselves.\n"
                 )
     return "\n".join(parts)
 
