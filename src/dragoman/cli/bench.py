@@ -5,11 +5,9 @@ stdout gets the table and, with --json, one JSON document as its last line; prog
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,13 +15,13 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from dragoman.bench import forms, loops
+from dragoman.bench import forms
 from dragoman.bench.benchmark import prepared
 from dragoman.bench.ceiling import ClientMaximum, find_client_maximum
 from dragoman.bench.files import Reading, read_workload
 from dragoman.bench.pairs import parse_pairs
 from dragoman.bench.plan import Plan
-from dragoman.bench.progress import Lines, Live, Observer
+from dragoman.bench.progress import Observer
 from dragoman.bench.results import Results, to_document, write_results
 from dragoman.bench.slo import parse_slo
 from dragoman.bench.table import markdown
@@ -31,14 +29,12 @@ from dragoman.bench.targets import KINDS, STREAMING, TargetOptions
 from dragoman.bench.targets.openai import USER_TEMPLATE, Sampling
 from dragoman.bench.texts import PhrasebookTexts, token_counter
 from dragoman.bench.workload import MadeUp, Workload
-from dragoman.cli.console import error_console
+from dragoman.cli.observing import INTERRUPTED, interrupts, observed
 from dragoman.errors import ConfigError
 
 DEFAULT_PAIRS = "en-ja:3,en-ko:1,zh-en:1"
 DEFAULT_REQUESTS = 100
-INTERRUPTED = 130
 F = TypeVar("F", bound=Callable[..., Any])
-_Made = TypeVar("_Made")
 
 _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "The server": (
@@ -165,9 +161,9 @@ def command(out: Path | None, as_json: bool, find_client_maximum: bool, **chosen
     """
     plan = _plan(chosen)
     if find_client_maximum:
-        _tell_maximum(_observed(partial(_maximum, plan)), out, as_json)
+        _tell_maximum(observed(partial(_maximum, plan)), out, as_json)
         return
-    results = _observed(partial(_benchmark, plan))
+    results = observed(partial(_benchmark, plan))
     if out is not None:
         write_results(results, out)
     click.echo(markdown(results))
@@ -179,36 +175,13 @@ def command(out: Path | None, as_json: bool, find_client_maximum: bool, **chosen
 
 async def _benchmark(plan: Plan, observer: Observer) -> Results:
     async with prepared(plan) as bench:
-        with _interrupts() as interrupted:
+        with interrupts(signal.SIGINT) as interrupted:
             return await bench.run(observer, interrupted)
 
 
 async def _maximum(plan: Plan, observer: Observer) -> ClientMaximum:
-    with _interrupts() as interrupted:
+    with interrupts(signal.SIGINT) as interrupted:
         return await find_client_maximum(plan, observer, interrupted)
-
-
-@contextmanager
-def _interrupts() -> Generator[asyncio.Event]:
-    """An event that the first Ctrl-C sets; a second one ends the program."""
-    loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
-
-    def interrupt() -> None:
-        interrupted.set()
-        loop.remove_signal_handler(signal.SIGINT)
-
-    loop.add_signal_handler(signal.SIGINT, interrupt)
-    try:
-        yield interrupted
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)
-
-
-def _observed(work: Callable[[Observer], Coroutine[Any, Any, _Made]]) -> _Made:
-    if not error_console.is_terminal:
-        return loops.run(work(Lines(error_console)))
-    with Live(error_console) as live:
-        return loops.run(work(live))
 
 
 def _tell_maximum(maximum: ClientMaximum, out: Path | None, as_json: bool) -> None:

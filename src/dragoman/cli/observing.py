@@ -26,10 +26,10 @@ def observed(work: Callable[[Observer], Coroutine[Any, Any, _Made]]) -> _Made:
 
 
 @contextmanager
-def interrupts() -> Generator[asyncio.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; a second one ends the program."""
+def interrupts(*only: signal.Signals) -> Generator[asyncio.Event]:
+    """An event that the first Ctrl-C or SIGTERM (or of the signals named) sets; a second one ends the program."""
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals = only or (signal.SIGINT, signal.SIGTERM)
 
     def interrupt() -> None:
         interrupted.set()

@@ -115,6 +115,7 @@ class TranslationService:
 
     async def _load_prompts(self) -> tuple[PromptEncoder, LengthTable]:
         if self._prompts is None:
+            await asyncio.to_thread(languages.prepare)
             self._prompts = await asyncio.to_thread(stack.load_prompts, self.model)
         return self._prompts
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman import __version__, languages, phrasebook
+from dragoman import __version__, phrasebook
 from dragoman.engine import quiet
 from dragoman.engine.device import device
 from dragoman.engine.spec import EngineSpec, read_config, resolve
@@ -89,7 +89,6 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
     """Tokenizer, encoder and measured lengths. Says loudly where the checkpoint's own template differs."""
-    languages.prepare()
     tokenizer = TextTokenizer.load(model.path)
     difference = check.compare(model.profile, tokenizer)
     if difference is not None:
