@@ -55,8 +55,8 @@ def prompt_of(sequence: Sequence) -> Any:
     return tokens_input(list(sequence.prompt_token_ids))
 
 
-def sampling_params(sequence: Sequence, *, stream: bool) -> SamplingParams:
-    """One output item for a whole answer (`FINAL_ONLY`), deltas for a stream."""
+def sampling_params(sequence: Sequence, *, stream: bool = False, detokenize: bool = True) -> SamplingParams:
+    """One output item for a whole answer (`FINAL_ONLY`), deltas for a stream. Without `detokenize`: ids and no text."""
     sampling = sequence.sampling
     return SamplingParams(
         temperature=sampling.temperature,
@@ -71,5 +71,6 @@ def sampling_params(sequence: Sequence, *, stream: bool) -> SamplingParams:
         min_tokens=sequence.max_tokens if sequence.forced else 0,
         ignore_eos=sequence.forced,
         repetition_detection=None if sequence.forced else _LOOP,
+        detokenize=detokenize,
         output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
     )

@@ -14,11 +14,14 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from vllm import SamplingParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from dragoman.engine import quiet
+from dragoman.engine.affinity import keep_off_workers
 from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
+from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.faults import DIED, translated
 from dragoman.engine.spawning import sheltered
 from dragoman.engine.spec import EngineSpec
@@ -41,6 +44,7 @@ class AsyncEngine:
         self._shutdown_timeout_s = shutdown_timeout_s
         self._gauge = EngineGauge()
         self._llm: AsyncLLM | None = None
+        self._detokenizer = Detokenizer(None)
         self._processes: set[BaseProcess] = set()
 
     async def start(self) -> None:
@@ -50,7 +54,10 @@ class AsyncEngine:
         try:
             self._llm = llm = await asyncio.shield(building)
             self._processes = set(multiprocessing.active_children()) - before
+            self._detokenizer = Detokenizer(llm.get_tokenizer())
             self._gauge.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
+            if self.spec.device == "cpu":
+                keep_off_workers(process.pid for process in self._processes if process.pid is not None)
         except asyncio.CancelledError:
             await _abandon(building, before)
             raise
@@ -76,17 +83,25 @@ class AsyncEngine:
 
     async def generate(self, sequence: Sequence) -> Completion:
         """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
+        completion: Completion | None = None
+        ours = self._detokenizer.takes(sequence)
         with translated(self._is_dead):
-            async for output in self._outputs(sequence, stream=False):
-                return _completion(output, output.outputs[0].text, len(output.outputs[0].token_ids))
-        raise EngineDead("the engine ended a sequence without an answer")
+            # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
+            async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not ours)):
+                whole = output.outputs[0]
+                ids = whole.token_ids
+                text = self._detokenizer.text(ids, stopped=whole.finish_reason == "stop") if ours else whole.text
+                completion = _completion(output, text, len(ids))
+        if completion is None:
+            raise EngineDead("the engine ended a sequence without an answer")
+        return completion
 
     async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
         parts: list[str] = []
         tokens = 0
         with translated(self._is_dead):
-            async for output in self._outputs(sequence, stream=True):
+            async for output in self._outputs(sequence, sampling_params(sequence, stream=True)):
                 part = output.outputs[0]
                 tokens += len(part.token_ids)
                 if part.text:
@@ -97,13 +112,8 @@ class AsyncEngine:
                     return
         raise EngineDead("the engine ended a sequence without an answer")
 
-    def _outputs(self, sequence: Sequence, *, stream: bool) -> AsyncGenerator[Any]:
-        return self._engine.generate(
-            prompt_of(sequence),
-            sampling_params(sequence, stream=stream),
-            sequence.id,
-            priority=sequence.priority,
-        )
+    def _outputs(self, sequence: Sequence, params: SamplingParams) -> AsyncGenerator[Any]:
+        return self._engine.generate(prompt_of(sequence), params, sequence.id, priority=sequence.priority)
 
     def stats(self) -> EngineStats:
         return self._gauge.snapshot()

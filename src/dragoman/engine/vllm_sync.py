@@ -14,6 +14,7 @@ from vllm import LLM
 from vllm.engine.arg_utils import EngineArgs
 
 from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
+from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.faults import translated
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
@@ -34,6 +35,7 @@ class SyncEngine:
         self._llm: Any = LLM(
             **{member.name: getattr(arguments, member.name) for member in dataclasses.fields(EngineArgs)}
         )
+        self._detokenizer = Detokenizer(self._llm.get_tokenizer())
 
     @property
     def max_model_len(self) -> int:
@@ -53,11 +55,12 @@ class SyncEngine:
         return EngineRejected(f"the prompt has {length} tokens and leaves no room in a window of {self.max_model_len}")
 
     def _run(self, batch: list[Sequence]) -> list[Result]:
+        ours = [self._detokenizer.takes(sequence) for sequence in batch]
         try:
             with translated():
                 outputs = self._llm.generate(
                     [prompt_of(sequence) for sequence in batch],
-                    [sampling_params(sequence, stream=False) for sequence in batch],
+                    [sampling_params(one, detokenize=not own) for one, own in zip(batch, ours, strict=True)],
                     use_tqdm=False,
                 )
         except EngineRejected as refusal:
@@ -65,15 +68,16 @@ class SyncEngine:
                 raise EngineDead(f"the engine failed within a batch: {refusal}") from refusal
             # vLLM refuses a batch, before it runs, for one bad sequence and says not which: each then runs by itself.
             return [refusal] if len(batch) == 1 else [self._run([sequence])[0] for sequence in batch]
-        return [_result(output) for output in outputs]
+        return [self._result(output, own) for output, own in zip(outputs, ours, strict=True)]
+
+    def _result(self, output: Any, ours: bool) -> Result:
+        answer = output.outputs[0]
+        ids, reason = answer.token_ids, answer.finish_reason
+        if reason not in _REASONS:
+            return EngineFailed(f"the engine ended a sequence with {reason!r}")
+        text = self._detokenizer.text(ids, stopped=reason == "stop") if ours else answer.text
+        return Completion(text, reason, len(output.prompt_token_ids), len(ids))
 
     def close(self) -> None:
         """End the processes that vLLM started for this engine, if any."""
         self._llm.llm_engine.engine_core.shutdown()
-
-
-def _result(output: Any) -> Result:
-    answer = output.outputs[0]
-    if answer.finish_reason not in _REASONS:
-        return EngineFailed(f"the engine ended a sequence with {answer.finish_reason!r}")
-    return Completion(answer.text, answer.finish_reason, len(output.prompt_token_ids), len(answer.token_ids))
