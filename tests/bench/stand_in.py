@@ -3,7 +3,7 @@
 `stand_in.py MANNER`: `well` serves; `dies` ends before it is ready, `starved` too, for want of memory; `mute` never says that
 it is ready; `deaf` ignores SIGTERM; `parent` starts a process in a session of its own, whose number it prints, and serves;
 `fragile` dies after its third translation; `hollow` stays up after it with a dead engine: it answers 503 to everything;
-`preempts` says that each translation was preempted.
+`preempts` says that each translation was preempted; `slow` takes 0.2 s for each.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ class Handler(BaseHTTPRequestHandler):
             self._translate(body)
 
     def _translate(self, body: dict[str, Any]) -> None:
+        if MANNER == "slow":
+            threading.Event().wait(0.2)
         usage = {"characters": 1, "prompt_tokens": 1, "completion_tokens": len(body["text"].split())}
         translation = {"text": body["text"], "finish_reason": "stop"}
         if not body.get("stream"):

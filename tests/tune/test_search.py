@@ -41,7 +41,7 @@ async def test_a_tune_goes_from_the_ladder_to_a_recommendation(tmp_path: Path) -
     assert not tuning.partial
     assert tuning.ladder is not None and tuning.ladder.knee is not None
     assert shop.started[0] == "ladder"
-    assert shop.started[-2:] == ["final-finalist", "final-embedder"]
+    assert [name for name in shop.started if name.startswith("final")] == ["final-finalist", "final-embedder"]
     assert tuning.memory is not None and tuning.memory.checked == "held"
     assert any(trial.outcome == "skipped" for trial in tuning.trials)
     assert tuning.final is not None and tuning.final.together
@@ -51,6 +51,29 @@ async def test_a_tune_goes_from_the_ladder_to_a_recommendation(tmp_path: Path) -
         one.path for one in tuning.recommendation.choices
     }
     assert tuning.took_s is not None and tuning.took_s > 0
+
+
+async def test_a_simpler_setup_is_shown_by_itself_before_it_is_recommended(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, final_finalist="slow")
+    tuning = await run(shop, job())
+    found = tuning.recommendation
+    assert found is not None and found.contender == "embedder"
+    assert shop.started[-1] == "recommended"
+    assert found.memory is not None and found.memory.checked == "held" and found.memory.trials == ("recommended",)
+    assert found.seen and {seen.level.clients for seen in found.seen} == {3}
+    assert not any("computed" in caveat for caveat in found.caveats)
+    assert tuning.starts == sum(not name.startswith(("final", "recommended")) for name in shop.started)
+    assert "by itself with its memory, 3 clients:" in " ".join(config_text(tuning, {}).replace("\n#", " ").split())
+
+
+async def test_one_that_does_not_hold_by_itself_is_recommended_with_that_said(tmp_path: Path) -> None:
+    shop = Shop(tmp_path, final_finalist="slow")
+    shop.manners |= dict.fromkeys(["recommended", *(f"recommended-{n}" for n in range(2, 9))], "fragile")
+    found = (await run(shop, job())).recommendation
+    assert found is not None and found.contender == "embedder"
+    assert found.memory is not None and found.memory.checked == "did not hold"
+    assert found.seen == ()
+    assert any("no memory that was tried held" in caveat for caveat in found.caveats)
 
 
 async def test_its_raw_results_lie_in_its_folder_and_its_outcome_is_written(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from dragoman.tune.incumbent import Case, Challenge, Incumbent, fate
 from dragoman.tune.ladder import check_level
@@ -20,16 +21,19 @@ UNTOLD = frozenset[Outcome](("interrupted", "skipped"))
 FULL = 0.9  # of the cache: requests that fail below it do not fail for want of memory
 
 
-def check(case: Case, best: Incumbent, challenge: Challenge) -> Steps[Incumbent]:
-    """The incumbent with its memory checked, in the server of its own trial, which is up; larger where it does not hold."""
+def check(
+    case: Case, best: Incumbent, challenge: Challenge, series: Literal["memory", "recommended"] = "memory"
+) -> Steps[Incumbent]:
+    """The incumbent with its memory checked, in the server of its own trial; larger where it does not hold. `series`: the
+    phase that this belongs to, and what larger ones are called after."""
     level = check_level(case.demand)
-    trial = yield challenge.ask(level, 0, f"memory: {level.label}", "memory")
+    trial = yield challenge.ask(level, 0, f"memory: {level.label}", series)
     memory = best.memory or _own(case, best)
     best = replace(best, memory=replace(memory, checked="not checked", trials=(*memory.trials, trial.name)))
     if trial.outcome in UNTOLD:
         return best
     fault = yield from _judged(case, trial)
-    return (yield from _larger(case, best, fault)) if fault else _held(best)
+    return (yield from _larger(case, best, fault, series)) if fault else _held(best)
 
 
 def settle(case: Case, best: Incumbent) -> Steps[Incumbent]:
@@ -44,13 +48,13 @@ def settle(case: Case, best: Incumbent) -> Steps[Incumbent]:
     return replace(after, trial=best.trial)
 
 
-def _larger(case: Case, best: Incumbent, fault: str) -> Steps[Incumbent]:
+def _larger(case: Case, best: Incumbent, fault: str, series: Literal["memory", "recommended"]) -> Steps[Incumbent]:
     """Sizes one after another until one holds."""
     memory = best.memory or _own(case, best)
     names, level = list(memory.trials), check_level(case.demand)
     for tried, knobs in _sizes(case, best):
         why = f"{names[-1]} did not hold ({fault}): {_step(best.knobs, knobs)}"
-        trial = yield Challenge(f"memory-{len(names) + 1}", "memory", knobs, why).ask(level, 0)
+        trial = yield Challenge(f"{series}-{len(names) + 1}", series, knobs, why).ask(level, 0)
         names.append(trial.name)
         if trial.outcome in UNTOLD:
             break
@@ -64,11 +68,15 @@ def _larger(case: Case, best: Incumbent, fault: str) -> Steps[Incumbent]:
 
 def _sizes(case: Case, best: Incumbent) -> Iterator[tuple[Memory, Knobs]]:
     """What is tried after the computed size, and with which knobs."""
-    room, own = case.sizer.most_tokens(), _own(case, best)
+    room, own, last = case.sizer.most_tokens(), _own(case, best), best.knobs
     for factor in LARGER:
         memory = case.sizer.size(best.slots, factor)
-        if memory.value is not None and room is not None and memory.wanted_tokens < room:
-            yield memory, with_memory(best.knobs, memory)
+        if memory.value is None or room is None or memory.wanted_tokens >= room:
+            continue
+        knobs = with_memory(best.knobs, memory)
+        if knobs != last:  # a share of a GPU is told in hundredths: a little more may be the same
+            yield memory, knobs
+        last = knobs
     bare = _as_the_ladder(case, best.knobs)
     if bare != best.knobs:
         yield own, bare

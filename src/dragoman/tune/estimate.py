@@ -13,7 +13,7 @@ from statistics import median
 from dragoman.bench.journey.estimate import STOP_S, UNKNOWN_START_S
 from dragoman.tune.points import Phase
 
-ORDER: tuple[Phase, ...] = ("ladder", "slots", "batched_tokens", "optional", "memory", "final")
+ORDER: tuple[Phase, ...] = ("ladder", "slots", "batched_tokens", "optional", "memory", "final", "recommended")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dragoman.bench.charts.numbers import duration, number
 from dragoman.bench.journey.estimate import told as about
 from dragoman.bench.results import Spread
 from dragoman.bench.spread import spread_of
-from dragoman.tune.outcome import Final, Metric, Standing, Tuning
+from dragoman.tune.outcome import Final, Metric, Recommendation, Standing, Tuning
 from dragoman.tune.points import Seen
 
 METRIC_NAMES: dict[Metric, str] = {"goodput_rps": "goodput", "rps": "throughput"}
@@ -52,6 +52,7 @@ def figures(tuning: Tuning) -> Iterator[str]:
     if tuning.final is not None:
         yield from _standings(tuning.final, tuning.demand.levels.busy)
     if tuning.recommendation is not None:
+        yield from _by_itself(tuning.recommendation, tuning)
         yield from map(sentence, tuning.recommendation.caveats)
 
 
@@ -98,11 +99,21 @@ def _standings(final: Final, busy: int) -> Iterator[str]:
         yield sentence(f"{standing.contender.title}, {busy} clients: {standing_told(standing, final.metric)}")
 
 
+def _by_itself(found: Recommendation, tuning: Tuning) -> Iterator[str]:
+    if found.seen and tuning.final is not None:
+        numbers = _numbers(found.seen, tuning.final.metric)
+        yield f"What is recommended, by itself with its memory, {tuning.demand.levels.busy} clients: {numbers}."
+
+
 def standing_told(standing: Standing, metric: Metric) -> str:
     """Goodput or throughput and tail, or why there is none."""
     if not standing.busy:
         return standing.reason or standing.outcome.replace("_", " ")
-    rate = ranged(spread(standing.busy, lambda seen: getattr(seen, metric)), 1, "")
-    tail = spread(standing.busy, lambda seen: seen.e2e_p95_s)
+    return _numbers(standing.busy, metric)
+
+
+def _numbers(seen: Sequence[Seen], metric: Metric) -> str:
+    rate = ranged(spread(seen, lambda one: getattr(one, metric)), 1, "")
+    tail = spread(seen, lambda one: one.e2e_p95_s)
     told = f"{METRIC_NAMES[metric]} {rate} req/s"
     return told if tail is None else f"{told}, p95 {duration(float(f'{tail.median:.3g}'))}"

@@ -90,7 +90,8 @@ class Challenge:
     def _open(self, case: Case, trial: Trial, against: tuple[Seen, ...]) -> bool:
         """Whether a repeat may change who wins: they lie close, on the side where the spread decides."""
         seen = trial.at(case.busy)
-        if len(seen) >= case.repeats or not case.scale.close(seen, against):
+        undecided = case.scale.close(seen, against) or case.scale.compare(seen, against) == "equal"
+        if len(seen) >= case.repeats or not undecided:
             return False
         ahead = case.scale.median(seen) > case.scale.median(against)
         return ahead != self.wins_ties

@@ -17,7 +17,7 @@ from dragoman.tune import batched_tokens, checking, extras, slots
 from dragoman.tune.demand import Demand
 from dragoman.tune.incumbent import Case, Incumbent, skip
 from dragoman.tune.ladder import level_of
-from dragoman.tune.outcome import Finding, Ladder, Memory
+from dragoman.tune.outcome import Finding, Ladder
 from dragoman.tune.points import Level, Place, Steps, Trial
 from dragoman.tune.scale import MOST_REPEATS, Scale
 from dragoman.tune.sizing import with_memory
@@ -55,7 +55,7 @@ def finding(best: Incumbent) -> Finding:
     """The incumbent as the outcome has it, with a reason for every knob."""
     reasons = {**dict.fromkeys(best.knobs.settings, "as the ladder was measured with"), **best.reasons}
     if best.memory is not None and best.memory.setting in best.knobs.settings:
-        reasons[best.memory.setting] = _told(best.memory)
+        reasons[best.memory.setting] = best.memory.told
     if best.knobs.max_cudagraph_capture_size is not None:
         reasons["max_cudagraph_capture_size"] = _CEILING
     kept = {name: reason for name, reason in reasons.items() if name in best.knobs.settings}
@@ -93,12 +93,3 @@ def _from_the_ladder(case: Case) -> Incumbent:
     if not seen and ladder.best is not None:
         seen = trial.at(level_of(ladder.best, ladder.clients))
     return Incumbent(ladder.setup.knobs, seen, trial)
-
-
-def _told(memory: Memory) -> str:
-    checked = {
-        "held": "; it held under 1.5 times the peak with longer texts",
-        "did not hold": "; it did not hold under 1.5 times the peak with longer texts",
-        "not checked": "; not checked under load",
-    }
-    return memory.because + checked[memory.checked]

@@ -97,6 +97,16 @@ class Memory:
     checked: Literal["held", "did not hold", "not checked"] = "not checked"
     trials: tuple[str, ...] = ()  # names of the checks, in order; the last is the one that held, if any did
 
+    @property
+    def told(self) -> str:
+        """Why this size, and whether it was shown to hold."""
+        checked = {
+            "held": "; it held under 1.5 times the peak with longer texts",
+            "did not hold": "; it did not hold under 1.5 times the peak with longer texts",
+            "not checked": "; not checked under load",
+        }
+        return self.because + checked[self.checked]
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -157,7 +167,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """`contender` names whose knobs these are: the finalist's, or a simpler one's where the finalist is not better."""
+    """`contender` names whose knobs these are: the finalist's, or a simpler one's where the finalist is not better. `memory`:
+    theirs. `seen`: a simpler one's by itself, at the busy level, with that memory; empty where it was not measured so."""
 
     contender: str
     knobs: Knobs
@@ -166,6 +177,8 @@ class Recommendation:
     because: str  # the numbers that decided
     better: bool  # than every baseline that was measured, beyond the spread
     caveats: tuple[str, ...] = ()
+    memory: Memory | None = None
+    seen: tuple[Seen, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +205,11 @@ class Tuning:
 
     @property
     def memory(self) -> Memory | None:
-        return self.finding.memory if self.finding else None
+        """Of what is recommended; before that, of what was found."""
+        told = self.recommendation.memory if self.recommendation else None
+        return told or (self.finding.memory if self.finding else None)
 
     @property
     def starts(self) -> int:
         """How many times an engine was started for the search."""
-        return sum(trial.outcome != "skipped" for trial in self.trials)
+        return sum(trial.outcome != "skipped" and trial.phase != "recommended" for trial in self.trials)

@@ -35,6 +35,7 @@ def _what(job: Job, phase: Phase) -> str:
         "batched_tokens": "max_num_batched_tokens, where steps can hold more or less",
         "optional": ", ".join(job.also),
         "memory": f"the KV cache's size under {check_level(job.demand).label}, where no trial has shown it",
+        "recommended": "where a simpler setup is: that by itself, with the memory that the demand needs",
         "final": f"{', '.join((FINALIST, *job.baselines))}: {job.repeats} round{'s' if job.repeats != 1 else ''}",
     }
     return whats[phase]

@@ -21,8 +21,9 @@ Kind = Literal["dragoman", "vllm"]  # as journey's steps: whose server it is
 Device = Literal["cuda", "cpu"]
 Draw = Literal["mix", "long"]
 """What a measurement sends. mix: texts as the demand has them; long: half of them from its longest tenth."""
-Phase = Literal["ladder", "slots", "batched_tokens", "memory", "optional", "final"]
-"""Why a trial is made. `memory` is the check of the sized KV cache under more than the peak load."""
+Phase = Literal["ladder", "slots", "batched_tokens", "memory", "optional", "final", "recommended"]
+"""Why a trial is made. `memory` is the check of the sized KV cache under more than the peak load; `recommended` shows, after
+the final, a simpler setup that is recommended in the finalist's place."""
 Outcome = Literal["measured", "did_not_start", "failed_under_load", "skipped", "interrupted"]
 """measured: so far, all that was asked of it. failed_under_load: the server died, or the check found preemptions or
 failed requests. skipped: never asked (`Trial.reason` says why). interrupted: stopped by hand; what was seen is kept."""

@@ -13,11 +13,14 @@ from typing import Literal
 from dragoman.bench.slo import Slo
 from dragoman.tune.demand import Demand
 from dragoman.tune.outcome import Choice, Final, Finding, Memory, Recommendation, Standing
-from dragoman.tune.points import Knobs, Place, Trial
+from dragoman.tune.points import Knobs, Place, Seen, Trial
 from dragoman.tune.scale import Scale, attains
 from dragoman.tune.sizing import Sizer, with_memory
 
 FINALIST = "finalist"
+
+_OF_VLLM = "measured with `vllm serve` itself; dragoman with the same settings was not measured"
+_COMPUTED = "this memory is computed; what the search checked under load was its own finding's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,32 @@ def recommend(finding: Finding, final: Final | None, grounds: Grounds) -> Recomm
     because = "; ".join(f"{one.contender.title}: {scale.told(one.busy)}" for one in standings)
     caveats = tuple(_caveats(winner, memory, final, finding, grounds))
     headline = _headline(winner, equals, better, scale)
-    return Recommendation(winner.contender.name, knobs, choices, headline, because, better, caveats)
+    return Recommendation(winner.contender.name, knobs, choices, headline, because, better, caveats, memory)
+
+
+def proven(
+    wanted: Recommendation, knobs: Knobs, memory: Memory, seen: tuple[Seen, ...], scale: Scale
+) -> Recommendation:
+    """The recommendation after it ran by itself with `knobs`, which may have more memory than was computed. `seen`: at the
+    busy level; empty where no memory held."""
+    reasons = {choice.path: choice.why for choice in wanted.choices} | {f"engine.{memory.setting}": memory.told}
+    choices = tuple(
+        Choice(path, value, reasons.get(path, memory.told))
+        for path, value in ((f"engine.{name}", value) for name, value in knobs.settings.items())
+    )
+    kept = [told for told in wanted.caveats if told != _COMPUTED and not (seen and told == _OF_VLLM)]
+    because = wanted.because
+    if seen:
+        because += f"; dragoman with the recommended settings and memory, by itself: {scale.told(seen)}"
+    return replace(
+        wanted,
+        knobs=knobs,
+        choices=choices,
+        because=because,
+        caveats=(*kept, *_of_memory(memory)),
+        memory=memory,
+        seen=seen,
+    )
 
 
 def _judged(standing: Standing, finalist: Standing | None, scale: Scale) -> Standing:
@@ -141,11 +169,11 @@ def _caveats(
     if any(len(one.busy) < 2 for one in final.standings if one.busy):
         yield "measured once: 10 % stands for a spread that nobody knows"
     if winner.contender.setup.kind == "vllm":
-        yield "measured with `vllm serve` itself; dragoman with the same settings was not measured"
+        yield _OF_VLLM
     if memory is None or memory.value is None:
         yield "the memory that the demand needs could not be computed: the server's own size is kept"
     elif winner.contender.name != FINALIST:
-        yield "this memory is computed; what the search checked under load was its own finding's"
+        yield _COMPUTED
     else:
         yield from _of_memory(memory)
 
@@ -164,4 +192,5 @@ def _unproven(finding: Finding, final: Final | None) -> Recommendation:
     reasons = {name: finding.reasons.get(name, "") for name in finding.knobs.settings}
     choices = tuple(Choice(f"engine.{name}", value, reasons[name]) for name, value in finding.knobs.settings.items())
     headline = "The best that the search found so far; it was not held against the baselines."
-    return Recommendation(FINALIST, finding.knobs, choices, headline, why, False, (why, *_of_memory(finding.memory)))
+    caveats = (why, *_of_memory(finding.memory))
+    return Recommendation(FINALIST, finding.knobs, choices, headline, why, False, caveats, finding.memory)

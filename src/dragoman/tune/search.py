@@ -20,12 +20,14 @@ from dragoman.tune.demand import Demand
 from dragoman.tune.estimate import Estimate, Work
 from dragoman.tune.extras import Extra
 from dragoman.tune.final import Match, hold
-from dragoman.tune.knobs import search
+from dragoman.tune.incumbent import Case
+from dragoman.tune.knobs import measured_lengths, search
 from dragoman.tune.ladder import caps, climb
-from dragoman.tune.outcome import Final, Finding, Ladder, Tuning
+from dragoman.tune.outcome import Final, Finding, Ladder, Recommendation, Tuning
 from dragoman.tune.points import Knobs, Level, Place, Trial
-from dragoman.tune.recommend import Grounds, judge, recommend
-from dragoman.tune.scale import MOST_REPEATS
+from dragoman.tune.proof import prove
+from dragoman.tune.recommend import FINALIST, Grounds, judge, recommend
+from dragoman.tune.scale import MOST_REPEATS, Scale
 from dragoman.tune.trial import Driver
 from dragoman.tune.workshop import BY_HAND, Workshop
 
@@ -65,6 +67,7 @@ class Job:
             Work("optional", len(self.also), repeats * len(self.also)),
             Work("memory", 1, 1),
             Work("final", fighters, repeats * fighters + lows),
+            Work("recommended", *((1, 1 + repeats) if self.baselines else (0, 0))),
         )
 
 
@@ -80,9 +83,8 @@ async def tune(shop: Workshop, job: Job) -> Tuning:
     async with Driver(shop) as driver:
         ladder, trial = await _climbed(driver, job)
         finding = None if _unknown_above(ladder, trial) else await _searched(driver, job, ladder, trial)
-    trials = tuple(driver.trials.values())
-    final = await _final(shop, job, ladder, finding, trials) if finding else None
-    grounds = Grounds(job.demand, job.place, job.slo, trial)
+    final = await _final(shop, job, ladder, finding, tuple(driver.trials.values())) if finding else None
+    recommendation = await _recommended(driver, job, ladder, trial, finding, final) if finding else None
     stopped = (BY_HAND if shop.meter.interrupted.is_set() else driver.stopped) or _cut_short(job, final)
     return Tuning(
         started_at=started_at,
@@ -93,10 +95,10 @@ async def tune(shop: Workshop, job: Job) -> Tuning:
         demand=job.demand.summary(),
         slo=job.slo.text if job.slo else None,
         ladder=ladder,
-        trials=trials,
+        trials=tuple(driver.trials.values()),
         finding=finding,
         final=final,
-        recommendation=recommend(finding, final, grounds) if finding else None,
+        recommendation=recommendation,
         estimate_s=round(estimate_s, 1),
         took_s=round(shop.clock() - began_s, 1),
         partial=bool(stopped),
@@ -138,6 +140,20 @@ async def _final(shop: Workshop, job: Job, ladder: Ladder, finding: Finding, tri
     sharing = sharing_of(len(fighters), job.place, finding.memory, trials)
     match = Match(fighters, job.busy, job.low, job.repeats, ladder.metric, sharing)
     return judge(await hold(shop, match), job.slo)
+
+
+async def _recommended(
+    driver: Driver, job: Job, ladder: Ladder, trial: Trial, finding: Finding, final: Final | None
+) -> Recommendation:
+    """A simpler setup than the finalist's is shown by itself before it is told."""
+    demand = measured_lengths(job.demand, trial)
+    wanted = recommend(finding, final, Grounds(demand, job.place, job.slo, trial))
+    if final is None or wanted.contender == FINALIST or driver.shop.meter.interrupted.is_set():
+        return wanted
+    driver.shop.begin("recommended", "What is recommended, by itself")
+    case = Case(demand, job.place, Scale(job.slo, final.metric), ladder, trial, job.repeats)
+    async with driver:
+        return await driver.drive(prove(case, wanted))
 
 
 def _kv_cache_bytes(knobs: Knobs, trials: tuple[Trial, ...]) -> int | None:
