@@ -170,7 +170,7 @@ def overhead() -> str:
 
 
 def _spread(one: dict[str, float], digits: int = 3) -> str:
-    return f"{one['median']:.{digits}g} ({one['low']:.{digits}g}..{one['high']:.{digits}g})"
+    return ranged([one["low"], one["median"], one["high"]], digits)
 
 
 def recorder() -> str:

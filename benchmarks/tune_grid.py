@@ -17,25 +17,19 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dragoman.bench.journey.measure import Remembered
-from dragoman.bench.journey.store import this_machine
 from dragoman.bench.progress import Observer
 from dragoman.bench.slo import parse_slo
-from dragoman.cli.console import error_console
 from dragoman.cli.observing import interrupts, observed
 from dragoman.cli.subject import make_subject
 from dragoman.cli.tune import CPU_PACE, PACE
-from dragoman.cli.tuning import here, make_demand
+from dragoman.cli.tuning import Bench, here, make_demand, open_workshop
 from dragoman.tune.contenders import sharing_of
-from dragoman.tune.display import Display
 from dragoman.tune.document import read_tuning
 from dragoman.tune.estimate import Estimate, Work
 from dragoman.tune.final import Match, hold
-from dragoman.tune.meter import Meter, measurement_s
+from dragoman.tune.meter import measurement_s
 from dragoman.tune.outcome import Contender, Metric, Tuning
 from dragoman.tune.points import Ask, Knobs, Level, Seen, Setup, Steps, Trial
-from dragoman.tune.running import starter_for
-from dragoman.tune.store import Fingerprints, Store, content_of
 from dragoman.tune.trial import Driver
 from dragoman.tune.workshop import Workshop
 
@@ -104,14 +98,9 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
         Work("slots", len(grid), len(grid) * options.repeats),
         Work("final", 2, 2 * options.repeats),
     )
-    display = Display(error_console, observer)
-    workloads = {draw: Remembered(workload) for draw, workload in demand.workloads.items()}
+    estimate = Estimate.of(measurement_s(pace), work)
     with interrupts() as interrupted:
-        meter = Meter(workloads, pace, slo, display, interrupted, subject.seed, subject.path)
-        prints = Fingerprints(subject, workloads, content_of(demand), pace, meter.stream, this_machine())
-        store = Store(options.out, prints, fresh=False)
-        estimate = Estimate.of(measurement_s(pace), work)
-        shop = Workshop(subject, meter, store, starter_for(subject), display, estimate)
+        shop = open_workshop(subject, demand, Bench(pace, slo, options.out), estimate, observer, interrupted)
         shop.begin("slots", f"{len(grid)} points")
         async with Driver(shop) as driver:
             trials = await driver.drive(all_of(grid, busy, options.repeats))

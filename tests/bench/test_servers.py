@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -44,6 +45,12 @@ async def test_a_server_answers_while_it_is_up_and_is_gone_afterwards(tmp_path: 
     assert not psutil.pid_exists(pid)
     with pytest.raises(ServerFault, match="stand-in ended"):
         server.check_alive()
+
+
+async def test_a_terminals_ctrl_c_does_not_reach_it_and_the_scheduler_sees_one_session(tmp_path: Path) -> None:
+    async with serving(stand_in(), tmp_path / "server.log", asyncio.Event()) as server:
+        assert os.getpgid(pid_of(server)) == pid_of(server)
+        assert os.getsid(pid_of(server)) == os.getsid(0)
 
 
 async def test_readiness_is_asked_of_the_port_that_was_given(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from dragoman.bench.journey.steps import Subject
 from dragoman.bench.servers import ServerCommand
 from dragoman.cli import tune as module
+from dragoman.cli import tuning as tuning_module
 from dragoman.cli.observing import INTERRUPTED
 from dragoman.cli.subject import make_subject
 from dragoman.cli.tune import command
@@ -126,7 +127,7 @@ def test_a_tune_over_dragoman_serve_ends_in_settings_to_serve_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`--pipeline fake`: everything but the engine is real."""
-    monkeypatch.setattr(module, "starter_for", fake_starter)
+    monkeypatch.setattr(tuning_module, "starter_for", fake_starter)
     wanted = ["--clients", "1-2", "--slo", "p95_s=5", "--duration", "1", "--repeats", "1", "--baselines", "embedder"]
     out = tmp_path / "out"
     ran = invoke(*wanted, "--out", str(out))

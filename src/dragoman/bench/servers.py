@@ -1,8 +1,8 @@
 """Starts and stops the servers under test: `dragoman serve` and `vllm serve`, each a process of its own.
 
 A server is ready when its port says so, not after a time. One that dies instead is an error with its log's last lines. It
-leads a session, so that a terminal's Ctrl-C reaches the one who measures and not the measured; at the end it is asked to
-leave, and then it and whatever it started are killed. Knows nothing of loads and results.
+leads a process group, so that a terminal's Ctrl-C reaches the one who measures and not the measured; at the end it is asked
+to leave, and then it and whatever it started are killed. Knows nothing of loads and results.
 """
 
 from __future__ import annotations
@@ -148,7 +148,9 @@ async def _spawn(command: ServerCommand, log: Path) -> asyncio.subprocess.Proces
             stderr=asyncio.subprocess.STDOUT,
             env=_environment(command),
             cwd=log.parent,  # a dragoman.toml where the user stands is not the server's
-            start_new_session=True,
+            # A group and not a session: Linux's autogroup schedules sessions against each other, and a client that shares a
+            # core with another session's vLLM, which spins through sched_yield, was seen to wait 95 % of the time for it.
+            process_group=0,
         )
 
 

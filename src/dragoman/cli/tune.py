@@ -15,33 +15,27 @@ from typing import Any, TypeVar
 
 import click
 
-from dragoman.bench.journey.measure import Remembered
 from dragoman.bench.journey.steps import Pace, Subject
-from dragoman.bench.journey.store import this_machine
 from dragoman.bench.progress import Observer
 from dragoman.bench.servers import ServerFault
 from dragoman.bench.slo import Slo, parse_slo
-from dragoman.bench.workload import Workload
 from dragoman.cli.console import error_console
 from dragoman.cli.observing import INTERRUPTED, interrupts, observed
 from dragoman.cli.subject import make_subject
-from dragoman.cli.tuning import here, make_demand
+from dragoman.cli.tuning import Bench, here, make_demand, open_workshop
 from dragoman.tune import watch
 from dragoman.tune.config_file import as_settings
 from dragoman.tune.contenders import BASELINES, parse_baselines
-from dragoman.tune.display import Display
 from dragoman.tune.estimate import Estimate
 from dragoman.tune.extras import EXTRAS, parse_extras
 from dragoman.tune.markdown import markdown, summary
-from dragoman.tune.meter import Meter, measurement_s
+from dragoman.tune.meter import measurement_s
 from dragoman.tune.outcome import Tuning
 from dragoman.tune.outputs import write_outcome
 from dragoman.tune.planned import planned
-from dragoman.tune.points import Draw, Place
-from dragoman.tune.running import starter_for
+from dragoman.tune.points import Place
 from dragoman.tune.search import Job, estimated, tune
-from dragoman.tune.store import Fingerprints, Store, content_of
-from dragoman.tune.workshop import BY_HAND, Workshop
+from dragoman.tune.workshop import BY_HAND
 
 FAILED = 1
 DEFAULT_OUT = Path("results/tune")
@@ -150,16 +144,11 @@ def _pace(chosen: dict[str, Any], place: Place) -> Pace:
 async def _go(
     chosen: dict[str, Any], job: Job, subject: Subject, pace: Pace, estimate: Estimate, observer: Observer
 ) -> Tuning:
-    display, demand = Display(error_console, observer), job.demand
-    workloads: dict[Draw, Workload] = {draw: Remembered(workload) for draw, workload in demand.workloads.items()}
+    limit_s = chosen["time_limit"]
+    deadline_s = None if limit_s is None else monotonic() + limit_s
+    bench = Bench(pace, job.slo, chosen["out"], not chosen["resume"], deadline_s)
     with interrupts() as interrupted:
-        meter = Meter(workloads, pace, job.slo, display, interrupted, subject.seed, subject.path)
-        prints = Fingerprints(subject, workloads, content_of(demand), pace, meter.stream, this_machine())
-        store = Store(chosen["out"], prints, not chosen["resume"])
-        limit_s = chosen["time_limit"]
-        deadline_s = None if limit_s is None else monotonic() + limit_s
-        shop = Workshop(subject, meter, store, starter_for(subject), display, estimate, deadline_s)
-        return await tune(shop, job)
+        return await tune(open_workshop(subject, job.demand, bench, estimate, observer, interrupted), job)
 
 
 def _finish(folder: Path, subject: Subject, tuning: Tuning) -> None:

@@ -1,21 +1,29 @@
-"""What `dragoman tune` tells a tune of the server's side: how a text becomes prompts, and where servers run.
+"""What `dragoman tune` tells a tune of the server's side: how a text becomes prompts, where servers run, what measures them.
 
 The one place where both sides are known: `tune` itself knows the server by its command line alone.
 """
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from dragoman.bench import conditions
 from dragoman.bench.gpu import find_gpus
-from dragoman.bench.journey.steps import Subject
+from dragoman.bench.journey.measure import Remembered
+from dragoman.bench.journey.steps import Pace, Subject
+from dragoman.bench.journey.store import this_machine
 from dragoman.bench.jsons import whole
 from dragoman.bench.pairs import Pair, parse_pairs
+from dragoman.bench.progress import Observer
 from dragoman.bench.results import Machine
+from dragoman.bench.slo import Slo
 from dragoman.bench.texts import PhrasebookTexts
+from dragoman.bench.workload import Workload
+from dragoman.cli.console import error_console
 from dragoman.engine.device import device
 from dragoman.errors import ConfigError
 from dragoman.prompts.encode import PromptEncoder
@@ -24,8 +32,26 @@ from dragoman.service.stack import choose_model, load_prompts
 from dragoman.settings import ModelSettings
 from dragoman.translation import TranslationRequest
 from dragoman.tune.demand import Demand, PromptShape, parse_clients
-from dragoman.tune.points import Place
+from dragoman.tune.display import Display
+from dragoman.tune.estimate import Estimate
+from dragoman.tune.meter import Meter
+from dragoman.tune.points import Draw, Place
+from dragoman.tune.running import starter_for
+from dragoman.tune.store import Fingerprints, Store, content_of
 from dragoman.tune.trace import demand_of_subject, demand_of_trace
+from dragoman.tune.workshop import Workshop
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """With what a tune measures, and where it keeps that. `fresh`: nothing of an earlier run is taken."""
+
+    pace: Pace
+    slo: Slo | None
+    folder: Path
+    fresh: bool = False
+    deadline_s: float | None = None  # of time.monotonic: nothing is begun that would end after it
+
 
 _WINDOWS = 4  # how long a text is that is surely cut, in windows
 _LONGEST = 32_768  # tokens: no demand has texts that are longer than this and matter
@@ -42,6 +68,18 @@ def make_demand(subject: Subject, profile: str, trace: Path | None, clients: str
         return demand_of_trace(trace, subject, shape, levels)
     assert levels is not None
     return demand_of_subject(subject, shape, levels)
+
+
+def open_workshop(
+    subject: Subject, demand: Demand, bench: Bench, estimate: Estimate, observer: Observer, interrupted: asyncio.Event
+) -> Workshop:
+    """Where this machine's servers are started and measured."""
+    display = Display(error_console, observer)
+    workloads: dict[Draw, Workload] = {draw: Remembered(workload) for draw, workload in demand.workloads.items()}
+    meter = Meter(workloads, bench.pace, bench.slo, display, interrupted, subject.seed, subject.path)
+    prints = Fingerprints(subject, workloads, content_of(demand), bench.pace, meter.stream, this_machine())
+    store = Store(bench.folder, prints, bench.fresh)
+    return Workshop(subject, meter, store, starter_for(subject), display, estimate, bench.deadline_s)
 
 
 def prompt_shape(subject: Subject, profile: str) -> PromptShape:
