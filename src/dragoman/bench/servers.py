@@ -29,6 +29,10 @@ from dragoman.errors import DragomanError
 Flags = Mapping[str, str | int | float | bool]
 
 START_DEADLINE_S = 900.0  # weights of tens of GB come from slow disks; a death is told at once, not after this
+# A process group and not a session: Linux's autogroup schedules sessions against each other, and a client that shares a core
+# with another session's vLLM, which spins through sched_yield, was seen to wait 95 % of the time for it. In words of its own,
+# as uvloop does not know `process_group`.
+_OWN_GROUP = (sys.executable, "-ISc", "import os, sys; os.setpgid(0, 0); os.execvp(sys.argv[1], sys.argv[1:])")
 LEAVE_S = 20.0  # from SIGTERM to SIGKILL
 _LOOK_EVERY_S = 0.1
 _LOG_LINES = 15
@@ -142,15 +146,13 @@ async def serving(
 async def _spawn(command: ServerCommand, log: Path) -> asyncio.subprocess.Process:
     with await asyncio.to_thread(_open, log) as output:
         return await asyncio.create_subprocess_exec(
+            *_OWN_GROUP,
             *command.argv,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
             env=_environment(command),
             cwd=log.parent,  # a dragoman.toml where the user stands is not the server's
-            # A group and not a session: Linux's autogroup schedules sessions against each other, and a client that shares a
-            # core with another session's vLLM, which spins through sched_yield, was seen to wait 95 % of the time for it.
-            process_group=0,
         )
 
 
