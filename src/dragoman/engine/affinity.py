@@ -21,8 +21,8 @@ def keep_off_workers(schedulers: Iterable[int]) -> frozenset[int]:
     """Move each process of `schedulers` (pids) off the cores that their children's main threads are bound to.
 
     Returns the cores that they keep; empty where nothing was moved: children that are bound to nothing, no core left beside
-    theirs, processes that are gone, or a system without thread affinity. This process stays as it is, since an engine started
-    later would inherit its cores.
+    theirs, processes that are gone, or a system without thread affinity. Nobody else is moved: a server's next engine would
+    inherit the server's cores.
     """
     if not hasattr(os, "sched_setaffinity"):
         return frozenset()

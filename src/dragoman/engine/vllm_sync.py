@@ -13,6 +13,7 @@ from typing import Any, get_args
 from vllm import LLM
 from vllm.engine.arg_utils import EngineArgs
 
+from dragoman.engine.affinity import keep_off_workers
 from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.faults import translated
@@ -36,6 +37,8 @@ class SyncEngine:
             **{member.name: getattr(arguments, member.name) for member in dataclasses.fields(EngineArgs)}
         )
         self._detokenizer = Detokenizer(self._llm.get_tokenizer())
+        if spec.device == "cpu":
+            keep_off_workers([os.getpid()])
 
     @property
     def max_model_len(self) -> int:
