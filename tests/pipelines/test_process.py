@@ -52,7 +52,8 @@ async def test_signals_meant_for_the_server_do_not_end_it(stage: Stage, unwanted
     worker = WorkerProcess(plan(stage), "worker")
     await worker.start()
     (pid,) = stage.started()
-    assert os.getsid(pid) == pid  # a terminal's Ctrl-C goes to another session
+    assert os.getpgid(pid) == pid  # a terminal's Ctrl-C goes to another process group
+    assert os.getsid(pid) == os.getsid(0)
     os.kill(pid, unwanted)
     worker.send(Run(0, sequence()))
     assert await anext(worker.messages()) == Began((0,))

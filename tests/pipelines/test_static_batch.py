@@ -11,6 +11,7 @@ from dragoman.pipelines.static_batch import StaticBatchPipeline
 from dragoman.sequence import Completion
 from tests.pipelines.building import loaded, running, static_batch
 from tests.pipelines.scripted import FAIL, REJECT, Stage, sequence
+from tests.waiting import until
 
 NEVER_MS = 3_600_000.0  # a batch that starts is full
 
@@ -51,6 +52,9 @@ async def test_a_queued_sequence_that_is_cancelled_never_reaches_the_engine(stag
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
         assert pipeline.stats().waiting == 1  # at once, whatever the worker has heard
+        await until(
+            lambda: not any(lane.withdrawn for lane in pipeline._lanes), "the worker's word that it is forgotten"
+        )
         await stage.open(gate)
         await asyncio.gather(first, third)
     assert stage.batches() == [["first"], ["third"]]

@@ -101,7 +101,7 @@ class WorkerProcess:
             return f"exit code {process.exitcode}"
 
     def _kill(self) -> None:
-        """Kill the worker and all that it started (it leads a session, so a process group)."""
+        """Kill the worker and all that it started (it leads a process group)."""
         if self._process is not None and self._process.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

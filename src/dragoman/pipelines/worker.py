@@ -1,9 +1,10 @@
 """A worker process: takes sequences from the server's socket, gathers them into batches, runs each batch to its end.
 
 One thread reads the socket, so that the queue moves on while the engine works; the main thread waits for a batch and runs it.
-The process leads a session of its own: a terminal's Ctrl-C and a service manager's SIGTERM, which are the server's to handle,
-leave it running until the server says `Stop`, and all that it starts can be killed together. When the server is gone, the
-socket ends and the worker ends itself and what it started at once.
+The process leads a group of its own: a terminal's Ctrl-C and a service manager's SIGTERM, which are the server's to handle,
+leave it running until the server says `Stop`, and all that it starts can be killed together. (Not a session: Linux's autogroup
+would schedule it against the server, whose turn then waits for an engine that spins.) When the server is gone, the socket ends
+and the worker ends itself and what it started at once.
 
 Knows no vllm and no event loop: the engine is named in the `Plan` and loaded here.
 """
@@ -114,7 +115,7 @@ class _Wire:
             self._connection.sendall(frame(message))
 
     def deliver(self, inbox: Inbox) -> None:
-        """Sort the server's messages into `inbox`, until the server is gone: then end this whole session."""
+        """Sort the server's messages into `inbox`, until the server is gone: then end this whole group."""
         with self._connection.makefile("rb") as stream:
             while (message := receive_blocking(stream)) is not None:
                 match message:
@@ -132,7 +133,7 @@ class _Wire:
 
 def main(plan: Plan, connection: socket.socket) -> None:
     """A worker's whole life, in a process of its own."""
-    os.setsid()
+    os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     connection.set_inheritable(False)
