@@ -15,7 +15,6 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 
 OWN_SHARE = 0.97  # of the engine's own throughput, that should be left behind our stack
-FEW_CORES = 4
 
 HEAD = """# Results
 
@@ -163,7 +162,10 @@ def overhead() -> str:
                 + "\n".join(rows)
                 + "\n"
             )
-            parts.append(_asked_of_ourselves(found["engine"]["summary"], machine["cores"]))
+            parts.append(_asked_of_ourselves(found["engine"]["summary"]))
+        note = path.with_suffix(".note.md")
+        if note.is_file():
+            parts.append(note.read_text(encoding="utf-8"))
     return "\n".join(parts)
 
 
@@ -172,19 +174,13 @@ def _where(machine: dict[str, Any]) -> str:
     return ", ".join([*(gpu["name"] for gpu in machine["gpus"]), cores])
 
 
-def _asked_of_ourselves(levels: list[dict[str, Any]], cores: int) -> str:
-    below = [f"{one['clients']}" for one in levels if one["ratio"]["median"] < OWN_SHARE]
+def _asked_of_ourselves(levels: list[dict[str, Any]]) -> str:
+    below = [str(one["clients"]) for one in levels if one["ratio"]["median"] < OWN_SHARE]
     told = (
-        f"At {' and '.join(below)} client{'s' if below != ['1'] else ''} the median is below the {OWN_SHARE} that we ask of ourselves."
+        f"With {', '.join(below)} client{'s' if below != ['1'] else ''} the median is below the {OWN_SHARE} that we ask of ourselves."
         if below
         else f"No median is below the {OWN_SHARE} that we ask of ourselves."
     )
-    if cores < FEW_CORES:
-        told += (
-            " On so few cores the client's and the server's work is the engine's loss: vLLM binds its worker to one core, and its scheduler spins on "
-            "the other, where they run too. Runs lie apart: the one before had 1.00, 0.87 and 0.98 at 1, 8 and 25 clients. An earlier one had ratios down to 0.11: the client was in another session than the server, and "
-            "the kernel, which schedules sessions against each other, let it wait for the spinning scheduler ([operating](operating.md#on-a-cpu))."
-        )
     return told + "\n"
 
 

@@ -27,6 +27,10 @@ class Detokenizer:
         """Whether `text` can stand in for vLLM's own detokenisation of the whole answer."""
         return self._backend is not None and not sequence.sampling.stop
 
+    def text_of(self, answer: Any, *, taken: bool) -> str:
+        """Of vLLM's `CompletionOutput`, which has no text where the sequence was `taken` from vLLM."""
+        return self.text(answer.token_ids, stopped=answer.finish_reason == "stop") if taken else answer.text
+
     def text(self, token_ids: Items[int], *, stopped: bool) -> str:
         """Without special tokens, and without the token that stopped it (`stopped`) or a character that is not whole at the
         end, as vLLM gives it. A leading space may be missing that a prompt would call for."""

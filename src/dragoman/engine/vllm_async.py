@@ -89,9 +89,8 @@ class AsyncEngine:
             # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
             async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not ours)):
                 whole = output.outputs[0]
-                ids = whole.token_ids
-                text = self._detokenizer.text(ids, stopped=whole.finish_reason == "stop") if ours else whole.text
-                completion = _completion(output, text, len(ids))
+                text = self._detokenizer.text_of(whole, taken=ours)
+                completion = _completion(output, text, len(whole.token_ids))
         if completion is None:
             raise EngineDead("the engine ended a sequence without an answer")
         return completion

@@ -75,11 +75,10 @@ class SyncEngine:
 
     def _result(self, output: Any, ours: bool) -> Result:
         answer = output.outputs[0]
-        ids, reason = answer.token_ids, answer.finish_reason
-        if reason not in _REASONS:
-            return EngineFailed(f"the engine ended a sequence with {reason!r}")
-        text = self._detokenizer.text(ids, stopped=reason == "stop") if ours else answer.text
-        return Completion(text, reason, len(output.prompt_token_ids), len(ids))
+        if answer.finish_reason not in _REASONS:
+            return EngineFailed(f"the engine ended a sequence with {answer.finish_reason!r}")
+        text = self._detokenizer.text_of(answer, taken=ours)
+        return Completion(text, answer.finish_reason, len(output.prompt_token_ids), len(answer.token_ids))
 
     def close(self) -> None:
         """End the processes that vLLM started for this engine, if any."""

@@ -17,13 +17,12 @@ from dragoman.tune.points import Knobs, Outcome, Seen, Steps, Trial
 from dragoman.tune.sizing import with_memory
 
 LARGER = (1.6, 2.5)  # times the computed size, where that did not hold
+Series = Literal["memory", "recommended"]
 UNTOLD = frozenset[Outcome](("interrupted", "skipped"))
 FULL = 0.9  # of the cache: requests that fail below it do not fail for want of memory
 
 
-def check(
-    case: Case, best: Incumbent, challenge: Challenge, series: Literal["memory", "recommended"] = "memory"
-) -> Steps[Incumbent]:
+def check(case: Case, best: Incumbent, challenge: Challenge, series: Series = "memory") -> Steps[Incumbent]:
     """The incumbent with its memory checked, in the server of its own trial; larger where it does not hold. `series`: the
     phase that this belongs to, and what larger ones are called after."""
     level = check_level(case.demand)
@@ -48,7 +47,7 @@ def settle(case: Case, best: Incumbent) -> Steps[Incumbent]:
     return replace(after, trial=best.trial)
 
 
-def _larger(case: Case, best: Incumbent, fault: str, series: Literal["memory", "recommended"]) -> Steps[Incumbent]:
+def _larger(case: Case, best: Incumbent, fault: str, series: Series) -> Steps[Incumbent]:
     """Sizes one after another until one holds."""
     memory = best.memory or _own(case, best)
     names, level = list(memory.trials), check_level(case.demand)
