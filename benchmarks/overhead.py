@@ -25,6 +25,7 @@ from statistics import median
 from time import monotonic
 from typing import Any
 
+from dragoman import heap
 from dragoman.bench import conditions
 from dragoman.bench.benchmark import benchmark
 from dragoman.bench.gpu import find_gpus
@@ -48,6 +49,8 @@ from dragoman.settings import EngineSettings, ModelSettings
 from dragoman.translation import TranslationRequest
 
 FAKE_CLIENTS = (1, 16, 64)
+MEASURED = {"fake": ("rps", "client_cpu_share"), "engine": ("http_rps", "in_process_rps", "ratio", "client_cpu_share")}
+Rows = list[dict[str, Any]]
 
 
 def workload(options: argparse.Namespace) -> MadeUp:
@@ -105,10 +108,12 @@ class InProcess:
             made.append([self._planner.sequence(job, str(n), text) for n, text in enumerate(job.wanted)])
         return made
 
-    async def rps(self, items: Sequence[Item], clients: int, duration_s: float, warmup_s: float) -> float:
-        """Texts a second in a closed loop; what ends after the window does not count."""
+    async def rps(
+        self, items: Sequence[Item], clients: int, duration_s: float, *, warmup: Sequence[Item], warmup_s: float
+    ) -> float:
+        """Texts a second in a closed loop, from the first of `items` on; what ends after the window does not count."""
         upcoming = itertools.cycle(self.sequences(items))
-        await self._loop(upcoming, clients, warmup_s)
+        await self._loop(itertools.cycle(self.sequences(warmup)), clients, warmup_s)
         return await self._loop(upcoming, clients, duration_s) / duration_s
 
     async def _loop(self, upcoming: Iterator[list[EngineSequence]], clients: int, duration_s: float) -> int:
@@ -162,53 +167,51 @@ async def in_process(options: argparse.Namespace, engine: EngineSettings, log: P
     await alone.start()
     try:
         encoder, lengths = stack.load_prompts(model)
+        heap.settle()  # as the server does: what a large heap costs is no part of what is compared
         yield InProcess(alone, Planner(encoder, lengths, alone.max_model_len, forced_lengths=True))
     finally:
         await alone.shutdown()
 
 
-async def compare(options: argparse.Namespace, work: MadeUp, logs: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """RPS of both, turn by turn, at each number of clients."""
-    engine = engine_settings(options)
+async def compare(options: argparse.Namespace, engine: EngineSettings, work: MadeUp, logs: Path, rows: Rows) -> None:
+    """Fills `rows` with the RPS of both, turn by turn, at each number of clients."""
     command = dragoman_serve("server", serve_flags(options, engine), logs / "server.engine.log")
-    rows: list[dict[str, Any]] = []
     async with serving(command, logs / "server.log", asyncio.Event()) as server:
         async with in_process(options, engine, logs / "alone.engine.log") as alone:
-            for clients in options.clients:
-                rows += [
-                    await turn_of(server.url, alone, work, clients, options, turn) for turn in range(options.repeats)
-                ]
-    return rows, asdict(engine)
+            for clients, turn in itertools.product(options.clients, range(options.repeats)):
+                rows.append(await turn_of(server.url, alone, work, clients, options, turn))
 
 
 async def turn_of(
     url: str, alone: InProcess, work: MadeUp, clients: int, options: argparse.Namespace, turn: int
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"clients": clients, "turn": turn}
-    items = replace(work, seed=turn).items(texts_of(clients, options.duration), 1)
+    # Lengths in the order in which the other side sends them, and other texts to warm up with: some tens of texts fit into
+    # a turn, and no two stretches of a workload are equally long.
+    made, texts = replace(work, seed=turn), texts_of(clients, options.duration)
+    items, warmup = made.items(texts, 1), made.items(texts, 2)
     for side in ("http", "in_process") if turn % 2 == 0 else ("in_process", "http"):
         if side == "http":
             row["http_rps"], told = await over_http(plan(url, work, clients, options, turn))
             row |= told
         else:
-            row["in_process_rps"] = await alone.rps(items, clients, options.duration, options.warmup)
+            seconds = options.duration
+            row["in_process_rps"] = await alone.rps(items, clients, seconds, warmup=warmup, warmup_s=options.warmup)
     row["ratio"] = row["http_rps"] / row["in_process_rps"]
     error_console.print(row)
     return row
 
 
-async def fake(options: argparse.Namespace, work: MadeUp, logs: Path) -> list[dict[str, Any]]:
+async def fake(options: argparse.Namespace, work: MadeUp, logs: Path, rows: Rows) -> None:
     """The service with no engine behind it: what HTTP, admission, prompts and guards cost, and nothing else."""
     named = {name: value for name, value in (("model", options.model), ("profile", options.profile)) if value}
     command = dragoman_serve("fake", {**named, "pipeline": "fake"}, logs / "fake.engine.log")
     plain = replace(work, ratio=None)  # the fake has no random weights, and answers with the prompt
-    rows: list[dict[str, Any]] = []
     async with serving(command, logs / "fake.log", asyncio.Event()) as server:
         for clients in FAKE_CLIENTS:
             for turn in range(options.repeats):
                 rps, told = await over_http(replace(plan(server.url, plain, clients, options, turn), texts=2000))
                 rows.append({"clients": clients, "turn": turn, "rps": rps, **told})
-    return rows
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
@@ -224,10 +227,11 @@ def summary(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, A
     ]
 
 
-async def run(options: argparse.Namespace) -> dict[str, Any]:
+async def run(options: argparse.Namespace, document: dict[str, Any]) -> None:
+    """Fills `document`, so that what was measured before an interrupt is there."""
     work, logs = workload(options), options.logs.resolve()
     gpus = find_gpus()
-    told = {
+    document["conditions"] = {
         "machine": asdict(conditions.machine(gpus.describe() if gpus else ())),
         "packages": conditions.packages(),
         "git_commit": conditions.git_commit(),
@@ -236,15 +240,20 @@ async def run(options: argparse.Namespace) -> dict[str, Any]:
         "warmup_s": options.warmup,
         "repeats": options.repeats,
     }
-    document: dict[str, Any] = {"conditions": told}
     if options.fake:
-        rows = await fake(options, work, logs)
-        document["fake"] = {"turns": rows, "summary": summary(rows, ("rps", "client_cpu_share"))}
+        document["fake"] = part = {"turns": Rows()}
+        await fake(options, work, logs, part["turns"])
     if options.engine:
-        rows, engine = await compare(options, work, logs)
-        keys = ("http_rps", "in_process_rps", "ratio", "client_cpu_share")
-        document["engine"] = {"settings": engine, "turns": rows, "summary": summary(rows, keys)}
-    return document
+        settings = engine_settings(options)
+        document["engine"] = {"settings": asdict(settings), "turns": (turns := Rows())}
+        await compare(options, settings, work, logs, turns)
+
+
+def summarised(document: dict[str, Any]) -> dict[str, Any]:
+    for name, keys in MEASURED.items():
+        if document.get(name, {}).get("turns"):
+            document[name]["summary"] = summary(document[name]["turns"], keys)
+    return {name: part["summary"] for name, part in document.items() if "summary" in part}
 
 
 def main() -> None:
@@ -261,11 +270,17 @@ def main() -> None:
     parser.add_argument("--logs", type=Path, default=Path(".dragoman/overhead"))
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    document = asyncio.run(run(options))
-    if options.out:
+    document: dict[str, Any] = {}
+    try:
+        asyncio.run(run(options, document))
+    except KeyboardInterrupt:
+        error_console.print("interrupted: what was measured is kept")
+        document["partial"] = True
+    told = summarised(document)
+    if options.out and told:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps({name: part["summary"] for name, part in document.items() if "summary" in part}, indent=1))
+    print(json.dumps(told, indent=1))
 
 
 if __name__ == "__main__":

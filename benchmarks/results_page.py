@@ -94,8 +94,12 @@ def duels() -> str:
             "One H200, Qwen3-4B shape, random weights with forced lengths, max_num_seqs 256, memory 0.4 each; vLLM 0.26.",
         ),
         (
+            "versus-h200-earlier",
+            "The same with an earlier version, which let vLLM decode every token as it came and did not freeze its heap; three turns of 6 s.",
+        ),
+        (
             "versus-h200-forked",
-            "The same before dragoman spawned its engine process: forked from the server, the scheduler's process spent more CPU time on every "
+            "Earlier still, before dragoman spawned its engine process: forked from the server, the scheduler's process spent more CPU time on every "
             "step (a sampling profile of both showed the one difference: `popen_fork` on a server's thread here, `spawn` there) and left the "
             "GPU idle for longer between steps.",
         ),
@@ -112,7 +116,7 @@ def duels() -> str:
     parts = [
         "## dragoman against `vllm serve`\n",
         "`dragoman journey --versus`: both servers up with the same settings, one client, measured in turn (A B, B A, A B). The ratio is "
-        "dragoman's number over `vllm serve`'s in the same turn: median and range of three.\n",
+        "dragoman's number over `vllm serve`'s in the same turn: median and range, of three turns where no note says otherwise.\n",
     ]
     for folder, told in sections:
         path = RESULTS / folder / "versus.json"
@@ -128,6 +132,7 @@ def duels() -> str:
         ]
         head = ["| clients | requests a second, ratio | 99th percentile of latency, ratio |", "| ---: | --- | --- |"]
         parts.append("\n".join([f"**{folder}.** {told}\n", *head, *rows, ""]))
+        parts += note(path.with_name("note.md"))
     return "\n".join(parts)
 
 
@@ -163,9 +168,7 @@ def overhead() -> str:
                 + "\n"
             )
             parts.append(_asked_of_ourselves(found["engine"]["summary"]))
-        note = path.with_suffix(".note.md")
-        if note.is_file():
-            parts.append(note.read_text(encoding="utf-8"))
+        parts += note(path.with_suffix(".note.md"))
     return "\n".join(parts)
 
 
@@ -217,11 +220,13 @@ def tunes() -> str:
 def noted(folder: Path, file: str) -> str:
     """A report a heading deeper, with the folder's note, if it has one, under its title."""
     told = re.sub(r"^#", "##", (folder / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
-    note = folder / "note.md"
-    if not note.is_file():
-        return told
     title, rest = told.split("\n", 1)
-    return f"{title}\n\n{note.read_text(encoding='utf-8').strip()}\n{rest}"
+    return "\n".join((title, *(f"\n{one.strip()}" for one in note(folder / "note.md")), rest))
+
+
+def note(path: Path) -> list[str]:
+    """What stands beside results for people to know, if anything."""
+    return [path.read_text(encoding="utf-8")] if path.is_file() else []
 
 
 def grid() -> str:

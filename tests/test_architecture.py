@@ -16,6 +16,7 @@ GROUND = {
     "translation",
     "sequence",
     "sampling",
+    "heap",
     "telemetry",
     "phrasebook",
     "dragoman",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 import sys
@@ -12,6 +13,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
+from dragoman import heap
 from dragoman.api.server import DragomanServer, listen
 from dragoman.errors import ConfigError
 from dragoman.pipelines.supervised import SupervisedPipeline
@@ -82,13 +84,18 @@ async def test_an_idle_server_stops_at_once() -> None:
         assert await process.wait() == 0
 
 
-async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with_1() -> None:
+async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with_1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heap, "_settled", False)
     engine = MortalPipeline(lambda _: "word word")
     ready: list[str] = []
     service = service_over(SupervisedPipeline(engine, first_pause_s=0))
     server = DragomanServer(service, listen("127.0.0.1", 0), ready.append)
     running = asyncio.create_task(server.run())
     await until(lambda: bool(ready), "a listening server")
+    assert heap.is_settled()
+    gc.unfreeze()  # the tests that follow make garbage
     async with httpx.AsyncClient(base_url=ready[0]) as client:
         engine.starting.clear()
         engine.die()

@@ -110,6 +110,7 @@ async def test_charts_say_in_words_what_they_draw(live: Page) -> None:
 async def test_pointing_at_a_chart_reads_a_moment(live: Page) -> None:
     plot = live.locator("#charts svg").first
     await expect(plot.locator("path.line.run")).to_have_count(1)
+    await plot.scroll_into_view_if_needed()  # a mouse points at nothing below the fold
     box = await plot.bounding_box()
     assert box is not None
     await live.mouse.move(box["x"] + box["width"] - 30, box["y"] + 40)

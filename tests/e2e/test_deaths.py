@@ -18,6 +18,7 @@ import psutil
 import pytest
 from sacrebleu.metrics.chrf import CHRF
 
+from dragoman.engine.device import device
 from dragoman.phrasebook.generator import Generator
 from tests.waiting import until
 
@@ -65,7 +66,16 @@ class Terminal:
 
     def engine(self) -> psutil.Process:
         """vLLM's engine process, which holds the model: the largest."""
-        return max(psutil.Process(self.process.pid).children(), key=lambda process: process.memory_info().rss)
+        return max(self._server.children(), key=lambda process: process.memory_info().rss)
+
+    @property
+    def _server(self) -> psutil.Process:
+        return psutil.Process(self.process.pid)
+
+    def cores(self) -> tuple[set[int], set[int]]:
+        """Those that any thread of the server may run on, and those that vLLM bound its worker to."""
+        server = {core for one in self._server.threads() for core in os.sched_getaffinity(one.id)}
+        return server, {core for one in self.engine().children() for core in os.sched_getaffinity(one.pid)}
 
     async def __aexit__(self, *_: object) -> None:
         if self.process.returncode is None:
@@ -156,6 +166,21 @@ async def test_calls_in_flight_survive_the_killing_of_their_engine(
     assert all(map(is_whole, [*asked, latecomer], answers))
     assert (await client.get("/readyz")).status_code == 200
     assert (await client.get("/v1/stats")).json()["restarts"] == 1
+
+
+@pytest.mark.skipif(
+    device() != "cpu" or not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="vLLM binds workers to cores on a CPU, where there are two",
+)
+async def test_the_server_leaves_its_workers_cores_to_an_engine_that_came_back(
+    terminal: Terminal, client: httpx.AsyncClient
+) -> None:
+    server, worker = terminal.cores()
+    assert worker and not server & worker
+    restarts = (await client.get("/v1/stats")).json()["restarts"]
+    terminal.engine().kill()
+    await stats_when(client, state="serving", restarts=restarts + 1)
+    assert terminal.cores() == (server, worker)
 
 
 async def test_ctrl_c_in_the_terminal_answers_what_is_in_flight_and_leaves_with_0(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import subprocess
@@ -77,6 +78,45 @@ def test_a_process_that_is_gone_is_no_error() -> None:
     with scheduler({min(os.sched_getaffinity(0))}) as pid:
         pass
     assert keep_off_workers([pid]) == set()
+
+
+# A server with a thread beside its main one; says where it and what it starts may run.
+_SERVER = """
+import json, multiprocessing, os, subprocess, sys, threading
+import psutil
+from dragoman.engine import affinity
+
+def cores():
+    return sorted(set().union(*(os.sched_getaffinity(one.id) for one in psutil.Process().threads())))
+
+def of_a_child():
+    told = subprocess.check_output([sys.executable, "-c", "import os; print(sorted(os.sched_getaffinity(0)))"])
+    return json.loads(told)
+
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+child = subprocess.Popen([sys.executable, "-c", {scheduler!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdout.readline()
+told = {{"before": cores(), "kept": sorted(affinity.make_way()), "after": cores(), "child": of_a_child()}}
+with affinity.within_all_cores():
+    told["engine"] = of_a_child()
+told |= {{"later": cores(), "again": sorted(affinity.make_way()), "made": affinity.has_made_way()}}
+print(json.dumps(told))
+child.communicate()
+"""
+
+
+def test_a_server_makes_way_and_what_it_starts_as_an_engine_does_not() -> None:
+    first, *rest = sorted(os.sched_getaffinity(0))
+    code = _SERVER.format(scheduler=_SCHEDULER.format(cores={first}))
+    told = json.loads(subprocess.check_output([sys.executable, "-c", code]))
+    assert told["before"] == told["engine"] == [first, *rest]
+    assert told["kept"] == told["after"] == told["child"] == told["later"] == told["again"] == rest
+    assert told["made"]
+
+
+def test_a_server_without_workers_stays_where_it_is() -> None:
+    code = "from dragoman.engine import affinity as a; print(a.make_way(), a.has_made_way())"
+    assert subprocess.check_output([sys.executable, "-c", code]).split() == [b"frozenset()", b"False"]
 
 
 @pytest.mark.engine

@@ -110,6 +110,21 @@ def test_a_text_that_fits_is_one_piece_with_its_line_breaks() -> None:
     assert cut("One.\nTwo. Three.", "en", 10, words) == (Piece("One.\nTwo. Three.", True),)
 
 
+def test_a_short_ascii_text_fits_without_being_counted() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text)
+
+    assert cut("Nine char", "en", 10, count) == (Piece("Nine char", True),)
+    assert counted == []
+    # One that may be a token too long with the space before it, and one whose characters may be several tokens each.
+    assert cut("Ten chars.", "en", 10, count) == (Piece("Ten chars.", True),)
+    assert cut("Café", "en", 10, count) == (Piece("Café", True),)
+    assert counted == ["Ten chars.", "Café"]
+
+
 def test_white_space_at_the_edges_of_text_and_paragraphs_is_left_out() -> None:
     text = "\ufeff  Hello there \r\n \t \r\n\r\n  Bye\n now\u3000\n"
     assert cut(text, "en", 10, words) == (

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -47,7 +47,7 @@ def current_id() -> str:
 
 
 def _made_id() -> str:
-    return uuid4().hex[:16]
+    return token_hex(8)
 
 
 def _id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

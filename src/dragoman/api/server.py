@@ -130,4 +130,5 @@ class DragomanServer:
 
     async def _start(self) -> None:
         await self.service.start()
+        self.service.settle()
         self._on_ready(self.url)

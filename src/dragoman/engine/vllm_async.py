@@ -18,8 +18,8 @@ from vllm import SamplingParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from dragoman.engine import quiet
-from dragoman.engine.affinity import keep_off_workers
+from dragoman import heap
+from dragoman.engine import affinity, quiet
 from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.faults import DIED, translated
@@ -57,15 +57,24 @@ class AsyncEngine:
             self._detokenizer = Detokenizer(llm.get_tokenizer())
             self._gauge.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
             if self.spec.device == "cpu":
-                keep_off_workers(process.pid for process in self._processes if process.pid is not None)
+                affinity.keep_off_workers(process.pid for process in self._processes if process.pid is not None)
+            self._settle_again()
         except asyncio.CancelledError:
             await _abandon(building, before)
             raise
 
+    def _settle_again(self) -> None:
+        """In a process that had settled around another engine, which is frozen garbage now."""
+        if heap.is_settled():
+            heap.settle()
+        if affinity.has_made_way():  # not all of its threads: building an engine makes some
+            affinity.make_way()
+
     def _build(self) -> AsyncLLM:
         arguments = engine_arguments(self.spec, shutdown_timeout_s=self._shutdown_timeout_s)
+        streams = quiet.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
-            with quiet.streams_to_file(self._log_file) if self._log_file else nullcontext(), sheltered():
+            with streams, sheltered(), affinity.within_all_cores():
                 return AsyncLLM.from_engine_args(arguments, stat_loggers=[TapFactory(self._gauge)])
         except Exception as error:
             told = f"; the end of {self._log_file}:\n{quiet.tail(self._log_file)}" if self._log_file else ""

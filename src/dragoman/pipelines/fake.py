@@ -52,10 +52,14 @@ class FakePipeline:
         self._alive = True
 
     async def generate(self, sequence: Sequence) -> Completion:
+        completion: Completion | None = None
+        # To the stream's end: a slot is free when the answer is given, not some time after.
         async for item in self.stream(sequence):
             if isinstance(item, Completion):
-                return item
-        raise EngineDead("the fake engine ended a sequence without an answer")
+                completion = item
+        if completion is None:
+            raise EngineDead("the fake engine ended a sequence without an answer")
+        return completion
 
     async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         self._waiting += 1

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
-from dragoman import languages
+from dragoman import heap, languages
+from dragoman.engine.affinity import make_way
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import DragomanError, EngineDead, Starting
 from dragoman.pipelines.contract import Pipeline
@@ -124,6 +125,12 @@ class TranslationService:
         directions = ((a, b) for a in ("en", *served) for b in served if a != b and self.model.profile.serves(a, b))
         source, target = next(directions)
         return TranslationRequest(("Good morning.",), target, source, request_id="warm-up")
+
+    def settle(self) -> None:
+        """Once started, in a process that does nothing else: leave the heap as it is, and the workers' cores to the workers."""
+        heap.settle()
+        if self.spec.device == "cpu":
+            make_way()
 
     async def drain(self) -> bool:
         """Admit nothing more and wait for what is in flight, `drain_timeout_s` at most. True if all of it finished."""

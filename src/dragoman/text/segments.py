@@ -122,6 +122,8 @@ def _paragraphs(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _fits(text: str, budget_tokens: int, count: Callable[[str], int]) -> bool:
+    if len(text) < budget_tokens and text.isascii():
+        return True  # no need to count: a token holds a character or more, but for a space that may be put before all
     return len(text) <= budget_tokens * _MOST_CHARACTERS_A_TOKEN and count(text) <= budget_tokens
 
 

@@ -1,0 +1,13 @@
+"""What the fake owes beyond the contract: it says at once that a sequence has left it."""
+
+from __future__ import annotations
+
+from dragoman.pipelines.fake import FakePipeline
+from tests.pipelines.building import running
+from tests.pipelines.scripted import sequence
+
+
+async def test_a_slot_is_free_when_the_answer_is_given() -> None:
+    async with running(FakePipeline(lambda _: "one two", slots=1)) as pipeline:
+        await pipeline.generate(sequence(1))
+        assert pipeline.stats().running == 0
