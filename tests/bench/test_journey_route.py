@@ -125,3 +125,10 @@ def test_a_duel_is_of_the_same_settings_within_one_gpu_and_three_times_at_least(
     assert float(ours.flags["gpu-memory-utilization"]) * 2 < 1
     assert ours.legs == theirs.legs
     assert ours.legs[0].levels == (Level(BUSY, 3),)
+
+
+def test_what_a_duel_is_told_both_servers_are_told() -> None:
+    ours, theirs = plan_duel(Terms(gpu=True, high_levels=True), (128, 256), 512)
+    assert ours.flags["max-num-batched-tokens"] == theirs.flags["max-num-batched-tokens"] == 512
+    assert ours.legs == theirs.legs
+    assert ours.legs[0].levels == (Level(128, 3), Level(256, 3))

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from dragoman.bench.forms import whole_numbers
 from dragoman.bench.journey.display import Display
 from dragoman.bench.journey.duel import Duel, fight, write_duel
 from dragoman.bench.journey.ending import Ending, conclude, markdown, write_ending
@@ -34,6 +35,7 @@ from dragoman.cli.console import error_console
 from dragoman.cli.observing import INTERRUPTED, interrupts, observed
 from dragoman.cli.subject import make_subject
 from dragoman.engine.device import device
+from dragoman.errors import ConfigError
 
 FAILED = 1
 
@@ -60,6 +62,9 @@ FAILED = 1
 @click.option("--time-limit", type=click.FloatRange(1), metavar="SECONDS",
               help="Begin no step that would not end within it.")  # fmt: skip
 @click.option("--versus", is_flag=True, help="Instead: dragoman and `vllm serve` both up, measured in turn.")
+@click.option("--clients", metavar="N,...", help="Load levels of --versus.  [default: 1,8,25; on a GPU 1,25,128,256]")
+@click.option("--max-num-batched-tokens", type=click.IntRange(1), metavar="TOKENS",
+              help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
 @click.option("--retell", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
               help="Instead: tell anew what a folder's results say, of another machine too.")  # fmt: skip
 def command(**chosen: Any) -> None:
@@ -75,14 +80,28 @@ def command(**chosen: Any) -> None:
         return
     terms = _terms(chosen)
     subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
+    pace = _pace(chosen)
+    duel = _duel(chosen, terms)
     route = plan_route(terms)
-    steps, pace = only(route, chosen["wanted"]), _pace(chosen)
+    steps = only(route, chosen["wanted"])
     if chosen["listing"]:
-        _list(steps, pace)
-    elif chosen["versus"]:
-        _versus(chosen, terms, subject, pace)
+        _list(duel or steps, pace)
+    elif duel is not None:
+        _versus(chosen, duel, subject, pace)
     else:
         _journey(chosen, route, steps, subject, pace)
+
+
+def _duel(chosen: dict[str, Any], terms: Terms) -> tuple[Step, Step] | None:
+    """The two of `--versus`; None for the journey."""
+    tokens = chosen["max_num_batched_tokens"]
+    if chosen["versus"]:
+        clients = whole_numbers(chosen["clients"], "--clients") if chosen["clients"] is not None else ()
+        return plan_duel(terms, clients, tokens)
+    for name, value in (("--clients", chosen["clients"]), ("--max-num-batched-tokens", tokens)):
+        if value is not None:
+            raise ConfigError(f"{name} belongs to --versus; the journey's steps have their own", param=name)
+    return None
 
 
 def _terms(chosen: dict[str, Any]) -> Terms:
@@ -151,16 +170,16 @@ def _end(ending: Ending, folder: Path) -> None:
     click.echo(ending.summary)
 
 
-def _versus(chosen: dict[str, Any], terms: Terms, subject: Subject, pace: Pace) -> None:
+def _versus(chosen: dict[str, Any], steps: tuple[Step, Step], subject: Subject, pace: Pace) -> None:
     folder, workloads = _folder(chosen), make_workloads(subject)
 
     async def go(observer: Observer) -> Duel:
         display = Display(error_console, observer)
         with interrupts() as interrupted:
             meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
-            return await fight(plan_duel(terms), subject, folder, meter, display)
+            return await fight(steps, subject, folder, meter, display)
 
-    duel = observed(go)
-    click.echo(write_duel(duel, folder))
-    if duel.partial:
+    fought = observed(go)
+    click.echo(write_duel(fought, folder))
+    if fought.partial:
         click.get_current_context().exit(INTERRUPTED)

@@ -48,15 +48,20 @@ def plan_route(terms: Terms) -> tuple[Step, ...]:
     return tuple(step for step in steps if terms.vllm_serve or step.kind != "vllm")
 
 
-def plan_duel(terms: Terms) -> tuple[Step, Step]:
+def plan_duel(
+    terms: Terms, clients: Sequence[int] = (), max_num_batched_tokens: int | None = None
+) -> tuple[Step, Step]:
     """dragoman and `vllm serve` with the same settings, both to be up at once: half of a GPU's memory each, and no less
-    than three repeats, because pairs are compared."""
+    than three repeats, because pairs are compared. `clients` are the load levels, and `max_num_batched_tokens` that of both
+    servers, where they are not to be the usual ones."""
     slots, repeats = (256 if terms.gpu else 64), max(3, terms.repeats)
-    clients = (BUSY,) if terms.quick else GPU_DUEL_LEVELS if terms.high_levels else DUEL_LEVELS
-    legs = (Leg("variable", tuple(Level(n, repeats) for n in clients)),)
+    usual = (BUSY,) if terms.quick else GPU_DUEL_LEVELS if terms.high_levels else DUEL_LEVELS
+    legs = (Leg("variable", tuple(Level(n, repeats) for n in dict.fromkeys(clients or usual))),)
     ours, theirs = _continuous(terms, slots, legs), _vllm(terms, slots, legs)
-    half: Flags = {"gpu-memory-utilization": 0.4} if terms.gpu else {}
-    return replace(ours, flags={**ours.flags, **half}), replace(theirs, flags={**theirs.flags, **half})
+    both: dict[str, str | int | float | bool] = {"gpu-memory-utilization": 0.4} if terms.gpu else {}
+    if max_num_batched_tokens is not None:
+        both["max-num-batched-tokens"] = max_num_batched_tokens
+    return replace(ours, flags={**ours.flags, **both}), replace(theirs, flags={**theirs.flags, **both})
 
 
 def only(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[Step, ...]:
