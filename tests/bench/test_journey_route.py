@@ -128,7 +128,9 @@ def test_a_duel_is_of_the_same_settings_within_one_gpu_and_three_times_at_least(
 
 
 def test_what_a_duel_is_told_both_servers_are_told() -> None:
-    ours, theirs = plan_duel(Terms(gpu=True, high_levels=True), (128, 256), 512)
-    assert ours.flags["max-num-batched-tokens"] == theirs.flags["max-num-batched-tokens"] == 512
+    both = {"max-num-batched-tokens": 512, "max-cudagraph-capture-size": 1024}
+    ours, theirs = plan_duel(Terms(gpu=True, high_levels=True), (128, 256), both)
+    assert both.items() <= ours.flags.items()
+    assert both.items() <= theirs.flags.items()
     assert ours.legs == theirs.legs
     assert ours.legs[0].levels == (Level(128, 3), Level(256, 3))

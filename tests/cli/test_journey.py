@@ -55,7 +55,7 @@ def test_a_duels_levels_and_steps_are_the_users_choice() -> None:
     wrong = invoke("--list", "--versus", "--clients", "many")
     assert isinstance(wrong.exception, ConfigError)
     assert "--clients" in wrong.exception.message
-    for option in ("--clients", "--max-num-batched-tokens"):
+    for option in ("--clients", "--max-num-batched-tokens", "--max-cudagraph-capture-size"):
         alone = invoke("--list", option, "4")
         assert isinstance(alone.exception, ConfigError)
         assert f"{option} belongs to --versus" in alone.exception.message

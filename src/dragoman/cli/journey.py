@@ -38,6 +38,7 @@ from dragoman.engine.device import device
 from dragoman.errors import ConfigError
 
 FAILED = 1
+OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine flags of both servers of a duel
 
 
 @click.command("journey")
@@ -65,6 +66,8 @@ FAILED = 1
 @click.option("--clients", metavar="N,...", help="Load levels of --versus.  [default: 1,8,25; on a GPU 1,25,128,256]")
 @click.option("--max-num-batched-tokens", type=click.IntRange(1), metavar="TOKENS",
               help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
+@click.option("--max-cudagraph-capture-size", type=click.IntRange(0), metavar="TOKENS",
+              help="Of both servers of --versus: the largest step that runs as a CUDA graph.  [default: vLLM's]")  # fmt: skip
 @click.option("--retell", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
               help="Instead: tell anew what a folder's results say, of another machine too.")  # fmt: skip
 def command(**chosen: Any) -> None:
@@ -94,13 +97,12 @@ def command(**chosen: Any) -> None:
 
 def _duel(chosen: dict[str, Any], terms: Terms) -> tuple[Step, Step] | None:
     """The two of `--versus`; None for the journey."""
-    tokens = chosen["max_num_batched_tokens"]
+    both = {name: chosen[name.replace("-", "_")] for name in OF_BOTH if chosen[name.replace("-", "_")] is not None}
     if chosen["versus"]:
         clients = whole_numbers(chosen["clients"], "--clients") if chosen["clients"] is not None else ()
-        return plan_duel(terms, clients, tokens)
-    for name, value in (("--clients", chosen["clients"]), ("--max-num-batched-tokens", tokens)):
-        if value is not None:
-            raise ConfigError(f"{name} belongs to --versus; the journey's steps have their own", param=name)
+        return plan_duel(terms, clients, both)
+    for name in (*(("clients",) if chosen["clients"] is not None else ()), *both):
+        raise ConfigError(f"--{name} belongs to --versus; the journey's steps have their own", param=f"--{name}")
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from dragoman.bench.journey.steps import Leg, Level, Pace, Step
 from dragoman.bench.servers import Flags
@@ -48,20 +49,16 @@ def plan_route(terms: Terms) -> tuple[Step, ...]:
     return tuple(step for step in steps if terms.vllm_serve or step.kind != "vllm")
 
 
-def plan_duel(
-    terms: Terms, clients: Sequence[int] = (), max_num_batched_tokens: int | None = None
-) -> tuple[Step, Step]:
+def plan_duel(terms: Terms, clients: Sequence[int] = (), both: Flags = MappingProxyType({})) -> tuple[Step, Step]:
     """dragoman and `vllm serve` with the same settings, both to be up at once: half of a GPU's memory each, and no less
-    than three repeats, because pairs are compared. `clients` are the load levels, and `max_num_batched_tokens` that of both
-    servers, where they are not to be the usual ones."""
+    than three repeats, because pairs are compared. `clients` are the load levels and `both` engine flags of both servers,
+    where they are not to be the usual ones."""
     slots, repeats = (256 if terms.gpu else 64), max(3, terms.repeats)
     usual = (BUSY,) if terms.quick else GPU_DUEL_LEVELS if terms.high_levels else DUEL_LEVELS
     legs = (Leg("variable", tuple(Level(n, repeats) for n in dict.fromkeys(clients or usual))),)
     ours, theirs = _continuous(terms, slots, legs), _vllm(terms, slots, legs)
-    both: dict[str, str | int | float | bool] = {"gpu-memory-utilization": 0.4} if terms.gpu else {}
-    if max_num_batched_tokens is not None:
-        both["max-num-batched-tokens"] = max_num_batched_tokens
-    return replace(ours, flags={**ours.flags, **both}), replace(theirs, flags={**theirs.flags, **both})
+    half: Flags = {"gpu-memory-utilization": 0.4} if terms.gpu else {}
+    return replace(ours, flags={**ours.flags, **half, **both}), replace(theirs, flags={**theirs.flags, **half, **both})
 
 
 def only(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[Step, ...]:
