@@ -16,63 +16,27 @@ import argparse
 import asyncio
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
-from statistics import median
-from time import monotonic
 from typing import Any
 
-from dragoman import heap
+from in_process import InProcess, engine_settings, in_process, summary, texts_of, workload
+
 from dragoman.bench import conditions
 from dragoman.bench.benchmark import benchmark
 from dragoman.bench.gpu import find_gpus
-from dragoman.bench.pairs import parse_pairs
 from dragoman.bench.plan import Plan, Warmup
 from dragoman.bench.progress import Lines
 from dragoman.bench.records import Load
 from dragoman.bench.servers import Flags, dragoman_serve, serving
 from dragoman.bench.targets import TargetOptions
-from dragoman.bench.texts import PhrasebookTexts, token_counter
-from dragoman.bench.workload import Item, MadeUp, OutputRatio
+from dragoman.bench.workload import MadeUp
 from dragoman.cli.console import error_console
-from dragoman.cli.subject import make_subject
-from dragoman.engine.device import device
-from dragoman.engine.spec import resolve
-from dragoman.engine.vllm_async import AsyncEngine
-from dragoman.sequence import Sequence as EngineSequence
-from dragoman.service import stack
-from dragoman.service.jobs import Planner
-from dragoman.settings import EngineSettings, ModelSettings
-from dragoman.translation import TranslationRequest
+from dragoman.settings import EngineSettings
 
 FAKE_CLIENTS = (1, 16, 64)
 MEASURED = {"fake": ("rps", "client_cpu_share"), "engine": ("http_rps", "in_process_rps", "ratio", "client_cpu_share")}
 Rows = list[dict[str, Any]]
-
-
-def workload(options: argparse.Namespace) -> MadeUp:
-    """The journey's variable texts, their outputs forced."""
-    subject = make_subject(options.model, options.profile, "dummy", options.max_model_len)
-    tokens_of, named = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
-    low, high = subject.lengths["variable"]
-    texts = partial(PhrasebookTexts, tokens_of=tokens_of)
-    return MadeUp("variable", low, high, parse_pairs(subject.pairs), texts, tokens_of, named, 0, OutputRatio(0.8, 1.3))
-
-
-def engine_settings(options: argparse.Namespace) -> EngineSettings:
-    """The same for both engines, which share the machine's memory."""
-    on_gpu = device() == "cuda"
-    return EngineSettings(
-        max_num_seqs=256 if on_gpu else 64,
-        max_num_batched_tokens=8192 if on_gpu else 2048,
-        max_model_len=options.max_model_len or (2048 if options.model else 1024),
-        gpu_memory_utilization=0.4 if on_gpu else 0.9,
-        kv_cache_memory_bytes=None if on_gpu else 1 << 30,
-        load_format="dummy",
-    )
 
 
 def serve_flags(options: argparse.Namespace, engine: EngineSettings) -> Flags:
@@ -90,49 +54,6 @@ def serve_flags(options: argparse.Namespace, engine: EngineSettings) -> Flags:
     return flags | {name: value for name, value in named.items() if value} | {"load-format": "dummy"}
 
 
-class InProcess:
-    """The engine alone: sequences made beforehand, handed over by as many coroutines as there would be clients."""
-
-    def __init__(self, engine: AsyncEngine, planner: Planner) -> None:
-        self._engine = engine
-        self._planner = planner
-        self._runs = itertools.count()
-
-    def sequences(self, items: Sequence[Item]) -> list[list[EngineSequence]]:
-        """Each text's, which are several where it is cut."""
-        made: list[list[EngineSequence]] = []
-        for item in items:
-            lengths = (item.output_tokens,) if item.output_tokens else None
-            request = TranslationRequest((item.text,), item.target, item.source, forced_output_tokens=lengths)
-            (job,) = self._planner.jobs(request)
-            made.append([self._planner.sequence(job, str(n), text) for n, text in enumerate(job.wanted)])
-        return made
-
-    async def rps(
-        self, items: Sequence[Item], clients: int, duration_s: float, *, warmup: Sequence[Item], warmup_s: float
-    ) -> float:
-        """Texts a second in a closed loop, from the first of `items` on; what ends after the window does not count."""
-        upcoming = itertools.cycle(self.sequences(items))
-        await self._loop(itertools.cycle(self.sequences(warmup)), clients, warmup_s)
-        return await self._loop(upcoming, clients, duration_s) / duration_s
-
-    async def _loop(self, upcoming: Iterator[list[EngineSequence]], clients: int, duration_s: float) -> int:
-        run, began = next(self._runs), monotonic()
-        done = 0
-
-        async def client(number: int) -> None:
-            nonlocal done
-            for turn in itertools.count():
-                if monotonic() - began >= duration_s:
-                    return
-                pieces = [replace(one, id=f"{run}.{number}.{turn}.{n}") for n, one in enumerate(next(upcoming))]
-                await asyncio.gather(*map(self._engine.generate, pieces))
-                done += monotonic() - began < duration_s
-
-        await asyncio.gather(*(client(number) for number in range(clients)))
-        return done
-
-
 def plan(url: str, work: MadeUp, clients: int, options: argparse.Namespace, turn: int) -> Plan:
     seconds = options.duration
     return Plan(
@@ -147,10 +68,6 @@ def plan(url: str, work: MadeUp, clients: int, options: argparse.Namespace, turn
     )
 
 
-def texts_of(clients: int, seconds: float) -> int:
-    return max(200, round(min(5 * clients, 75 + 2 * clients) * seconds))
-
-
 async def over_http(one: Plan) -> tuple[float, dict[str, Any]]:
     results = await benchmark(one, Lines(error_console), asyncio.Event())
     measurement = results.points[0].repeats[0]
@@ -158,19 +75,6 @@ async def over_http(one: Plan) -> tuple[float, dict[str, Any]]:
     if errors:
         raise SystemExit(f"{errors} requests failed: {measurement.summary.errors}")
     return measurement.summary.rps, {"client_cpu_share": measurement.client.cpu_share}
-
-
-@asynccontextmanager
-async def in_process(options: argparse.Namespace, engine: EngineSettings, log: Path):
-    model = stack.choose_model(ModelSettings(path=options.model, profile=options.profile))
-    alone = AsyncEngine(resolve(model.path, engine, device()), log)
-    await alone.start()
-    try:
-        encoder, lengths = stack.load_prompts(model)
-        heap.settle()  # as the server does: what a large heap costs is no part of what is compared
-        yield InProcess(alone, Planner(encoder, lengths, alone.max_model_len, forced_lengths=True))
-    finally:
-        await alone.shutdown()
 
 
 async def compare(options: argparse.Namespace, engine: EngineSettings, work: MadeUp, logs: Path, rows: Rows) -> None:
@@ -196,7 +100,8 @@ async def turn_of(
             row |= told
         else:
             seconds = options.duration
-            row["in_process_rps"] = await alone.rps(items, clients, seconds, warmup=warmup, warmup_s=options.warmup)
+            seen = await alone.measure(items, clients, seconds, warmup=warmup, warmup_s=options.warmup)
+            row["in_process_rps"] = seen["rps"]
     row["ratio"] = row["http_rps"] / row["in_process_rps"]
     error_console.print(row)
     return row
@@ -212,19 +117,6 @@ async def fake(options: argparse.Namespace, work: MadeUp, logs: Path, rows: Rows
             for turn in range(options.repeats):
                 rps, told = await over_http(replace(plan(server.url, plain, clients, options, turn), texts=2000))
                 rows.append({"clients": clients, "turn": turn, "rps": rps, **told})
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    return {"median": median(values), "low": min(values), "high": max(values), "repeats": len(values)}
-
-
-def summary(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
-    """By clients, each key's median and range."""
-    levels = sorted({row["clients"] for row in rows})
-    return [
-        {"clients": level} | {key: spread([row[key] for row in rows if row["clients"] == level]) for key in keys}
-        for level in levels
-    ]
 
 
 async def run(options: argparse.Namespace, document: dict[str, Any]) -> None:

@@ -65,7 +65,10 @@ class EngineSettings:
     load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
     scheduling_policy: Literal["fcfs", "priority"] = _setting("fcfs", "which waiting sequence goes first")
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(
-        None, "largest step, in tokens, that runs as a CUDA graph; default min(2 max_num_seqs, 512)"
+        None, "largest step, in tokens, that runs as a CUDA graph; default 1024"
+    )
+    prefill_schedule_interval: Positive | None = _setting(
+        None, "one step in so many takes new sequences into a running batch; default 4 on a GPU, 1 on a CPU"
     )
     enforce_eager: bool = _setting(False, "no torch.compile, no CUDA graphs")
     enable_prefix_caching: bool = _setting(True, "keep the KV cache of shared prompt beginnings")

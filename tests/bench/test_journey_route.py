@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.bench.journey.estimate import STOP_S, UNKNOWN_START_S, Estimate, told
 from dragoman.bench.journey.measure import rounds
-from dragoman.bench.journey.route import BUSY, GPU_LEVELS, QUICK_PACE, Terms, only, plan_duel, plan_route
+from dragoman.bench.journey.route import BUSY, GPU_LEVELS, INTERVAL, QUICK_PACE, Terms, only, plan_duel, plan_route
 from dragoman.bench.journey.steps import Leg, Level, Pace, Step
 from dragoman.errors import ConfigError
 
@@ -68,7 +68,7 @@ def test_a_knobs_step_differs_from_its_base_in_that_knob_alone() -> None:
 
 def test_vllm_serve_has_our_settings_and_once_its_own_defaults() -> None:
     ours, theirs = step_of(ON_GPU, "continuous-256").flags, step_of(ON_GPU, "vllm-256").flags
-    assert theirs == {name: value for name, value in ours.items() if name != "pipeline"}
+    assert theirs == {name: value for name, value in ours.items() if name not in ("pipeline", INTERVAL)}
     assert step_of(ON_GPU, "vllm-defaults").flags == {}
     assert not step_of(ON_GPU, "vllm-defaults").shaped
 

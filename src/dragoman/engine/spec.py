@@ -19,6 +19,9 @@ from dragoman.settings import EngineSettings
 Device = Literal["cuda", "cpu"]
 
 LONGEST_DEFAULT_WINDOW = 8192  # tokens; a longer window costs KV cache that translation rarely uses
+VLLM_GRAPH_CEILING = 512  # tokens; vLLM's own on most GPUs, or twice max_num_seqs where that is less
+GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
+PREFILL_INTERVAL = 4  # steps
 _BYTES_PER_VALUE = {"float32": 4}
 
 
@@ -76,7 +79,10 @@ def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
         max_num_seqs=engine.max_num_seqs or (256 if on_gpu else 64),
         max_num_batched_tokens=engine.max_num_batched_tokens or (8192 if on_gpu else 2048),
         max_model_len=engine.max_model_len or _window(config),
+        prefill_schedule_interval=engine.prefill_schedule_interval or (PREFILL_INTERVAL if on_gpu else 1),
     )
+    if on_gpu and engine.max_cudagraph_capture_size is None and not engine.enforce_eager:
+        engine = replace(engine, max_cudagraph_capture_size=min(GRAPH_CEILING, engine.max_num_batched_tokens or 0))
     if not on_gpu and engine.kv_cache_memory_bytes is None:
         engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(config, engine))
     return EngineSpec(model, device, engine, kv_bytes_per_token(config, engine.dtype))

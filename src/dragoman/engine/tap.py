@@ -6,19 +6,23 @@ oldest and newest supported vLLM hold them. With data parallelism each engine re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from vllm.v1.metrics.loggers import StatLoggerBase
 
 from dragoman.telemetry.engine import EngineGauge
 
+Stepped = Callable[[int], None]
+
 
 class _Tap(StatLoggerBase):
     """Records for all engines of one `AsyncLLM` into one gauge."""
 
-    def __init__(self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]]) -> None:
+    def __init__(self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]], stepped: Stepped) -> None:
         self._gauge = gauge
         self._loads = loads
+        self._stepped = stepped
 
     def record(
         self,
@@ -38,6 +42,7 @@ class _Tap(StatLoggerBase):
             )
             running, waiting, usage = zip(*self._loads.values(), strict=True)
             self._gauge.load(sum(running), sum(waiting), max(usage))
+            self._stepped(sum(running))
 
     def _iteration(self, iteration: Any) -> None:
         gauge = self._gauge
@@ -53,11 +58,13 @@ class _Tap(StatLoggerBase):
 
 
 class TapFactory:
-    """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine."""
+    """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine. `stepped` hears of each step, with
+    the number of sequences that run after it."""
 
-    def __init__(self, gauge: EngineGauge) -> None:
+    def __init__(self, gauge: EngineGauge, stepped: Stepped) -> None:
         self._gauge = gauge
+        self._stepped = stepped
         self._loads: dict[int, tuple[int, int, float]] = {}
 
     def __call__(self, vllm_config: Any, engine_index: int = 0) -> StatLoggerBase:
-        return _Tap(self._gauge, self._loads)
+        return _Tap(self._gauge, self._loads, self._stepped)

@@ -23,6 +23,7 @@ from dragoman.engine import affinity, quiet
 from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.faults import DIED, translated
+from dragoman.engine.intake import Intake
 from dragoman.engine.spawning import sheltered
 from dragoman.engine.spec import EngineSpec
 from dragoman.engine.tap import TapFactory
@@ -43,6 +44,7 @@ class AsyncEngine:
         self._log_file = log_file
         self._shutdown_timeout_s = shutdown_timeout_s
         self._gauge = EngineGauge()
+        self.intake = Intake((spec.engine.prefill_schedule_interval or 1) * spec.engine.data_parallel_size)
         self._llm: AsyncLLM | None = None
         self._detokenizer = Detokenizer(None)
         self._processes: set[BaseProcess] = set()
@@ -75,7 +77,7 @@ class AsyncEngine:
         streams = quiet.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
             with streams, sheltered(), affinity.within_all_cores():
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[TapFactory(self._gauge)])
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[TapFactory(self._gauge, self.intake.stepped)])
         except Exception as error:
             told = f"; the end of {self._log_file}:\n{quiet.tail(self._log_file)}" if self._log_file else ""
             raise EngineDead(f"the engine did not start: {error}{told}") from error
@@ -94,6 +96,7 @@ class AsyncEngine:
         """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
         completion: Completion | None = None
         ours = self._detokenizer.takes(sequence)
+        await self.intake.join()
         with translated(self._is_dead):
             # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
             async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not ours)):
@@ -108,6 +111,7 @@ class AsyncEngine:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
         parts: list[str] = []
         tokens = 0
+        await self.intake.join()
         with translated(self._is_dead):
             async for output in self._outputs(sequence, sampling_params(sequence, stream=True)):
                 part = output.outputs[0]
@@ -147,6 +151,7 @@ class AsyncEngine:
         if llm is not None:
             # vLLM cancels the task that would tell them, often before it does.
             llm.output_processor.propagate_error(EngineDeadError())
+            self.intake.stepped(0)
             await asyncio.to_thread(_end, llm, self._processes)
             self._gauge.load(0, 0, 0.0)
 

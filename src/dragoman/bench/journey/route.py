@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from dragoman.bench.journey.steps import Leg, Level, Pace, Step
 from dragoman.bench.servers import Flags
+from dragoman.engine.spec import GRAPH_CEILING, PREFILL_INTERVAL, VLLM_GRAPH_CEILING
 from dragoman.errors import ConfigError
 
 BUSY = 25  # the story's load
@@ -19,6 +20,7 @@ FEW = 5
 CPU_KV_CACHE_BYTES = 1 << 30
 ROOMY_KV_CACHE_BYTES = 3 << 30
 SOME = 8
+INTERVAL = "prefill-schedule-interval"
 GPU_LEVELS = (64, 128, 256)
 ALL_CLIENTS = (1, FEW, SOME, 10, BUSY, *GPU_LEVELS)
 DUEL_LEVELS, GPU_DUEL_LEVELS = (1, SOME, BUSY), (1, BUSY, 128, 256)
@@ -50,15 +52,17 @@ def plan_route(terms: Terms) -> tuple[Step, ...]:
 
 
 def plan_duel(terms: Terms, clients: Sequence[int] = (), both: Flags = MappingProxyType({})) -> tuple[Step, Step]:
-    """dragoman and `vllm serve` with the same settings, both to be up at once: half of a GPU's memory each, and no less
-    than three repeats, because pairs are compared. `clients` are the load levels and `both` engine flags of both servers,
-    where they are not to be the usual ones."""
-    slots, repeats = (256 if terms.gpu else 64), max(3, terms.repeats)
+    """dragoman and `vllm serve` with the same settings, which are dragoman's defaults, both to be up at once: half of a GPU's
+    memory each, and no less than three repeats, because pairs are compared. `clients` are the load levels and `both`
+    engine flags of both servers, where they are not to be the usual ones."""
+    slots, repeats = _served_slots(terms), max(3, terms.repeats)
     usual = (BUSY,) if terms.quick else GPU_DUEL_LEVELS if terms.high_levels else DUEL_LEVELS
     legs = (Leg("variable", tuple(Level(n, repeats) for n in dict.fromkeys(clients or usual))),)
     ours, theirs = _continuous(terms, slots, legs), _vllm(terms, slots, legs)
-    half: Flags = {"gpu-memory-utilization": 0.4} if terms.gpu else {}
-    return replace(ours, flags={**ours.flags, **half, **both}), replace(theirs, flags={**theirs.flags, **half, **both})
+    same: Flags = {"gpu-memory-utilization": 0.4, "max-cudagraph-capture-size": GRAPH_CEILING} if terms.gpu else {}
+    # How dragoman feeds its engine is its own affair: no setting of the engine's.
+    fed = {name: value for name, value in ours.flags.items() if name != INTERVAL}
+    return replace(ours, flags={**fed, **same, **both}), replace(theirs, flags={**theirs.flags, **same, **both})
 
 
 def only(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[Step, ...]:
@@ -94,6 +98,7 @@ def _full(terms: Terms) -> Iterator[Step]:
     yield _continuous(terms, 256, (_climb(terms, repeated=(FEW, BUSY), high=True),))
     if terms.gpu:
         yield from (_graphs(terms, slots, ceiling, (at_busy,)) for slots, ceiling in ((16, 512), (32, 1024)))
+        yield _as_served(terms, (_climb(terms, repeated=(BUSY,), high=True),))
     yield from _knobs(terms, (at_busy,))
     yield _vllm(terms, None, (at_busy,))
     yield _vllm(terms, 256 if terms.gpu else 64, (_climb(terms, repeated=(BUSY,), high=True),))
@@ -105,27 +110,51 @@ def _climb(terms: Terms, repeated: tuple[int, ...], *, high: bool = False) -> Le
     return Leg("variable", tuple(Level(n, terms.repeats if n in repeated else terms.elsewhere) for n in clients))
 
 
-def _engine(terms: Terms) -> dict[str, str | int | float | bool]:
-    """What every engine of ours is told beside its slots, so that nothing differs by a default."""
-    if terms.gpu:
-        return {"max-num-batched-tokens": 8192, "gpu-memory-utilization": 0.9}
-    return {"max-num-batched-tokens": 2048, "kv-cache-memory-bytes": CPU_KV_CACHE_BYTES}
+def _engine(terms: Terms, slots: int) -> dict[str, str | int | float | bool]:
+    """What every engine is told, so that nothing differs by a default. The ceiling is vLLM's own for so many slots: what the
+    story's settings do is what they do with it."""
+    told: dict[str, str | int | float | bool] = {"max-num-seqs": slots}
+    if not terms.gpu:
+        return {"max-num-batched-tokens": 2048, "kv-cache-memory-bytes": CPU_KV_CACHE_BYTES, **told}
+    ceiling = min(2 * slots, VLLM_GRAPH_CEILING)
+    return {
+        "max-num-batched-tokens": 8192,
+        "gpu-memory-utilization": 0.9,
+        "max-cudagraph-capture-size": ceiling,
+        **told,
+    }
+
+
+def _served_slots(terms: Terms) -> int:
+    """dragoman's default."""
+    return 256 if terms.gpu else 64
 
 
 def _workers(terms: Terms, workers: int, legs: tuple[Leg, ...]) -> Step:
     processes = "one worker process" if workers == 1 else f"{workers} worker processes on one device"
-    flags = {**_engine(terms), "pipeline": "workers", "workers": workers}
+    flags = {**_engine(terms, _served_slots(terms)), "pipeline": "workers", "workers": workers}
     return Step(f"workers-{workers}", f"{processes}, one request at a time", "dragoman", flags, legs)
 
 
 def _static(terms: Terms, legs: tuple[Leg, ...]) -> Step:
-    batches: Flags = {"pipeline": "static_batch", "batch-size": 16, "batch-timeout-ms": 50, "max-num-seqs": 16}
-    return Step("static", "static batches, 16 requests or 50 ms", "dragoman", {**_engine(terms), **batches}, legs)
+    batches: Flags = {"pipeline": "static_batch", "batch-size": 16, "batch-timeout-ms": 50}
+    return Step("static", "static batches, 16 requests or 50 ms", "dragoman", {**_engine(terms, 16), **batches}, legs)
 
 
 def _continuous(terms: Terms, slots: int, legs: tuple[Leg, ...]) -> Step:
-    flags = {**_engine(terms), "pipeline": "continuous", "max-num-seqs": slots}
+    """AsyncLLM in the event loop and nothing more: every sequence is handed over as it comes."""
+    plain: Flags = {INTERVAL: 1} if terms.gpu else {}
+    flags = {**_engine(terms, slots), "pipeline": "continuous", **plain}
     return Step(f"continuous-{slots}", f"continuous batching, max_num_seqs {slots}", "dragoman", flags, legs)
+
+
+def _as_served(terms: Terms, legs: tuple[Leg, ...]) -> Step:
+    """What dragoman adds on a GPU: its graph ceiling, and prompts that wait for each other."""
+    step = _continuous(terms, _served_slots(terms), legs)
+    flags = {name: value for name, value in step.flags.items() if name not in (INTERVAL, "max-cudagraph-capture-size")}
+    adds = f"CUDA graphs up to {GRAPH_CEILING} tokens, new prompts every {PREFILL_INTERVAL} steps"
+    title = f"dragoman with its defaults: {step.title}, {adds}"
+    return Step("defaults", title, "dragoman", flags, legs)
 
 
 def _changed(terms: Terms, name: str, title: str, change: Flags, legs: tuple[Leg, ...], slots: int = 64) -> Step:
@@ -141,7 +170,7 @@ def _graphs(terms: Terms, slots: int, ceiling: int, legs: tuple[Leg, ...]) -> St
 def _knobs(terms: Terms, legs: tuple[Leg, ...]) -> Iterator[Step]:
     """What continuous-64 has already is not measured again."""
     for tokens in (8192, 16384):
-        if _engine(terms)["max-num-batched-tokens"] != tokens:
+        if _engine(terms, 64)["max-num-batched-tokens"] != tokens:
             change: Flags = {"max-num-batched-tokens": tokens}
             yield _changed(terms, f"tokens-{tokens}", f"max_num_batched_tokens {tokens}", change, legs)
     if terms.gpu:
@@ -156,5 +185,4 @@ def _vllm(terms: Terms, slots: int | None, legs: tuple[Leg, ...]) -> Step:
         # A CPU's memory is shared with everything else: by default vLLM would take most of it.
         given = {} if terms.gpu else {"kv-cache-memory-bytes": CPU_KV_CACHE_BYTES}
         return Step("vllm-defaults", "`vllm serve` with its defaults", "vllm", given, legs, shaped=False)
-    flags = {**_engine(terms), "max-num-seqs": slots}
-    return Step(f"vllm-{slots}", f"`vllm serve`, settings of continuous-{slots}", "vllm", flags, legs)
+    return Step(f"vllm-{slots}", f"`vllm serve`, settings of continuous-{slots}", "vllm", _engine(terms, slots), legs)

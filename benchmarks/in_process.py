@@ -1,0 +1,138 @@
+"""An engine in this process, without a server, under a closed loop: what benchmarks of the engine's feeding share.
+
+The texts are the journey's variable ones, with forced output lengths and random weights (`load_format=dummy`), so that every
+side of a comparison does the same tokens. Knows neither what is compared nor how it is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import monotonic
+from typing import Any
+
+from dragoman import heap
+from dragoman.bench.pairs import parse_pairs
+from dragoman.bench.percentiles import distribution
+from dragoman.bench.texts import PhrasebookTexts, token_counter
+from dragoman.bench.workload import Item, MadeUp, OutputRatio
+from dragoman.cli.subject import make_subject
+from dragoman.engine.device import device
+from dragoman.engine.spec import resolve
+from dragoman.engine.vllm_async import AsyncEngine
+from dragoman.sequence import Sequence as EngineSequence
+from dragoman.service import stack
+from dragoman.service.jobs import Planner
+from dragoman.settings import EngineSettings, ModelSettings
+from dragoman.translation import TranslationRequest
+
+
+def workload(options: argparse.Namespace) -> MadeUp:
+    """The journey's variable texts, their outputs forced."""
+    subject = make_subject(options.model, options.profile, "dummy", options.max_model_len)
+    tokens_of, named = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
+    low, high = subject.lengths["variable"]
+    texts = partial(PhrasebookTexts, tokens_of=tokens_of)
+    return MadeUp("variable", low, high, parse_pairs(subject.pairs), texts, tokens_of, named, 0, OutputRatio(0.8, 1.3))
+
+
+def engine_settings(options: argparse.Namespace) -> EngineSettings:
+    """The same for both engines, which share the machine's memory."""
+    on_gpu = device() == "cuda"
+    return EngineSettings(
+        max_num_seqs=256 if on_gpu else 64,
+        max_num_batched_tokens=8192 if on_gpu else 2048,
+        max_model_len=options.max_model_len or (2048 if options.model else 1024),
+        gpu_memory_utilization=0.4 if on_gpu else 0.9,
+        kv_cache_memory_bytes=None if on_gpu else 1 << 30,
+        load_format="dummy",
+    )
+
+
+class InProcess:
+    """The engine alone: sequences made beforehand, handed over by as many coroutines as there would be clients."""
+
+    def __init__(self, engine: AsyncEngine, planner: Planner) -> None:
+        self.engine = engine
+        self._planner = planner
+        self._runs = itertools.count()
+
+    def sequences(self, items: Sequence[Item]) -> list[list[EngineSequence]]:
+        """Each text's, which are several where it is cut."""
+        made: list[list[EngineSequence]] = []
+        for item in items:
+            lengths = (item.output_tokens,) if item.output_tokens else None
+            request = TranslationRequest((item.text,), item.target, item.source, forced_output_tokens=lengths)
+            (job,) = self._planner.jobs(request)
+            made.append([self._planner.sequence(job, str(n), text) for n, text in enumerate(job.wanted)])
+        return made
+
+    async def measure(
+        self, items: Sequence[Item], clients: int, duration_s: float, *, warmup: Sequence[Item], warmup_s: float
+    ) -> dict[str, float]:
+        """Texts a second and their latencies in a closed loop, from the first of `items` on and with nothing in the prefix
+        cache; what ends after the window does not count."""
+        upcoming = itertools.cycle(self.sequences(items))
+        await self._loop(itertools.cycle(self.sequences(warmup)), clients, warmup_s)
+        await self.engine._engine.reset_prefix_cache()
+        taken_s = await self._loop(upcoming, clients, duration_s)
+        told = distribution(taken_s)
+        if told is None:
+            raise SystemExit(f"nothing was answered within {duration_s:g} s: measure for longer")
+        return {"rps": len(taken_s) / duration_s, "p50_s": told.p50_s, "p95_s": told.p95_s, "p99_s": told.p99_s}
+
+    async def _loop(self, upcoming: Iterator[list[EngineSequence]], clients: int, duration_s: float) -> list[float]:
+        run, end = next(self._runs), monotonic() + duration_s
+        taken_s: list[float] = []
+
+        async def client(number: int) -> None:
+            for turn in itertools.count():
+                sent = monotonic()
+                if sent >= end:
+                    return
+                pieces = [replace(one, id=f"{run}.{number}.{turn}.{n}") for n, one in enumerate(next(upcoming))]
+                await asyncio.gather(*map(self.engine.generate, pieces))
+                now = monotonic()
+                if now < end:
+                    taken_s.append(now - sent)
+
+        await asyncio.gather(*(client(number) for number in range(clients)))
+        return taken_s
+
+
+def texts_of(clients: int, seconds: float) -> int:
+    return max(200, round(min(5 * clients, 75 + 2 * clients) * seconds))
+
+
+@asynccontextmanager
+async def in_process(options: argparse.Namespace, engine: EngineSettings, log: Path) -> AsyncGenerator[InProcess]:
+    """An engine for the model and profile of the options, up within. Raises EngineDead where it does not start."""
+    model = stack.choose_model(ModelSettings(path=options.model, profile=options.profile))
+    alone = AsyncEngine(resolve(model.path, engine, device()), log)
+    await alone.start()
+    try:
+        encoder, lengths = stack.load_prompts(model)
+        heap.settle()  # as the server does: what a large heap costs is no part of what is compared
+        yield InProcess(alone, Planner(encoder, lengths, alone.max_model_len, forced_lengths=True))
+    finally:
+        await alone.shutdown()
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    return {"median": median(values), "low": min(values), "high": max(values), "repeats": len(values)}
+
+
+def summary(rows: list[dict[str, Any]], keys: Sequence[str]) -> list[dict[str, Any]]:
+    """By clients, each key's median and range."""
+    levels = sorted({row["clients"] for row in rows})
+    return [
+        {"clients": level} | {key: spread([row[key] for row in rows if row["clients"] == level]) for key in keys}
+        for level in levels
+    ]

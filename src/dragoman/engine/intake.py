@@ -1,0 +1,64 @@
+"""When new sequences join a batch that is running: together, once every few steps, instead of each at the next step.
+
+A step that only decodes is one CUDA graph. A step that takes prompts in as well is launched in pieces around attention, or,
+beyond the graph ceiling, kernel by kernel: with a model of some billion parameters it takes the scheduler's process twice as
+long and more, and hardly longer for ten prompts than for one. Many clients at once put a prompt into almost every step. So
+here, in front of the scheduler, prompts wait for each other for a few steps. vLLM has the same idea between data-parallel
+ranks alone (`prefill_schedule_interval`).
+
+Knows steps and how many sequences run; nothing of sequences, of vLLM or of what a step costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+FEW = 16
+"""Running sequences below which nobody waits: so few clients seldom meet in a step, and waiting costs more than it saves."""
+HOLD_S = 0.1
+"""Nobody waits longer, however long steps take."""
+
+
+class Intake:
+    """A gate. `interval`: at most one step in so many takes new sequences in; 1: nobody ever waits. One event loop's."""
+
+    def __init__(self, interval: int) -> None:
+        self.interval = interval
+        self._running = 0
+        self._steps = 0  # since sequences were last let in
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def join(self) -> None:
+        """Returns when a sequence may be handed to the scheduler."""
+        if not self._waiting and self._open():
+            self._steps = 0
+            return
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        if self._timer is None:
+            self._timer = loop.call_later(HOLD_S, self.open)
+        await turn
+
+    def stepped(self, running: int) -> None:
+        """The scheduler has done a step, after which so many sequences run."""
+        self._running = running
+        self._steps += 1
+        if self._waiting and self._open():
+            self.open()
+
+    def open(self) -> None:
+        """Let in all that wait: also where no step is to be hoped for."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._steps = 0
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # cancelled: nobody waits for it any more
+                turn.set_result(None)
+
+    def _open(self) -> bool:
+        return self.interval <= 1 or self._running < FEW or self._steps >= self.interval

@@ -1,0 +1,111 @@
+"""The gate in front of the scheduler: who waits, for what, and never for ever."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dragoman.engine import intake
+from dragoman.engine.intake import FEW, Intake
+from tests.waiting import until
+
+
+def busy(interval: int) -> Intake:
+    """An engine at work: nobody has been let in for an interval, and then one was."""
+    gate = Intake(interval)
+    for _ in range(interval):
+        gate.stepped(FEW)
+    return gate
+
+
+async def waiters(gate: Intake, count: int) -> list[asyncio.Task[None]]:
+    """Tasks that have all got as far as they can."""
+    tasks = [asyncio.create_task(gate.join()) for _ in range(count)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    return tasks
+
+
+async def test_nobody_waits_while_few_run() -> None:
+    gate = Intake(4)
+    for running in (0, 1, FEW - 1):
+        gate.stepped(running)
+        assert all(task.done() for task in await waiters(gate, 3))
+
+
+async def test_an_interval_of_one_step_is_no_gate() -> None:
+    gate = Intake(1)
+    gate.stepped(1000)
+    assert all(task.done() for task in await waiters(gate, 3))
+
+
+async def test_who_comes_first_after_an_interval_goes_in_and_the_next_wait_for_one_another() -> None:
+    gate = busy(4)
+    (first,) = await waiters(gate, 1)
+    assert first.done()
+    early = await waiters(gate, 2)
+    for _ in range(3):
+        gate.stepped(FEW)
+    late = await waiters(gate, 2)
+    assert not any(task.done() for task in (*early, *late))
+    gate.stepped(FEW)
+    await asyncio.wait_for(asyncio.gather(*early, *late), 5)
+    (next_one,) = await waiters(gate, 1)
+    assert not next_one.done()
+    next_one.cancel()
+
+
+async def test_they_go_in_as_soon_as_few_are_left() -> None:
+    gate = busy(8)
+    await gate.join()
+    waiting = await waiters(gate, 3)
+    gate.stepped(FEW - 1)
+    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+
+
+async def test_in_the_order_in_which_they_came() -> None:
+    gate, order = busy(2), list[int]()
+    await gate.join()
+
+    async def one(number: int) -> None:
+        await gate.join()
+        order.append(number)
+
+    tasks = [asyncio.create_task(one(number)) for number in range(5)]
+    await asyncio.sleep(0)
+    gate.stepped(FEW)
+    gate.stepped(FEW)
+    await asyncio.wait_for(asyncio.gather(*tasks), 5)
+    assert order == [0, 1, 2, 3, 4]
+
+
+async def test_no_step_comes_and_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "HOLD_S", 0.01)
+    gate = busy(1000)
+    await gate.join()
+    first = await waiters(gate, 2)
+    await asyncio.wait_for(asyncio.gather(*first), 5)
+    second = await waiters(gate, 2)  # the clock runs anew for those who come later
+    assert not any(task.done() for task in second)
+    await asyncio.wait_for(asyncio.gather(*second), 5)
+
+
+async def test_who_is_cancelled_holds_up_nobody() -> None:
+    gate = busy(3)
+    await gate.join()
+    leaves, stays = await waiters(gate, 2)
+    leaves.cancel()
+    await until(leaves.done, "the cancelled one's end")
+    for _ in range(3):
+        gate.stepped(FEW)
+    await asyncio.wait_for(stays, 5)
+    assert leaves.cancelled()
+
+
+async def test_open_lets_everybody_in() -> None:
+    gate = busy(1000)
+    await gate.join()
+    waiting = await waiters(gate, 3)
+    gate.open()
+    await asyncio.wait_for(asyncio.gather(*waiting), 5)
