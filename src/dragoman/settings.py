@@ -68,7 +68,7 @@ class EngineSettings:
         None, "largest step, in tokens, that runs as a CUDA graph; default 1024"
     )
     prefill_schedule_interval: Positive | None = _setting(
-        None, "one step in so many takes new sequences into a running batch; default 4 on a GPU, 1 on a CPU"
+        None, "one step in so many takes new sequences into a running batch; default 8 on a GPU, 1 on a CPU"
     )
     enforce_eager: bool = _setting(False, "no torch.compile, no CUDA graphs")
     enable_prefix_caching: bool = _setting(True, "keep the KV cache of shared prompt beginnings")
