@@ -25,7 +25,7 @@ from dragoman.bench import conditions
 from dragoman.bench.gpu import find_gpus
 from dragoman.cli.console import error_console
 from dragoman.engine.device import device
-from dragoman.engine.spec import GRAPH_CEILING
+from dragoman.settings import GRAPH_CEILING
 
 SHARED = 0.84  # of a GPU's memory
 Rows = list[dict[str, Any]]

@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
-from statistics import median
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "results"
-
-OWN_SHARE = 0.97  # of the engine's own throughput, that should be left behind our stack
+from results_format import RESULTS, ROOT, noted, ranged, where
+from results_serving import duels, intervals, overhead, recorder
 
 HEAD = """# Results
 
@@ -60,7 +56,7 @@ def phrasebook() -> str:
 
 def adapter() -> str:
     parts = ["## The engine adapter's tests\n"]
-    for file, where in (
+    for file, place in (
         ("engine-tests-cpu.txt", "vLLM's CPU build, 2 cores, the phrasebook model"),
         ("engine-tests-h200.txt", "one H200, vLLM 0.26.0, torch 2.11.0+cu130, a Qwen3-4B shape with dummy weights"),
     ):
@@ -69,7 +65,7 @@ def adapter() -> str:
             continue
         lines = path.read_text(encoding="utf-8").splitlines()
         shown = [line for line in lines if re.search(r"PASSED|FAILED|ERROR|passed|failed|^platform", line)]
-        parts.append(f"{where}:\n\n```\n" + "\n".join(shown) + "\n```\n")
+        parts.append(f"{place}:\n\n```\n" + "\n".join(shown) + "\n```\n")
     return "\n".join(parts)
 
 
@@ -80,153 +76,11 @@ def journeys() -> str:
     )
 
 
-def ranged(values: list[float], digits: int = 3) -> str:
-    """Median, and the range of the repeats."""
-    low, high = min(values), max(values)
-    return f"{median(values):.{digits}g} ({low:.{digits}g}..{high:.{digits}g})"
-
-
-def duels() -> str:
-    """dragoman's number over `vllm serve`'s, pair by pair."""
-    sections = (
-        (
-            "versus-h200",
-            "One H200, Qwen3-4B shape, random weights with forced lengths, max_num_seqs 256, memory 0.4 each; vLLM 0.26.",
-        ),
-        (
-            "versus-h200-earlier",
-            "The same with an earlier version, which let vLLM decode every token as it came and did not freeze its heap; three turns of 6 s.",
-        ),
-        (
-            "versus-h200-forked",
-            "Earlier still, before dragoman spawned its engine process: forked from the server, the scheduler's process spent more CPU time on every "
-            "step (a sampling profile of both showed the one difference: `popen_fork` on a server's thread here, `spawn` there) and left the "
-            "GPU idle for longer between steps.",
-        ),
-        (
-            "versus-cpu",
-            "2 cores, phrasebook shape, random weights with forced lengths, max_num_seqs 64, 1 GiB of KV cache each.",
-        ),
-        (
-            "versus-cpu-real",
-            "2 cores, the phrasebook model with its own output lengths. This is not equal work: dragoman cuts texts over the model's limit and "
-            "translates again what came back with sentences missing, which `vllm serve` does not.",
-        ),
-    )
-    parts = [
-        "## dragoman against `vllm serve`\n",
-        "`dragoman journey --versus`: both servers up with the same settings, one client, measured in turn (A B, B A, A B). The ratio is "
-        "dragoman's number over `vllm serve`'s in the same turn: median and range, of three turns where no note says otherwise.\n",
-    ]
-    for folder, told in sections:
-        path = RESULTS / folder / "versus.json"
-        if not path.is_file():
-            continue
-        ratios = json.loads(path.read_text(encoding="utf-8"))["ratios"]
-        by_level: dict[int, dict[str, list[float]]] = {}
-        for one in ratios:
-            by_level.setdefault(one["clients"], {})[one["metric"]] = one["ratios"]
-        rows = [
-            f"| {clients} | {ranged(found['requests a second'])} | {ranged(found['99th percentile of latency'])} |"
-            for clients, found in sorted(by_level.items())
-        ]
-        head = ["| clients | requests a second, ratio | 99th percentile of latency, ratio |", "| ---: | --- | --- |"]
-        parts.append("\n".join([f"**{folder}.** {told}\n", *head, *rows, ""]))
-        parts += note(path.with_name("note.md"))
-    return "\n".join(parts)
-
-
-def overhead() -> str:
-    parts = ["## What our own stack costs\n"]
-    for path in sorted(RESULTS.glob("overhead-*.json")):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        told, machine = found["conditions"], found["conditions"]["machine"]
-        parts.append(
-            f"**{path.stem}.** `python benchmarks/overhead.py`, {_where(machine)}; {told['workload']}; {told['repeats']} turns of "
-            f"{told['duration_s']:g} s.\n"
-        )
-        if "fake" in found:
-            rows = [
-                f"| {one['clients']} | {_spread(one['rps'])} | {_spread(one['client_cpu_share'])} |"
-                for one in found["fake"]["summary"]
-            ]
-            parts.append(
-                "No engine behind it (`--pipeline fake`): HTTP, admission, prompts, guards, and the answer. The client runs on the same cores.\n\n"
-                "| clients | requests a second | client's share of a core |\n| ---: | --- | --- |\n"
-                + "\n".join(rows)
-                + "\n"
-            )
-        if "engine" in found:
-            rows = [
-                f"| {one['clients']} | {_spread(one['http_rps'])} | {_spread(one['in_process_rps'])} | {_spread(one['ratio'])} |"
-                for one in found["engine"]["summary"]
-            ]
-            parts.append(
-                "Through HTTP against the same sequences handed to `AsyncLLM` in process, in turn, two engines with equal settings:\n\n"
-                "| clients | through HTTP, req/s | in process, req/s | ratio |\n| ---: | --- | --- | --- |\n"
-                + "\n".join(rows)
-                + "\n"
-            )
-            parts.append(_asked_of_ourselves(found["engine"]["summary"]))
-        parts += note(path.with_suffix(".note.md"))
-    return "\n".join(parts)
-
-
-def _where(machine: dict[str, Any]) -> str:
-    cores = f"{machine['cpu']}, {machine['cores']} cores"
-    return ", ".join([*(gpu["name"] for gpu in machine["gpus"]), cores])
-
-
-def _asked_of_ourselves(levels: list[dict[str, Any]]) -> str:
-    below = [str(one["clients"]) for one in levels if one["ratio"]["median"] < OWN_SHARE]
-    told = (
-        f"With {', '.join(below)} client{'s' if below != ['1'] else ''} the median is below the {OWN_SHARE} that we ask of ourselves."
-        if below
-        else f"No median is below the {OWN_SHARE} that we ask of ourselves."
-    )
-    return told + "\n"
-
-
-def _spread(one: dict[str, float], digits: int = 3) -> str:
-    return ranged([one["low"], one["median"], one["high"]], digits)
-
-
-def recorder() -> str:
-    path = RESULTS / "recorder-cost.json"
-    if not path.is_file():
-        return ""
-    found = json.loads(path.read_text(encoding="utf-8"))
-    told, numbers = found["conditions"], found["found"]
-    rows = [
-        f"| {name} | {_spread(one['on'])} | {_spread(one['off'])} | {_spread(one['on_over_off_by_round'], 4)} | {one['on_is']} |"
-        for name, one in numbers.items()
-    ]
-    return (
-        "## What the traffic recorder costs\n\n"
-        f"`python benchmarks/recorder_cost.py`: {told['pipeline']} pipeline, {told['clients']} clients, {told['rounds']} rounds of on, off, off, on, "
-        f"{told['seconds']:g} s each.\n\n| | with it | without | ratio, by round | with it is |\n| --- | --- | --- | --- | --- |\n"
-        + "\n".join(rows)
-        + "\n"
-    )
-
-
 def tunes() -> str:
     folders = [folder for folder in sorted(RESULTS.glob("tune-*")) if (folder / "tune.md").is_file()]
     return "\n".join(
         noted(folder, "tune.md").replace("## dragoman tune", f"## `{folder.name}`", 1) for folder in folders
     )
-
-
-def noted(folder: Path, file: str) -> str:
-    """A report a heading deeper, with the folder's note, if it has one, under its title."""
-    told = re.sub(r"^#", "##", (folder / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
-    title, rest = told.split("\n", 1)
-    return "\n".join((title, *(f"\n{one.strip()}" for one in note(folder / "note.md")), rest))
-
-
-def note(path: Path) -> list[str]:
-    """What stands beside results for people to know, if anything."""
-    return [path.read_text(encoding="utf-8")] if path.is_file() else []
 
 
 def grid() -> str:
@@ -269,7 +123,7 @@ def memory() -> str:
     ]
     return (
         "## Memory that does not suffice\n\n"
-        f"`python benchmarks/tune_memory.py`, {_where(told['machine'])}: {demand['levels']['peak']} texts at once, {lengths}; each size checked under "
+        f"`python benchmarks/tune_memory.py`, {where(told['machine'])}: {demand['levels']['peak']} texts at once, {lengths}; each size checked under "
         f"1.5 times as many, half of them from the longest tenth.\n\n| trial | why | KV cache | outcome | what was seen |\n"
         "| --- | --- | ---: | --- | --- |\n" + "\n".join(rows) + "\n"
     )
@@ -302,6 +156,7 @@ def main() -> None:
     parts = [
         HEAD,
         duels(),
+        intervals(),
         overhead(),
         recorder(),
         tunes(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from dragoman.engine.device import device
 from dragoman.engine.spec import EngineSpec, resolve
 from dragoman.pipelines.contract import Pipeline
 from dragoman.settings import EngineSettings
+
+if TYPE_CHECKING:
+    from dragoman.engine.vllm_async import AsyncEngine
 
 LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
 
@@ -48,13 +52,20 @@ def engine_spec(model_dir: Path) -> EngineSpec:
 
 
 @pytest.fixture(scope="session")
-async def engine_pipeline(engine_spec: EngineSpec, engine_log: Path) -> AsyncIterator[Pipeline]:
-    """The real engine, behind the pipeline contract, for the whole run. Tests must leave it running and empty."""
+async def engine(engine_spec: EngineSpec, engine_log: Path) -> AsyncIterator[AsyncEngine]:
+    """The real engine, for the whole run. Tests must leave it running and empty."""
     quiet.log_to_file(engine_log)
     from dragoman.engine.vllm_async import AsyncEngine
+
+    engine = AsyncEngine(engine_spec, engine_log)
+    await engine.start()
+    yield engine
+    await engine.shutdown()
+
+
+@pytest.fixture(scope="session")
+def engine_pipeline(engine: AsyncEngine) -> Pipeline:
+    """The real engine behind the pipeline contract."""
     from dragoman.pipelines.continuous import ContinuousPipeline
 
-    pipeline = ContinuousPipeline(AsyncEngine(engine_spec, engine_log))
-    await pipeline.start()
-    yield pipeline
-    await pipeline.shutdown()
+    return ContinuousPipeline(engine)

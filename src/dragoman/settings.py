@@ -23,6 +23,10 @@ from dragoman.errors import ConfigError
 ENVIRONMENT_PREFIX = "DRAGOMAN_"
 DEFAULT_FILE = Path("dragoman.toml")
 
+VLLM_GRAPH_CEILING = 512  # tokens; vLLM's own on most GPUs, or twice max_num_seqs where that is less
+GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
+PREFILL_INTERVAL = 8  # steps; 4 gained less at each load of results/prefill-interval-h200.json but one
+
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
 PipelineName = Literal["continuous", "static_batch", "workers", "fake"]
@@ -65,10 +69,10 @@ class EngineSettings:
     load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
     scheduling_policy: Literal["fcfs", "priority"] = _setting("fcfs", "which waiting sequence goes first")
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(
-        None, "largest step, in tokens, that runs as a CUDA graph; default 1024"
+        None, f"largest step, in tokens, that runs as a CUDA graph; default {GRAPH_CEILING}"
     )
     prefill_schedule_interval: Positive | None = _setting(
-        None, "one step in so many takes new sequences into a running batch; default 8 on a GPU, 1 on a CPU"
+        None, f"new sequences join a running batch every so many steps; default {PREFILL_INTERVAL} on a GPU, 1 on a CPU"
     )
     enforce_eager: bool = _setting(False, "no torch.compile, no CUDA graphs")
     enable_prefix_caching: bool = _setting(True, "keep the KV cache of shared prompt beginnings")

@@ -7,6 +7,7 @@ from dragoman.bench.journey.measure import rounds
 from dragoman.bench.journey.route import BUSY, GPU_LEVELS, INTERVAL, QUICK_PACE, Terms, only, plan_duel, plan_route
 from dragoman.bench.journey.steps import Leg, Level, Pace, Step
 from dragoman.errors import ConfigError
+from dragoman.settings import GRAPH_CEILING
 
 ON_GPU = Terms(gpu=True, high_levels=True)
 ON_CPU = Terms(gpu=False)
@@ -134,3 +135,21 @@ def test_what_a_duel_is_told_both_servers_are_told() -> None:
     assert both.items() <= theirs.flags.items()
     assert ours.legs == theirs.legs
     assert ours.legs[0].levels == (Level(128, 3), Level(256, 3))
+
+
+def test_the_storys_steps_are_plain_and_one_is_dragoman_as_it_serves() -> None:
+    plain = step_of(ON_GPU, "continuous-16").flags
+    assert (plain["max-cudagraph-capture-size"], plain[INTERVAL]) == (32, 1)
+    served, large = step_of(ON_GPU, "defaults"), step_of(ON_GPU, "continuous-256").flags
+    assert {name for name in large if name not in served.flags} == {"max-cudagraph-capture-size", INTERVAL}
+    assert served.flags.items() <= large.items()
+    assert set(GPU_LEVELS) <= clients_of(served)
+    assert "defaults" not in {step.name for step in plan_route(ON_CPU)}
+    assert INTERVAL not in step_of(ON_CPU, "continuous-64").flags
+
+
+def test_in_a_duel_dragoman_feeds_its_engine_as_it_does_and_both_have_its_graph_ceiling() -> None:
+    ours, theirs = plan_duel(Terms(gpu=True))
+    assert INTERVAL not in ours.flags
+    assert ours.flags["max-cudagraph-capture-size"] == theirs.flags["max-cudagraph-capture-size"] == GRAPH_CEILING
+    assert "max-cudagraph-capture-size" not in plan_duel(ON_CPU)[1].flags

@@ -19,7 +19,7 @@ def busy(interval: int) -> Intake:
     return gate
 
 
-async def waiters(gate: Intake, count: int) -> list[asyncio.Task[None]]:
+async def waiters(gate: Intake, count: int) -> list[asyncio.Task[float]]:
     """Tasks that have all got as far as they can."""
     tasks = [asyncio.create_task(gate.join()) for _ in range(count)]
     await asyncio.sleep(0)

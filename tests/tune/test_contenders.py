@@ -24,9 +24,9 @@ def test_baselines_are_what_somebody_serves_with_who_tunes_nothing() -> None:
     assert list(found) == ["finalist", "vllm-serve", "embedder", "story"]
     assert found["finalist"].setup == Setup(FINALIST)
     assert found["vllm-serve"].setup == Setup(Knobs(), "vllm")
-    assert found["vllm-serve"].alone == Knobs(1024, 8192, gpu_memory_utilization=0.92)
-    assert found["embedder"].setup == Setup(Knobs(128, 2048, gpu_memory_utilization=0.92))
-    assert found["story"].setup == Setup(Knobs(16, 8192, gpu_memory_utilization=0.3))
+    assert found["vllm-serve"].alone == Knobs(1024, 8192, 512, 0.92)
+    assert found["embedder"].setup == Setup(Knobs(128, 2048, 256, 0.92))
+    assert found["story"].setup == Setup(Knobs(16, 8192, 32, 0.3))
 
 
 def test_of_equals_defaults_come_before_the_finalist_and_another_s_numbers_after_it() -> None:

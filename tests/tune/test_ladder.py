@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.bench.slo import parse_slo
+from dragoman.settings import GRAPH_CEILING
 from dragoman.tune.demand import Demand
 from dragoman.tune.ladder import base_knobs, caps, check_level, climb, level_of, power_of_two, read
 from dragoman.tune.outcome import Ladder
@@ -37,7 +38,7 @@ def test_powers_of_two(wanted: float, expected: int) -> None:
 
 
 def test_the_ladders_engine_has_room_for_more_than_the_peak_and_graphs_apart_from_its_slots() -> None:
-    assert base_knobs(demand((2, 25, 25)), GPU.place) == Knobs(64, 8192, 512)
+    assert base_knobs(demand((2, 25, 25)), GPU.place) == Knobs(64, 8192, GRAPH_CEILING)
     assert base_knobs(demand((2, 25, 25)), CPU.place) == Knobs(64, 2048)
     assert base_knobs(demand((1, 2, 2)), CPU.place).max_num_seqs == 16
     assert check_level(demand((2, 25, 25))) == Level(38, draw="long")
@@ -134,7 +135,7 @@ def test_an_engine_that_does_not_start_is_tried_with_less_memory() -> None:
     ]
     assert "CUDA out of memory" in lab.trials["ladder-3"].why
     assert trial.name == "ladder-3"
-    assert ladder.setup == Setup(Knobs(64, 8192, 512, gpu_memory_utilization=0.4))
+    assert ladder.setup == Setup(Knobs(64, 8192, GRAPH_CEILING, gpu_memory_utilization=0.4))
     assert ladder.knee == 25
 
 

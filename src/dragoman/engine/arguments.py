@@ -16,7 +16,7 @@ from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind
 from dragoman.engine.spec import EngineSpec
 from dragoman.sequence import Sequence
 
-# A loop is a pattern of up to 32 tokens, 16 times over: no human text that has to be translated does that, and a
+# A loop is a pattern of up to 32 tokens, 24 times over: no human text that has to be translated does that, and a
 # greedy decode that started to do it never stops by itself.
 _LOOP = RepetitionDetectionParams(max_pattern_size=32, min_pattern_size=1, min_count=24)
 
@@ -50,9 +50,11 @@ def engine_arguments(spec: EngineSpec, *, shutdown_timeout_s: float = 0.0) -> As
     return AsyncEngineArgs(**{name: value for name, value in wanted.items() if value is not None and name in known})
 
 
-def prompt_of(sequence: Sequence) -> Any:
-    """Token ids in the form that vLLM takes without tokenising, rendering or warning."""
-    return tokens_input(list(sequence.prompt_token_ids))
+def prompt_of(sequence: Sequence, came: float | None = None) -> Any:
+    """Token ids in the form that vLLM takes without tokenising, rendering or warning. `came`: since when vLLM's latencies
+    count (seconds since the epoch)."""
+    prompt: dict[str, Any] = {**tokens_input(list(sequence.prompt_token_ids))}
+    return prompt if came is None else {**prompt, "arrival_time": came}
 
 
 def sampling_params(sequence: Sequence, *, stream: bool = False, detokenize: bool = True) -> SamplingParams:

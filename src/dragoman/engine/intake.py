@@ -30,17 +30,24 @@ class Intake:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def join(self) -> None:
-        """Returns when a sequence may be handed to the scheduler."""
+    @property
+    def waiting(self) -> int:
+        """Sequences that wait here."""
+        return sum(not turn.done() for turn in self._waiting)
+
+    async def join(self) -> float:
+        """Returns when a sequence may be handed to the scheduler: the seconds that it waited."""
         if not self._waiting and self._open():
             self._steps = 0
-            return
+            return 0.0
         loop = asyncio.get_running_loop()
+        came = loop.time()
         turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append(turn)
         if self._timer is None:
             self._timer = loop.call_later(HOLD_S, self.open)
         await turn
+        return loop.time() - came
 
     def stepped(self, running: int) -> None:
         """The scheduler has done a step, after which so many sequences run."""

@@ -14,14 +14,11 @@ from typing import Any, Literal
 import psutil
 
 from dragoman.errors import ConfigError
-from dragoman.settings import EngineSettings
+from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, EngineSettings
 
 Device = Literal["cuda", "cpu"]
 
 LONGEST_DEFAULT_WINDOW = 8192  # tokens; a longer window costs KV cache that translation rarely uses
-VLLM_GRAPH_CEILING = 512  # tokens; vLLM's own on most GPUs, or twice max_num_seqs where that is less
-GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
-PREFILL_INTERVAL = 8  # steps; what 4 and 8 were worth: results/prefill-interval-h200.json
 _BYTES_PER_VALUE = {"float32": 4}
 
 

@@ -10,8 +10,10 @@ import asyncio
 import multiprocessing
 from collections.abc import AsyncGenerator
 from contextlib import nullcontext
+from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from time import time
 from typing import Any
 
 from vllm import SamplingParams
@@ -96,13 +98,13 @@ class AsyncEngine:
         """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
         completion: Completion | None = None
         ours = self._detokenizer.takes(sequence)
-        await self.intake.join()
+        came, waited_s = time(), await self.intake.join()
         with translated(self._is_dead):
             # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
-            async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not ours)):
+            async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not ours), came):
                 whole = output.outputs[0]
                 text = self._detokenizer.text_of(whole, taken=ours)
-                completion = _completion(output, text, len(whole.token_ids))
+                completion = _completion(output, text, len(whole.token_ids), waited_s)
         if completion is None:
             raise EngineDead("the engine ended a sequence without an answer")
         return completion
@@ -111,24 +113,25 @@ class AsyncEngine:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
         parts: list[str] = []
         tokens = 0
-        await self.intake.join()
+        came, waited_s = time(), await self.intake.join()
         with translated(self._is_dead):
-            async for output in self._outputs(sequence, sampling_params(sequence, stream=True)):
+            async for output in self._outputs(sequence, sampling_params(sequence, stream=True), came):
                 part = output.outputs[0]
                 tokens += len(part.token_ids)
                 if part.text:
                     parts.append(part.text)
                     yield Delta(part.text)
                 if output.finished:
-                    yield _completion(output, "".join(parts), tokens)
+                    yield _completion(output, "".join(parts), tokens, waited_s)
                     return
         raise EngineDead("the engine ended a sequence without an answer")
 
-    def _outputs(self, sequence: Sequence, params: SamplingParams) -> AsyncGenerator[Any]:
-        return self._engine.generate(prompt_of(sequence), params, sequence.id, priority=sequence.priority)
+    def _outputs(self, sequence: Sequence, params: SamplingParams, came: float) -> AsyncGenerator[Any]:
+        return self._engine.generate(prompt_of(sequence, came), params, sequence.id, priority=sequence.priority)
 
     def stats(self) -> EngineStats:
-        return self._gauge.snapshot()
+        stats, waiting = self._gauge.snapshot(), self.intake.waiting
+        return replace(stats, waiting=stats.waiting + waiting) if waiting else stats
 
     async def check_health(self) -> None:
         with translated():
@@ -182,21 +185,21 @@ def _kv_cache_tokens(config: Any) -> int | None:
     return told * config.parallel_config.data_parallel_size if told else None
 
 
-def _completion(output: Any, text: str, tokens: int) -> Completion:
+def _completion(output: Any, text: str, tokens: int, waited_s: float) -> Completion:
     reason = output.outputs[0].finish_reason
     if reason == "error":
         raise EngineFailed("the engine failed on this sequence")
     if reason not in _REASONS:  # "abort", and not by us: it is about to end
         raise EngineDead(f"the engine ended a sequence with {reason!r}")
-    return Completion(text, _REASONS[reason], len(output.prompt_token_ids), tokens, _timings(output.metrics))
+    return Completion(text, _REASONS[reason], len(output.prompt_token_ids), tokens, _timings(output.metrics, waited_s))
 
 
-def _timings(stats: Any) -> Timings | None:
-    """From vLLM's own time stamps, which are its engine core's; None where statistics are off."""
+def _timings(stats: Any, waited_s: float) -> Timings | None:
+    """From vLLM's own time stamps, which are its engine core's, and the wait before it; None where statistics are off."""
     if stats is None or not stats.first_token_ts:
         return None
     return Timings(
-        queue_s=max(stats.scheduled_ts - stats.queued_ts, 0.0),
+        queue_s=waited_s + max(stats.scheduled_ts - stats.queued_ts, 0.0),
         prefill_s=max(stats.first_token_ts - stats.scheduled_ts, 0.0),
         decode_s=max(stats.last_token_ts - stats.first_token_ts, 0.0),
     )

@@ -11,6 +11,7 @@ from math import floor
 
 from dragoman.bench.results import Machine
 from dragoman.errors import ConfigError
+from dragoman.settings import VLLM_GRAPH_CEILING
 from dragoman.tune.outcome import Contender, Memory
 from dragoman.tune.points import Knobs, Place, Setup, Trial
 from dragoman.tune.recommend import FINALIST
@@ -81,14 +82,15 @@ def sharing_of(count: int, place: Place, memory: Memory | None, trials: Sequence
 def _baseline(name: str, place: Place, machine: Machine) -> Contender:
     simplicity = SIMPLEST_FIRST.index(name)
     if name == "embedder":
-        knobs = Knobs(max_num_seqs=128, max_num_batched_tokens=2048, gpu_memory_utilization=_on_gpu(place))
+        knobs = Knobs(128, 2048, _graph_ceiling(place, 128), gpu_memory_utilization=_on_gpu(place))
         return Contender(name, "vLLM's embedder defaults", Setup(knobs), knobs, simplicity)
     if name == "story":
-        knobs = Knobs(16, 8192, gpu_memory_utilization=0.3 if place.device == "cuda" else None)
+        memory = 0.3 if place.device == "cuda" else None
+        knobs = Knobs(16, 8192, _graph_ceiling(place, 16), gpu_memory_utilization=memory)
         told = "16/8192/0.3" if place.device == "cuda" else "16/8192"
         return Contender(name, f"the story's {told}", Setup(knobs), knobs, simplicity)
     seqs, tokens = serve_defaults(place, machine)
-    knobs = Knobs(seqs, tokens, gpu_memory_utilization=_on_gpu(place))
+    knobs = Knobs(seqs, tokens, _graph_ceiling(place, seqs), gpu_memory_utilization=_on_gpu(place))
     return Contender(name, "`vllm serve` with its defaults", Setup(Knobs(), "vllm"), knobs, simplicity)
 
 
@@ -101,6 +103,11 @@ def serve_defaults(place: Place, machine: Machine) -> tuple[int, int]:
     if place.memory_bytes >= 160 * _GIB:
         return 1024, 16384
     return (1024, 8192) if place.memory_bytes >= 70 * _GIB and not a100 else (256, 2048)
+
+
+def _graph_ceiling(place: Place, max_num_seqs: int) -> int | None:
+    """That of vLLM, where dragoman's own default would be another."""
+    return min(2 * max_num_seqs, VLLM_GRAPH_CEILING) if place.device == "cuda" else None
 
 
 def _on_gpu(place: Place) -> float | None:

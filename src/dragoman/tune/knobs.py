@@ -13,6 +13,7 @@ from dataclasses import replace
 from statistics import median
 
 from dragoman.bench.slo import Slo
+from dragoman.settings import GRAPH_CEILING, VLLM_GRAPH_CEILING
 from dragoman.tune import batched_tokens, checking, extras, slots
 from dragoman.tune.demand import Demand
 from dragoman.tune.incumbent import Case, Incumbent, skip
@@ -23,7 +24,8 @@ from dragoman.tune.scale import MOST_REPEATS, Scale
 from dragoman.tune.sizing import with_memory
 
 _CEILING = (
-    "steps of up to 512 tokens run as CUDA graphs however few slots there are: vLLM's own ceiling is twice the slots"
+    f"steps of up to {GRAPH_CEILING} tokens run as CUDA graphs however few slots there are: vLLM's own ceiling is twice the "
+    f"slots, and {VLLM_GRAPH_CEILING} at most"
 )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from dragoman.bench.slo import Slo
+from dragoman.settings import GRAPH_CEILING
 from dragoman.tune.demand import Demand
 from dragoman.tune.outcome import Ladder, Rung
 from dragoman.tune.points import Ask, Knobs, Level, Place, Seen, Setup, Steps, Trial
@@ -20,7 +21,6 @@ from dragoman.tune.scale import MOST_REPEATS, Scale
 
 CHECK_FACTOR = 1.5  # times the peak: what the final memory is checked under, and the ladder's engine has slots for
 FEWEST_SLOTS = 16
-GRAPH_CEILING = 512  # tokens; with short prompts a smaller ceiling costs more speed than any number of slots
 _WHY = "the ladder: caps are climbed in front of an engine with more slots than the peak needs"
 
 

@@ -12,8 +12,8 @@ from types import MappingProxyType
 
 from dragoman.bench.journey.steps import Leg, Level, Pace, Step
 from dragoman.bench.servers import Flags
-from dragoman.engine.spec import GRAPH_CEILING, PREFILL_INTERVAL, VLLM_GRAPH_CEILING
 from dragoman.errors import ConfigError
+from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, VLLM_GRAPH_CEILING
 
 BUSY = 25  # the story's load
 FEW = 5
