@@ -1,10 +1,10 @@
 """When new sequences join a batch that is running: together, once every few steps, instead of each at the next step.
 
 A step that only decodes is one CUDA graph. A step that takes prompts in as well is launched in pieces around attention, or,
-beyond the graph ceiling, kernel by kernel: with a model of some billion parameters it takes the scheduler's process twice as
-long and more, and hardly longer for ten prompts than for one. Many clients at once put a prompt into almost every step. So
-here, in front of the scheduler, prompts wait for each other for a few steps. vLLM has the same idea between data-parallel
-ranks alone (`prefill_schedule_interval`).
+beyond the graph ceiling, kernel by kernel: with a model of some billion parameters it is this launching that a step waits
+for, and ten prompts need no more of it than one. Many clients at once put a prompt into almost every step. So here, in front
+of the scheduler, prompts wait for each other for a few steps. vLLM has the same idea between data-parallel ranks alone
+(`prefill_schedule_interval`).
 
 Knows steps and how many sequences run; nothing of sequences, of vLLM or of what a step costs.
 """
