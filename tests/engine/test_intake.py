@@ -19,6 +19,12 @@ def busy(interval: int) -> Intake:
     return gate
 
 
+async def entered(gate: Intake) -> None:
+    """One goes in, and the door is shut behind it."""
+    await gate.join()
+    await asyncio.sleep(0)
+
+
 async def waiters(gate: Intake, count: int) -> list[asyncio.Task[float]]:
     """Tasks that have all got as far as they can."""
     tasks = [asyncio.create_task(gate.join()) for _ in range(count)]
@@ -56,9 +62,18 @@ async def test_who_comes_first_after_an_interval_goes_in_and_the_next_wait_for_o
     next_one.cancel()
 
 
+async def test_the_texts_of_one_call_go_in_together() -> None:
+    gate = busy(4)
+    together = await waiters(gate, 20)
+    assert all(task.done() for task in together)
+    (later,) = await waiters(gate, 1)
+    assert not later.done()
+    later.cancel()
+
+
 async def test_they_go_in_as_soon_as_few_are_left() -> None:
     gate = busy(8)
-    await gate.join()
+    await entered(gate)
     waiting = await waiters(gate, 3)
     gate.stepped(FEW - 1)
     await asyncio.wait_for(asyncio.gather(*waiting), 5)
@@ -66,7 +81,7 @@ async def test_they_go_in_as_soon_as_few_are_left() -> None:
 
 async def test_in_the_order_in_which_they_came() -> None:
     gate, order = busy(2), list[int]()
-    await gate.join()
+    await entered(gate)
 
     async def one(number: int) -> None:
         await gate.join()
@@ -83,7 +98,7 @@ async def test_in_the_order_in_which_they_came() -> None:
 async def test_no_step_comes_and_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "HOLD_S", 0.01)
     gate = busy(1000)
-    await gate.join()
+    await entered(gate)
     first = await waiters(gate, 2)
     await asyncio.wait_for(asyncio.gather(*first), 5)
     second = await waiters(gate, 2)  # the clock runs anew for those who come later
@@ -93,7 +108,7 @@ async def test_no_step_comes_and_nobody_waits_for_ever(monkeypatch: pytest.Monke
 
 async def test_who_is_cancelled_holds_up_nobody() -> None:
     gate = busy(3)
-    await gate.join()
+    await entered(gate)
     leaves, stays = await waiters(gate, 2)
     leaves.cancel()
     await until(leaves.done, "the cancelled one's end")
@@ -105,7 +120,7 @@ async def test_who_is_cancelled_holds_up_nobody() -> None:
 
 async def test_open_lets_everybody_in() -> None:
     gate = busy(1000)
-    await gate.join()
+    await entered(gate)
     waiting = await waiters(gate, 3)
     gate.open()
     await asyncio.wait_for(asyncio.gather(*waiting), 5)

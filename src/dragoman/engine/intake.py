@@ -29,6 +29,7 @@ class Intake:
         self._steps = 0  # since sequences were last let in
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
+        self._closing = False
 
     @property
     def waiting(self) -> int:
@@ -37,10 +38,14 @@ class Intake:
 
     async def join(self) -> float:
         """Returns when a sequence may be handed to the scheduler: the seconds that it waited."""
-        if not self._waiting and self._open():
-            self._steps = 0
+        if self.interval <= 1:
             return 0.0
         loop = asyncio.get_running_loop()
+        if not self._waiting and self._open():
+            if not self._closing:
+                self._closing = True
+                loop.call_soon(self._close)
+            return 0.0
         came = loop.time()
         turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append(turn)
@@ -68,4 +73,9 @@ class Intake:
                 turn.set_result(None)
 
     def _open(self) -> bool:
-        return self.interval <= 1 or self._running < FEW or self._steps >= self.interval
+        return self._running < FEW or self._steps >= self.interval
+
+    def _close(self) -> None:
+        """After whoever came in the same turn of the event loop: the texts of one call stay together."""
+        self._closing = False
+        self._steps = 0
