@@ -23,8 +23,11 @@ def test_a_step_that_cannot_be_so_large_needs_no_graph_for_it() -> None:
     assert engine.max_cudagraph_capture_size == 300
 
 
-def test_without_graphs_there_is_no_ceiling() -> None:
-    assert resolve("not/on-disk", replace(PLAIN, enforce_eager=True), "cuda").engine.max_cudagraph_capture_size is None
+def test_without_graphs_there_is_no_ceiling_and_nobody_waits() -> None:
+    eager = resolve("not/on-disk", replace(PLAIN, enforce_eager=True), "cuda").engine
+    assert (eager.max_cudagraph_capture_size, eager.prefill_schedule_interval) == (None, 1)
+    none = resolve("not/on-disk", replace(PLAIN, max_cudagraph_capture_size=0), "cuda").engine
+    assert (none.max_cudagraph_capture_size, none.prefill_schedule_interval) == (0, 1)
 
 
 def test_on_a_cpu_there_are_no_graphs_and_nobody_waits() -> None:

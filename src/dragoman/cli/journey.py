@@ -67,7 +67,7 @@ OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine fla
 @click.option("--max-num-batched-tokens", type=click.IntRange(1), metavar="TOKENS",
               help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
 @click.option("--max-cudagraph-capture-size", type=click.IntRange(0), metavar="TOKENS",
-              help="Of both servers of --versus: the largest step that runs as a CUDA graph.  [default: vLLM's]")  # fmt: skip
+              help="Of both servers of --versus: the largest step that runs as a CUDA graph.  [GPU: 1024]")  # fmt: skip
 @click.option("--retell", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
               help="Instead: tell anew what a folder's results say, of another machine too.")  # fmt: skip
 def command(**chosen: Any) -> None:

@@ -71,14 +71,15 @@ def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
     """Decide every number that the settings leave open."""
     config = read_config(model)
     on_gpu = device == "cuda"
+    graphs = on_gpu and not engine.enforce_eager and engine.max_cudagraph_capture_size != 0
     engine = replace(
         engine,
         max_num_seqs=engine.max_num_seqs or (256 if on_gpu else 64),
         max_num_batched_tokens=engine.max_num_batched_tokens or (8192 if on_gpu else 2048),
         max_model_len=engine.max_model_len or _window(config),
-        prefill_schedule_interval=engine.prefill_schedule_interval or (PREFILL_INTERVAL if on_gpu else 1),
+        prefill_schedule_interval=engine.prefill_schedule_interval or (PREFILL_INTERVAL if graphs else 1),
     )
-    if on_gpu and engine.max_cudagraph_capture_size is None and not engine.enforce_eager:
+    if graphs and engine.max_cudagraph_capture_size is None:
         engine = replace(engine, max_cudagraph_capture_size=min(GRAPH_CEILING, engine.max_num_batched_tokens or 0))
     if not on_gpu and engine.kv_cache_memory_bytes is None:
         engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(config, engine))
