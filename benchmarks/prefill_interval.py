@@ -32,19 +32,19 @@ Rows = list[dict[str, Any]]
 
 
 @asynccontextmanager
-async def engines(options: argparse.Namespace) -> AsyncGenerator[dict[int, InProcess]]:
-    """By graph ceiling."""
+async def engines(options: argparse.Namespace) -> AsyncGenerator[dict[int | None, InProcess]]:
+    """By graph ceiling; None where there are no graphs."""
     async with AsyncExitStack() as stack:
-        started: dict[int, InProcess] = {}
+        started: dict[int | None, InProcess] = {}
         for ceiling in options.ceilings:
             settings = replace(
                 engine_settings(options),
                 max_cudagraph_capture_size=ceiling,
                 gpu_memory_utilization=round(SHARED / len(options.ceilings), 2),
             )
-            log = options.logs.resolve() / f"ceiling-{ceiling}.engine.log"
+            log = options.logs.resolve() / f"ceiling-{ceiling or 'none'}.engine.log"
             started[ceiling] = await stack.enter_async_context(in_process(options, settings, log))
-            error_console.print(f"an engine with CUDA graphs up to {ceiling} tokens is up")
+            error_console.print(f"an engine is up: {graphs(ceiling)}")
         yield started
 
 
@@ -65,11 +65,16 @@ async def compare(options: argparse.Namespace, rows: Rows) -> None:
                 error_console.print(rows[-1])
 
 
+def graphs(ceiling: int | None) -> str:
+    return f"CUDA graphs up to {ceiling} tokens" if ceiling else "no CUDA graphs"
+
+
 def summary(rows: Rows) -> Rows:
     """Median and range of each point, and of its ratio, turn by turn, to the first interval at the same ceiling."""
     told: Rows = []
     first = rows[0]["interval"]
-    for key in sorted({(row["clients"], row["ceiling"], row["interval"]) for row in rows}):
+    keys = {(row["clients"], row["ceiling"], row["interval"]) for row in rows}
+    for key in sorted(keys, key=lambda key: (key[0], key[1] or 0, key[2])):
         clients, ceiling, interval = key
         mine = {row["turn"]: row for row in rows if (row["clients"], row["ceiling"], row["interval"]) == key}
         plain = {
@@ -104,7 +109,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if device() != "cuda":
-        options.ceilings = options.ceilings[:1]  # a CPU has no graphs
+        options.ceilings = [None]  # a CPU has no graphs
     gpus, rows = find_gpus(), Rows()
     document: dict[str, Any] = {
         "conditions": {
@@ -127,7 +132,7 @@ def main() -> None:
         options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     for point in document["summary"]:
         print(
-            f"{point['clients']:4} clients, graphs to {point['ceiling']}, every {point['interval']} steps: "
+            f"{point['clients']:4} clients, {graphs(point['ceiling'])}, new prompts every {point['interval']} steps: "
             + ", ".join(
                 f"{name} {point[name]['median']:.3g} (ratio {point[name + '_ratio']['median']:.2f} "
                 f"{point[name + '_ratio']['low']:.2f}..{point[name + '_ratio']['high']:.2f})"

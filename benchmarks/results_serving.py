@@ -100,9 +100,10 @@ def intervals() -> str:
             for one in found["summary"]
         ]
         repeats, ceiling = found["summary"][0]["rps"]["repeats"], found["summary"][0]["ceiling"]
+        graphs = f"CUDA graphs up to {ceiling} tokens" if ceiling else "no CUDA graphs"
         parts.append(
             f"**{path.stem}.** `python benchmarks/prefill_interval.py`, {where(told['machine'])}; {told['workload']}; `AsyncLLM` in process, "
-            f"max_num_seqs 256, CUDA graphs up to {ceiling} tokens, {repeats} turns of {told['duration_s']:g} s. The ratios are to an interval "
+            f"{graphs}, {repeats} turns of {told['duration_s']:g} s. The ratios are to an interval "
             "of one step in the same turn.\n\n"
             "| clients | new prompts every | requests a second | ratio | median latency | 99th percentile | ratio |\n"
             "| ---: | ---: | --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"

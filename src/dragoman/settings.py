@@ -25,7 +25,7 @@ DEFAULT_FILE = Path("dragoman.toml")
 
 VLLM_GRAPH_CEILING = 512  # tokens; vLLM's own on most GPUs, or twice max_num_seqs where that is less
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
-PREFILL_INTERVAL = 8  # steps; 4 gained less at each load of results/prefill-interval-h200.json but one
+PREFILL_INTERVAL = 8  # steps; what 1, 4 and 8 gave: results/prefill-interval-h200.json
 
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
