@@ -27,6 +27,12 @@ VLLM_GRAPH_CEILING = 512  # tokens; vLLM's own on most GPUs, or twice max_num_se
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
 PREFILL_INTERVAL = 8  # steps; what 1, 4 and 8 gave: results/prefill-interval-h200.json
 
+
+def vllm_graph_ceiling(max_num_seqs: int) -> int:
+    """Tokens: what vLLM would take by itself (0.26; on GPUs other than Blackwell in 0.32)."""
+    return min(2 * max_num_seqs, VLLM_GRAPH_CEILING)
+
+
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
 PipelineName = Literal["continuous", "static_batch", "workers", "fake"]

@@ -12,7 +12,7 @@ from tests.waiting import until
 
 
 def busy(interval: int) -> Intake:
-    """An engine at work: nobody has been let in for an interval, and then one was."""
+    """Of an engine at work, where nobody has been let in for an interval."""
     gate = Intake(interval)
     for _ in range(interval):
         gate.stepped(FEW)

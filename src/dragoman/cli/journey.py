@@ -97,13 +97,14 @@ def command(**chosen: Any) -> None:
 
 def _duel(chosen: dict[str, Any], terms: Terms) -> tuple[Step, Step] | None:
     """The two of `--versus`; None for the journey."""
-    both = {name: chosen[name.replace("-", "_")] for name in OF_BOTH if chosen[name.replace("-", "_")] is not None}
-    if chosen["versus"]:
-        clients = whole_numbers(chosen["clients"], "--clients") if chosen["clients"] is not None else ()
-        return plan_duel(terms, clients, both)
-    for name in (*(("clients",) if chosen["clients"] is not None else ()), *both):
-        raise ConfigError(f"--{name} belongs to --versus; the journey's steps have their own", param=f"--{name}")
-    return None
+    names = ("clients", *OF_BOTH)
+    told = {name: value for name in names if (value := chosen[name.replace("-", "_")]) is not None}
+    if not chosen["versus"]:
+        for name in told:
+            raise ConfigError(f"--{name} belongs to --versus; the journey's steps have their own", param=f"--{name}")
+        return None
+    clients = told.pop("clients", None)
+    return plan_duel(terms, whole_numbers(clients, "--clients") if clients is not None else (), told)
 
 
 def _terms(chosen: dict[str, Any]) -> Terms:

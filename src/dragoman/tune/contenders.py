@@ -11,7 +11,7 @@ from math import floor
 
 from dragoman.bench.results import Machine
 from dragoman.errors import ConfigError
-from dragoman.settings import VLLM_GRAPH_CEILING
+from dragoman.settings import vllm_graph_ceiling
 from dragoman.tune.outcome import Contender, Memory
 from dragoman.tune.points import Knobs, Place, Setup, Trial
 from dragoman.tune.recommend import FINALIST
@@ -107,7 +107,7 @@ def serve_defaults(place: Place, machine: Machine) -> tuple[int, int]:
 
 def _graph_ceiling(place: Place, max_num_seqs: int) -> int | None:
     """That of vLLM, where dragoman's own default would be another."""
-    return min(2 * max_num_seqs, VLLM_GRAPH_CEILING) if place.device == "cuda" else None
+    return vllm_graph_ceiling(max_num_seqs) if place.device == "cuda" else None
 
 
 def _on_gpu(place: Place) -> float | None:

@@ -13,14 +13,14 @@ from types import MappingProxyType
 from dragoman.bench.journey.steps import Leg, Level, Pace, Step
 from dragoman.bench.servers import Flags
 from dragoman.errors import ConfigError
-from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, VLLM_GRAPH_CEILING
+from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, vllm_graph_ceiling
 
 BUSY = 25  # the story's load
 FEW = 5
 CPU_KV_CACHE_BYTES = 1 << 30
 ROOMY_KV_CACHE_BYTES = 3 << 30
 SOME = 8
-INTERVAL = "prefill-schedule-interval"
+INTERVAL, CEILING = "prefill-schedule-interval", "max-cudagraph-capture-size"
 GPU_LEVELS = (64, 128, 256)
 ALL_CLIENTS = (1, FEW, SOME, 10, BUSY, *GPU_LEVELS)
 DUEL_LEVELS, GPU_DUEL_LEVELS = (1, SOME, BUSY), (1, BUSY, 128, 256)
@@ -59,10 +59,11 @@ def plan_duel(terms: Terms, clients: Sequence[int] = (), both: Flags = MappingPr
     usual = (BUSY,) if terms.quick else GPU_DUEL_LEVELS if terms.high_levels else DUEL_LEVELS
     legs = (Leg("variable", tuple(Level(n, repeats) for n in dict.fromkeys(clients or usual))),)
     ours, theirs = _continuous(terms, slots, legs), _vllm(terms, slots, legs)
-    same: Flags = {"gpu-memory-utilization": 0.4, "max-cudagraph-capture-size": GRAPH_CEILING} if terms.gpu else {}
+    same: Flags = {"gpu-memory-utilization": 0.4, CEILING: GRAPH_CEILING} if terms.gpu else {}
     # How dragoman feeds its engine is its own affair: no setting of the engine's.
-    fed = {name: value for name, value in ours.flags.items() if name != INTERVAL}
-    return replace(ours, flags={**fed, **same, **both}), replace(theirs, flags={**theirs.flags, **same, **both})
+    return replace(ours, flags={**_without(ours.flags, INTERVAL), **same, **both}), replace(
+        theirs, flags={**theirs.flags, **same, **both}
+    )
 
 
 def only(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[Step, ...]:
@@ -101,7 +102,7 @@ def _full(terms: Terms) -> Iterator[Step]:
         yield _as_served(terms, (_climb(terms, repeated=(BUSY,), high=True),))
     yield from _knobs(terms, (at_busy,))
     yield _vllm(terms, None, (at_busy,))
-    yield _vllm(terms, 256 if terms.gpu else 64, (_climb(terms, repeated=(BUSY,), high=True),))
+    yield _vllm(terms, _served_slots(terms), (_climb(terms, repeated=(BUSY,), high=True),))
 
 
 def _climb(terms: Terms, repeated: tuple[int, ...], *, high: bool = False) -> Leg:
@@ -116,13 +117,7 @@ def _engine(terms: Terms, slots: int) -> dict[str, str | int | float | bool]:
     told: dict[str, str | int | float | bool] = {"max-num-seqs": slots}
     if not terms.gpu:
         return {"max-num-batched-tokens": 2048, "kv-cache-memory-bytes": CPU_KV_CACHE_BYTES, **told}
-    ceiling = min(2 * slots, VLLM_GRAPH_CEILING)
-    return {
-        "max-num-batched-tokens": 8192,
-        "gpu-memory-utilization": 0.9,
-        "max-cudagraph-capture-size": ceiling,
-        **told,
-    }
+    return {"max-num-batched-tokens": 8192, "gpu-memory-utilization": 0.9, CEILING: vllm_graph_ceiling(slots), **told}
 
 
 def _served_slots(terms: Terms) -> int:
@@ -151,10 +146,14 @@ def _continuous(terms: Terms, slots: int, legs: tuple[Leg, ...]) -> Step:
 def _as_served(terms: Terms, legs: tuple[Leg, ...]) -> Step:
     """What dragoman adds on a GPU: its graph ceiling, and prompts that wait for each other."""
     step = _continuous(terms, _served_slots(terms), legs)
-    flags = {name: value for name, value in step.flags.items() if name not in (INTERVAL, "max-cudagraph-capture-size")}
     adds = f"CUDA graphs up to {GRAPH_CEILING} tokens, new prompts every {PREFILL_INTERVAL} steps"
     title = f"dragoman with its defaults: {step.title}, {adds}"
-    return Step("defaults", title, "dragoman", flags, legs)
+    return Step("defaults", title, "dragoman", _without(step.flags, INTERVAL, CEILING), legs)
+
+
+def _without(flags: Flags, *names: str) -> Flags:
+    """The others: those named are left to the server."""
+    return {name: value for name, value in flags.items() if name not in names}
 
 
 def _changed(terms: Terms, name: str, title: str, change: Flags, legs: tuple[Leg, ...], slots: int = 64) -> Step:
@@ -163,7 +162,7 @@ def _changed(terms: Terms, name: str, title: str, change: Flags, legs: tuple[Leg
 
 
 def _graphs(terms: Terms, slots: int, ceiling: int, legs: tuple[Leg, ...]) -> Step:
-    change: Flags = {"max-cudagraph-capture-size": ceiling}
+    change: Flags = {CEILING: ceiling}
     return _changed(terms, f"graphs-{slots}", f"CUDA graphs up to {ceiling} tokens", change, legs, slots)
 
 
