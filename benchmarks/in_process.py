@@ -1,4 +1,4 @@
-"""An engine in this process, without a server, under a closed loop: what benchmarks of the engine's feeding share.
+"""An engine in this process, without a server, under a closed loop, and what benchmarks that have one share around it.
 
 The texts are the journey's variable ones, with forced output lengths and random weights (`load_format=dummy`), so that every
 side of a comparison does the same tokens. Knows neither what is compared nor how it is told.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import json
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -19,10 +20,13 @@ from time import monotonic
 from typing import Any
 
 from dragoman import heap
+from dragoman.bench import conditions
+from dragoman.bench.gpu import find_gpus
 from dragoman.bench.pairs import parse_pairs
 from dragoman.bench.percentiles import distribution
 from dragoman.bench.texts import PhrasebookTexts, token_counter
 from dragoman.bench.workload import Item, MadeUp, OutputRatio
+from dragoman.cli.console import error_console
 from dragoman.cli.subject import make_subject
 from dragoman.engine.device import device
 from dragoman.engine.spec import resolve
@@ -32,6 +36,54 @@ from dragoman.service import stack
 from dragoman.service.jobs import Planner
 from dragoman.settings import EngineSettings, ModelSettings
 from dragoman.translation import TranslationRequest
+
+
+def numbers(text: str) -> list[int]:
+    """`1,8,25`, as argparse takes it."""
+    return [int(part) for part in text.split(",")]
+
+
+def parser_of(doc: str, logs: str) -> argparse.ArgumentParser:
+    """The options that all have; defaults of a benchmark's own are `set_defaults`."""
+    parser = argparse.ArgumentParser(description=doc.split("\n\n")[0])
+    parser.add_argument("--model", default="", help="default: the packaged phrasebook's shape")
+    parser.add_argument("--profile", default="")
+    parser.add_argument("--max-model-len", type=int)
+    parser.add_argument("--clients", type=numbers)
+    parser.add_argument("--duration", type=float, help="seconds of a measurement")
+    parser.add_argument("--warmup", type=float, help="seconds: each side idles while another is measured")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--logs", type=Path, default=Path(logs))
+    parser.add_argument("--out", type=Path)
+    return parser
+
+
+def conditions_of(options: argparse.Namespace, work: MadeUp) -> dict[str, Any]:
+    gpus = find_gpus()
+    return {
+        "machine": asdict(conditions.machine(gpus.describe() if gpus else ())),
+        "packages": conditions.packages(),
+        "git_commit": conditions.git_commit(),
+        "workload": work.description,
+        "duration_s": options.duration,
+        "warmup_s": options.warmup,
+        "repeats": options.repeats,
+    }
+
+
+def run_to_the_end(measuring: Coroutine[Any, Any, None], document: dict[str, Any]) -> None:
+    """What was measured before an interrupt is kept: the document says that it is partial."""
+    try:
+        asyncio.run(measuring)
+    except KeyboardInterrupt:
+        error_console.print("interrupted: what was measured is kept")
+        document["partial"] = True
+
+
+def write(document: dict[str, Any], path: Path | None) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def workload(options: argparse.Namespace) -> MadeUp:
@@ -77,16 +129,19 @@ class InProcess:
     async def measure(
         self, items: Sequence[Item], clients: int, duration_s: float, *, warmup: Sequence[Item], warmup_s: float
     ) -> dict[str, float]:
-        """Texts a second and their latencies in a closed loop, from the first of `items` on and with nothing in the prefix
-        cache; what ends after the window does not count."""
+        """Texts a second and their latencies in a closed loop, from the first of `items` on; what ends after the window does
+        not count."""
         upcoming = itertools.cycle(self.sequences(items))
         await self._loop(itertools.cycle(self.sequences(warmup)), clients, warmup_s)
-        await self.engine._engine.reset_prefix_cache()
         taken_s = await self._loop(upcoming, clients, duration_s)
         told = distribution(taken_s)
         if told is None:
             raise SystemExit(f"nothing was answered within {duration_s:g} s: measure for longer")
         return {"rps": len(taken_s) / duration_s, "p50_s": told.p50_s, "p95_s": told.p95_s, "p99_s": told.p99_s}
+
+    async def forget(self) -> None:
+        """Empty the prefix cache: the same texts are as new again."""
+        await self.engine._engine.reset_prefix_cache()
 
     async def _loop(self, upcoming: Iterator[list[EngineSequence]], clients: int, duration_s: float) -> list[float]:
         run, end = next(self._runs), monotonic() + duration_s
@@ -115,6 +170,7 @@ def texts_of(clients: int, seconds: float) -> int:
 async def in_process(options: argparse.Namespace, engine: EngineSettings, log: Path) -> AsyncGenerator[InProcess]:
     """An engine for the model and profile of the options, up within. Raises EngineDead where it does not start."""
     model = stack.choose_model(ModelSettings(path=options.model, profile=options.profile))
+    log.parent.mkdir(parents=True, exist_ok=True)
     alone = AsyncEngine(resolve(model.path, engine, device()), log)
     await alone.start()
     try:

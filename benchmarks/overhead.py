@@ -20,11 +20,20 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from in_process import InProcess, engine_settings, in_process, summary, texts_of, workload
+from in_process import (
+    InProcess,
+    conditions_of,
+    engine_settings,
+    in_process,
+    parser_of,
+    run_to_the_end,
+    summary,
+    texts_of,
+    workload,
+    write,
+)
 
-from dragoman.bench import conditions
 from dragoman.bench.benchmark import benchmark
-from dragoman.bench.gpu import find_gpus
 from dragoman.bench.plan import Plan, Warmup
 from dragoman.bench.progress import Lines
 from dragoman.bench.records import Load
@@ -122,16 +131,7 @@ async def fake(options: argparse.Namespace, work: MadeUp, logs: Path, rows: Rows
 async def run(options: argparse.Namespace, document: dict[str, Any]) -> None:
     """Fills `document`, so that what was measured before an interrupt is there."""
     work, logs = workload(options), options.logs.resolve()
-    gpus = find_gpus()
-    document["conditions"] = {
-        "machine": asdict(conditions.machine(gpus.describe() if gpus else ())),
-        "packages": conditions.packages(),
-        "git_commit": conditions.git_commit(),
-        "workload": work.description,
-        "duration_s": options.duration,
-        "warmup_s": options.warmup,
-        "repeats": options.repeats,
-    }
+    document["conditions"] = conditions_of(options, work)
     if options.fake:
         document["fake"] = part = {"turns": Rows()}
         await fake(options, work, logs, part["turns"])
@@ -149,29 +149,16 @@ def summarised(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--model", default="", help="default: the packaged phrasebook's shape")
-    parser.add_argument("--profile", default="")
-    parser.add_argument("--max-model-len", type=int)
-    parser.add_argument("--clients", type=lambda text: [int(part) for part in text.split(",")], default=[1, 8, 25])
-    parser.add_argument("--duration", type=float, default=10.0)
-    parser.add_argument("--warmup", type=float, default=4.0, help="each side idles while the other is measured")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser = parser_of(__doc__, ".dragoman/overhead")
     parser.add_argument("--fake", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--engine", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--logs", type=Path, default=Path(".dragoman/overhead"))
-    parser.add_argument("--out", type=Path)
+    parser.set_defaults(clients=[1, 8, 25], duration=10.0, warmup=4.0)
     options = parser.parse_args()
     document: dict[str, Any] = {}
-    try:
-        asyncio.run(run(options, document))
-    except KeyboardInterrupt:
-        error_console.print("interrupted: what was measured is kept")
-        document["partial"] = True
+    run_to_the_end(run(options, document), document)
     told = summarised(document)
-    if options.out and told:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if told:
+        write(document, options.out)
     print(json.dumps(told, indent=1))
 
 

@@ -10,19 +10,27 @@ length, so all do the same tokens. The latencies are of whole translations, the 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import itertools
-import json
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
-from in_process import InProcess, engine_settings, in_process, spread, texts_of, workload
+from in_process import (
+    InProcess,
+    conditions_of,
+    engine_settings,
+    in_process,
+    numbers,
+    parser_of,
+    run_to_the_end,
+    spread,
+    texts_of,
+    workload,
+    write,
+)
 
-from dragoman.bench import conditions
-from dragoman.bench.gpu import find_gpus
+from dragoman.bench.workload import MadeUp
 from dragoman.cli.console import error_console
 from dragoman.engine.device import device
 from dragoman.settings import GRAPH_CEILING
@@ -48,11 +56,9 @@ async def engines(options: argparse.Namespace) -> AsyncGenerator[dict[int | None
         yield started
 
 
-async def compare(options: argparse.Namespace, rows: Rows) -> None:
+async def compare(options: argparse.Namespace, work: MadeUp, rows: Rows) -> None:
     """Fills `rows`, turn by turn."""
-    work = workload(options)
     sides = list(itertools.product(options.ceilings, options.intervals))
-    options.logs.mkdir(parents=True, exist_ok=True)
     async with engines(options) as started:
         for turn, clients in itertools.product(range(options.repeats), options.clients):
             made, texts = replace(work, seed=turn), texts_of(clients, options.duration)
@@ -60,6 +66,7 @@ async def compare(options: argparse.Namespace, rows: Rows) -> None:
             for ceiling, interval in sides[turn % len(sides) :] + sides[: turn % len(sides)]:
                 alone = started[ceiling]
                 alone.engine.intake.interval = interval
+                await alone.forget()  # another interval has had the same texts
                 seen = await alone.measure(items, clients, options.duration, warmup=warmup, warmup_s=options.warmup)
                 rows.append({"clients": clients, "ceiling": ceiling, "interval": interval, "turn": turn, **seen})
                 error_console.print(rows[-1])
@@ -71,65 +78,38 @@ def graphs(ceiling: int | None) -> str:
 
 def summary(rows: Rows) -> Rows:
     """Median and range of each point, and of its ratio, turn by turn, to the first interval at the same ceiling."""
+    seen: dict[tuple[int, int | None, int], dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        seen.setdefault((row["clients"], row["ceiling"], row["interval"]), {})[row["turn"]] = row
     told: Rows = []
-    first = rows[0]["interval"]
-    keys = {(row["clients"], row["ceiling"], row["interval"]) for row in rows}
-    for key in sorted(keys, key=lambda key: (key[0], key[1] or 0, key[2])):
-        clients, ceiling, interval = key
-        mine = {row["turn"]: row for row in rows if (row["clients"], row["ceiling"], row["interval"]) == key}
-        plain = {
-            row["turn"]: row
-            for row in rows
-            if (row["clients"], row["ceiling"], row["interval"]) == (clients, ceiling, first)
-        }
-        pairs = [turn for turn in mine if turn in plain]
+    for (clients, ceiling, interval), mine in sorted(
+        seen.items(), key=lambda one: (one[0][0], one[0][1] or 0, one[0][2])
+    ):
+        first = seen.get((clients, ceiling, rows[0]["interval"]), {})
         point: dict[str, Any] = {"clients": clients, "ceiling": ceiling, "interval": interval}
         for name in ("rps", "p50_s", "p99_s"):
             point[name] = spread([row[name] for row in mine.values()])
-            point[f"{name}_ratio"] = spread([mine[turn][name] / plain[turn][name] for turn in pairs])
+            point[f"{name}_ratio"] = spread([mine[turn][name] / first[turn][name] for turn in mine if turn in first])
         told.append(point)
     return told
 
 
 def main() -> None:
-    numbers = lambda text: [int(part) for part in text.split(",")]  # noqa: E731
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--model", default="", help="default: the packaged phrasebook's shape")
-    parser.add_argument("--profile", default="")
-    parser.add_argument("--max-model-len", type=int)
-    parser.add_argument("--clients", type=numbers, default=[25, 128, 256])
+    parser = parser_of(__doc__, ".dragoman/prefill-interval")
     parser.add_argument(
         "--intervals", type=numbers, default=[1, 4, 8], help="the first is what others are compared with"
     )
     parser.add_argument("--ceilings", type=numbers, default=[512, GRAPH_CEILING], help="an engine each")
-    parser.add_argument("--duration", type=float, default=6.0)
-    parser.add_argument("--warmup", type=float, default=2.0)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--logs", type=Path, default=Path(".dragoman/prefill-interval"))
-    parser.add_argument("--out", type=Path)
+    parser.set_defaults(clients=[25, 128, 256], duration=6.0, warmup=2.0)
     options = parser.parse_args()
     if device() != "cuda":
         options.ceilings = [None]  # a CPU has no graphs
-    gpus, rows = find_gpus(), Rows()
-    document: dict[str, Any] = {
-        "conditions": {
-            "machine": asdict(conditions.machine(gpus.describe() if gpus else ())),
-            "packages": conditions.packages(),
-            "git_commit": conditions.git_commit(),
-            "workload": workload(options).description,
-            "duration_s": options.duration,
-            "warmup_s": options.warmup,
-        }
-    }
-    try:
-        asyncio.run(compare(options, rows))
-    except KeyboardInterrupt:
-        error_console.print("interrupted: what was measured is kept")
-        document["partial"] = True
-    document |= {"turns": rows, "summary": summary(rows) if rows else []}
-    if options.out and rows:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    work, rows = workload(options), Rows()
+    document: dict[str, Any] = {"conditions": conditions_of(options, work)}
+    run_to_the_end(compare(options, work, rows), document)
+    document |= {"turns": rows, "summary": summary(rows)}
+    if rows:
+        write(document, options.out)
     for point in document["summary"]:
         print(
             f"{point['clients']:4} clients, {graphs(point['ceiling'])}, new prompts every {point['interval']} steps: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,6 +32,12 @@ def noted(folder: Path, file: str) -> str:
     told = re.sub(r"^#", "##", (folder / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
     title, rest = told.split("\n", 1)
     return "\n".join((title, *(f"\n{one.strip()}" for one in note(folder / "note.md")), rest))
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 1) -> str:
+    """Markdown; the first `numbers` columns stand to the right."""
+    rule = ["---:"] * numbers + ["---"] * (len(heads) - numbers)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (heads, rule, *rows))
 
 
 def note(path: Path) -> list[str]:

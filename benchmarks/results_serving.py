@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from results_format import RESULTS, note, ranged, spread, where
+from results_format import RESULTS, note, ranged, spread, table, where
 
 OWN_SHARE = 0.97  # of the engine's own throughput, that should be left behind our stack
 
@@ -59,16 +59,18 @@ def duels() -> str:
         for one in document["ratios"]:
             by_level.setdefault(one["clients"], {})[one["metric"]] = one["ratios"]
         ours, theirs = (_rates(path.parent, name) for name in document["names"])
+        heads = ("clients", "dragoman, req/s", "`vllm serve`, req/s", "ratio", "99th percentile of latency, ratio")
         rows = [
-            f"| {clients} | {_told(ours, clients)} | {_told(theirs, clients)} | {ranged(found['requests a second'])} | "
-            f"{ranged(found['99th percentile of latency'])} |"
+            (
+                str(clients),
+                _told(ours, clients),
+                _told(theirs, clients),
+                ranged(found["requests a second"]),
+                ranged(found["99th percentile of latency"]),
+            )
             for clients, found in sorted(by_level.items())
         ]
-        head = [
-            "| clients | dragoman, req/s | `vllm serve`, req/s | ratio | 99th percentile of latency, ratio |",
-            "| ---: | --- | --- | --- | --- |",
-        ]
-        parts.append("\n".join([f"**{folder}.** {told}\n", *head, *rows, ""]))
+        parts.append(f"**{folder}.** {told}\n\n{table(heads, rows)}")
         parts += note(path.with_name("note.md"))
     return "\n".join(parts)
 
@@ -94,22 +96,30 @@ def intervals() -> str:
     for path in sorted(RESULTS.glob("prefill-interval-*.json")):
         found = json.loads(path.read_text(encoding="utf-8"))
         told = found["conditions"]
-        rows = [
-            f"| {one['clients']} | {one['interval']} | {spread(one['rps'])} | {spread(one['rps_ratio'])} | {_ms(one['p50_s'])} | {_ms(one['p99_s'])} | "
-            f"{spread(one['p99_s_ratio'])} |"
-            for one in found["summary"]
-        ]
         repeats, ceiling = found["summary"][0]["rps"]["repeats"], found["summary"][0]["ceiling"]
+        heads = (
+            "clients",
+            "new prompts every",
+            "requests a second",
+            "ratio",
+            "median latency",
+            "99th percentile",
+            "ratio",
+        )
         graphs = f"CUDA graphs up to {ceiling} tokens" if ceiling else "no CUDA graphs"
         parts.append(
             f"**{path.stem}.** `python benchmarks/prefill_interval.py`, {where(told['machine'])}; {told['workload']}; `AsyncLLM` in process, "
             f"{graphs}, {repeats} turns of {told['duration_s']:g} s. The ratios are to an interval "
             "of one step in the same turn.\n\n"
-            "| clients | new prompts every | requests a second | ratio | median latency | 99th percentile | ratio |\n"
-            "| ---: | ---: | --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
+            f"{table(heads, map(_interval, found['summary']), numbers=2)}"
         )
         parts += note(path.with_suffix(".note.md"))
     return "\n".join(["## Prompts that wait for each other\n", *parts]) if parts else ""
+
+
+def _interval(one: dict[str, Any]) -> tuple[str, ...]:
+    rates, latencies = (spread(one["rps"]), spread(one["rps_ratio"])), (_ms(one["p50_s"]), _ms(one["p99_s"]))
+    return (str(one["clients"]), str(one["interval"]), *rates, *latencies, spread(one["p99_s_ratio"]))
 
 
 def _ms(one: dict[str, float]) -> str:
@@ -126,30 +136,27 @@ def overhead() -> str:
             f"{told['duration_s']:g} s.\n"
         )
         if "fake" in found:
-            rows = [
-                f"| {one['clients']} | {spread(one['rps'])} | {spread(one['client_cpu_share'])} |"
-                for one in found["fake"]["summary"]
-            ]
+            heads = {"rps": "requests a second", "client_cpu_share": "client's share of a core"}
             parts.append(
                 "No engine behind it (`--pipeline fake`): HTTP, admission, prompts, guards, and the answer. The client runs on the same cores.\n\n"
-                "| clients | requests a second | client's share of a core |\n| ---: | --- | --- |\n"
-                + "\n".join(rows)
-                + "\n"
+                + _by_clients(heads, found["fake"]["summary"])
             )
         if "engine" in found:
-            rows = [
-                f"| {one['clients']} | {spread(one['http_rps'])} | {spread(one['in_process_rps'])} | {spread(one['ratio'])} |"
-                for one in found["engine"]["summary"]
-            ]
+            heads = {"http_rps": "through HTTP, req/s", "in_process_rps": "in process, req/s", "ratio": "ratio"}
             parts.append(
                 "Through HTTP against the same sequences handed to `AsyncLLM` in process, in turn, two engines with equal settings:\n\n"
-                "| clients | through HTTP, req/s | in process, req/s | ratio |\n| ---: | --- | --- | --- |\n"
-                + "\n".join(rows)
-                + "\n"
+                + _by_clients(heads, found["engine"]["summary"])
             )
             parts.append(_asked_of_ourselves(found["engine"]["summary"]))
         parts += note(path.with_suffix(".note.md"))
     return "\n".join(parts)
+
+
+def _by_clients(heads: dict[str, str], summary: list[dict[str, Any]]) -> str:
+    """`heads`: of the columns, by their names in the summary."""
+    return table(
+        ("clients", *heads.values()), [(str(one["clients"]), *(spread(one[name]) for name in heads)) for one in summary]
+    )
 
 
 def _asked_of_ourselves(levels: list[dict[str, Any]]) -> str:
