@@ -28,12 +28,12 @@ from dragoman.bench.texts import PhrasebookTexts, token_counter
 from dragoman.bench.workload import Item, MadeUp, OutputRatio
 from dragoman.cli.console import error_console
 from dragoman.cli.subject import make_subject
+from dragoman.engine.async_engine import AsyncEngine
 from dragoman.engine.device import device
 from dragoman.engine.spec import resolve
-from dragoman.engine.vllm_async import AsyncEngine
 from dragoman.sequence import Sequence as EngineSequence
 from dragoman.service import stack
-from dragoman.service.jobs import Planner
+from dragoman.service.planner import Planner
 from dragoman.settings import EngineSettings, ModelSettings
 from dragoman.translation import TranslationRequest
 
@@ -175,7 +175,7 @@ async def in_process(options: argparse.Namespace, engine: EngineSettings, log: P
     await alone.start()
     try:
         encoder, lengths = stack.load_prompts(model)
-        heap.settle()  # as the server does: what a large heap costs is no part of what is compared
+        heap.freeze_heap()  # as the server does: what a large heap costs is no part of what is compared
         yield InProcess(alone, Planner(encoder, lengths, alone.max_model_len, forced_lengths=True))
     finally:
         await alone.shutdown()

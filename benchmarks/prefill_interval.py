@@ -65,7 +65,7 @@ async def compare(options: argparse.Namespace, work: MadeUp, rows: Rows) -> None
             items, warmup = made.items(texts, 1), made.items(texts, 2)
             for ceiling, interval in sides[turn % len(sides) :] + sides[: turn % len(sides)]:
                 alone = started[ceiling]
-                alone.engine.intake.interval = interval
+                alone.engine.prefill_gate.interval = interval
                 await alone.forget()  # another interval has had the same texts
                 seen = await alone.measure(items, clients, options.duration, warmup=warmup, warmup_s=options.warmup)
                 rows.append({"clients": clients, "ceiling": ceiling, "interval": interval, "turn": turn, **seen})

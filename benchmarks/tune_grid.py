@@ -52,7 +52,7 @@ def name_of(knobs: Knobs) -> str:
     return f"grid-{knobs.max_num_seqs}-{knobs.max_num_batched_tokens}"
 
 
-def all_of(grid: list[Knobs], level: Level, repeats: int) -> Steps[list[Trial]]:
+def gather_all(grid: list[Knobs], level: Level, repeats: int) -> Steps[list[Trial]]:
     """Point after point; one that does not start or dies is a result."""
     done: list[Trial] = []
     for knobs in grid:
@@ -103,7 +103,7 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
         shop = open_workshop(subject, demand, Bench(pace, slo, options.out), estimate, observer, interrupted)
         shop.begin("slots", f"{len(grid)} points")
         async with Driver(shop) as driver:
-            trials = await driver.drive(all_of(grid, busy, options.repeats))
+            trials = await driver.drive(gather_all(grid, busy, options.repeats))
         measured = [trial for trial in trials if trial.seen]
         document: dict[str, Any] = {
             "conditions": {

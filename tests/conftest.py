@@ -17,11 +17,11 @@ from dragoman import phrasebook
 from dragoman.engine import quiet
 from dragoman.engine.device import device
 from dragoman.engine.spec import EngineSpec, resolve
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.settings import EngineSettings
 
 if TYPE_CHECKING:
-    from dragoman.engine.vllm_async import AsyncEngine
+    from dragoman.engine.async_engine import AsyncEngine
 
 LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
 
@@ -55,7 +55,7 @@ def engine_spec(model_dir: Path) -> EngineSpec:
 async def engine(engine_spec: EngineSpec, engine_log: Path) -> AsyncIterator[AsyncEngine]:
     """The real engine, for the whole run. Tests must leave it running and empty."""
     quiet.log_to_file(engine_log)
-    from dragoman.engine.vllm_async import AsyncEngine
+    from dragoman.engine.async_engine import AsyncEngine
 
     engine = AsyncEngine(engine_spec, engine_log)
     await engine.start()

@@ -15,9 +15,9 @@ from dragoman import phrasebook
 from dragoman.api.app import create_app
 from dragoman.api.server import listen
 from dragoman.engine.spec import resolve
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.sequence import Sequence
 from dragoman.service import stack

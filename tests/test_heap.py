@@ -28,9 +28,9 @@ def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_a_heap_that_has_settled_is_not_walked_again() -> None:
     held = [Node() for _ in range(100)]
-    assert not heap.is_settled()
-    heap.settle()
-    assert heap.is_settled()
+    assert not heap.is_heap_frozen()
+    heap.freeze_heap()
+    assert heap.is_heap_frozen()
     walked = {id(one) for one in gc.get_objects()}
     assert not any(id(one) in walked for one in held)
 
@@ -38,9 +38,9 @@ def test_a_heap_that_has_settled_is_not_walked_again() -> None:
 def test_what_died_since_is_freed_when_it_settles_again() -> None:
     node = Node()
     there = weakref.ref(node)
-    heap.settle()
+    heap.freeze_heap()
     del node
     gc.collect()
     assert there() is not None  # frozen garbage: an engine that died, say
-    heap.settle()
+    heap.freeze_heap()
     assert there() is None

@@ -13,7 +13,7 @@ import gc
 _settled = False  # not the count of frozen objects: Python 3.12 starts with some
 
 
-def settle() -> None:
+def freeze_heap() -> None:
     """Collect what is garbage and freeze the rest. Again after more was loaded: what died since the last time is freed.
 
     Holds the interpreter for some tenths of a second.
@@ -27,6 +27,6 @@ def settle() -> None:
     _settled = True
 
 
-def is_settled() -> bool:
+def is_heap_frozen() -> bool:
     """Whether `settle` was called in this process."""
     return _settled

@@ -54,7 +54,7 @@ class Translation:
     finish_reason: FinishReason
     warnings: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    guards: tuple[str, ...] = ()  # the check that each of `warnings` is from
+    checks: tuple[str, ...] = ()  # the check that each of `warnings` is from
     retries: tuple[str, ...] = ()  # the check that each second try of a piece is owed to
     # One for each piece that the engine translated, where it tells.
     timings: tuple[Timings, ...] = field(default=(), compare=False)

@@ -94,7 +94,7 @@ async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with
     server = DragomanServer(service, listen("127.0.0.1", 0), ready.append)
     running = asyncio.create_task(server.run())
     await until(lambda: bool(ready), "a listening server")
-    assert heap.is_settled()
+    assert heap.is_heap_frozen()
     gc.unfreeze()  # the tests that follow make garbage
     async with httpx.AsyncClient(base_url=ready[0]) as client:
         engine.starting.clear()

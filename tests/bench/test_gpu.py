@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.bench.gpu import SmiGpus, find_gpus
-from dragoman.telemetry.nvml import Gpu, NvmlGpus, Reading
+from dragoman.telemetry.gpu import Gpu, NvmlGpus, Reading
 from tests.telemetry.nvml_stand_in import stand_in
 
 SMI = """#!/bin/sh

@@ -21,7 +21,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from dragoman.api.app import create_app
 from dragoman.engine.spec import EngineSpec
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Language, Profile, Template
 from dragoman.prompts.tokenizer import TextTokenizer

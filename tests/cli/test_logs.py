@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from dragoman.cli.logs import configure_logging
-from dragoman.telemetry import exchange as exchanges
-from dragoman.telemetry.exchange import Exchange
+from dragoman.telemetry import requests
+from dragoman.telemetry.requests import RequestTrace
 
 LOGGERS = ("dragoman", "uvicorn", "asyncio", "opentelemetry", "py.warnings")
 
@@ -74,7 +74,7 @@ def test_json_carries_fields_the_event_and_the_traceback() -> None:
 def test_what_is_logged_during_a_request_carries_its_id(style: Literal["human", "json"]) -> None:
     lines = configured(style)
     log = logging.getLogger("dragoman.service")
-    with exchanges.entered(Exchange("mine", "POST")):
+    with requests.entered(RequestTrace("mine", "POST")):
         log.warning("the engine failed")
     log.warning("drained")
     first, second = lines()

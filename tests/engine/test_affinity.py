@@ -15,7 +15,7 @@ import pytest
 
 from dragoman.engine.affinity import keep_off_workers
 from dragoman.engine.device import device
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,

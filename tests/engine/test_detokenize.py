@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from dragoman.engine.detokenize import Detokenizer
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.sampling import Sampling
 from dragoman.sequence import Completion, Sequence
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import psutil
 
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.static_batch import StaticBatchPipeline
 from dragoman.pipelines.workers import WorkersPipeline
 from tests.pipelines.scripted import Stage

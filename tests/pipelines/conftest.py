@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.pipelines.supervised import SupervisedPipeline
 from tests.pipelines.building import STEP_S, Started, running, static_batch, workers

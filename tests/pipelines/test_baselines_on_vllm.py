@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineRejected
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.static_batch import StaticBatchPipeline
 from dragoman.pipelines.workers import WorkersPipeline
 from dragoman.sequence import Completion

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from dragoman.errors import EngineDead, EngineRejected
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.pipelines.supervised import SupervisedPipeline
 from dragoman.sequence import Completion, Delta

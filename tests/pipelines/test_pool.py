@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from dragoman.errors import EngineDead
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.sequence import Completion
 from tests.pipelines.building import gone, loaded, running, static_batch, workers
 from tests.pipelines.scripted import BREAK, KILL, KILL_ONCE, Stage, sequence

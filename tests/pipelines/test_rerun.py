@@ -13,18 +13,18 @@ from dragoman.sequence import Completion, Delta, Timings
 from tests.pipelines.scripted import sequence
 
 
-def heard(speech: Speech, *texts: str) -> list[str]:
+def heard(deltas: Speech, *texts: str) -> list[str]:
     """What is passed on of a run that says `texts`."""
-    return [fresh.text for text in texts if (fresh := speech.heard(Delta(text)))]
+    return [fresh.text for text in texts if (fresh := deltas.heard(Delta(text)))]
 
 
 def second_run_of(*texts: str) -> Speech:
     """A stream that gave `texts` and then died."""
-    speech = Speech(sequence())
-    speech.begin()
-    assert heard(speech, *texts) == list(texts)
-    speech.begin()
-    return speech
+    deltas = Speech(sequence())
+    deltas.begin()
+    assert heard(deltas, *texts) == list(texts)
+    deltas.begin()
+    return deltas
 
 
 def test_one_death_is_borne_and_the_second_is_too_many() -> None:
@@ -44,28 +44,28 @@ def test_what_was_lost_to_a_death_counts_as_queueing() -> None:
 
 @pytest.mark.parametrize("again", [("one", " two", " three"), ("one two three",), ("o", "ne two th", "ree")])
 def test_a_second_run_says_only_what_is_new(again: tuple[str, ...]) -> None:
-    speech = second_run_of("one", " tw")
-    assert "".join(heard(speech, *again)) == "o three"
-    assert speech.ended(Completion("one two three", "stop", 1, 3)).text == "one two three"
+    deltas = second_run_of("one", " tw")
+    assert "".join(heard(deltas, *again)) == "o three"
+    assert deltas.ended(Completion("one two three", "stop", 1, 3)).text == "one two three"
 
 
 def test_a_second_run_that_departs_is_not_passed_on() -> None:
-    speech = second_run_of("one", " two")
+    deltas = second_run_of("one", " two")
     with pytest.raises(EngineFailed, match="its new run differs"):
-        heard(speech, "one", " twelve")
+        heard(deltas, "one", " twelve")
 
 
 def test_a_second_run_that_ends_early_is_not_passed_off_as_whole() -> None:
-    speech = second_run_of("one", " two")
-    assert heard(speech, "one") == []
+    deltas = second_run_of("one", " two")
+    assert heard(deltas, "one") == []
     with pytest.raises(EngineFailed, match="its new run differs"):
-        speech.ended(Completion("one", "stop", 1, 1))
+        deltas.ended(Completion("one", "stop", 1, 1))
 
 
 def test_a_sampled_stream_has_a_second_run_only_while_nothing_was_said() -> None:
-    speech = Speech(replace(sequence(), sampling=Sampling(temperature=0.7)))
-    speech.begin()
-    speech.begin()
-    heard(speech, "one")
+    deltas = Speech(replace(sequence(), sampling=Sampling(temperature=0.7)))
+    deltas.begin()
+    deltas.begin()
+    heard(deltas, "one")
     with pytest.raises(EngineFailed, match="sampled"):
-        speech.begin()
+        deltas.begin()

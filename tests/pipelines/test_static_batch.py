@@ -53,7 +53,7 @@ async def test_a_queued_sequence_that_is_cancelled_never_reaches_the_engine(stag
         await asyncio.gather(second, return_exceptions=True)
         assert pipeline.stats().waiting == 1  # at once, whatever the worker has heard
         await until(
-            lambda: not any(lane.withdrawn for lane in pipeline._lanes), "the worker's word that it is forgotten"
+            lambda: not any(slot.withdrawn for slot in pipeline._lanes), "the worker's word that it is forgotten"
         )
         await stage.open(gate)
         await asyncio.gather(first, third)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from dragoman.prompts.catalog import profiles
-from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.tokenizer import TextTokenizer
 
 RENDERED = {

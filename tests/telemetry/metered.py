@@ -13,7 +13,7 @@ from dragoman.sequence import Sequence
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, ServerSettings
 from dragoman.telemetry.collectors import GpuCollector
-from dragoman.telemetry.nvml import NvmlGpus
+from dragoman.telemetry.gpu import NvmlGpus
 from tests.serving import echoing, fake_service, source_of
 from tests.telemetry.nvml_stand_in import stand_in
 from tests.waiting import until

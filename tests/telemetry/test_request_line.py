@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dragoman.sequence import Timings
 from dragoman.telemetry.calls import CallRecord, TextRecord
-from dragoman.telemetry.exchange import Exchange
 from dragoman.telemetry.request_line import RequestLine
+from dragoman.telemetry.requests import RequestTrace
 
 
 def text(index: int, source: str | None, *timings: Timings, outcome: str = "ok", tokens: int = 4) -> TextRecord:
@@ -14,9 +14,9 @@ def text(index: int, source: str | None, *timings: Timings, outcome: str = "ok",
     )
 
 
-def exchange(*texts: TextRecord, outcome: str = "ok", status: int = 200, streamed: bool = False) -> Exchange:
+def exchange(*texts: TextRecord, outcome: str = "ok", status: int = 200, streamed: bool = False) -> RequestTrace:
     calls = [CallRecord("abc", 0.0, "fake", "ja", outcome, 1.0, streamed, texts)] if texts else []
-    return Exchange("abc", "POST", "/v1/translate", status, duration_s=0.41234567, calls=calls)
+    return RequestTrace("abc", "POST", "/v1/translate", status, duration_s=0.41234567, calls=calls)
 
 
 def test_over_several_texts_waits_are_the_longest_and_first_tokens_the_first() -> None:

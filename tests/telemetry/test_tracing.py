@@ -22,7 +22,7 @@ from dragoman.sequence import Timings
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, Settings, TracingSettings
-from dragoman.telemetry.exchange import MAX_SEQUENCES, Exchange, Interval, SequenceRecord
+from dragoman.telemetry.requests import MAX_SEQUENCES, Interval, RequestTrace, SequenceRecord
 from dragoman.telemetry.tracing import Tracing, traces_url
 from tests.serving import echoing, fake_service, model, served, service_over
 from tests.waiting import until
@@ -109,7 +109,7 @@ def spans_of(*sequences: SequenceRecord) -> dict[str, tuple[int, int]]:
     exporter = InMemorySpanExporter()
     tracing = Tracing(TracingSettings("http://localhost:4318"), "phrasebook", exporter)
     tracing.start()
-    exchange = Exchange("mine", "POST", began_unix_ns=1_000)
+    exchange = RequestTrace("mine", "POST", began_unix_ns=1_000)
     span = tracing.begin(exchange, ())
     assert span is not None
     assert exchange.work is not None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dragoman.bench.results import Machine, Verdict
-from dragoman.telemetry.nvml import Gpu
+from dragoman.telemetry.gpu import Gpu
 from dragoman.tune.outcome import (
     Choice,
     Contender,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from dragoman import __version__
-from dragoman.api import faults, native, probes
+from dragoman.api import errors, native, probes
 from dragoman.api.body_limit import BodyLimit
 from dragoman.api.request_log import RequestLog
 from dragoman.api.web import page
@@ -23,7 +23,7 @@ def create_app(service: TranslationService) -> FastAPI:
     app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
     # The last one added is the outermost: what may refuse or fail belongs before this.
     app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)
-    faults.install(app)
+    errors.install(app)
     app.include_router(native.router)
     app.include_router(probes.router)
     app.include_router(page.router)

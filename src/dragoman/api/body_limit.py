@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.api import faults
+from dragoman.api import errors
 from dragoman.errors import BodyTooLarge
 
 
@@ -23,7 +23,7 @@ class BodyLimit:
             self._check(int(dict(scope["headers"]).get(b"content-length", b"0")))
             await self.app(scope, self._counted(receive), send)
         except BodyTooLarge as error:
-            await faults.response(error)(scope, receive, send)
+            await errors.response(error)(scope, receive, send)
 
     def _check(self, size: int) -> None:
         if size > self.max_body_bytes:

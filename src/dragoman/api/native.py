@@ -18,7 +18,7 @@ from dragoman.api.request_log import current_id
 from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidRequest, TooManyTexts, UntranslatableText
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
-from dragoman.telemetry.exchange import CLIENT_CLOSED_REQUEST
+from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST
 from dragoman.translation import TextDelta, TextDone, TranslationRequest, Usage
 
 router = APIRouter(prefix="/v1")

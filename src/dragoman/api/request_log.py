@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.api import faults
-from dragoman.telemetry import exchange as exchanges
+from dragoman.api import errors
+from dragoman.telemetry import requests
 from dragoman.telemetry.calls import CANCELLED
-from dragoman.telemetry.exchange import Exchange
 from dragoman.telemetry.rates import FAILURES
 from dragoman.telemetry.request_line import RequestLine
+from dragoman.telemetry.requests import RequestTrace
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -42,7 +42,7 @@ _QUIET_FOLDER = "/web/"
 
 def current_id() -> str:
     """The id of the request that this runs for; a new one outside of any."""
-    exchange = exchanges.current()
+    exchange = requests.current()
     return exchange.request_id if exchange is not None else _made_id()
 
 
@@ -61,7 +61,7 @@ def _id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
 class RequestLog:
     """Needs no settings: whether a line is written is the logger's level."""
 
-    def __init__(self, app: ASGIApp, count: Callable[[Exchange], None], tracing: Tracing | None = None) -> None:
+    def __init__(self, app: ASGIApp, count: Callable[[RequestTrace], None], tracing: Tracing | None = None) -> None:
         self.app = app
         self.count = count
         self.tracing = tracing
@@ -71,10 +71,10 @@ class RequestLog:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        exchange = Exchange(_id_of(scope["headers"]), scope["method"])
+        exchange = RequestTrace(_id_of(scope["headers"]), scope["method"])
         quiet = scope["path"] in _QUIET or scope["path"].startswith(_QUIET_FOLDER)
         span = self.tracing.begin(exchange, scope["headers"]) if self.tracing and not quiet else None
-        with exchanges.entered(exchange):
+        with requests.entered(exchange):
             try:
                 await self._answered(scope, receive, send, exchange)
             finally:
@@ -83,7 +83,7 @@ class RequestLog:
                 self._close(exchange, span)
                 _tell(exchange, logging.DEBUG if quiet else logging.INFO)
 
-    async def _answered(self, scope: Scope, receive: Receive, send: Send, exchange: Exchange) -> None:
+    async def _answered(self, scope: Scope, receive: Receive, send: Send, exchange: RequestTrace) -> None:
         request_id = (HEADER, exchange.request_id.encode("ascii"))
 
         async def answer(message: Message) -> None:
@@ -97,12 +97,12 @@ class RequestLog:
         except ClientDisconnect:
             exchange.fault = CANCELLED
         except Exception as error:
-            failed = faults.unexpected(scope["method"], self._route(scope), error)
+            failed = errors.unexpected(scope["method"], self._route(scope), error)
             if exchange.status:  # too late for another status: the connection breaks off, and the client can tell
                 raise
             await failed(scope, receive, answer)
 
-    def _close(self, exchange: Exchange, span: Span | None) -> None:
+    def _close(self, exchange: RequestTrace, span: Span | None) -> None:
         """A fault in the bookkeeping is logged, and does not cost a client its answer."""
         try:
             self.count(exchange)
@@ -122,7 +122,7 @@ class RequestLog:
         return scope["path"] if scope["path"] in self._paths else None
 
 
-def _tell(exchange: Exchange, level: int) -> None:
+def _tell(exchange: RequestTrace, level: int) -> None:
     if level > logging.DEBUG and exchange.outcome in FAILURES:
         level = logging.ERROR
     if log.isEnabledFor(level):

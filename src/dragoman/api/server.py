@@ -130,5 +130,5 @@ class DragomanServer:
 
     async def _start(self) -> None:
         await self.service.start()
-        self.service.settle()
+        self.service.freeze_heap()
         self._on_ready(self.url)

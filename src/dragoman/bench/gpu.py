@@ -11,8 +11,8 @@ import subprocess
 from collections.abc import Sequence
 from typing import Protocol
 
-from dragoman.telemetry import nvml
-from dragoman.telemetry.nvml import Gpu, NvmlGpus, Reading
+from dragoman.telemetry import gpu as nvml
+from dragoman.telemetry.gpu import Gpu, NvmlGpus, Reading
 
 _SMI_PATIENCE_S = 10.0
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from dragoman.bench.jsons import elements, members
 from dragoman.bench.records import Band, ClientUse, ErrorKind, GpuSample, Load, RequestRecord, ServerSample
 from dragoman.errors import ConfigError
-from dragoman.telemetry.nvml import Gpu
+from dragoman.telemetry.gpu import Gpu
 
 SCHEMA = 1
 Stopped = Literal["finished", "saturated", "interrupted"]

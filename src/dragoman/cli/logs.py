@@ -12,7 +12,7 @@ from typing import Literal
 
 from rich.console import Console
 
-from dragoman.telemetry import exchange as exchanges
+from dragoman.telemetry import requests
 
 _OURS = "dragoman"
 _OTHERS = ("uvicorn", "asyncio", "opentelemetry", "py.warnings")
@@ -20,7 +20,7 @@ _OTHERS = ("uvicorn", "asyncio", "opentelemetry", "py.warnings")
 
 
 def _request_id(record: logging.LogRecord) -> str | None:
-    exchange = exchanges.current()
+    exchange = requests.current()
     return exchange.request_id if exchange is not None and not hasattr(record, "fields") else None
 
 

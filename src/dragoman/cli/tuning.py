@@ -26,8 +26,8 @@ from dragoman.bench.workload import Workload
 from dragoman.cli.console import error_console
 from dragoman.engine.device import device
 from dragoman.errors import ConfigError
-from dragoman.prompts.encode import PromptEncoder
-from dragoman.service.jobs import Planner
+from dragoman.prompts.encoder import PromptEncoder
+from dragoman.service.planner import Planner
 from dragoman.service.stack import choose_model, load_prompts
 from dragoman.settings import ModelSettings
 from dragoman.translation import TranslationRequest

@@ -32,7 +32,7 @@ def keep_off_workers(schedulers: Iterable[int]) -> frozenset[int]:
     return frozenset()
 
 
-def make_way() -> frozenset[int]:
+def leave_worker_cores() -> frozenset[int]:
     """Move this process off the cores that its children's workers are bound to; the cores that it keeps, as above.
 
     For a process that serves and nothing else: what it starts from then on inherits its cores, except `within_all_cores`.
@@ -46,13 +46,13 @@ def make_way() -> frozenset[int]:
     return frozenset()
 
 
-def has_made_way() -> bool:
+def has_left_worker_cores() -> bool:
     """Whether this process keeps off cores that it was given."""
     return _given is not None
 
 
 @contextmanager
-def within_all_cores() -> Generator[None]:
+def on_all_cores() -> Generator[None]:
     """Within, this thread and what it starts have all cores that the process was given: a new engine binds its own."""
     if _given is None:
         yield

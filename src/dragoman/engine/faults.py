@@ -14,7 +14,7 @@ from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected, Unavailable
 
-DIED = "the engine died"
+CRASHED = "the engine died"
 _NAMES = ("VLLMClientError", "VLLMValidationError")
 _REFUSALS: tuple[type[Exception], ...] = (
     ValueError,
@@ -34,10 +34,10 @@ def translated(is_dead: Callable[[], bool] = lambda: False) -> Generator[None]:
     try:
         yield
     except EngineDeadError as error:
-        raise EngineDead(DIED) from error
+        raise EngineDead(CRASHED) from error
     except EngineGenerateError as error:
         if is_dead():
-            raise EngineDead(DIED) from error
+            raise EngineDead(CRASHED) from error
         raise EngineFailed(f"the engine failed on this sequence: {error.__cause__ or error}") from error
     except _OVERFLOW as error:
         raise Unavailable(f"the engine refused the sequence: {error}") from error

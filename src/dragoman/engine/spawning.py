@@ -15,7 +15,7 @@ from multiprocessing import resource_tracker
 
 
 @contextmanager
-def sheltered() -> Generator[None]:
+def ignoring_terminal_signals() -> Generator[None]:
     """Within: processes started by this thread are spawned and never get SIGINT. `shutdown` ends them, by SIGTERM.
 
     A choice of the user's in `VLLM_WORKER_MULTIPROC_METHOD` stands. The signal is blocked, not ignored: vLLM's processes

@@ -16,7 +16,7 @@ from dragoman.telemetry.engine import EngineGauge
 Stepped = Callable[[int], None]
 
 
-class _Tap(StatLoggerBase):
+class SchedulerStatsLogger(StatLoggerBase):
     """Records for all engines of one `AsyncLLM` into one gauge."""
 
     def __init__(self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]], stepped: Stepped) -> None:
@@ -57,7 +57,7 @@ class _Tap(StatLoggerBase):
         """Nothing to say: the server says when it listens."""
 
 
-class TapFactory:
+class StatsLoggerFactory:
     """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine. `stepped` hears of each step, with
     the number of sequences that run after it."""
 
@@ -67,4 +67,4 @@ class TapFactory:
         self._loads: dict[int, tuple[int, int, float]] = {}
 
     def __call__(self, vllm_config: Any, engine_index: int = 0) -> StatLoggerBase:
-        return _Tap(self._gauge, self._loads, self._stepped)
+        return SchedulerStatsLogger(self._gauge, self._loads, self._stepped)

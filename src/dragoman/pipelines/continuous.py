@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from dragoman.engine.vllm_async import AsyncEngine
+from dragoman.engine.async_engine import AsyncEngine
 from dragoman.errors import EngineDead
 from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineStats

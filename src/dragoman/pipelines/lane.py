@@ -15,7 +15,7 @@ from dragoman.pipelines.process import WorkerProcess
 from dragoman.sequence import Completion, Sequence, Timings
 
 _REFUSALS = {cls.code: cls for cls in (EngineRejected, EngineFailed)}
-_DEATHS_SURVIVED = 1
+_CRASHES_SURVIVED = 1
 
 
 @dataclass(eq=False, slots=True)
@@ -25,7 +25,7 @@ class Job:
     number: int
     sequence: Sequence
     answer: asyncio.Future[Completion]
-    deaths: int = 0  # of workers, with this job running
+    crashes: int = 0  # of workers, with this job running
     submitted_s: float = field(default_factory=monotonic)
     began_s: float | None = None  # when its batch last began
 
@@ -34,7 +34,7 @@ class Job:
         """Whether somebody still waits for it."""
         return not self.answer.done()
 
-    def settle(self, outcome: Answered | Refused) -> None:
+    def freeze_heap(self, outcome: Answered | Refused) -> None:
         if isinstance(outcome, Refused):
             self.fail(_REFUSALS[outcome.code](outcome.reason))
         elif self.is_open:
@@ -47,7 +47,7 @@ class Job:
 
 
 @dataclass(eq=False, slots=True)
-class Lane:
+class WorkerSlot:
     """One worker's place. `running` are the numbers of the jobs in its engine now, dropped ones included."""
 
     name: str
@@ -72,7 +72,7 @@ class Lane:
 
     def take(self, job: Job) -> None:
         self.held[job.number] = job
-        self.worker.send(Run(job.number, job.sequence, alone=job.deaths > 0))
+        self.worker.send(Run(job.number, job.sequence, alone=job.crashes > 0))
 
     def withdraw(self, job: Job) -> None:
         """Its caller has gone: ask for it back, unless it runs."""
@@ -93,20 +93,20 @@ class Lane:
         """The batch is done."""
         self.running = ()
         for outcome in outcomes:
-            self.held.pop(outcome.job).settle(outcome)
+            self.held.pop(outcome.job).freeze_heap(outcome)
 
     def forget(self, number: int) -> None:
         """The worker gave this one back."""
         self.withdrawn.discard(number)
         self.held.pop(number, None)
 
-    def bury(self, ending: str) -> list[Job]:
+    def reclaim(self, ending: str) -> list[Job]:
         """Take back what a dead worker held. What may have killed it has one more life, or none."""
         suspects = self.running or tuple(self.held)
         for number in suspects:
             job = self.held[number]
-            job.deaths += 1
-            if job.deaths > _DEATHS_SURVIVED:
+            job.crashes += 1
+            if job.crashes > _CRASHES_SURVIVED:
                 job.fail(EngineDead(f"{self.name} died ({ending}) on this sequence, as a worker had before"))
         again = [job for job in self.held.values() if job.is_open]
         self._clear()

@@ -15,13 +15,13 @@ from collections.abc import AsyncGenerator, Iterable
 from itertools import count
 
 from dragoman.errors import ConfigError, EngineDead
-from dragoman.pipelines.lane import Job, Lane
 from dragoman.pipelines.messages import Answered, Began, Ended, FromWorker, Plan, Refused, Withdrawn
 from dragoman.pipelines.process import STOP_GRACE_S
+from dragoman.pipelines.lane import Job, WorkerSlot
 from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 
-VLLM_ENGINE = "dragoman.engine.vllm_sync:SyncEngine"
+VLLM_ENGINE = "dragoman.engine.sync_engine:SyncEngine"
 _NO_WORKER = "no worker is left, and none could be started again"
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class WorkerPool:
         self.plans = tuple(plans)
         self._held_by_worker = held_by_worker
         self._starting = asyncio.Semaphore(starting_at_once)
-        self._lanes: list[Lane] = []
+        self._lanes: list[WorkerSlot] = []
         self._keepers: list[asyncio.Task[None]] = []
         self._pending: deque[Job] = deque()
         self._numbers = count()
@@ -54,26 +54,26 @@ class WorkerPool:
         for plan in self.plans:
             if plan.spec.engine.data_parallel_size > 1:
                 raise ConfigError(f"engine.data_parallel_size needs the pipeline continuous, not {self.name}")
-        lanes = [Lane(f"dragoman-{self.name}-{number}", plan) for number, plan in enumerate(self.plans)]
+        lanes = [WorkerSlot(f"dragoman-{self.name}-{number}", plan) for number, plan in enumerate(self.plans)]
         self._lanes = list(lanes)
         self._all_lost.clear()
-        opening = [asyncio.create_task(self._open(lane)) for lane in lanes]
+        opening = [asyncio.create_task(self._open(slot)) for slot in lanes]
         try:
             await asyncio.gather(*opening)
         except BaseException:
             await self.shutdown()
             await asyncio.gather(*opening, return_exceptions=True)
             raise
-        self._keepers = [asyncio.create_task(self._keep(lane), name=lane.name) for lane in lanes]
+        self._keepers = [asyncio.create_task(self._keep(slot), name=slot.name) for slot in lanes]
         self._dispatch()
 
-    async def _open(self, lane: Lane) -> None:
+    async def _open(self, slot: WorkerSlot) -> None:
         async with self._starting:
-            if lane.closed:
+            if slot.closed:
                 raise EngineDead("shut down while starting")
-            ready = await lane.worker.start()
+            ready = await slot.worker.start()
             self._max_model_len = ready.max_model_len
-            lane.ready = True
+            slot.ready = True
 
     async def generate(self, sequence: Sequence) -> Completion:
         """Run one sequence. A cancelled caller's is withdrawn if it still waits; if it runs, its result is dropped."""
@@ -113,58 +113,58 @@ class WorkerPool:
         lanes, self._lanes = self._lanes, []
         keepers, self._keepers = self._keepers, []
         # A batch cannot be interrupted and nobody will wait for it: only an idle worker is asked to end.
-        graces = [STOP_GRACE_S if lane.ready and not lane.held else 0 for lane in lanes]
-        for lane in lanes:
-            lane.closed = True
-            lane.abandon("the workers were shut down")
+        graces = [STOP_GRACE_S if slot.ready and not slot.held else 0 for slot in lanes]
+        for slot in lanes:
+            slot.closed = True
+            slot.abandon("the workers were shut down")
         self._fail_pending("the workers were shut down")
-        await asyncio.gather(*(lane.worker.stop(grace_s=grace_s) for lane, grace_s in zip(lanes, graces, strict=True)))
+        await asyncio.gather(*(slot.worker.stop(grace_s=grace_s) for slot, grace_s in zip(lanes, graces, strict=True)))
         await asyncio.gather(*keepers)
 
-    async def _keep(self, lane: Lane) -> None:
+    async def _keep(self, slot: WorkerSlot) -> None:
         """Follow one worker through its lives, until shutdown or until it cannot be started again."""
         try:
-            while await self._live(lane):
-                lane.renew()
-                await self._open(lane)
+            while await self._live(slot):
+                slot.renew()
+                await self._open(slot)
                 self._gauge.restarts += 1
                 self._dispatch()
         except EngineDead as error:
-            if not lane.closed:
-                _log.error("%s is lost: %s", lane.name, error)
+            if not slot.closed:
+                _log.error("%s is lost: %s", slot.name, error)
         finally:
-            self._lose(lane)
-            await lane.worker.stop(grace_s=0)
+            self._lose(slot)
+            await slot.worker.stop(grace_s=0)
 
-    async def _live(self, lane: Lane) -> bool:
+    async def _live(self, slot: WorkerSlot) -> bool:
         """One life of a worker. Whether it shall have another."""
-        async for message in lane.worker.messages():
-            if not lane.closed:
-                self._on(lane, message)
-        lane.ready = False
-        ending = await lane.worker.stop(grace_s=0)
-        if lane.closed:
+        async for message in slot.worker.messages():
+            if not slot.closed:
+                self._on(slot, message)
+        slot.ready = False
+        ending = await slot.worker.stop(grace_s=0)
+        if slot.closed:
             return False
-        again = lane.bury(ending)
+        again = slot.reclaim(ending)
         self._pending.extendleft(reversed(again))
-        _log.warning("%s died (%s); starting it again, %d sequences run again", lane.name, ending, len(again))
+        _log.warning("%s died (%s); starting it again, %d sequences run again", slot.name, ending, len(again))
         self._dispatch()
         return True
 
-    def _on(self, lane: Lane, message: FromWorker) -> None:
+    def _on(self, slot: WorkerSlot, message: FromWorker) -> None:
         match message:
             case Began(jobs):
-                lane.begin(jobs)
+                slot.begin(jobs)
                 self._report()
             case Ended(outcomes):
-                lane.end(outcomes)
+                slot.end(outcomes)
                 self._count(outcomes)
                 self._dispatch()
             case Withdrawn(job):
-                lane.forget(job)
+                slot.forget(job)
                 self._dispatch()
             case _:
-                raise TypeError(f"{lane.name} said {message!r}")
+                raise TypeError(f"{slot.name} said {message!r}")
 
     def _count(self, outcomes: tuple[Answered | Refused, ...]) -> None:
         done = [outcome.completion for outcome in outcomes if isinstance(outcome, Answered)]
@@ -176,30 +176,30 @@ class WorkerPool:
     def _dispatch(self) -> None:
         """Hand what waits to workers with room, the least laden first."""
         while self._pending:
-            lane = min(filter(self._has_room, self._lanes), key=lambda lane: len(lane.held), default=None)
-            if lane is None:
+            slot = min(filter(self._has_room, self._lanes), key=lambda slot: len(slot.held), default=None)
+            if slot is None:
                 break
-            lane.take(self._pending.popleft())
+            slot.take(self._pending.popleft())
         self._report()
 
-    def _has_room(self, lane: Lane) -> bool:
-        return lane.ready and (self._held_by_worker is None or len(lane.held) < self._held_by_worker)
+    def _has_room(self, slot: WorkerSlot) -> bool:
+        return slot.ready and (self._held_by_worker is None or len(slot.held) < self._held_by_worker)
 
     def _withdraw(self, job: Job) -> None:
         if job in self._pending:
             self._pending.remove(job)
-        for lane in self._lanes:
-            lane.withdraw(job)
+        for slot in self._lanes:
+            slot.withdraw(job)
         self._report()
 
-    def _lose(self, lane: Lane) -> None:
+    def _lose(self, slot: WorkerSlot) -> None:
         """This place serves no more; when it was the last, nothing can be served."""
-        lane.abandon(f"{lane.name} is gone")
-        if lane in self._lanes:
-            self._lanes.remove(lane)
+        slot.abandon(f"{slot.name} is gone")
+        if slot in self._lanes:
+            self._lanes.remove(slot)
         if not self._lanes:
             self._fail_pending(_NO_WORKER)
-            if not lane.closed:
+            if not slot.closed:
                 self._all_lost.set()
 
     def _fail_pending(self, reason: str) -> None:
@@ -209,6 +209,6 @@ class WorkerPool:
         self._report()
 
     def _report(self) -> None:
-        running = sum(len(lane.running) for lane in self._lanes)
-        waiting = len(self._pending) + sum(lane.waiting for lane in self._lanes)
+        running = sum(len(slot.running) for slot in self._lanes)
+        waiting = len(self._pending) + sum(slot.waiting for slot in self._lanes)
         self._gauge.load(running, waiting, 0.0)

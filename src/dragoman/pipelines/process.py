@@ -17,7 +17,7 @@ from contextlib import suppress
 from multiprocessing.context import SpawnProcess
 
 from dragoman.engine import quiet
-from dragoman.engine.affinity import within_all_cores
+from dragoman.engine.affinity import on_all_cores
 from dragoman.errors import EngineDead
 from dragoman.pipelines import worker
 from dragoman.pipelines.messages import FromWorker, NotReady, Plan, Ready, Stop, ToWorker, frame, receive
@@ -53,7 +53,7 @@ class WorkerProcess:
         with theirs:
             # Not a daemon: a daemon may have no children, and an engine over several GPUs has some.
             process = _SPAWN.Process(name=self.name, target=worker.main, args=(self._plan, theirs), daemon=False)
-            with within_all_cores():
+            with on_all_cores():
                 process.start()
         self._process = process
         # When Python exits, multiprocessing waits for its children, and a worker waits for its server: this comes first.

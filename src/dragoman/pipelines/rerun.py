@@ -8,7 +8,7 @@ from time import monotonic
 from dragoman.errors import EngineDead, EngineFailed
 from dragoman.sequence import Completion, Delta, Sequence
 
-_DEATHS_SURVIVED = 1
+_CRASHES_SURVIVED = 1
 
 
 @dataclass(eq=False, slots=True)
@@ -17,12 +17,12 @@ class Fate:
 
     submitted_s: float = field(default_factory=monotonic)
     waited_s: float = 0.0  # until the present life took it
-    deaths: int = 0  # of engines, with this sequence in flight
+    crashes: int = 0  # of engines, with this sequence in flight
 
     def bear(self, death: EngineDead) -> None:
         """One more death. Raises `EngineDead` when it is one too many."""
-        self.deaths += 1
-        if self.deaths > _DEATHS_SURVIVED:
+        self.crashes += 1
+        if self.crashes > _CRASHES_SURVIVED:
             raise EngineDead("the engine died with this sequence in flight, as it had before; others go on") from death
 
     def told(self, completion: Completion) -> Completion:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from dragoman.errors import DragomanError, EngineDead, EngineRestarting
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.rerun import Fate, Speech
 from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineStats
@@ -85,14 +85,14 @@ class SupervisedPipeline:
 
     async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas that were given before a death are not given again. `EngineFailed` when the new run contradicts them."""
-        fate, speech, whole = Fate(), Speech(sequence), None
+        fate, deltas, whole = Fate(), Speech(sequence), None
         while whole is None:
-            speech.begin()
+            deltas.begin()
             async with self._in_flight(fate), aclosing(self._pipeline.stream(sequence)) as items:
                 async for item in items:
                     if isinstance(item, Completion):
-                        whole = speech.ended(item)
-                    elif fresh := speech.heard(item):
+                        whole = deltas.ended(item)
+                    elif fresh := deltas.heard(item):
                         yield fresh
         yield fate.told(whole)
 

@@ -11,19 +11,19 @@ from time import time_ns
 from types import TracebackType
 
 from dragoman.errors import DragomanError, EngineDead
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.sequence import Completion, Delta, Sequence
-from dragoman.telemetry import exchange as exchanges
+from dragoman.telemetry import requests
 from dragoman.telemetry.calls import CANCELLED
 from dragoman.telemetry.engine import EngineStats
-from dragoman.telemetry.exchange import Interval, SequenceRecord
+from dragoman.telemetry.requests import Interval, SequenceRecord
 
 
 class _Watch:
     """One sequence from submission to its end, noted once. Outside of a traced exchange: nothing."""
 
     def __init__(self, sequence: Sequence) -> None:
-        exchange = exchanges.current()
+        exchange = requests.current()
         self._work = exchange.work if exchange is not None else None
         self._sequence = sequence
         self._began_unix_ns = time_ns()

@@ -12,7 +12,7 @@ from itertools import permutations
 from typing import Any, Literal
 
 from dragoman.errors import ConfigError
-from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.profile import Profile, Template, fill
 from dragoman.prompts.rendering import language_values, render_chat
 from dragoman.prompts.tokenizer import Message, TextTokenizer

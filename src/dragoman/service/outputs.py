@@ -6,9 +6,9 @@ from collections.abc import Sequence as Many
 from dataclasses import dataclass, field, replace
 
 from dragoman.sequence import Completion, Sequence, Timings
-from dragoman.service.jobs import Job
-from dragoman.text import guards
-from dragoman.text.guards import Finding
+from dragoman.service.planner import Job
+from dragoman.text import checks
+from dragoman.text.checks import Finding
 from dragoman.text.segments import join
 from dragoman.translation import FinishReason, Translation, Usage
 
@@ -16,7 +16,7 @@ LENGTH = "length"
 INCOMPLETE: dict[FinishReason, Finding] = {
     "length": Finding(LENGTH, "The output reached its length limit twice; the translation may be incomplete."),
     "repetition": Finding(
-        guards.REPETITION, "The model began to repeat itself and was stopped; the translation may be incomplete."
+        checks.REPETITION, "The model began to repeat itself and was stopped; the translation may be incomplete."
     ),
 }
 UNSURE = Finding(
@@ -77,7 +77,7 @@ def assemble(job: Job, outputs: Many[Output], *, check: bool = True) -> Translat
     reason = worst(outputs)
     findings = (INCOMPLETE[reason],) if reason in INCOMPLETE else ()
     if check:
-        findings += tuple(guards.findings(job.text, text, job.source, target))
+        findings += tuple(checks.findings(job.text, text, job.source, target))
     usage = replace(used(outputs), characters=len(job.text))
     translation = Translation(
         text, job.source, job.detected, reason, usage=usage, retries=retried(outputs), timings=spent(outputs)
@@ -89,5 +89,5 @@ def _warned(translation: Translation, findings: Many[Finding]) -> Translation:
     return replace(
         translation,
         warnings=tuple(one.warning for one in findings),
-        guards=tuple(one.guard for one in findings),
+        checks=tuple(one.guard for one in findings),
     )

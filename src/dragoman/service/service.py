@@ -16,24 +16,24 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 
 from dragoman import heap, languages
-from dragoman.engine.affinity import make_way
+from dragoman.engine.affinity import leave_worker_cores
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import DragomanError, EngineDead, Starting
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.watched import WatchedPipeline
-from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
-from dragoman.service.accounts import Account, Accounts
 from dragoman.service.admission import Admission, cost
-from dragoman.service.jobs import Planner
+from dragoman.service.calls import CallRegistry, CallTracker
+from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.service.watched import WatchedPlanner
 from dragoman.settings import Settings
-from dragoman.telemetry.collectors import House
-from dragoman.telemetry.exchange import CallJoiner
+from dragoman.telemetry.collectors import ServiceSnapshot
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.rates import RateWindow, percentiles
+from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.summary import Summary
 from dragoman.telemetry.traffic.window import TrafficWindow
@@ -67,7 +67,7 @@ class TranslationService:
         self.window = TrafficWindow()
         self.recorder = recorder
         self.tracing = tracing
-        self.accounts = Accounts(
+        self.accounts = CallRegistry(
             pipeline.name,
             (self.rates, self.metrics, self.window, CallJoiner(), *((recorder,) if recorder else ())),
             languages.tagger(tuple(model.profile.languages)),
@@ -126,11 +126,11 @@ class TranslationService:
         source, target = next(directions)
         return TranslationRequest(("Good morning.",), target, source, request_id="warm-up")
 
-    def settle(self) -> None:
+    def freeze_heap(self) -> None:
         """Once started, in a process that does nothing else: leave the heap as it is, and the workers' cores to the workers."""
-        heap.settle()
+        heap.freeze_heap()
         if self.spec.device == "cpu":
-            make_way()
+            leave_worker_cores()
 
     async def drain(self) -> bool:
         """Admit nothing more and wait for what is in flight, `drain_timeout_s` at most. True if all of it finished."""
@@ -184,7 +184,7 @@ class TranslationService:
                     yield event
 
     @contextmanager
-    def _accounted(self, request: TranslationRequest, *, streamed: bool) -> Generator[Account]:
+    def _accounted(self, request: TranslationRequest, *, streamed: bool) -> Generator[CallTracker]:
         """A permit; whatever comes of the call is accounted for, a refusal too."""
         with self.accounts.call(request, streamed=streamed) as account:
             with self.admission.permit(cost(request.texts)):
@@ -203,9 +203,9 @@ class TranslationService:
             self._ready = True
         return self.metrics.exposition(REGISTRY)
 
-    def _house(self) -> House:
+    def _house(self) -> ServiceSnapshot:
         admission = self.admission
-        return House(
+        return ServiceSnapshot(
             admission.state, self._ready, admission.calls, self.accounts.in_flight, admission.held, admission.limit
         )
 

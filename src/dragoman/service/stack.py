@@ -18,16 +18,16 @@ from dragoman.engine import quiet
 from dragoman.engine.device import device
 from dragoman.engine.spec import EngineSpec, read_config, resolve
 from dragoman.errors import ConfigError
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.supervised import SupervisedPipeline
 from dragoman.prompts import catalog, check
-from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.settings import ModelSettings, Settings, TracingSettings
-from dragoman.telemetry import nvml
-from dragoman.telemetry.collectors import EngineCollector, GpuCollector, House, HouseCollector
+from dragoman.telemetry import gpu as nvml
+from dragoman.telemetry.collectors import EngineCollector, GpuCollector, ServiceCollector, ServiceSnapshot
 from dragoman.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
             spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
         )
     with quiet.streams_to_file(log_file) if log_file else nullcontext():  # vllm talks while it is imported
-        from dragoman.engine.vllm_async import AsyncEngine
+        from dragoman.engine.async_engine import AsyncEngine
         from dragoman.pipelines.continuous import ContinuousPipeline
     engine = AsyncEngine(spec, log_file, shutdown_timeout_s=settings.server.drain_timeout_s)
     return SupervisedPipeline(ContinuousPipeline(engine), max_failed_starts=settings.pipeline.max_failed_starts)
@@ -114,7 +114,9 @@ def tracing(settings: TracingSettings, model: Model) -> Tracing | None:
     return Tracing(settings, model.name)
 
 
-def watch(metrics: Metrics, model: Model, spec: EngineSpec, pipeline: Pipeline, house: Callable[[], House]) -> None:
+def watch(
+    metrics: Metrics, model: Model, spec: EngineSpec, pipeline: Pipeline, house: Callable[[], ServiceSnapshot]
+) -> None:
     """Have a service's state, its engine and its GPUs read whenever its metrics are."""
     info = {
         "version": __version__,
@@ -123,7 +125,7 @@ def watch(metrics: Metrics, model: Model, spec: EngineSpec, pipeline: Pipeline, 
         "pipeline": pipeline.name,
         "device": spec.device,
     }
-    metrics.registry.register(HouseCollector(house, info))
+    metrics.registry.register(ServiceCollector(house, info))
     metrics.registry.register(EngineCollector(pipeline.stats))
     if spec.device == "cuda" and (loaded := nvml.load()) is not None:
         gpus = nvml.NvmlGpus(loaded, nvml.visible(loaded, os.environ.get("CUDA_VISIBLE_DEVICES")))

@@ -10,18 +10,18 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.sequence import Completion
-from dragoman.service.jobs import Job, Planner
 from dragoman.service.outputs import Output, as_it_was, assemble
-from dragoman.service.together import all_of
+from dragoman.service.planner import Job, Planner
+from dragoman.service.together import gather_all
 from dragoman.text.segments import Joiner
 from dragoman.translation import TextDelta, TextDone
 
 Event: TypeAlias = TextDelta | TextDone
 
 
-class _Speech:
+class DeltaSequencer:
     """One text's deltas: pieces take turns, what is not translated is said between them."""
 
     def __init__(self, job: Job, events: asyncio.Queue[Event]) -> None:
@@ -66,7 +66,7 @@ class _Speech:
 async def stream(pipeline: Pipeline, planner: Planner, jobs: list[Job]) -> AsyncGenerator[Event]:
     """Events of all jobs. Closing the iterator ends their sequences; an engine's error ends the stream with it."""
     events: asyncio.Queue[Event] = asyncio.Queue()
-    work = asyncio.create_task(all_of([_text(pipeline, planner, job, events) for job in jobs]))
+    work = asyncio.create_task(gather_all([_text(pipeline, planner, job, events) for job in jobs]))
     try:
         left = len(jobs)
         while left:
@@ -97,22 +97,24 @@ async def _text(pipeline: Pipeline, planner: Planner, job: Job, events: asyncio.
         events.put_nowait(TextDelta(job.index, translation.text))
         events.put_nowait(TextDone(job.index, translation))
         return
-    speech = _Speech(job, events)
-    outputs = await all_of([_piece(pipeline, planner, job, n, text, speech) for n, text in enumerate(job.wanted)])
+    deltas = DeltaSequencer(job, events)
+    outputs = await gather_all([_piece(pipeline, planner, job, n, text, deltas) for n, text in enumerate(job.wanted)])
     events.put_nowait(TextDone(job.index, assemble(job, outputs, check=not planner.forced_lengths)))
 
 
-async def _piece(pipeline: Pipeline, planner: Planner, job: Job, number: int, text: str, speech: _Speech) -> Output:
+async def _piece(
+    pipeline: Pipeline, planner: Planner, job: Job, number: int, text: str, deltas: DeltaSequencer
+) -> Output:
     sequence = planner.sequence(job, str(number), text, room_factor=2)
     said = ""  # so far
     trailing = ""  # white space that is the piece's only if something follows
     async for item in pipeline.stream(sequence):
         if isinstance(item, Completion):
-            speech.end(number)
+            deltas.end(number)
             return Output.of(sequence, item)
         delta = trailing + item.text if said else item.text.lstrip()
         kept = delta.rstrip()
         trailing = delta[len(kept) :]
         said += kept
-        speech.add(number, kept)
+        deltas.add(number, kept)
     raise AssertionError("a stream ended without a completion")

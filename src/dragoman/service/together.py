@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def all_of(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """Results in order. Unlike `asyncio.gather`, nothing goes on running after a failure or a cancellation."""
     wanted = list(coroutines)
     if len(wanted) == 1:  # most texts are one piece, most calls one text: a task would cost as much as encoding it does

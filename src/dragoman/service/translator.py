@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.service import streaming
-from dragoman.service.jobs import Job, Planner
 from dragoman.service.outputs import LENGTH, Output, as_it_was, assemble, retried, spent, used, worst
-from dragoman.service.together import all_of
-from dragoman.text import guards
+from dragoman.service.planner import Job, Planner
+from dragoman.service.together import gather_all
+from dragoman.text import checks
 from dragoman.text.segments import Piece, join, lines
 from dragoman.translation import TextDelta, TextDone, Translation, TranslationRequest
 
@@ -28,7 +28,7 @@ class Translator:
 
     async def translate(self, request: TranslationRequest) -> list[Translation]:
         """All texts, concurrently in the engine. Raises `InvalidRequest` before any work, or the engine's errors."""
-        return await all_of([self._text(job) for job in self._planner.jobs(request)])
+        return await gather_all([self._text(job) for job in self._planner.jobs(request)])
 
     def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
         """Deltas of all texts as they come, each text's in order, and a `TextDone` at the end of each."""
@@ -37,7 +37,7 @@ class Translator:
     async def _text(self, job: Job) -> Translation:
         if not job.wanted:
             return as_it_was(job)
-        outputs = await all_of([self._piece(job, str(n), text) for n, text in enumerate(job.wanted)])
+        outputs = await gather_all([self._piece(job, str(n), text) for n, text in enumerate(job.wanted)])
         return assemble(job, outputs, check=not self._planner.forced_lengths)
 
     async def _piece(self, job: Job, part: str, text: str) -> Output:
@@ -49,16 +49,16 @@ class Translator:
         output = Output.of(sequence, completion, *retries)
         if self._planner.forced_lengths:
             return output
-        if not guards.line_breaks_kept(text, output.text):
-            return await self._again(job, part, lines(Piece(text, translatable=True)), guards.LINE_BREAKS)
-        if guards.sentences_dropped(text, output.text):
-            return await self._again(job, part, self._planner.smaller(job, text), guards.SENTENCES)
+        if not checks.line_breaks_kept(text, output.text):
+            return await self._again(job, part, lines(Piece(text, translatable=True)), checks.LINE_BREAKS)
+        if checks.sentences_dropped(text, output.text):
+            return await self._again(job, part, self._planner.smaller(job, text), checks.SENTENCES)
         return output
 
     async def _again(self, job: Job, part: str, pieces: tuple[Piece, ...], guard: str) -> Output:
         """Smaller pieces, each alone: a model that drops lines or sentences cannot do so where there is but one."""
         wanted = [piece.text for piece in pieces if piece.translatable]
-        outputs = await all_of([self._small_piece(job, f"{part}.{n}", text) for n, text in enumerate(wanted)])
+        outputs = await gather_all([self._small_piece(job, f"{part}.{n}", text) for n, text in enumerate(wanted)])
         joined = join(pieces, [output.text for output in outputs], job.source, job.request.target)
         return Output(joined, worst(outputs), used(outputs), spent(outputs), (guard, *retried(outputs)))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from time import time_ns
 
 from dragoman.sequence import Sequence
-from dragoman.service.jobs import Job, Planner
-from dragoman.telemetry import exchange as exchanges
-from dragoman.telemetry.exchange import Interval
+from dragoman.service.planner import Job, Planner
+from dragoman.telemetry import requests
+from dragoman.telemetry.requests import Interval
 from dragoman.translation import TranslationRequest
 
 
@@ -19,12 +19,12 @@ class WatchedPlanner(Planner):
         try:
             return super().jobs(request)
         finally:
-            if (exchange := exchanges.current()) is not None and exchange.work is not None:
+            if (exchange := requests.current()) is not None and exchange.work is not None:
                 exchange.work.segmented.append(Interval(began_unix_ns, time_ns()))
 
     def sequence(self, job: Job, part: str, text: str, *, room_factor: int = 1) -> Sequence:
         began_unix_ns = time_ns()
         sequence = super().sequence(job, part, text, room_factor=room_factor)
-        if (exchange := exchanges.current()) is not None and exchange.work is not None:
+        if (exchange := requests.current()) is not None and exchange.work is not None:
             exchange.work.encoded[sequence.id] = Interval(began_unix_ns, time_ns())
         return sequence

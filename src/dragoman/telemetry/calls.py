@@ -35,7 +35,7 @@ class TextRecord:
     finish_reason: str | None = None
     warnings: int = 0
     timings: tuple[Timings, ...] = field(default=(), repr=False)
-    guards: tuple[str, ...] = ()  # the check that each warning is from
+    checks: tuple[str, ...] = ()  # the check that each warning is from
     retries: tuple[str, ...] = ()  # the check that each second try of a piece is owed to
     text: str | None = field(default=None, repr=False)  # the source, where the recorder wants it
 

@@ -15,13 +15,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S, EngineStats
-from dragoman.telemetry.nvml import MIB, Gpu, Reading
+from dragoman.telemetry.gpu import MIB, Gpu, Reading
 
 STATES = ("starting", "serving", "draining")
 
 
 @dataclass(frozen=True, slots=True)
-class House:
+class ServiceSnapshot:
     """One moment of a service."""
 
     state: str  # one of STATES
@@ -40,10 +40,10 @@ def _counter(name: str, help: str, value: float) -> Metric:
     return CounterMetricFamily(f"dragoman_{name}", help, value=value)
 
 
-class HouseCollector(Collector):
+class ServiceCollector(Collector):
     """What the service is, and how full it is."""
 
-    def __init__(self, read: Callable[[], House], info: dict[str, str]) -> None:
+    def __init__(self, read: Callable[[], ServiceSnapshot], info: dict[str, str]) -> None:
         self._read = read
         self._info = info
 

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from dragoman.errors import Draining, QueueFull, Starting, codes
 from dragoman.telemetry.calls import CANCELLED, OK, CallRecord, Observer, TextRecord
-from dragoman.telemetry.exchange import Exchange
+from dragoman.telemetry.requests import RequestTrace
 
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
 _WAITS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60)
@@ -73,7 +73,7 @@ class Metrics(Observer):
         if not text.ok:
             return
         self._reasons.labels(text.finish_reason).inc()
-        for guard in set(text.guards):
+        for guard in set(text.checks):
             self._warnings.labels(guard).inc()
         for guard in text.retries:
             self._retries.labels(guard).inc()
@@ -96,7 +96,7 @@ class Metrics(Observer):
         if call.outcome in REFUSALS:
             self._refusals.labels(call.outcome).inc()
 
-    def answered(self, exchange: Exchange) -> None:
+    def answered(self, exchange: RequestTrace) -> None:
         """An HTTP request has ended: here is seen what never became a call, such as a bad body or a wrong key."""
         self._answers.labels(exchange.route or UNKNOWN, str(exchange.status), exchange.outcome).inc()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from dragoman.telemetry.calls import CANCELLED, OK, TextRecord
-from dragoman.telemetry.exchange import Exchange
+from dragoman.telemetry.requests import RequestTrace
 
 Fields = dict[str, object]
 
@@ -15,14 +15,14 @@ class RequestLine:
 
     __slots__ = ("fields",)
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: RequestTrace) -> None:
         self.fields = _fields(exchange)
 
     def __str__(self) -> str:
         return _said(self.fields)
 
 
-def _fields(exchange: Exchange) -> Fields:
+def _fields(exchange: RequestTrace) -> Fields:
     outcome = exchange.outcome
     fields: Fields = {
         "request_id": exchange.request_id,

@@ -36,8 +36,8 @@ from dragoman.errors import ConfigError
 from dragoman.sequence import Timings
 from dragoman.settings import TracingSettings
 from dragoman.telemetry.calls import CANCELLED, OK, CallRecord
-from dragoman.telemetry.exchange import Exchange, Interval, SequenceRecord, Work
 from dragoman.telemetry.rates import FAILURES
+from dragoman.telemetry.requests import Interval, RequestTrace, SequenceRecord, Work
 
 log = logging.getLogger("dragoman.tracing")
 
@@ -78,7 +78,7 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("dragoman", __version__)
 
-    def begin(self, exchange: Exchange, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
+    def begin(self, exchange: RequestTrace, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
         """The request's span, a child of the caller's where `headers` name one. None: this request is not traced."""
         if self._tracer is None:
             return None
@@ -91,7 +91,7 @@ class Tracing:
         exchange.work = Work()
         return span
 
-    def end(self, span: Span, exchange: Exchange) -> None:
+    def end(self, span: Span, exchange: RequestTrace) -> None:
         """The exchange has ended: so do its spans."""
         outcome = exchange.outcome
         if exchange.route:
@@ -120,7 +120,7 @@ class Tracing:
             log.warning("traces were left unsent: %s did not take them in %.0f s", self._settings.endpoint, FLUSH_S)
         self._tracer = self._provider = None
 
-    def _of_request(self, exchange: Exchange, outcome: str) -> Attributes:
+    def _of_request(self, exchange: RequestTrace, outcome: str) -> Attributes:
         attributes: Attributes = {
             "http.request.method": exchange.method,
             "http.response.status_code": exchange.status,
@@ -137,7 +137,7 @@ class Tracing:
             attributes["dragoman.sequences.unrecorded"] = exchange.work.unrecorded
         return attributes
 
-    def _of_calls(self, exchange: Exchange) -> Attributes:
+    def _of_calls(self, exchange: RequestTrace) -> Attributes:
         texts = exchange.texts
         attributes: Attributes = {
             "gen_ai.request.model": self._model,

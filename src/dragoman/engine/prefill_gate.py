@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-FEW = 16
+MIN_RUNNING = 16
 """Running sequences below which nobody waits: so few clients seldom meet in a step, and waiting costs more than it saves."""
-HOLD_S = 0.1
+MAX_WAIT_S = 0.1
 """Nobody waits longer, however long steps take."""
 
 
-class Intake:
+class PrefillGate:
     """A gate. `interval`: at most one step in so many takes new sequences in; 1: nobody ever waits. One event loop's."""
 
     def __init__(self, interval: int) -> None:
@@ -50,7 +50,7 @@ class Intake:
         turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append(turn)
         if self._timer is None:
-            self._timer = loop.call_later(HOLD_S, self.open)
+            self._timer = loop.call_later(MAX_WAIT_S, self.open)
         await turn
         return loop.time() - came
 
@@ -73,7 +73,7 @@ class Intake:
                 turn.set_result(None)
 
     def _open(self) -> bool:
-        return self._running < FEW or self._steps >= self.interval
+        return self._running < MIN_RUNNING or self._steps >= self.interval
 
     def _close(self) -> None:
         """After whoever came in the same turn of the event loop: the texts of one call stay together."""

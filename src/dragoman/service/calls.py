@@ -22,7 +22,7 @@ TagOf = Callable[[str], str]
 """The served tag for what a caller called a language: records must hold no more tags than there are languages."""
 
 
-class Account:
+class CallTracker:
     """One call while it lasts."""
 
     def __init__(self, request: TranslationRequest, in_flight: int, tag_of: TagOf, *, keep_text: bool = False) -> None:
@@ -64,7 +64,7 @@ class Account:
             translation.finish_reason,
             len(translation.warnings),
             translation.timings,
-            translation.guards,
+            translation.checks,
             translation.retries,
             text=self._text(index),
         )
@@ -93,7 +93,7 @@ class Account:
         return self.request.texts[index] if self._keep_text else None
 
 
-class Accounts:
+class CallRegistry:
     """Counts the texts in the house and tells the observers of each that leaves."""
 
     def __init__(self, pipeline: str, observers: Sequence[Observer], tag_of: TagOf, *, keep_text: bool = False) -> None:
@@ -104,10 +104,10 @@ class Accounts:
         self._keep_text = keep_text  # in records
 
     @contextmanager
-    def call(self, request: TranslationRequest, *, streamed: bool) -> Generator[Account]:
+    def call(self, request: TranslationRequest, *, streamed: bool) -> Generator[CallTracker]:
         """Within: the call is in the house. What it raises is its outcome."""
         self.in_flight += len(request.texts)
-        account = Account(request, self.in_flight, self._tag_of, keep_text=self._keep_text)
+        account = CallTracker(request, self.in_flight, self._tag_of, keep_text=self._keep_text)
         outcome = CANCELLED
         try:
             yield account
@@ -122,11 +122,11 @@ class Accounts:
             self.in_flight -= len(request.texts)
             self._close(account, outcome, streamed=streamed)
 
-    def done(self, account: Account, index: int, translation: Translation) -> None:
+    def done(self, account: CallTracker, index: int, translation: Translation) -> None:
         """Text `index` of the call is whole."""
         self._tell_text(account.done(index, translation))
 
-    def _close(self, account: Account, outcome: str, *, streamed: bool) -> None:
+    def _close(self, account: CallTracker, outcome: str, *, streamed: bool) -> None:
         if outcome != OK:
             for record in account.missed(outcome):
                 self._tell_text(record)

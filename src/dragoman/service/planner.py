@@ -10,7 +10,7 @@ from itertools import count
 
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
-from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.sequence import Sequence
 from dragoman.text.detect import Detector

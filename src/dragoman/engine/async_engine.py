@@ -24,11 +24,11 @@ from dragoman import heap
 from dragoman.engine import affinity, quiet
 from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
 from dragoman.engine.detokenize import Detokenizer
-from dragoman.engine.faults import DIED, translated
-from dragoman.engine.intake import Intake
-from dragoman.engine.spawning import sheltered
+from dragoman.engine.faults import CRASHED, translated
+from dragoman.engine.prefill_gate import PrefillGate
+from dragoman.engine.spawning import ignoring_terminal_signals
 from dragoman.engine.spec import EngineSpec
-from dragoman.engine.tap import TapFactory
+from dragoman.engine.tap import StatsLoggerFactory
 from dragoman.errors import EngineDead, EngineFailed
 from dragoman.sequence import Completion, CompletionReason, Delta, Sequence, Timings
 from dragoman.telemetry.engine import EngineGauge, EngineStats
@@ -46,7 +46,7 @@ class AsyncEngine:
         self._log_file = log_file
         self._shutdown_timeout_s = shutdown_timeout_s
         self._gauge = EngineGauge()
-        self.intake = Intake((spec.engine.prefill_schedule_interval or 1) * spec.engine.data_parallel_size)
+        self.prefill_gate = PrefillGate((spec.engine.prefill_schedule_interval or 1) * spec.engine.data_parallel_size)
         self._llm: AsyncLLM | None = None
         self._detokenizer = Detokenizer(None)
         self._processes: set[BaseProcess] = set()
@@ -62,24 +62,26 @@ class AsyncEngine:
             self._gauge.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
             if self.spec.device == "cpu":
                 affinity.keep_off_workers(process.pid for process in self._processes if process.pid is not None)
-            self._settle_again()
+            self._freeze_heap_again()
         except asyncio.CancelledError:
             await _abandon(building, before)
             raise
 
-    def _settle_again(self) -> None:
+    def _freeze_heap_again(self) -> None:
         """In a process that had settled around another engine, which is frozen garbage now."""
-        if heap.is_settled():
-            heap.settle()
-        if affinity.has_made_way():  # not all of its threads: building an engine makes some
-            affinity.make_way()
+        if heap.is_heap_frozen():
+            heap.freeze_heap()
+        if affinity.has_left_worker_cores():  # not all of its threads: building an engine makes some
+            affinity.leave_worker_cores()
 
     def _build(self) -> AsyncLLM:
         arguments = engine_arguments(self.spec, shutdown_timeout_s=self._shutdown_timeout_s)
         streams = quiet.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
-            with streams, sheltered(), affinity.within_all_cores():
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[TapFactory(self._gauge, self.intake.stepped)])
+            with streams, ignoring_terminal_signals(), affinity.on_all_cores():
+                return AsyncLLM.from_engine_args(
+                    arguments, stat_loggers=[StatsLoggerFactory(self._gauge, self.prefill_gate.stepped)]
+                )
         except Exception as error:
             told = f"; the end of {self._log_file}:\n{quiet.tail(self._log_file)}" if self._log_file else ""
             raise EngineDead(f"the engine did not start: {error}{told}") from error
@@ -98,7 +100,7 @@ class AsyncEngine:
         """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
         completion: Completion | None = None
         ours = self._detokenizer.takes(sequence)
-        came, waited_s = time(), await self.intake.join()
+        came, waited_s = time(), await self.prefill_gate.join()
         with translated(self._is_dead):
             # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
             async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not ours), came):
@@ -113,7 +115,7 @@ class AsyncEngine:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
         parts: list[str] = []
         tokens = 0
-        came, waited_s = time(), await self.intake.join()
+        came, waited_s = time(), await self.prefill_gate.join()
         with translated(self._is_dead):
             async for output in self._outputs(sequence, sampling_params(sequence, stream=True), came):
                 part = output.outputs[0]
@@ -130,7 +132,7 @@ class AsyncEngine:
         return self._engine.generate(prompt_of(sequence, came), params, sequence.id, priority=sequence.priority)
 
     def stats(self) -> EngineStats:
-        stats, waiting = self._gauge.snapshot(), self.intake.waiting
+        stats, waiting = self._gauge.snapshot(), self.prefill_gate.waiting
         return replace(stats, waiting=stats.waiting + waiting) if waiting else stats
 
     async def check_health(self) -> None:
@@ -146,7 +148,7 @@ class AsyncEngine:
         # vLLM sets a flag when one of its processes dies, and tells nobody.
         while self._llm is not llm or not llm.errored:  # noqa: ASYNC110
             await asyncio.sleep(_WATCH_S)
-        return EngineDead(DIED)
+        return EngineDead(CRASHED)
 
     async def shutdown(self) -> None:
         """End vLLM's processes, dead ones too; what still runs ends with `EngineDead`."""
@@ -154,7 +156,7 @@ class AsyncEngine:
         if llm is not None:
             # vLLM cancels the task that would tell them, often before it does.
             llm.output_processor.propagate_error(EngineDeadError())
-            self.intake.stepped(0)
+            self.prefill_gate.stepped(0)
             await asyncio.to_thread(_end, llm, self._processes)
             self._gauge.load(0, 0, 0.0)
 

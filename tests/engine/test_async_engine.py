@@ -8,15 +8,15 @@ from uuid import uuid4
 
 import pytest
 
-from dragoman.engine import intake
-from dragoman.engine.intake import FEW
+from dragoman.engine import prefill_gate
+from dragoman.engine.prefill_gate import MIN_RUNNING
 from dragoman.errors import EngineRejected
-from dragoman.pipelines.contract import Pipeline
+from dragoman.pipelines.base import Pipeline
 from dragoman.sequence import Completion, Delta, Sequence
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from dragoman.engine.vllm_async import AsyncEngine
+    from dragoman.engine.async_engine import AsyncEngine
 
 pytestmark = pytest.mark.engine
 
@@ -73,16 +73,16 @@ async def test_many_sequences_run_at_once_and_short_ones_leave_first(engine_pipe
 async def test_new_sequences_wait_for_each_other_while_many_run(
     engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "HOLD_S", 60.0)
-    monkeypatch.setattr(engine.intake, "interval", 1_000_000)
-    long = [asyncio.create_task(engine.generate(sequence(400))) for _ in range(FEW + 4)]
+    monkeypatch.setattr(prefill_gate, "HOLD_S", 60.0)
+    monkeypatch.setattr(engine.prefill_gate, "interval", 1_000_000)
+    long = [asyncio.create_task(engine.generate(sequence(400))) for _ in range(MIN_RUNNING + 4)]
     await until(lambda: engine.stats().running == len(long), "all running")
     short = [asyncio.create_task(engine.generate(sequence(5))) for _ in range(6)]
-    await until(lambda: engine.intake.waiting == 6, "six at the gate")
+    await until(lambda: engine.prefill_gate.waiting == 6, "six at the gate")
     assert engine.stats().waiting == 6
     short.pop().cancel()
-    await until(lambda: engine.intake.waiting == 5, "five at the gate")
-    engine.intake.open()
+    await until(lambda: engine.prefill_gate.waiting == 5, "five at the gate")
+    engine.prefill_gate.open()
     done = await asyncio.gather(*short)
     assert [one.completion_tokens for one in done] == [5] * 5
     assert all(one.timings is not None and one.timings.queue_s > 0 for one in done)
@@ -91,9 +91,9 @@ async def test_new_sequences_wait_for_each_other_while_many_run(
 
 
 async def test_the_engines_own_steps_let_them_in(engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "HOLD_S", 60.0)
-    monkeypatch.setattr(engine.intake, "interval", 8)
-    long = [asyncio.create_task(engine.generate(sequence(400))) for _ in range(FEW + 4)]
+    monkeypatch.setattr(prefill_gate, "HOLD_S", 60.0)
+    monkeypatch.setattr(engine.prefill_gate, "interval", 8)
+    long = [asyncio.create_task(engine.generate(sequence(400))) for _ in range(MIN_RUNNING + 4)]
     await until(lambda: engine.stats().running == len(long), "all running")
     for _ in range(3):
         await asyncio.gather(*(engine.generate(sequence(5)) for _ in range(4)))

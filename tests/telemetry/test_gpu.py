@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from dragoman.telemetry import nvml
-from dragoman.telemetry.nvml import Fresh, Gpu, NvmlGpus, Reading, visible
+from dragoman.telemetry import gpu as nvml
+from dragoman.telemetry.gpu import Fresh, Gpu, NvmlGpus, Reading, visible
 from tests.telemetry.nvml_stand_in import stand_in
 
 

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 
 from dragoman.errors import DragomanError, QueueFull, Unavailable
 from dragoman.telemetry.calls import CANCELLED
-from dragoman.telemetry.exchange import CLIENT_CLOSED_REQUEST, note_fault
+from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST, note_fault
 
 log = logging.getLogger("dragoman.api")
 

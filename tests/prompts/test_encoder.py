@@ -16,7 +16,7 @@ from dragoman.errors import ConfigError, EngineFailed, UnsupportedLanguage, Untr
 from dragoman.phrasebook import tokenizer as phrasebook
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.check import compare
-from dragoman.prompts.encode import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import parallel_text
 from dragoman.prompts.profile import Profile, Template
 from dragoman.prompts.tokenizer import TextTokenizer

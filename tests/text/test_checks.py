@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.text import guards
+from dragoman.text import checks
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from dragoman.text import guards
     ],
 )
 def test_line_breaks(source: str, output: str, kept: bool) -> None:
-    assert guards.line_breaks_kept(source, output) is kept
+    assert checks.line_breaks_kept(source, output) is kept
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ def test_line_breaks(source: str, output: str, kept: bool) -> None:
     ],
 )
 def test_what_must_be_copied(source: str, output: str, missing: tuple[str, ...]) -> None:
-    assert guards.lost(source, output) == missing
+    assert checks.lost(source, output) == missing
 
 
 def test_laughter_is_no_echo_and_no_loop() -> None:
-    assert guards.warnings("ㅋㅋㅋㅋㅋㅋㅋㅋ", "hahahahahahaha", "ko", "en") == ()
+    assert checks.warnings("ㅋㅋㅋㅋㅋㅋㅋㅋ", "hahahahahahaha", "ko", "en") == ()
 
 
 GERMAN = "Ich komme heute etwas später nach Hause."
@@ -73,35 +73,35 @@ GERMAN = "Ich komme heute etwas später nach Hause."
     ],
 )
 def test_untranslated_copies(source: str, output: str, languages: tuple[str | None, str], echo: bool) -> None:
-    assert guards.echoes(source, output, *languages) is echo
+    assert checks.echoes(source, output, *languages) is echo
 
 
 def test_a_good_translation_has_no_warnings() -> None:
     source = "Hi {name},\n\nmeet me at 3:30 PM: https://a.com/b (1,000 people)."
     output = "{name}さん、\n\n3時30分に会いましょう：https://a.com/b （1000人）。"
-    assert guards.warnings(source, output, "en", "ja") == ()
+    assert checks.warnings(source, output, "en", "ja") == ()
 
 
 def test_each_fault_is_a_sentence() -> None:
     source = "Hi {name},\nthe invoice 4711 is due."
-    assert guards.warnings(source, "Rechnung fällig. " * 20, "en", "de") == (
+    assert checks.warnings(source, "Rechnung fällig. " * 20, "en", "de") == (
         "The line breaks of the source were not kept.",
         "The translation lacks what should be copied from the source: {name}.",
         "The translation lacks numbers of the source: 4711.",
         "The translation repeats itself and may be incomplete.",
     )
-    assert guards.warnings(GERMAN, GERMAN, "de", "en") == (
+    assert checks.warnings(GERMAN, GERMAN, "de", "en") == (
         "The translation is the same as the source; it may not have been translated.",
     )
 
 
 def test_a_long_list_is_cut_short() -> None:
-    (warning,) = guards.warnings(" ".join(f"{{p{index}}}" for index in range(9)), "x", "en", "de")
+    (warning,) = checks.warnings(" ".join(f"{{p{index}}}" for index in range(9)), "x", "en", "de")
     assert warning.endswith("{p0}, {p1}, {p2}, {p3}, {p4} and 4 more.")
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\ud800", "{", "<", "%", "\n" * 1000, "9" * 5000])
 def test_no_text_raises(text: str) -> None:
     for other in ("", "x", text):
-        guards.warnings(text, other, "en", "ja")
-        guards.warnings(other, text, None, "ja")
+        checks.warnings(text, other, "en", "ja")
+        checks.warnings(other, text, None, "ja")

@@ -6,26 +6,26 @@ import asyncio
 
 import pytest
 
-from dragoman.engine import intake
-from dragoman.engine.intake import FEW, Intake
+from dragoman.engine import prefill_gate
+from dragoman.engine.prefill_gate import MIN_RUNNING, PrefillGate
 from tests.waiting import until
 
 
-def busy(interval: int) -> Intake:
+def busy(interval: int) -> PrefillGate:
     """Of an engine at work, where nobody has been let in for an interval."""
-    gate = Intake(interval)
+    gate = PrefillGate(interval)
     for _ in range(interval):
-        gate.stepped(FEW)
+        gate.stepped(MIN_RUNNING)
     return gate
 
 
-async def entered(gate: Intake) -> None:
+async def entered(gate: PrefillGate) -> None:
     """One goes in, and the door is shut behind it."""
     await gate.join()
     await asyncio.sleep(0)
 
 
-async def waiters(gate: Intake, count: int) -> list[asyncio.Task[float]]:
+async def waiters(gate: PrefillGate, count: int) -> list[asyncio.Task[float]]:
     """Tasks that have all got as far as they can."""
     tasks = [asyncio.create_task(gate.join()) for _ in range(count)]
     await asyncio.sleep(0)
@@ -34,14 +34,14 @@ async def waiters(gate: Intake, count: int) -> list[asyncio.Task[float]]:
 
 
 async def test_nobody_waits_while_few_run() -> None:
-    gate = Intake(4)
-    for running in (0, 1, FEW - 1):
+    gate = PrefillGate(4)
+    for running in (0, 1, MIN_RUNNING - 1):
         gate.stepped(running)
         assert all(task.done() for task in await waiters(gate, 3))
 
 
 async def test_an_interval_of_one_step_is_no_gate() -> None:
-    gate = Intake(1)
+    gate = PrefillGate(1)
     gate.stepped(1000)
     assert all(task.done() for task in await waiters(gate, 3))
 
@@ -52,10 +52,10 @@ async def test_who_comes_first_after_an_interval_goes_in_and_the_next_wait_for_o
     assert first.done()
     early = await waiters(gate, 2)
     for _ in range(3):
-        gate.stepped(FEW)
+        gate.stepped(MIN_RUNNING)
     late = await waiters(gate, 2)
     assert not any(task.done() for task in (*early, *late))
-    gate.stepped(FEW)
+    gate.stepped(MIN_RUNNING)
     await asyncio.wait_for(asyncio.gather(*early, *late), 5)
     (next_one,) = await waiters(gate, 1)
     assert not next_one.done()
@@ -75,7 +75,7 @@ async def test_they_go_in_as_soon_as_few_are_left() -> None:
     gate = busy(8)
     await entered(gate)
     waiting = await waiters(gate, 3)
-    gate.stepped(FEW - 1)
+    gate.stepped(MIN_RUNNING - 1)
     await asyncio.wait_for(asyncio.gather(*waiting), 5)
 
 
@@ -89,14 +89,14 @@ async def test_in_the_order_in_which_they_came() -> None:
 
     tasks = [asyncio.create_task(one(number)) for number in range(5)]
     await asyncio.sleep(0)
-    gate.stepped(FEW)
-    gate.stepped(FEW)
+    gate.stepped(MIN_RUNNING)
+    gate.stepped(MIN_RUNNING)
     await asyncio.wait_for(asyncio.gather(*tasks), 5)
     assert order == [0, 1, 2, 3, 4]
 
 
 async def test_no_step_comes_and_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "HOLD_S", 0.01)
+    monkeypatch.setattr(prefill_gate, "HOLD_S", 0.01)
     gate = busy(1000)
     await entered(gate)
     first = await waiters(gate, 2)
@@ -113,7 +113,7 @@ async def test_who_is_cancelled_holds_up_nobody() -> None:
     leaves.cancel()
     await until(leaves.done, "the cancelled one's end")
     for _ in range(3):
-        gate.stepped(FEW)
+        gate.stepped(MIN_RUNNING)
     await asyncio.wait_for(stays, 5)
     assert leaves.cancelled()
 

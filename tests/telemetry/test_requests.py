@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from dragoman.telemetry import exchange as exchanges
+from dragoman.telemetry import requests
 from dragoman.telemetry.calls import CallRecord
-from dragoman.telemetry.exchange import MAX_SEQUENCES, CallJoiner, Exchange, Interval, SequenceRecord, Work
+from dragoman.telemetry.requests import MAX_SEQUENCES, CallJoiner, Interval, RequestTrace, SequenceRecord, Work
 
 
 def call(outcome: str = "ok", request_id: str = "a") -> CallRecord:
@@ -30,7 +30,7 @@ def call(outcome: str = "ok", request_id: str = "a") -> CallRecord:
     ],
 )
 def test_the_outcome(status: int, fault: str | None, calls: list[str], outcome: str) -> None:
-    exchange = Exchange("a", "POST", None, status, fault, calls=[call(one) for one in calls])
+    exchange = RequestTrace("a", "POST", None, status, fault, calls=[call(one) for one in calls])
     exchange.end()
     assert exchange.outcome == outcome
     assert exchange.status >= 200
@@ -43,17 +43,17 @@ async def test_calls_join_the_exchange_that_they_were_made_in_from_its_tasks_too
         await both_entered.wait()
         joiner.call_ended(call(request_id=request_id))
 
-    async def served(request_id: str) -> Exchange:
-        exchange = Exchange(request_id, "POST")
-        with exchanges.entered(exchange):
+    async def served(request_id: str) -> RequestTrace:
+        exchange = RequestTrace(request_id, "POST")
+        with requests.entered(exchange):
             await asyncio.create_task(ends(request_id))
         return exchange
 
     for exchange in await asyncio.gather(served("a"), served("b")):
         assert [one.request_id for one in exchange.calls] == [exchange.request_id]
     joiner.call_ended(call())  # outside of any: nobody is told, nothing breaks
-    exchanges.note_fault("internal_error")
-    assert exchanges.current() is None
+    requests.note_fault("internal_error")
+    assert requests.current() is None
 
 
 def test_work_keeps_a_bounded_number_of_sequences_and_counts_the_rest() -> None:

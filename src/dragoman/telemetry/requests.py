@@ -62,7 +62,7 @@ class Work:
 
 
 @dataclass(slots=True)
-class Exchange:
+class RequestTrace:
     """Filled in while the request lasts; whole once `end` was called."""
 
     request_id: str
@@ -97,10 +97,10 @@ class Exchange:
         return [text for call in self.calls for text in call.texts]
 
 
-_current: ContextVar[Exchange | None] = ContextVar("dragoman_exchange", default=None)
+_current: ContextVar[RequestTrace | None] = ContextVar("dragoman_exchange", default=None)
 
 
-def current() -> Exchange | None:
+def current() -> RequestTrace | None:
     """The exchange that this runs for; None outside of any."""
     return _current.get()
 
@@ -112,7 +112,7 @@ def note_fault(code: str) -> None:
 
 
 @contextmanager
-def entered(exchange: Exchange) -> Generator[None]:
+def entered(exchange: RequestTrace) -> Generator[None]:
     """Within, and in the tasks begun within: `exchange` is the current one."""
     token = _current.set(exchange)
     try:
