@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from tools.phrasebook.generator import Generator
 
 from dragoman.phrasebook import LANGUAGES
-from dragoman.phrasebook.generator import Generator
 
 CONCURRENT = 25
 

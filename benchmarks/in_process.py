@@ -20,22 +20,22 @@ from time import monotonic
 from typing import Any
 
 from dragoman import heap
-from dragoman.bench import conditions
-from dragoman.bench.gpu import find_gpus
-from dragoman.bench.pairs import parse_pairs
-from dragoman.bench.percentiles import distribution
-from dragoman.bench.texts import PhrasebookTexts, token_counter
-from dragoman.bench.workload import Item, MadeUp, OutputRatio
 from dragoman.cli.console import error_console
-from dragoman.cli.subject import make_subject
 from dragoman.engine.async_engine import AsyncEngine
 from dragoman.engine.device import device
 from dragoman.engine.spec import resolve
-from dragoman.sequence import Sequence as EngineSequence
 from dragoman.service import stack
 from dragoman.service.planner import Planner
 from dragoman.settings import EngineSettings, ModelSettings
-from dragoman.translation import TranslationRequest
+from dragoman.types import Sequence as EngineSequence
+from dragoman.types import TranslationRequest
+from dragoman_bench.bench import conditions
+from dragoman_bench.bench.gpu import find_gpus
+from dragoman_bench.bench.pairs import parse_pairs
+from dragoman_bench.bench.percentiles import distribution
+from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
+from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio
+from dragoman_bench.cli.subject import make_subject
 
 
 def numbers(text: str) -> list[int]:

@@ -33,15 +33,15 @@ from in_process import (
     write,
 )
 
-from dragoman.bench.benchmark import benchmark
-from dragoman.bench.plan import Plan, Warmup
-from dragoman.bench.progress import Lines
-from dragoman.bench.records import Load
-from dragoman.bench.servers import Flags, dragoman_serve, serving
-from dragoman.bench.targets import TargetOptions
-from dragoman.bench.workload import MadeUp
 from dragoman.cli.console import error_console
 from dragoman.settings import EngineSettings
+from dragoman_bench.bench.benchmark import benchmark
+from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.progress import Lines
+from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.servers import Flags, dragoman_serve, serving
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.workload import MadeUp
 
 FAKE_CLIENTS = (1, 16, 64)
 MEASURED = {"fake": ("rps", "client_cpu_share"), "engine": ("http_rps", "in_process_rps", "ratio", "client_cpu_share")}

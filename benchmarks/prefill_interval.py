@@ -30,10 +30,10 @@ from in_process import (
     write,
 )
 
-from dragoman.bench.workload import MadeUp
 from dragoman.cli.console import error_console
 from dragoman.engine.device import device
 from dragoman.settings import GRAPH_CEILING
+from dragoman_bench.bench.workload import MadeUp
 
 SHARED = 0.84  # of a GPU's memory
 Rows = list[dict[str, Any]]

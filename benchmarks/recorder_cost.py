@@ -26,17 +26,17 @@ from typing import Any, Literal
 
 import psutil
 
-from dragoman.bench import conditions
-from dragoman.bench.benchmark import benchmark
-from dragoman.bench.pairs import parse_pairs
-from dragoman.bench.plan import Plan, Warmup
-from dragoman.bench.progress import Silent
-from dragoman.bench.records import Load
-from dragoman.bench.servers import RunningServer, dragoman_serve, serving
-from dragoman.bench.spread import compare, spread_of
-from dragoman.bench.targets import TargetOptions
-from dragoman.bench.texts import PhrasebookTexts, token_counter
-from dragoman.bench.workload import MadeUp
+from dragoman_bench.bench import conditions
+from dragoman_bench.bench.benchmark import benchmark
+from dragoman_bench.bench.pairs import parse_pairs
+from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
+from dragoman_bench.bench.spread import compare, spread_of
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
+from dragoman_bench.bench.workload import MadeUp
 
 Recorder = Literal["on", "off"]
 ORDER: tuple[Recorder, ...] = ("on", "off", "off", "on")

@@ -17,21 +17,21 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dragoman.bench.progress import Observer
-from dragoman.bench.slo import parse_slo
-from dragoman.cli.observing import interrupts, observed
-from dragoman.cli.subject import make_subject
-from dragoman.cli.tune import CPU_PACE, PACE
-from dragoman.cli.tuning import Bench, here, make_demand, open_workshop
-from dragoman.tune.contenders import sharing_of
-from dragoman.tune.document import read_tuning
-from dragoman.tune.estimate import Estimate, Work
-from dragoman.tune.final import Match, hold
-from dragoman.tune.meter import measurement_s
-from dragoman.tune.outcome import Contender, Metric, Tuning
-from dragoman.tune.points import Ask, Knobs, Level, Seen, Setup, Steps, Trial
-from dragoman.tune.trial import Driver
-from dragoman.tune.workshop import Workshop
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.cli.observing import interrupts, observed
+from dragoman_bench.cli.subject import make_subject
+from dragoman_bench.cli.tune import CPU_PACE, PACE
+from dragoman_bench.cli.tuning import Bench, here, make_demand, open_workshop
+from dragoman_bench.tune.contenders import sharing_of
+from dragoman_bench.tune.document import read_tuning
+from dragoman_bench.tune.estimate import Estimate, Work
+from dragoman_bench.tune.final import Match, hold
+from dragoman_bench.tune.meter import measurement_s
+from dragoman_bench.tune.outcome import Contender, Metric, Tuning
+from dragoman_bench.tune.points import Ask, Knobs, Level, Seen, Setup, Steps, Trial
+from dragoman_bench.tune.trial import Driver
+from dragoman_bench.tune.workshop import Workshop
 
 SEARCH = ("ladder", "slots", "batched_tokens")
 """The phases of a tune that look for what the grid looks for; memory and the final answer other questions."""

@@ -19,24 +19,24 @@ from typing import Any
 
 import psutil
 
-from dragoman.bench import conditions
-from dragoman.bench.journey.steps import Subject
-from dragoman.bench.progress import Observer
-from dragoman.cli.observing import interrupts, observed
-from dragoman.cli.subject import make_subject
-from dragoman.cli.tune import CPU_PACE, PACE
-from dragoman.cli.tuning import Bench, here, make_demand, open_workshop
-from dragoman.tune.checking import check
-from dragoman.tune.demand import Demand
-from dragoman.tune.estimate import Estimate, Work
-from dragoman.tune.incumbent import Case, Challenge, Incumbent
-from dragoman.tune.ladder import climb
-from dragoman.tune.meter import measurement_s
-from dragoman.tune.outcome import Ladder, Memory
-from dragoman.tune.points import Knobs, Place, Steps, Trial
-from dragoman.tune.scale import Scale
-from dragoman.tune.sizing import Sizer, with_memory
-from dragoman.tune.trial import Driver
+from dragoman_bench.bench import conditions
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.cli.observing import interrupts, observed
+from dragoman_bench.cli.subject import make_subject
+from dragoman_bench.cli.tune import CPU_PACE, PACE
+from dragoman_bench.cli.tuning import Bench, here, make_demand, open_workshop
+from dragoman_bench.journey.steps import Subject
+from dragoman_bench.tune.checking import check
+from dragoman_bench.tune.demand import Demand
+from dragoman_bench.tune.estimate import Estimate, Work
+from dragoman_bench.tune.incumbent import Case, Challenge, Incumbent
+from dragoman_bench.tune.ladder import climb
+from dragoman_bench.tune.meter import measurement_s
+from dragoman_bench.tune.outcome import Ladder, Memory
+from dragoman_bench.tune.points import Knobs, Place, Steps, Trial
+from dragoman_bench.tune.scale import Scale
+from dragoman_bench.tune.sizing import Sizer, with_memory
+from dragoman_bench.tune.trial import Driver
 
 SHORT, LONG = (8, 16), (300, 400)  # tokens of a text
 

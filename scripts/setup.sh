@@ -44,5 +44,5 @@ if [ "$engine" = cpu ]; then
     fi
 fi
 say "installing dragoman[$engine] (a few minutes on a first run)"
-"$UV" pip install "${options[@]}" -e ".[$engine,train,dev]"
+"$UV" pip install "${options[@]}" -e ".[$engine,bench,train,dev]"
 echo "$want" >"$stamp"

@@ -19,11 +19,11 @@ from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
-from dragoman.sequence import Sequence
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, ModelSettings, ServerSettings, Settings
 from dragoman.telemetry.traffic.recorder import Recorder
+from dragoman.types import Sequence
 
 TOKENIZER: list[Tokenizer] = []
 PROMPTS: dict[str, tuple[PromptEncoder, LengthTable]] = {}

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman.sequence import Sequence
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, ServerSettings
+from dragoman.types import Sequence
 from tests.serving import fake_service, served, source_of
 from tests.waiting import until
 

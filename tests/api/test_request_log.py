@@ -12,9 +12,9 @@ import pytest
 
 from dragoman.api.request_log import log
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.sequence import Sequence
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, ServerSettings
+from dragoman.types import Sequence
 from tests.serving import echoing, fake_service, served, service_over, source_of
 from tests.waiting import until
 

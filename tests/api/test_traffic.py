@@ -12,7 +12,7 @@ from dragoman.settings import AdmissionSettings, Settings, TrafficSettings
 from dragoman.telemetry.traffic.entry import Entry
 from dragoman.telemetry.traffic.reader import Reading
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.tune.vitals import read_traffic
+from dragoman_bench.tune.vitals import read_traffic
 from tests.serving import echoing, fake_service, served, service_over
 from tests.waiting import until
 

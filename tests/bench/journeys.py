@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dragoman.bench.journey.evidence import Evidence
-from dragoman.bench.records import Load, RequestRecord
-from dragoman.bench.results import Measurement, Point, Results
-from dragoman.bench.spread import spreads
+from dragoman_bench.bench.records import Load, RequestRecord
+from dragoman_bench.bench.results import Measurement, Point, Results
+from dragoman_bench.bench.spread import spreads
+from dragoman_bench.journey.evidence import Evidence
 from tests.bench.making import record
 from tests.bench.simulated import conditions, measured
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.bench.records import Load, RequestRecord, band_of
-from dragoman.bench.results import Conditions, Machine
-from dragoman.bench.workload import Item, Recorded
+from dragoman_bench.bench.records import Load, RequestRecord, band_of
+from dragoman_bench.bench.results import Conditions, Machine
+from dragoman_bench.bench.workload import Item, Recorded
 
 HELLO = Item("Hello, world", "en", "de", 4)
 

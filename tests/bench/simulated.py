@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from dragoman.bench import histogram
-from dragoman.bench.records import ClientUse, GpuSample, Load, RequestRecord, ServerSample, band_of
-from dragoman.bench.results import Conditions, Gpu, Machine, Measurement, Point, Results, Stopped
-from dragoman.bench.slo import Slo, parse_slo
-from dragoman.bench.spread import spreads
-from dragoman.bench.summary import Observed, summarise
+from dragoman_bench.bench import histogram
+from dragoman_bench.bench.records import ClientUse, GpuSample, Load, RequestRecord, ServerSample, band_of
+from dragoman_bench.bench.results import Conditions, Gpu, Machine, Measurement, Point, Results, Stopped
+from dragoman_bench.bench.slo import Slo, parse_slo
+from dragoman_bench.bench.spread import spreads
+from dragoman_bench.bench.summary import Observed, summarise
 
 STEP_S = 0.004  # one decoding step, whatever runs in it
 SLO = "e2e_s=1"

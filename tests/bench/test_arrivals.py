@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from dragoman.bench.arrivals import schedule
-from dragoman.bench.records import Load
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.arrivals import schedule
+from dragoman_bench.bench.records import Load
 
 
 def test_constant_arrivals_are_evenly_spaced() -> None:

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dragoman.bench.benchmark import benchmark
-from dragoman.bench.pairs import parse_pairs
-from dragoman.bench.plan import Plan, Warmup
-from dragoman.bench.progress import Silent
-from dragoman.bench.records import Load
-from dragoman.bench.results import Results, to_document
-from dragoman.bench.slo import parse_slo
-from dragoman.bench.targets import TargetOptions
-from dragoman.bench.workload import MadeUp
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.benchmark import benchmark
+from dragoman_bench.bench.pairs import parse_pairs
+from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Results, to_document
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.workload import MadeUp
 from tests.bench.making import workload
 from tests.bench.serving import serving, translate
 from tests.waiting import until

@@ -14,15 +14,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import PathPatch, Rectangle
 from PIL import Image
 
-from dragoman.bench import charts
-from dragoman.bench.charts import Window
-from dragoman.bench.charts.numbers import duration, number
-from dragoman.bench.charts.over_time import binned
-from dragoman.bench.charts.selection import typical
-from dragoman.bench.records import Load
-from dragoman.bench.results import Point, Results
-from dragoman.bench.spread import spreads
 from dragoman.errors import ConfigError
+from dragoman_bench.bench import charts
+from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Point, Results
+from dragoman_bench.bench.spread import spreads
+from dragoman_bench.report.charts import Window
+from dragoman_bench.report.charts.numbers import duration, number
+from dragoman_bench.report.charts.over_time import binned
+from dragoman_bench.report.charts.selection import typical
 from tests.bench.making import record
 from tests.bench.simulated import Server, conditions, measured, point, three_ways
 

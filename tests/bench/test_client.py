@@ -9,11 +9,11 @@ from time import monotonic
 import pytest
 from aiohttp import web
 
-from dragoman.bench import histogram
-from dragoman.bench.client import Client, Order, open_session, retry_after_s
-from dragoman.bench.clock import Clock
-from dragoman.bench.records import RequestRecord
-from dragoman.bench.targets import TargetOptions, make_target
+from dragoman_bench.bench import histogram
+from dragoman_bench.bench.client import Client, Order, open_session, retry_after_s
+from dragoman_bench.bench.clock import Clock
+from dragoman_bench.bench.records import RequestRecord
+from dragoman_bench.bench.targets import TargetOptions, make_target
 from tests.bench.making import HELLO
 from tests.bench.serving import Handler, deltas, hang, serving, streamed, translate, translation
 from tests.waiting import until

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dragoman.bench.results import read_results
-from dragoman.cli.bench import command
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import read_results
+from dragoman_bench.cli.bench import command
 from tests.bench.serving import hang, serving, translate
 
 FILE_OPTIONS = ("--gpus", "none", "--warmup", "2")

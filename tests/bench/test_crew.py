@@ -6,10 +6,10 @@ from time import monotonic
 
 import pytest
 
-from dragoman.bench.clock import Clock
-from dragoman.bench.crew import LEAD_S, Sent, assemble, shared
-from dragoman.bench.drive import Job, Tally
-from dragoman.bench.targets import TargetOptions
+from dragoman_bench.bench.clock import Clock
+from dragoman_bench.bench.crew import LEAD_S, Sent, assemble, shared
+from dragoman_bench.bench.drive import Job, Tally
+from dragoman_bench.bench.targets import TargetOptions
 from tests.bench.making import HELLO
 from tests.bench.serving import hang, serving, translate
 from tests.waiting import until

@@ -8,10 +8,10 @@ from time import monotonic
 import pytest
 from aiohttp import web
 
-from dragoman.bench.clock import Clock
-from dragoman.bench.drive import Driven, Job, Tally, drive
-from dragoman.bench.targets import TargetOptions
-from dragoman.bench.workload import Item
+from dragoman_bench.bench.clock import Clock
+from dragoman_bench.bench.drive import Driven, Job, Tally, drive
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.workload import Item
 from tests.bench.making import HELLO
 from tests.bench.serving import hang, serving, translate, translation
 from tests.waiting import until

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bench.files import Reading, read_workload
-from dragoman.bench.pairs import parse_pairs
-from dragoman.bench.workload import Item, OutputRatio, Recorded
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.files import Reading, read_workload
+from dragoman_bench.bench.pairs import parse_pairs
+from dragoman_bench.bench.workload import Item, OutputRatio, Recorded
 
 
 class _Words:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench import forms
-from dragoman.bench.plan import Warmup
-from dragoman.bench.records import Load
 from dragoman.errors import ConfigError
+from dragoman_bench.bench import forms
+from dragoman_bench.bench.plan import Warmup
+from dragoman_bench.bench.records import Load
 
 
 def _loads(**given: object) -> tuple[Load, ...]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bench.gpu import SmiGpus, find_gpus
 from dragoman.telemetry.gpu import Gpu, NvmlGpus, Reading
+from dragoman_bench.bench.gpu import SmiGpus, find_gpus
 from tests.telemetry.nvml_stand_in import stand_in
 
 SMI = """#!/bin/sh

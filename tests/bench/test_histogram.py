@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from dragoman.bench import histogram
-from dragoman.bench.percentiles import nearest_rank
+from dragoman_bench.bench import histogram
+from dragoman_bench.bench.percentiles import nearest_rank
 
 
 def test_a_bucket_is_within_one_percent_of_its_values() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.bench.journey.claims import Finding, best_continuous, judge_all
-from dragoman.bench.journey.evidence import At, Evidence
-from dragoman.bench.records import GpuSample, RequestRecord
-from dragoman.bench.results import Measurement, Results
+from dragoman_bench.bench.records import GpuSample, RequestRecord
+from dragoman_bench.bench.results import Measurement, Results
+from dragoman_bench.journey.claims import Finding, best_continuous, judge_all
+from dragoman_bench.journey.evidence import At, Evidence
 from tests.bench.journeys import at_level, evidence, rates, repeat, results
 from tests.bench.making import record
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bench.journey.ending import Ending, conclude, markdown, table, write_ending
-from dragoman.bench.journey.page import charted, write_page
-from dragoman.bench.journey.steps import Leg, Level, Step
-from dragoman.bench.journey.walk import Travelled
-from dragoman.bench.results import Results
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import Results
+from dragoman_bench.journey.ending import Ending, conclude, markdown, table, write_ending
+from dragoman_bench.journey.page import charted, write_page
+from dragoman_bench.journey.steps import Leg, Level, Step
+from dragoman_bench.journey.walk import Travelled
 from tests.bench.journeys import at_level, rates, results
 from tests.bench.simulated import Server, point
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bench.journey.ending import conclude
-from dragoman.bench.journey.retelling import travelled_of
-from dragoman.bench.results import Results, write_results
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import Results, write_results
+from dragoman_bench.journey.ending import conclude
+from dragoman_bench.journey.retelling import travelled_of
 from tests.bench.journeys import rates
 
 

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench.journey.estimate import STOP_S, UNKNOWN_START_S, Estimate, told
-from dragoman.bench.journey.measure import rounds
-from dragoman.bench.journey.route import BUSY, GPU_LEVELS, INTERVAL, QUICK_PACE, Terms, only, plan_duel, plan_route
-from dragoman.bench.journey.steps import Leg, Level, Pace, Step
 from dragoman.errors import ConfigError
 from dragoman.settings import GRAPH_CEILING
+from dragoman_bench.journey.estimate import STOP_S, UNKNOWN_START_S, Estimate, told
+from dragoman_bench.journey.measure import rounds
+from dragoman_bench.journey.route import BUSY, GPU_LEVELS, INTERVAL, QUICK_PACE, Terms, only, plan_duel, plan_route
+from dragoman_bench.journey.steps import Leg, Level, Pace, Step
 
 ON_GPU = Terms(gpu=True, high_levels=True)
 ON_CPU = Terms(gpu=False)

@@ -4,9 +4,9 @@ from math import inf
 
 import pytest
 
-from dragoman.bench.journey.evidence import BUSY_SHARE, PREEMPTIONS, RPS, At
-from dragoman.bench.journey.rules import Judgement, Rule, both, bounded, differs, first_told, no_worse, ratio_within
-from dragoman.bench.results import Results
+from dragoman_bench.bench.results import Results
+from dragoman_bench.journey.evidence import BUSY_SHARE, PREEMPTIONS, RPS, At
+from dragoman_bench.journey.rules import Judgement, Rule, both, bounded, differs, first_told, no_worse, ratio_within
 from tests.bench.journeys import at_level, evidence, rates, repeat, results
 
 LEFT, RIGHT = At("left", 25), At("right", 25)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench.journey.evidence import RPS, At, Evidence, ms_per_token, plain, short_p50_s, short_to_long
-from dragoman.bench.journey.story import NOT_MEASURED, table
+from dragoman_bench.journey.evidence import RPS, At, Evidence, ms_per_token, plain, short_p50_s, short_to_long
+from dragoman_bench.journey.story import NOT_MEASURED, table
 from tests.bench.journeys import at_level, evidence, rates, repeat, results
 from tests.bench.making import record
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dragoman.bench.journey import versus
-from dragoman.bench.journey.duel import Duel, write_duel
-from dragoman.bench.journey.measure import Meter, Remembered
-from dragoman.bench.journey.steps import Leg, Level, Pace
-from dragoman.bench.journey.versus import Contender, PairRatio, alternate, pair_ratios
-from dragoman.bench.progress import Silent
-from dragoman.bench.results import read_results
-from dragoman.bench.servers import ServerFault
-from dragoman.bench.targets import TargetOptions
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.results import read_results
+from dragoman_bench.bench.servers import ServerFault
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.journey import versus
+from dragoman_bench.journey.duel import Duel, write_duel
+from dragoman_bench.journey.measure import Meter, Remembered
+from dragoman_bench.journey.steps import Leg, Level, Pace
+from dragoman_bench.journey.versus import Contender, PairRatio, alternate, pair_ratios
 from tests.bench.journeys import at_level, rates, repeat, results
 from tests.bench.making import workload
 from tests.bench.serving import serving, translation

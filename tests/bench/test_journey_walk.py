@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from dragoman.bench.journey.display import Display
-from dragoman.bench.journey.measure import Meter, Remembered
-from dragoman.bench.journey.steps import Leg, Level, Pace, Step, Subject
-from dragoman.bench.journey.store import Fingerprints, Store, start_s_of
-from dragoman.bench.journey.walk import Travelled, Walk, command_of, target_of
-from dragoman.bench.progress import Silent
-from dragoman.bench.results import read_results, write_results
-from dragoman.bench.servers import ServerCommand
-from dragoman.bench.targets import TargetOptions
+from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.results import read_results, write_results
+from dragoman_bench.bench.servers import ServerCommand
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.journey.display import Display
+from dragoman_bench.journey.measure import Meter, Remembered
+from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
+from dragoman_bench.journey.store import Fingerprints, Store, start_s_of
+from dragoman_bench.journey.walk import Travelled, Walk, command_of, target_of
 from tests.bench.making import workload
 from tests.waiting import until
 

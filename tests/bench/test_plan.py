@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench.plan import Plan
-from dragoman.bench.records import Load
-from dragoman.bench.slo import parse_slo
-from dragoman.bench.targets import TargetOptions
-from dragoman.bench.workload import Item, Recorded
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.plan import Plan
+from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.workload import Item, Recorded
 from tests.bench.making import workload
 
 CLOSED = Load("closed", clients=4)

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from aiohttp import web
 
-from dragoman.bench.client import open_session
-from dragoman.bench.preflight import check_server, check_url, is_local, resolve
-from dragoman.bench.targets import TargetOptions
-from dragoman.bench.workload import Item
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.client import open_session
+from dragoman_bench.bench.preflight import check_server, check_url, is_local, resolve
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.workload import Item
 from tests.bench.making import HELLO
 from tests.bench.serving import Handler, hang, serving, translate
 

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from dragoman.bench.progress import Lines, Live
+from dragoman_bench.bench.progress import Lines, Live
 
 
 def test_lines_tell_a_phase_when_it_begins_and_do_not_flood() -> None:

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dragoman.bench.charts import Window
-from dragoman.bench.records import Load
-from dragoman.bench.report import Chart, Look, Section, read_named, report_charts, write_markdown, write_report
-from dragoman.bench.report.differences import conditions as conditions_of
-from dragoman.bench.report.differences import unlike
-from dragoman.bench.report.flags import notes
-from dragoman.bench.report.tables import tables
-from dragoman.bench.results import Point, Results, write_results
-from dragoman.bench.spread import spreads
-from dragoman.cli.report import command
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Point, Results, write_results
+from dragoman_bench.bench.spread import spreads
+from dragoman_bench.cli.report import command
+from dragoman_bench.report import Chart, Look, Section, read_named, report_charts, write_markdown, write_report
+from dragoman_bench.report.charts import Window
+from dragoman_bench.report.differences import conditions as conditions_of
+from dragoman_bench.report.differences import unlike
+from dragoman_bench.report.flags import notes
+from dragoman_bench.report.tables import tables
 from tests.bench.making import record
 from tests.bench.reading import Page
 from tests.bench.simulated import conditions, measured, three_ways

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragoman.bench.charts.numbers import number
-from dragoman.bench.records import Load
-from dragoman.bench.report.comparison import against_first, at_a_glance
-from dragoman.bench.report.tables import Table, tables
-from dragoman.bench.results import Point, Results
-from dragoman.bench.spread import spreads
+from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Point, Results
+from dragoman_bench.bench.spread import spreads
+from dragoman_bench.report.charts.numbers import number
+from dragoman_bench.report.comparison import against_first, at_a_glance
+from dragoman_bench.report.tables import Table, tables
 from tests.bench.making import record
 from tests.bench.simulated import conditions, measured, three_ways
 

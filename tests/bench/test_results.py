@@ -5,13 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bench import histogram
-from dragoman.bench.records import ClientUse, GpuSample, Load, RequestRecord, ServerSample
-from dragoman.bench.results import Measurement, Point, Results, from_document, read_results, to_document, write_results
-from dragoman.bench.slo import parse_slo
-from dragoman.bench.spread import spreads
-from dragoman.bench.summary import Observed, summarise
 from dragoman.errors import ConfigError
+from dragoman_bench.bench import histogram
+from dragoman_bench.bench.records import ClientUse, GpuSample, Load, RequestRecord, ServerSample
+from dragoman_bench.bench.results import (
+    Measurement,
+    Point,
+    Results,
+    from_document,
+    read_results,
+    to_document,
+    write_results,
+)
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.spread import spreads
+from dragoman_bench.bench.summary import Observed, summarise
 from tests.bench.making import conditions, record
 
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from dragoman.bench.clock import Clock
-from dragoman.bench.gpu import Reading, chosen
-from dragoman.bench.records import GpuSample, ServerSample
-from dragoman.bench.results import Gpu
-from dragoman.bench.sampling import Sampler
+from dragoman_bench.bench.clock import Clock
+from dragoman_bench.bench.gpu import Reading, chosen
+from dragoman_bench.bench.records import GpuSample, ServerSample
+from dragoman_bench.bench.results import Gpu
+from dragoman_bench.bench.sampling import Sampler
 from tests.waiting import until
 
 

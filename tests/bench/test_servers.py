@@ -11,8 +11,8 @@ import aiohttp
 import psutil
 import pytest
 
-from dragoman.bench import servers
-from dragoman.bench.servers import (
+from dragoman_bench.bench import servers
+from dragoman_bench.bench.servers import (
     Interrupted,
     RunningServer,
     ServerCommand,

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench.slo import Limit, parse_slo
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.slo import Limit, parse_slo
 from tests.bench.making import record
 
 

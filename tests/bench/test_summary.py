@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench import histogram
-from dragoman.bench.records import GpuSample, ServerSample
-from dragoman.bench.results import Verdict
-from dragoman.bench.slo import parse_slo
-from dragoman.bench.summary import Observed, engine_busy_share, mean_in_flight, summarise
+from dragoman_bench.bench import histogram
+from dragoman_bench.bench.records import GpuSample, ServerSample
+from dragoman_bench.bench.results import Verdict
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import Observed, engine_busy_share, mean_in_flight, summarise
 from tests.bench.making import record
 
 

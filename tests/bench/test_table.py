@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dragoman.bench.records import ClientUse, Load, RequestRecord
-from dragoman.bench.results import Measurement, Point, Results, Stopped
-from dragoman.bench.slo import parse_slo
-from dragoman.bench.spread import spreads
-from dragoman.bench.summary import Observed, summarise
-from dragoman.bench.table import markdown
+from dragoman_bench.bench.records import ClientUse, Load, RequestRecord
+from dragoman_bench.bench.results import Measurement, Point, Results, Stopped
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.spread import spreads
+from dragoman_bench.bench.summary import Observed, summarise
+from dragoman_bench.bench.table import markdown
 from tests.bench.making import conditions, record
 
 CLOSED = Load("closed", clients=4)

@@ -7,8 +7,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from dragoman.bench.texts import PhrasebookTexts, estimated_tokens, token_counter
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.texts import PhrasebookTexts, estimated_tokens, token_counter
 
 
 @pytest.mark.parametrize("language", ["en", "ja", "ko", "zh"])

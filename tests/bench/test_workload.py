@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from dragoman.bench.pairs import parse_pairs
-from dragoman.bench.records import band_of
-from dragoman.bench.workload import Item, MadeUp, OutputRatio, Recorded
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.pairs import parse_pairs
+from dragoman_bench.bench.records import band_of
+from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Recorded
 
 
 class _Numbered:

@@ -25,10 +25,10 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Language, Profile, Template
 from dragoman.prompts.tokenizer import TextTokenizer
-from dragoman.sequence import Sequence
 from dragoman.service.service import TranslationService
 from dragoman.service.stack import Model
 from dragoman.settings import EngineSettings, PipelineSettings, ServerSettings, Settings
+from dragoman.types import Sequence
 
 SLOTS = 16
 STEP_S = 0.02

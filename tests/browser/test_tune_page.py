@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Page
 
-from dragoman.tune.config_file import config_text
-from dragoman.tune.page import write_page
+from dragoman_bench.tune.config_file import config_text
+from dragoman_bench.tune.page import write_page
 from tests.tune.telling import WHOLE
 
 pytestmark = pytest.mark.browser

@@ -7,19 +7,19 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from dragoman.bench.journey.display import Display
-from dragoman.bench.journey.ending import conclude, markdown, write_ending
-from dragoman.bench.journey.measure import Meter, make_workloads
-from dragoman.bench.journey.page import write_page
-from dragoman.bench.journey.steps import Leg, Level, Pace, Step
-from dragoman.bench.journey.store import Fingerprints, Store, this_machine
-from dragoman.bench.journey.walk import Walk
-from dragoman.bench.progress import Silent
-from dragoman.bench.servers import ServerCommand, dragoman_serve
 from dragoman.cli.console import error_console
-from dragoman.cli.journey import command
-from dragoman.cli.subject import make_subject
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.servers import ServerCommand, dragoman_serve
+from dragoman_bench.cli.journey import command
+from dragoman_bench.cli.subject import make_subject
+from dragoman_bench.journey.display import Display
+from dragoman_bench.journey.ending import conclude, markdown, write_ending
+from dragoman_bench.journey.measure import Meter, make_workloads
+from dragoman_bench.journey.page import write_page
+from dragoman_bench.journey.steps import Leg, Level, Pace, Step
+from dragoman_bench.journey.store import Fingerprints, Store, this_machine
+from dragoman_bench.journey.walk import Walk
 
 
 def invoke(*arguments: str) -> Result:

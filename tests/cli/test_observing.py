@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from dragoman.bench.progress import Observer
-from dragoman.cli.observing import interrupts, observed
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.cli.observing import interrupts, observed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

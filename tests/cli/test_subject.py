@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from dragoman import phrasebook
-from dragoman.bench.pairs import Pair
-from dragoman.bench.targets import make_target
-from dragoman.bench.targets.openai import filled
-from dragoman.bench.workload import Item
-from dragoman.cli.subject import asked_of_vllm, make_subject, served_pairs
 from dragoman.errors import ConfigError
-from dragoman.phrasebook import tokenizer
 from dragoman.prompts import catalog
+from dragoman_bench.bench.pairs import Pair
+from dragoman_bench.bench.targets import make_target
+from dragoman_bench.bench.targets.openai import filled
+from dragoman_bench.bench.workload import Item
+from dragoman_bench.cli.subject import asked_of_vllm, make_subject, served_pairs
+from tools.phrasebook import tokenizer
 
 EN_JA = Pair("en", "ja")
 ITEM = Item("Where is the {station}?", "en", "ja", 8)

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from dragoman.bench.results import Measurement, read_results
 from dragoman.cli.traffic import command
 from dragoman.cli.traffic_tables import bar, doubling
 from dragoman.errors import ConfigError
@@ -24,6 +23,7 @@ from dragoman.settings import EngineSettings, Settings, TrafficSettings
 from dragoman.telemetry.calls import TextRecord
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.spool import traffic_files
+from dragoman_bench.bench.results import Measurement, read_results
 from tests.serving import echoing, served, service_over
 from tests.telemetry.traffic.making import refused, text
 

@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from dragoman.bench.journey.steps import Subject
-from dragoman.bench.servers import ServerCommand
-from dragoman.cli import tune as module
-from dragoman.cli import tuning as tuning_module
-from dragoman.cli.observing import INTERRUPTED
-from dragoman.cli.subject import make_subject
-from dragoman.cli.tune import command
-from dragoman.cli.tuning import here, make_demand, prompt_shape
 from dragoman.errors import ConfigError
 from dragoman.settings import load
-from dragoman.tune.document import read_tuning
-from dragoman.tune.points import Setup
-from dragoman.tune.running import Starter, starter_for
-from dragoman.tune.workshop import BY_HAND
+from dragoman_bench.bench.servers import ServerCommand
+from dragoman_bench.cli import tune as module
+from dragoman_bench.cli import tuning as tuning_module
+from dragoman_bench.cli.observing import INTERRUPTED
+from dragoman_bench.cli.subject import make_subject
+from dragoman_bench.cli.tune import command
+from dragoman_bench.cli.tuning import here, make_demand, prompt_shape
+from dragoman_bench.journey.steps import Subject
+from dragoman_bench.tune.document import read_tuning
+from dragoman_bench.tune.points import Setup
+from dragoman_bench.tune.running import Starter, starter_for
+from dragoman_bench.tune.workshop import BY_HAND
 from tests.serving import fake_service, served
 from tests.tune.telling import WHOLE
 

@@ -17,9 +17,9 @@ import httpx
 import psutil
 import pytest
 from sacrebleu.metrics.chrf import CHRF
+from tools.phrasebook.generator import Generator
 
 from dragoman.engine.device import device
-from dragoman.phrasebook.generator import Generator
 from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]

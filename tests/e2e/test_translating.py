@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 from sacrebleu.metrics.chrf import CHRF
+from tools.phrasebook.generator import Generator
 
-from dragoman.phrasebook.generator import Generator
 from dragoman.service.service import TranslationService
 from tests.waiting import until
 

@@ -12,7 +12,7 @@ from dragoman.engine import prefill_gate
 from dragoman.engine.prefill_gate import MIN_RUNNING
 from dragoman.errors import EngineRejected
 from dragoman.pipelines.base import Pipeline
-from dragoman.sequence import Completion, Delta, Sequence
+from dragoman.types import Completion, Delta, Sequence
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from tokenizers.decoders import DecodeStream
 
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.pipelines.base import Pipeline
-from dragoman.sampling import Sampling
-from dragoman.sequence import Completion, Sequence
+from dragoman.types import Completion, Sampling, Sequence
 
 TEXT = "Guten Tag, das Zimmer 12 kostet 80 €.\nどこですか？ 안녕하세요!"
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from dragoman.errors import EngineDead
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.sequence import Completion, Delta, Sequence
+from dragoman.types import Completion, Delta, Sequence
 from tests.pipelines.scripted import answer
 
 HOLD, KILL = 1000, 900

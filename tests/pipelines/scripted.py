@@ -18,8 +18,8 @@ from uuid import uuid4
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineFailed, EngineRejected
 from dragoman.pipelines.worker import Result
-from dragoman.sequence import Completion, Sequence
 from dragoman.settings import EngineSettings
+from dragoman.types import Completion, Sequence
 from tests.waiting import until
 
 WINDOW = 1024

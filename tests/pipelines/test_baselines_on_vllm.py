@@ -14,7 +14,7 @@ from dragoman.errors import EngineRejected
 from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.static_batch import StaticBatchPipeline
 from dragoman.pipelines.workers import WorkersPipeline
-from dragoman.sequence import Completion
+from dragoman.types import Completion
 from tests.pipelines.building import gone, loaded, running
 from tests.pipelines.scripted import sequence
 

@@ -11,7 +11,7 @@ from dragoman.errors import EngineDead, EngineRejected
 from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.pipelines.supervised import SupervisedPipeline
-from dragoman.sequence import Completion, Delta
+from dragoman.types import Completion, Delta
 from tests.pipelines.building import STEP_S, running, static_batch, workers
 from tests.pipelines.scripted import PROMPT, Stage, answer, sequence
 from tests.waiting import until

@@ -24,7 +24,7 @@ from dragoman.pipelines.messages import (
     receive,
     receive_blocking,
 )
-from dragoman.sequence import Completion
+from dragoman.types import Completion
 from tests.pipelines.scripted import sequence
 
 ALL: list[ToWorker | FromWorker] = [

@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.errors import EngineDead
 from dragoman.pipelines.base import Pipeline
-from dragoman.sequence import Completion
+from dragoman.types import Completion
 from tests.pipelines.building import gone, loaded, running, static_batch, workers
 from tests.pipelines.scripted import BREAK, KILL, KILL_ONCE, Stage, sequence
 from tests.waiting import until

@@ -8,8 +8,7 @@ import pytest
 
 from dragoman.errors import EngineDead, EngineFailed
 from dragoman.pipelines.rerun import Fate, Speech
-from dragoman.sampling import Sampling
-from dragoman.sequence import Completion, Delta, Timings
+from dragoman.types import Completion, Delta, Sampling, Timings
 from tests.pipelines.scripted import sequence
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.errors import ConfigError, EngineFailed, EngineRejected
 from dragoman.pipelines.static_batch import StaticBatchPipeline
-from dragoman.sequence import Completion
+from dragoman.types import Completion
 from tests.pipelines.building import loaded, running, static_batch
 from tests.pipelines.scripted import FAIL, REJECT, Stage, sequence
 from tests.waiting import until

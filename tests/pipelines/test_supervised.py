@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import EngineDead, EngineFailed, EngineRestarting
 from dragoman.pipelines.supervised import SupervisedPipeline, pause_s
-from dragoman.sequence import Completion, Delta
+from dragoman.types import Completion, Delta
 from tests.pipelines.building import loaded, running
 from tests.pipelines.mortal import HOLD, KILL, MortalPipeline
 from tests.pipelines.scripted import answer, sequence

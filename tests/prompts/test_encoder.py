@@ -13,13 +13,13 @@ from tokenizers import AddedToken, Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from dragoman.errors import ConfigError, EngineFailed, UnsupportedLanguage, UntranslatableText
-from dragoman.phrasebook import tokenizer as phrasebook
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.check import compare
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import parallel_text
 from dragoman.prompts.profile import Profile, Template
 from dragoman.prompts.tokenizer import TextTokenizer
+from tools.phrasebook import tokenizer as phrasebook
 
 CONTROLS = tuple(
     dict.fromkeys(

@@ -7,7 +7,7 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman.prompts.catalog import profiles, select
 from dragoman.prompts.profile import Language
-from dragoman.sampling import Sampling
+from dragoman.types import Sampling
 
 OWN = """
 name = "mine"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.translation import TranslationRequest
+from dragoman.types import TranslationRequest
 from tests.serving import fake_service
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 
-from dragoman.sequence import Sequence
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, ServerSettings
 from dragoman.telemetry.collectors import GpuCollector
 from dragoman.telemetry.gpu import NvmlGpus
+from dragoman.types import Sequence
 from tests.serving import echoing, fake_service, source_of
 from tests.telemetry.nvml_stand_in import stand_in
 from tests.waiting import until

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dragoman.sequence import Timings
 from dragoman.telemetry.calls import CallRecord, TextRecord
 from dragoman.telemetry.request_line import RequestLine
 from dragoman.telemetry.requests import RequestTrace
+from dragoman.types import Timings
 
 
 def text(index: int, source: str | None, *timings: Timings, outcome: str = "ok", tokens: int = 4) -> TextRecord:

@@ -18,12 +18,12 @@ from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.sequence import Timings
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, Settings, TracingSettings
 from dragoman.telemetry.requests import MAX_SEQUENCES, Interval, RequestTrace, SequenceRecord
 from dragoman.telemetry.tracing import Tracing, traces_url
+from dragoman.types import Timings
 from tests.serving import echoing, fake_service, model, served, service_over
 from tests.waiting import until
 

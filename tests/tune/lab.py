@@ -9,20 +9,20 @@ from random import Random
 from typing import TypeVar
 from zlib import crc32
 
-from dragoman.bench import histogram
-from dragoman.bench.records import ClientUse, ServerSample
-from dragoman.bench.results import Measurement
-from dragoman.bench.slo import Slo
-from dragoman.bench.summary import Observed, summarise
-from dragoman.bench.workload import Item
-from dragoman.tune.demand import Demand, PromptShape
-from dragoman.tune.draws import longest, stratified
-from dragoman.tune.extras import Extra
-from dragoman.tune.knobs import search
-from dragoman.tune.ladder import climb
-from dragoman.tune.meter import seen_of
-from dragoman.tune.outcome import Finding, Ladder, Levels
-from dragoman.tune.points import Ask, Knobs, KvCache, Level, Outcome, Place, Seen, Steps, Trial
+from dragoman_bench.bench import histogram
+from dragoman_bench.bench.records import ClientUse, ServerSample
+from dragoman_bench.bench.results import Measurement
+from dragoman_bench.bench.slo import Slo
+from dragoman_bench.bench.summary import Observed, summarise
+from dragoman_bench.bench.workload import Item
+from dragoman_bench.tune.demand import Demand, PromptShape
+from dragoman_bench.tune.draws import longest, stratified
+from dragoman_bench.tune.extras import Extra
+from dragoman_bench.tune.knobs import search
+from dragoman_bench.tune.ladder import climb
+from dragoman_bench.tune.meter import seen_of
+from dragoman_bench.tune.outcome import Finding, Ladder, Levels
+from dragoman_bench.tune.points import Ask, Knobs, KvCache, Level, Outcome, Place, Seen, Steps, Trial
 from tests.tune.simulation import Model, Simulation
 
 R = TypeVar("R")

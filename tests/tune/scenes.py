@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dragoman.bench.slo import parse_slo
-from dragoman.tune.demand import Demand
-from dragoman.tune.extras import Extra
-from dragoman.tune.outcome import Finding, Ladder
-from dragoman.tune.points import Knobs, Level
-from dragoman.tune.scale import attains
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.demand import Demand
+from dragoman_bench.tune.extras import Extra
+from dragoman_bench.tune.outcome import Finding, Ladder
+from dragoman_bench.tune.points import Knobs, Level
+from dragoman_bench.tune.scale import attains
 from tests.tune.lab import Fault, Lab, demand, sound, whole_search
 from tests.tune.simulation import CPU, GPU, Model
 

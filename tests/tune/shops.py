@@ -11,18 +11,18 @@ from typing import Any
 
 from rich.console import Console
 
-from dragoman.bench.journey.measure import Remembered
-from dragoman.bench.journey.steps import Pace, Subject
-from dragoman.bench.progress import Silent
-from dragoman.bench.servers import ServerCommand
-from dragoman.bench.slo import parse_slo
-from dragoman.bench.targets import TargetOptions
-from dragoman.tune.display import Display
-from dragoman.tune.estimate import Estimate
-from dragoman.tune.meter import Meter
-from dragoman.tune.points import Ask, Knobs, Level, Phase, Setup, Steps, Trial
-from dragoman.tune.store import Fingerprints, Store
-from dragoman.tune.workshop import Workshop
+from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.servers import ServerCommand
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.journey.measure import Remembered
+from dragoman_bench.journey.steps import Pace, Subject
+from dragoman_bench.tune.display import Display
+from dragoman_bench.tune.estimate import Estimate
+from dragoman_bench.tune.meter import Meter
+from dragoman_bench.tune.points import Ask, Knobs, Level, Phase, Setup, Steps, Trial
+from dragoman_bench.tune.store import Fingerprints, Store
+from dragoman_bench.tune.workshop import Workshop
 from tests.bench.making import workload
 
 STAND_IN = str(Path(__file__).parent.parent / "bench" / "stand_in.py")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dragoman.bench.results import Machine, Verdict
 from dragoman.telemetry.gpu import Gpu
-from dragoman.tune.outcome import (
+from dragoman_bench.bench.results import Machine, Verdict
+from dragoman_bench.tune.outcome import (
     Choice,
     Contender,
     DemandSummary,
@@ -25,7 +25,7 @@ from dragoman.tune.outcome import (
     Standing,
     Tuning,
 )
-from dragoman.tune.points import Knobs, KvCache, Level, Place, Seen, Setup, Trial
+from dragoman_bench.tune.points import Knobs, KvCache, Level, Place, Seen, Setup, Trial
 
 SLO = "p95_s=2,itl_ms_p95=40"
 H200 = Machine("Linux 6.8", "x86_64", "Some CPU", 16, 128.0, (Gpu(0, "NVIDIA H200", 143_771.0, "570.1"),))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from dragoman.bench.slo import parse_slo
-from dragoman.tune.charts import charts, final, memory, save_pngs
-from dragoman.tune.ladder_chart import ladder
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.charts import charts, final, memory, save_pngs
+from dragoman_bench.tune.ladder_chart import ladder
 from tests.tune.telling import FINAL, LADDER, MEMORY, WHOLE, stopped
 
 

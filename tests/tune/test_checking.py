@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.tune.knobs import search
-from dragoman.tune.ladder import check_level, climb
-from dragoman.tune.points import Knobs, Level
+from dragoman_bench.tune.knobs import search
+from dragoman_bench.tune.ladder import check_level, climb
+from dragoman_bench.tune.points import Knobs, Level
 from tests.tune.lab import Lab, demand, whole_search
 from tests.tune.scenes import QUICK_CPU, SCENES, Scene, searched
 from tests.tune.simulation import CPU, GPU

@@ -11,8 +11,8 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.settings import load
-from dragoman.tune.config_file import as_settings, choices, config_text, toml, write_config
-from dragoman.tune.outcome import Choice, Tuning
+from dragoman_bench.tune.config_file import as_settings, choices, config_text, toml, write_config
+from dragoman_bench.tune.outcome import Choice, Tuning
 from tests.tune.telling import RECOMMENDATION, WHOLE, stopped
 
 FLAGS = {"model": "/models/x", "profile": "", "load-format": "dummy", "max-model-len": 2048}

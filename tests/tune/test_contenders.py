@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench.results import Gpu, Machine
 from dragoman.errors import ConfigError
-from dragoman.tune.contenders import contenders, parse_baselines, serve_defaults, shared, sharing_of
-from dragoman.tune.outcome import Memory
-from dragoman.tune.points import Knobs, KvCache, Place, Setup, Trial
+from dragoman_bench.bench.results import Gpu, Machine
+from dragoman_bench.tune.contenders import contenders, parse_baselines, serve_defaults, shared, sharing_of
+from dragoman_bench.tune.outcome import Memory
+from dragoman_bench.tune.points import Knobs, KvCache, Place, Setup, Trial
 
 GIB = 2**30
 H200 = Place("cuda", 140 * GIB, 1)

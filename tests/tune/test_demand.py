@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench.workload import Item
 from dragoman.errors import ConfigError
-from dragoman.tune.demand import Demand, PromptShape, counted, expected_outputs, parse_clients
-from dragoman.tune.outcome import Levels
+from dragoman_bench.bench.workload import Item
+from dragoman_bench.tune.demand import Demand, PromptShape, counted, expected_outputs, parse_clients
+from dragoman_bench.tune.outcome import Levels
 from tests.tune.lab import demand
 
 

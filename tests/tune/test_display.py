@@ -4,8 +4,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from dragoman.tune.display import Display, line
-from dragoman.tune.points import Knobs, Level, Setup, Trial
+from dragoman_bench.tune.display import Display, line
+from dragoman_bench.tune.points import Knobs, Level, Setup, Trial
 from tests.tune.telling import seen
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.tune.document import read_tuning, to_document, write_tuning
-from dragoman.tune.outcome import Tuning
+from dragoman_bench.tune.document import read_tuning, to_document, write_tuning
+from dragoman_bench.tune.outcome import Tuning
 from tests.tune.telling import WHOLE, stopped
 
 

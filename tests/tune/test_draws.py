@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from dragoman.bench.texts import estimated_tokens
-from dragoman.bench.workload import Item, MadeUp
-from dragoman.tune.draws import Drawn, Mixed, Written, drawn, longest, made_up, stand_in, stratified
+from dragoman_bench.bench.texts import estimated_tokens
+from dragoman_bench.bench.workload import Item, MadeUp
+from dragoman_bench.tune.draws import Drawn, Mixed, Written, drawn, longest, made_up, stand_in, stratified
 
 
 class Counted:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from dragoman.bench.journey.estimate import STOP_S, UNKNOWN_START_S
-from dragoman.tune.estimate import Estimate, Work
+from dragoman_bench.journey.estimate import STOP_S, UNKNOWN_START_S
+from dragoman_bench.tune.estimate import Estimate, Work
 
 
 def estimate() -> Estimate:

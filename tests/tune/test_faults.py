@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.tune.faults import about_memory, root_cause, told_by
+from dragoman_bench.tune.faults import about_memory, root_cause, told_by
 
 ENGINE = """\
 (EngineCore pid=12) ERROR 11-21 16:44:09 [core.py:844] Traceback (most recent call last):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.tune.figures import course, figures, ranged, sentence, size, spread, standing_told
-from dragoman.tune.points import Level
+from dragoman_bench.tune.figures import course, figures, ranged, sentence, size, spread, standing_told
+from dragoman_bench.tune.points import Level
 from tests.tune.telling import FINAL, WHOLE, seen, stopped
 
 REPEATS = (seen(Level(4), 9.0, 1.0), seen(Level(4), 10.0, 1.2, 1), seen(Level(4), 12.0, 1.1, 2))

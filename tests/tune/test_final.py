@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from dragoman.tune import final
-from dragoman.tune.contenders import Sharing
-from dragoman.tune.final import Match, hold
-from dragoman.tune.outcome import Contender, Final, Standing
-from dragoman.tune.points import Knobs, Level, Setup
+from dragoman_bench.tune import final
+from dragoman_bench.tune.contenders import Sharing
+from dragoman_bench.tune.final import Match, hold
+from dragoman_bench.tune.outcome import Contender, Final, Standing
+from dragoman_bench.tune.points import Knobs, Level, Setup
 from tests.tune.shops import Shop
 from tests.waiting import until
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.bench.slo import parse_slo
-from dragoman.tune.fit import Case, Remark, remarks, verdict
-from dragoman.tune.vitals import Vitals, read_server, read_traffic
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.fit import Case, Remark, remarks, verdict
+from dragoman_bench.tune.vitals import Vitals, read_server, read_traffic
 from tests.tune.watched import STATS, TRAFFIC
 
 

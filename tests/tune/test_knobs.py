@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 
-from dragoman.bench.slo import parse_slo
 from dragoman.settings import GRAPH_CEILING
-from dragoman.tune.extras import Extra
-from dragoman.tune.knobs import search
-from dragoman.tune.ladder import climb
-from dragoman.tune.outcome import Finding
-from dragoman.tune.points import Ask, Knobs, Level, Seen, Steps, Trial
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.extras import Extra
+from dragoman_bench.tune.knobs import search
+from dragoman_bench.tune.ladder import climb
+from dragoman_bench.tune.outcome import Finding
+from dragoman_bench.tune.points import Ask, Knobs, Level, Seen, Steps, Trial
 from tests.tune.lab import Lab, whole_search
 from tests.tune.scenes import SCENES, searched, truth
 from tests.tune.simulation import GPU

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.bench.slo import parse_slo
 from dragoman.settings import GRAPH_CEILING
-from dragoman.tune.demand import Demand
-from dragoman.tune.ladder import base_knobs, caps, check_level, climb, level_of, power_of_two, read
-from dragoman.tune.outcome import Ladder
-from dragoman.tune.points import Knobs, Level, Setup, Trial
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.demand import Demand
+from dragoman_bench.tune.ladder import base_knobs, caps, check_level, climb, level_of, power_of_two, read
+from dragoman_bench.tune.outcome import Ladder
+from dragoman_bench.tune.points import Knobs, Level, Setup, Trial
 from tests.tune.lab import Lab, demand
 from tests.tune.simulation import CPU, GPU, Model
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dragoman.tune.markdown import markdown, remarks, summary
-from dragoman.tune.points import Trial
+from dragoman_bench.tune.markdown import markdown, remarks, summary
+from dragoman_bench.tune.points import Trial
 from tests.tune.telling import MEMORY, RECOMMENDATION, TRIALS, WHOLE, stopped
 
 

@@ -3,16 +3,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from dragoman.bench.benchmark import prepared
-from dragoman.bench.progress import Silent
-from dragoman.bench.records import GpuSample
-from dragoman.bench.results import Measurement
-from dragoman.bench.runner import WARMUP_VARIATION
-from dragoman.bench.slo import parse_slo
-from dragoman.bench.targets import TargetOptions
-from dragoman.bench.workload import Item, Recorded
-from dragoman.tune.meter import Meter, seen_of, variation_of
-from dragoman.tune.points import Level
+from dragoman_bench.bench.benchmark import prepared
+from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.records import GpuSample
+from dragoman_bench.bench.results import Measurement
+from dragoman_bench.bench.runner import WARMUP_VARIATION
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.workload import Item, Recorded
+from dragoman_bench.tune.meter import Meter, seen_of, variation_of
+from dragoman_bench.tune.points import Level
 from tests.bench.journeys import repeat
 from tests.bench.making import record, workload
 from tests.bench.serving import serving, translate

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bench.slo import parse_slo
-from dragoman.tune.objective import judge
-from dragoman.tune.vitals import Traffic, read_server, read_traffic
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.objective import judge
+from dragoman_bench.tune.vitals import Traffic, read_server, read_traffic
 from tests.tune.watched import STATS, TRAFFIC
 
 HOUR = read_traffic(TRAFFIC)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.tune.charts import charts
-from dragoman.tune.config_file import config_text
-from dragoman.tune.page import html, write_page
+from dragoman_bench.tune.charts import charts
+from dragoman_bench.tune.config_file import config_text
+from dragoman_bench.tune.page import html, write_page
 from tests.bench.reading import Page
 from tests.tune.telling import RECOMMENDATION, TRIALS, WHOLE, stopped
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.tune.incumbent import Case
-from dragoman.tune.ladder import check_level, climb
-from dragoman.tune.outcome import Choice, Recommendation
-from dragoman.tune.points import Knobs, Level
-from dragoman.tune.proof import prove
-from dragoman.tune.scale import Scale
-from dragoman.tune.sizing import with_memory
+from dragoman_bench.tune.incumbent import Case
+from dragoman_bench.tune.ladder import check_level, climb
+from dragoman_bench.tune.outcome import Choice, Recommendation
+from dragoman_bench.tune.points import Knobs, Level
+from dragoman_bench.tune.proof import prove
+from dragoman_bench.tune.scale import Scale
+from dragoman_bench.tune.sizing import with_memory
 from tests.tune.lab import Fault, Lab, demand, sound
 from tests.tune.simulation import GPU
 

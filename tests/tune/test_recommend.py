@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.bench.results import Verdict
-from dragoman.bench.slo import parse_slo
 from dragoman.settings import options
-from dragoman.tune.outcome import Contender, Final, Finding, Memory, Standing
-from dragoman.tune.points import Knobs, KvCache, Level, Outcome, Seen, Setup, Trial
-from dragoman.tune.recommend import Grounds, judge, recommend
+from dragoman_bench.bench.results import Verdict
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.outcome import Contender, Final, Finding, Memory, Standing
+from dragoman_bench.tune.points import Knobs, KvCache, Level, Outcome, Seen, Setup, Trial
+from dragoman_bench.tune.recommend import Grounds, judge, recommend
 from tests.tune.lab import demand
 from tests.tune.simulation import GPU
 

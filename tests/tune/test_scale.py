@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.bench.results import Verdict
-from dragoman.bench.slo import parse_slo
-from dragoman.tune.points import Level, Seen
-from dragoman.tune.scale import Scale, attains
+from dragoman_bench.bench.results import Verdict
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.points import Level, Seen
+from dragoman_bench.tune.scale import Scale, attains
 
 SLO = parse_slo("p95_s=2,itl_ms_p95=40")
 RATE = Scale(None, "rps")

@@ -6,15 +6,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from dragoman.bench.results import Machine
-from dragoman.tune.config_file import config_text
-from dragoman.tune.demand import Demand, PromptShape
-from dragoman.tune.outcome import Levels, Tuning
-from dragoman.tune.outputs import write_outcome
-from dragoman.tune.planned import planned
-from dragoman.tune.points import Place
-from dragoman.tune.search import Job, estimated, tune
-from dragoman.tune.workshop import BY_HAND
+from dragoman_bench.bench.results import Machine
+from dragoman_bench.tune.config_file import config_text
+from dragoman_bench.tune.demand import Demand, PromptShape
+from dragoman_bench.tune.outcome import Levels, Tuning
+from dragoman_bench.tune.outputs import write_outcome
+from dragoman_bench.tune.planned import planned
+from dragoman_bench.tune.points import Place
+from dragoman_bench.tune.search import Job, estimated, tune
+from dragoman_bench.tune.workshop import BY_HAND
 from tests.bench.making import workload
 from tests.tune.shops import PACE, Shop
 from tests.waiting import until

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.tune.demand import Demand, PromptShape
-from dragoman.tune.points import Knobs, KvCache, Level, Place, Seen, Setup, Trial
-from dragoman.tune.sizing import Sizer, with_memory
+from dragoman_bench.tune.demand import Demand, PromptShape
+from dragoman_bench.tune.points import Knobs, KvCache, Level, Place, Seen, Setup, Trial
+from dragoman_bench.tune.sizing import Sizer, with_memory
 from tests.tune.lab import demand
 from tests.tune.simulation import CPU, GIB, GPU
 

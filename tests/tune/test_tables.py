@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.tune import tables
-from dragoman.tune.columns import LADDER, SHORT_LADDER
-from dragoman.tune.points import Seen
-from dragoman.tune.tables import Row, Table
+from dragoman_bench.tune import tables
+from dragoman_bench.tune.columns import LADDER, SHORT_LADDER
+from dragoman_bench.tune.points import Seen
+from dragoman_bench.tune.tables import Row, Table
 from tests.tune.telling import FINAL, MEMORY, RECOMMENDATION, TRIALS, WHOLE, stopped
 from tests.tune.telling import LADDER as CLIMB
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.tune.demand import PromptShape
-from dragoman.tune.outcome import Levels
-from dragoman.tune.trace import demand_of_subject, demand_of_trace, in_flight
+from dragoman_bench.tune.demand import PromptShape
+from dragoman_bench.tune.outcome import Levels
+from dragoman_bench.tune.trace import demand_of_subject, demand_of_trace, in_flight
 from tests.tune.shops import SUBJECT
 
 SHAPE = PromptShape(12)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bench.results import read_results
-from dragoman.tune.points import Ask, Knobs, KvCache, Setup, Trial
-from dragoman.tune.trial import Driver
-from dragoman.tune.workshop import Workshop
+from dragoman_bench.bench.results import read_results
+from dragoman_bench.tune.points import Ask, Knobs, KvCache, Setup, Trial
+from dragoman_bench.tune.trial import Driver
+from dragoman_bench.tune.workshop import Workshop
 from tests.tune.shops import Shop, ask, asking
 from tests.waiting import until
 

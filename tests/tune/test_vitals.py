@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.tune.vitals import Quantiles, read_server, read_traffic
+from dragoman_bench.tune.vitals import Quantiles, read_server, read_traffic
 from tests.tune.watched import STATS, TRAFFIC
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dragoman.bench.slo import parse_slo
 from dragoman.errors import ConfigError
-from dragoman.tune.watch import Look, to_document, told, watch
+from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.tune.watch import Look, to_document, told, watch
 from tests.bench.serving import Handler, serving
 from tests.serving import fake_service, served
 from tests.tune.watched import STATS, TRAFFIC

@@ -19,7 +19,7 @@ from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidReque
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
 from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST
-from dragoman.translation import TextDelta, TextDone, TranslationRequest, Usage
+from dragoman.types import TextDelta, TextDone, TranslationRequest, Usage
 
 router = APIRouter(prefix="/v1")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from dragoman import translation
+from dragoman import types as translation
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.summary import Quantiles, Summary
 

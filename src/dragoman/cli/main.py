@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import sys
+from importlib import metadata
 
 import click
+from packaging.requirements import Requirement
 from rich.markup import escape
 
 from dragoman import __version__
@@ -18,28 +20,60 @@ _COMMANDS = {
     "doctor": "Tell what this machine can run, and why.",
     "models": "List model profiles and what each needs.",
     "config": "Show the effective settings and where each came from.",
-    "bench": "Load-test a translation server.",
     "traffic": "Show the traffic that was recorded, or export it as a workload.",
+}
+_BENCH_COMMANDS = {
+    "bench": "Load-test a translation server.",
     "report": "Make a report from results files.",
     "journey": "Measure every architecture of the story on this machine.",
     "tune": "Find the engine settings that serve your traffic best, and say why.",
 }
+_ENTRY_POINTS = "dragoman.commands"
+
+
+def _missing(extra: str) -> list[str]:
+    """Packages of one of dragoman's extras that are not installed."""
+    wanted = (Requirement(line) for line in metadata.requires("dragoman") or ())
+    missing: list[str] = []
+    for requirement in wanted:
+        if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
+            continue
+        if requirement.marker.evaluate({"extra": ""}):  # not of the extra alone
+            continue
+        try:
+            metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            missing.append(requirement.name)
+    return missing
+
+
+def _bench_command(name: str) -> click.Command:
+    """A command of `dragoman_bench`. Raises `ConfigError` where the extra `bench` is not installed."""
+    if missing := _missing("bench"):
+        raise ConfigError(
+            f"dragoman {name} needs the extra 'bench' ({', '.join(missing)} not installed): pip install 'dragoman[bench]'"
+        )
+    (entry,) = metadata.entry_points(group=_ENTRY_POINTS, name=name)
+    command: click.Command = entry.load()
+    return command
 
 
 class _Commands(click.Group):
     """Imports a command's module when it is asked for: `dragoman --help` loads nothing heavy."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return [*_COMMANDS, *_BENCH_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in _BENCH_COMMANDS:
+            return _bench_command(cmd_name)
         if cmd_name not in _COMMANDS:
             return None
         return importlib.import_module(f"dragoman.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+            formatter.write_dl(list((_COMMANDS | _BENCH_COMMANDS).items()))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

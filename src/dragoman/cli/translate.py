@@ -18,7 +18,7 @@ from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError, DragomanError, EmptyText, Unavailable
 from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
-from dragoman.translation import TranslationRequest
+from dragoman.types import TranslationRequest
 
 TIMEOUT_S = 600.0
 

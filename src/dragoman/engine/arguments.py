@@ -14,7 +14,7 @@ from vllm.inputs import tokens_input
 from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind
 
 from dragoman.engine.spec import EngineSpec
-from dragoman.sequence import Sequence
+from dragoman.types import Sequence
 
 # A loop is a pattern of up to 32 tokens, 24 times over: no human text that has to be translated does that, and a
 # greedy decode that started to do it never stops by itself.

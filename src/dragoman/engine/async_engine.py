@@ -30,8 +30,8 @@ from dragoman.engine.spawning import ignoring_terminal_signals
 from dragoman.engine.spec import EngineSpec
 from dragoman.engine.tap import StatsLoggerFactory
 from dragoman.errors import EngineDead, EngineFailed
-from dragoman.sequence import Completion, CompletionReason, Delta, Sequence, Timings
 from dragoman.telemetry.engine import EngineGauge, EngineStats
+from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
 _WATCH_S = 1.0

@@ -13,7 +13,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from dragoman.sequence import Sequence
+from dragoman.types import Sequence
 
 
 class Detokenizer:

@@ -19,7 +19,7 @@ from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.faults import translated
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
-from dragoman.sequence import Completion, CompletionReason, Sequence
+from dragoman.types import Completion, CompletionReason, Sequence
 
 Result = Completion | EngineRejected | EngineFailed
 _REASONS = get_args(CompletionReason)

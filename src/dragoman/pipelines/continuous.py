@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator
 
 from dragoman.engine.async_engine import AsyncEngine
 from dragoman.errors import EngineDead
-from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineStats
+from dragoman.types import Completion, Delta, Sequence
 
 
 class ContinuousPipeline:

@@ -12,8 +12,8 @@ from dataclasses import replace
 from time import monotonic
 
 from dragoman.errors import EngineDead
-from dragoman.sequence import Completion, Delta, Sequence, Timings
 from dragoman.telemetry.engine import EngineGauge, EngineStats
+from dragoman.types import Completion, Delta, Sequence, Timings
 
 Answer = Callable[[Sequence], str]
 

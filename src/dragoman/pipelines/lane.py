@@ -12,7 +12,7 @@ from time import monotonic
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.pipelines.messages import Answered, Plan, Refused, Run, Withdraw
 from dragoman.pipelines.process import WorkerProcess
-from dragoman.sequence import Completion, Sequence, Timings
+from dragoman.types import Completion, Sequence, Timings
 
 _REFUSALS = {cls.code: cls for cls in (EngineRejected, EngineFailed)}
 _CRASHES_SURVIVED = 1

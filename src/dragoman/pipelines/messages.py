@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from dragoman.engine.spec import EngineSpec
-from dragoman.sequence import Completion, Sequence
+from dragoman.types import Completion, Sequence
 
 _LENGTH = struct.Struct("!I")
 

@@ -15,11 +15,11 @@ from collections.abc import AsyncGenerator, Iterable
 from itertools import count
 
 from dragoman.errors import ConfigError, EngineDead
+from dragoman.pipelines.lane import Job, WorkerSlot
 from dragoman.pipelines.messages import Answered, Began, Ended, FromWorker, Plan, Refused, Withdrawn
 from dragoman.pipelines.process import STOP_GRACE_S
-from dragoman.pipelines.lane import Job, WorkerSlot
-from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineGauge, EngineStats
+from dragoman.types import Completion, Delta, Sequence
 
 VLLM_ENGINE = "dragoman.engine.sync_engine:SyncEngine"
 _NO_WORKER = "no worker is left, and none could be started again"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from dragoman.errors import EngineDead, EngineFailed
-from dragoman.sequence import Completion, Delta, Sequence
+from dragoman.types import Completion, Delta, Sequence
 
 _CRASHES_SURVIVED = 1
 

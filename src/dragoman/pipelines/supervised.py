@@ -18,8 +18,8 @@ from time import monotonic
 from dragoman.errors import DragomanError, EngineDead, EngineRestarting
 from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.rerun import Fate, Speech
-from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry.engine import EngineStats
+from dragoman.types import Completion, Delta, Sequence
 
 _LONGEST_PAUSE_S = 30.0
 log = logging.getLogger("dragoman.pipelines")

@@ -12,11 +12,11 @@ from types import TracebackType
 
 from dragoman.errors import DragomanError, EngineDead
 from dragoman.pipelines.base import Pipeline
-from dragoman.sequence import Completion, Delta, Sequence
 from dragoman.telemetry import requests
 from dragoman.telemetry.calls import CANCELLED
 from dragoman.telemetry.engine import EngineStats
 from dragoman.telemetry.requests import Interval, SequenceRecord
+from dragoman.types import Completion, Delta, Sequence
 
 
 class _Watch:

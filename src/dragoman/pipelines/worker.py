@@ -40,7 +40,7 @@ from dragoman.pipelines.messages import (
     frame,
     receive_blocking,
 )
-from dragoman.sequence import Completion, Sequence
+from dragoman.types import Completion, Sequence
 
 Result = Completion | EngineRejected | EngineFailed
 

@@ -14,7 +14,7 @@ from dragoman.errors import EngineFailed
 from dragoman.prompts.profile import Profile, fill
 from dragoman.prompts.rendering import Part, Slot, language_values, render_parts
 from dragoman.prompts.tokenizer import TextTokenizer
-from dragoman.sampling import Sampling
+from dragoman.types import Sampling
 
 _PROBE = "Good morning."
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from dragoman.errors import ConfigError, UnsupportedLanguage
-from dragoman.sampling import Sampling
+from dragoman.types import Sampling
 
 Mode = Literal["chat", "structured", "raw"]
 """`chat`: one user turn, perhaps a system turn. `structured`: a user turn whose message carries language codes

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman.prompts.profile import Language, Match, ModelSize, Profile, Template
-from dragoman.sampling import Sampling
+from dragoman.types import Sampling
 
 Tables = Mapping[str, Any]
 Base = Callable[[str], Tables]

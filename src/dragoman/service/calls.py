@@ -13,7 +13,7 @@ from time import monotonic
 
 from dragoman.errors import DragomanError
 from dragoman.telemetry.calls import CANCELLED, OK, CallRecord, Observer, TextRecord
-from dragoman.translation import Translation, TranslationRequest
+from dragoman.types import Translation, TranslationRequest
 
 log = logging.getLogger("dragoman.service")
 FAULT = "internal_error"

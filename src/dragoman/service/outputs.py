@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field, replace
 
-from dragoman.sequence import Completion, Sequence, Timings
 from dragoman.service.planner import Job
 from dragoman.text import checks
 from dragoman.text.checks import Finding
 from dragoman.text.segments import join
-from dragoman.translation import FinishReason, Translation, Usage
+from dragoman.types import Completion, FinishReason, Sequence, Timings, Translation, Usage
 
 LENGTH = "length"
 INCOMPLETE: dict[FinishReason, Finding] = {

@@ -12,11 +12,10 @@ from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
-from dragoman.sequence import Sequence
 from dragoman.text.detect import Detector
 from dragoman.text.segments import Piece, cut
 from dragoman.text.spans import has_letters
-from dragoman.translation import TranslationRequest
+from dragoman.types import Sequence, TranslationRequest
 
 MARGIN_TOKENS = 64  # room that a short text's output may need beyond its ratio
 SHORTEST_PIECE_TOKENS = 16

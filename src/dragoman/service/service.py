@@ -37,7 +37,7 @@ from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.summary import Summary
 from dragoman.telemetry.traffic.window import TrafficWindow
-from dragoman.translation import TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
 
 if TYPE_CHECKING:
     from dragoman.telemetry.tracing import Tracing

@@ -11,12 +11,11 @@ from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
 from dragoman.pipelines.base import Pipeline
-from dragoman.sequence import Completion
 from dragoman.service.outputs import Output, as_it_was, assemble
 from dragoman.service.planner import Job, Planner
 from dragoman.service.together import gather_all
 from dragoman.text.segments import Joiner
-from dragoman.translation import TextDelta, TextDone
+from dragoman.types import Completion, TextDelta, TextDone
 
 Event: TypeAlias = TextDelta | TextDone
 

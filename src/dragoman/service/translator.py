@@ -16,7 +16,7 @@ from dragoman.service.planner import Job, Planner
 from dragoman.service.together import gather_all
 from dragoman.text import checks
 from dragoman.text.segments import Piece, join, lines
-from dragoman.translation import TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
 
 
 class Translator:

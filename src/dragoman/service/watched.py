@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from time import time_ns
 
-from dragoman.sequence import Sequence
 from dragoman.service.planner import Job, Planner
 from dragoman.telemetry import requests
 from dragoman.telemetry.requests import Interval
-from dragoman.translation import TranslationRequest
+from dragoman.types import Sequence, TranslationRequest
 
 
 class WatchedPlanner(Planner):

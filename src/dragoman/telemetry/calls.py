@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dragoman.sequence import Timings
+from dragoman.types import Timings
 
 OK = "ok"
 CANCELLED = "cancelled"

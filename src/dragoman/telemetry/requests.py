@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from dragoman.sequence import Timings
 from dragoman.telemetry.calls import CANCELLED, OK, CallRecord, Observer, TextRecord
+from dragoman.types import Timings
 
 CLIENT_CLOSED_REQUEST = 499
 """nginx's status for an answer that nobody waited for."""

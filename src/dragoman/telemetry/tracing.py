@@ -33,11 +33,11 @@ from opentelemetry.util.types import AttributeValue
 
 from dragoman import __version__
 from dragoman.errors import ConfigError
-from dragoman.sequence import Timings
 from dragoman.settings import TracingSettings
 from dragoman.telemetry.calls import CANCELLED, OK, CallRecord
 from dragoman.telemetry.rates import FAILURES
 from dragoman.telemetry.requests import Interval, RequestTrace, SequenceRecord, Work
+from dragoman.types import Timings
 
 log = logging.getLogger("dragoman.tracing")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.bench.targets import TargetOptions, make_target
-from dragoman.bench.targets.contract import BadReplyError, Event, Reply, ToldError
-from dragoman.bench.targets.openai import Sampling, filled
-from dragoman.bench.workload import Item
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.targets import TargetOptions, make_target
+from dragoman_bench.bench.targets.contract import BadReplyError, Event, Reply, ToldError
+from dragoman_bench.bench.targets.openai import Sampling, filled
+from dragoman_bench.bench.workload import Item
 
 ITEM = Item("Hello, {target}!", "en", "ja", 4)
 DETECTED = Item("Hello", None, "ja", 1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.sequence import Timings
 from dragoman.telemetry.calls import TextRecord
 from dragoman.telemetry.traffic.entry import Entry
+from dragoman.types import Timings
 
 NOON = 1_700_000_000.0  # about
 

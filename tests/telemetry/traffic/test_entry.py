@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from dragoman.sequence import Timings
 from dragoman.telemetry.traffic.entry import Entry, from_line, to_line
+from dragoman.types import Timings
 from tests.telemetry.traffic.making import NOON, refused, text
 
 

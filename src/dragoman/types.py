@@ -1,0 +1,140 @@
+"""The domain's types: what a caller asks for, what an engine is given and returns, and what comes back.
+
+Free of any wire format and of any engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How tokens are chosen. The defaults are greedy decoding."""
+
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0  # 0: all
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    seed: int | None = None
+
+
+CompletionReason = Literal["stop", "length", "repetition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One prompt for the engine. `max_tokens` bounds the output; `forced` makes it exactly that long, ignoring EOS."""
+
+    id: str
+    prompt_token_ids: tuple[int, ...]
+    max_tokens: int
+    sampling: Sampling = field(default_factory=Sampling)
+    forced: bool = False
+    source_tokens: int = 0  # of the prompt, those that are the user's text; the engine does not look
+    priority: int = 0  # lower goes first, where the engine schedules by priority
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """How the engine spent its time on one sequence, in seconds of the engine's clock. None: the engine does not tell."""
+
+    queue_s: float  # from submission to the first step that it took part in
+    prefill_s: float | None = None  # from there to its first token
+    decode_s: float | None = None  # from the first token to the last
+
+    @property
+    def ttft_s(self) -> float | None:
+        """Time to first token, from submission."""
+        return None if self.prefill_s is None else self.queue_s + self.prefill_s
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The next piece of a streamed sequence's text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished sequence. `text` is the whole output, streamed or not."""
+
+    text: str
+    reason: CompletionReason
+    prompt_tokens: int
+    completion_tokens: int
+    timings: Timings | None = field(default=None, compare=False)  # two equal answers may take different times
+
+
+FinishReason = Literal["stop", "length", "repetition", "unchanged"]
+"""Why a translation ended. `stop`: the model said it was done. `length`, `repetition`: it did not, and the text may be
+incomplete. `unchanged`: there was nothing to translate (no letters, or the target is the source's language)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationRequest:
+    """One call: texts that share a target and options. Languages are normalised tags (`dragoman.languages`)."""
+
+    texts: tuple[str, ...]
+    target: str
+    source: str | None = None  # None: detected for each text
+    context: str | None = None  # said around the text; informs the translation, is not translated
+    forced_output_tokens: tuple[int, ...] | None = (
+        None  # one per text; only for dummy weights, whose lengths mean nothing
+    )
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a translation cost. Characters are those of the source."""
+
+    characters: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    source_tokens: int = 0  # of the prompt tokens, those of the text itself
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.characters + other.characters,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.source_tokens + other.source_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One text's result. `warnings` are for the caller's user: each says what may be wrong with `text`."""
+
+    text: str
+    source: str
+    detected: bool
+    finish_reason: FinishReason
+    warnings: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    checks: tuple[str, ...] = ()  # the check that each of `warnings` is from
+    retries: tuple[str, ...] = ()  # the check that each second try of a piece is owed to
+    # One for each piece that the engine translated, where it tells.
+    timings: tuple[Timings, ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """A piece of text `index`'s translation, in order; the pieces' concatenation is the translation's text."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextDone:
+    """Text `index` is whole."""
+
+    index: int
+    translation: Translation

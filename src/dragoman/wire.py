@@ -1,0 +1,106 @@
+"""Typed models of `GET /v1/stats` and `GET /v1/traffic`: what a server reports of itself, used by server and bench.
+
+A field that a later version adds has a default, and unknown fields are ignored, so that a bench reads older and newer servers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+
+class Percentiles(BaseModel):
+    """Latencies in seconds; null where nothing was measured yet."""
+
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+
+class KvCacheSize(BaseModel):
+    """What the KV cache holds; null where the engine does not report it."""
+
+    tokens: int | None = None
+    bytes_per_token: int | None = None
+
+
+class StartupPhase(BaseModel):
+    """One phase of the last engine start."""
+
+    name: str
+    duration_s: float
+
+
+class Stats(BaseModel):
+    """`GET /v1/stats`: the engine and admission now, rates over the last minute."""
+
+    state: Literal["starting", "serving", "draining", "restarting"]
+    version: str = ""
+    model: str
+    profile: str
+    pipeline: str
+    device: str
+    dtype: Annotated[str | None, Field(description="Weights and activations, as resolved for this machine.")] = None
+    cpu_instruction_sets: Annotated[list[str], Field(description="Those that decide an engine's speed on a CPU.")] = []
+    running: Annotated[int, Field(description="Running sequences.")]
+    waiting: Annotated[int, Field(description="Sequences that wait to be scheduled.")]
+    peak_running: int = 0
+    kv_cache_usage: Annotated[float, Field(description="0 to 1.")]
+    preemptions: int = 0
+    restarts: int = 0
+    steps: int = 0
+    finished: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    in_flight: Annotated[int, Field(description="Admitted calls.")] = 0
+    in_flight_characters: Annotated[int, Field(description="Of their texts.")] = 0
+    max_in_flight_characters: Annotated[int, Field(description="Calls beyond this are refused with 429.")] = 0
+    refused: int = 0
+    busy_s: float = 0.0
+    uptime_s: float = 0.0
+    ttft_s: Percentiles = Percentiles()
+    inter_token_latency_s: Percentiles = Percentiles()
+    inter_token_latency_sum_s: float = 0.0
+    inter_token_latency_count: int = 0
+    kv_cache: KvCacheSize = KvCacheSize()
+    startup: list[StartupPhase] = []
+    last_minute: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+
+
+class TrafficPercentiles(BaseModel):
+    """A quantity over the window; null where nothing of it is known."""
+
+    p50: float | None = None
+    p95: float | None = None
+    max: float | None = None
+
+
+class RecorderState(BaseModel):
+    """The recorder on disk; `failing`: its folder cannot be written now."""
+
+    state: Literal["on", "off", "failing"]
+    written: int = 0
+    lost: int = 0
+
+
+class Traffic(BaseModel):
+    """`GET /v1/traffic`: the texts that ended within the last hour."""
+
+    records: Annotated[int, Field(description="Texts, whatever their outcome.")]
+    window_s: Annotated[float, Field(description="3600, or less: since the start, or as far back as is remembered.")]
+    in_flight: Annotated[TrafficPercentiles, Field(description="In-flight texts at each arrival, itself included.")]
+    source_tokens: Annotated[
+        TrafficPercentiles, Field(description="Of texts that the model translated, as all lengths.")
+    ]
+    output_tokens: TrafficPercentiles
+    queue_s: Annotated[TrafficPercentiles, Field(description="In the engine's queue, where it is reported.")]
+    ttft_s: TrafficPercentiles
+    e2e_s: Annotated[TrafficPercentiles, Field(description="Of texts that ended well, from arrival to end.")]
+    arrivals_per_s: float
+    peak_tokens: Annotated[
+        int | None, Field(description="The most tokens, of prompts and outputs, that were in flight at one time.")
+    ]
+    outcomes: Annotated[dict[str, int], Field(description="Texts by outcome: ok, cancelled or an error's code.")]
+    recorder: RecorderState

@@ -1,0 +1,1 @@
+"""The commands that the extra `bench` adds to `dragoman`, through entry points."""

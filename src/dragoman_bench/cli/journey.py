@@ -1,0 +1,188 @@
+"""`dragoman journey`: the whole story, measured on this machine and model, with a verdict on each of its claims.
+
+stdout gets the findings as Markdown and, as its last line, one sentence; progress goes to stderr.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dragoman.cli.console import error_console
+from dragoman.engine.device import device
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.forms import whole_numbers
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.cli.observing import INTERRUPTED, interrupts, observed
+from dragoman_bench.cli.subject import make_subject
+from dragoman_bench.journey.display import Display
+from dragoman_bench.journey.duel import Duel, fight, write_duel
+from dragoman_bench.journey.ending import Ending, conclude, markdown, write_ending
+from dragoman_bench.journey.estimate import Estimate, told
+from dragoman_bench.journey.measure import Meter, make_workloads
+from dragoman_bench.journey.page import write_page
+from dragoman_bench.journey.retelling import travelled_of
+from dragoman_bench.journey.route import (
+    FULL_PACE,
+    LEFT_OUT_OF_QUICK,
+    QUICK_PACE,
+    Terms,
+    only,
+    plan_duel,
+    plan_route,
+)
+from dragoman_bench.journey.steps import Pace, Step, Subject
+from dragoman_bench.journey.store import Fingerprints, Store, this_machine
+from dragoman_bench.journey.walk import Travelled, Walk
+
+FAILED = 1
+OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine flags of both servers of a duel
+
+
+@click.command("journey")
+@click.option("--model", default="", help="Model folder or hub id.  [default: the packaged phrasebook]")
+@click.option("--profile", default="", help="Prompt profile; absent: picked from the model's config.")
+@click.option("--load-format", type=click.Choice(["auto", "safetensors", "dummy"]), default="auto", show_default=True,
+              help="dummy: random weights, forced lengths.")  # fmt: skip
+@click.option("--max-model-len", type=click.IntRange(64), help="Tokens a prompt and its output share.")
+@click.option("--quick", is_flag=True, help="A small journey: under 10 minutes on two CPU cores.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False),
+              help="Folder of results.  [default: results/journey, with --quick results/journey-quick]")  # fmt: skip
+@click.option("--resume/--fresh", default=True, show_default=True,
+              help="Keep what was measured under the same conditions, or measure all again.")  # fmt: skip
+@click.option("--only", "wanted", multiple=True, metavar="STEP", help="Measure this step only; may be repeated.")
+@click.option("--list", "listing", is_flag=True, help="Tell the steps and how long they take; measure nothing.")
+@click.option("--skip-vllm-serve", is_flag=True, help="Leave `vllm serve` out.")
+@click.option("--gpu-levels/--no-gpu-levels", default=None, help="64, 128 and 256 clients too.  [default: on a GPU]")
+@click.option("--repeats", type=click.IntRange(1), help="Where claims look.  [default: 3, with --quick 2]")
+@click.option("--repeats-elsewhere", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--duration", type=click.FloatRange(1), metavar="SECONDS",
+              help=f"Of each measurement.  [default: {FULL_PACE.duration_s:g}, quick {QUICK_PACE.duration_s:g}]")  # fmt: skip
+@click.option("--time-limit", type=click.FloatRange(1), metavar="SECONDS",
+              help="Begin no step that would not end within it.")  # fmt: skip
+@click.option("--versus", is_flag=True, help="Instead: dragoman and `vllm serve` both up, measured in turn.")
+@click.option("--clients", metavar="N,...", help="Load levels of --versus.  [default: 1,8,25; on a GPU 1,25,128,256]")
+@click.option("--max-num-batched-tokens", type=click.IntRange(1), metavar="TOKENS",
+              help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
+@click.option("--max-cudagraph-capture-size", type=click.IntRange(0), metavar="TOKENS",
+              help="Of both servers of --versus: the largest step that runs as a CUDA graph.  [GPU: 1024]")  # fmt: skip
+@click.option("--retell", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
+              help="Instead: tell anew what a folder's results say, of another machine too.")  # fmt: skip
+def command(**chosen: Any) -> None:
+    """Measure the whole story here: workers, static batches, continuous batching, its settings, `vllm serve`.
+
+    Each step starts a server, measures it and ends it. Ctrl-C keeps what was measured and reports it; the same command
+    again measures what is missing.
+    """
+    if chosen["retell"] is not None:
+        _end(
+            conclude(travelled_of(chosen["retell"], quick=chosen["quick"]), quick_note=_note(chosen)), chosen["retell"]
+        )
+        return
+    terms = _terms(chosen)
+    subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
+    pace = _pace(chosen)
+    duel = _duel(chosen, terms)
+    route = plan_route(terms)
+    steps = only(route, chosen["wanted"])
+    if chosen["listing"]:
+        _list(duel or steps, pace)
+    elif duel is not None:
+        _versus(chosen, duel, subject, pace)
+    else:
+        _journey(chosen, route, steps, subject, pace)
+
+
+def _duel(chosen: dict[str, Any], terms: Terms) -> tuple[Step, Step] | None:
+    """The two of `--versus`; None for the journey."""
+    names = ("clients", *OF_BOTH)
+    told = {name: value for name in names if (value := chosen[name.replace("-", "_")]) is not None}
+    if not chosen["versus"]:
+        for name in told:
+            raise ConfigError(f"--{name} belongs to --versus; the journey's steps have their own", param=f"--{name}")
+        return None
+    clients = told.pop("clients", None)
+    return plan_duel(terms, whole_numbers(clients, "--clients") if clients is not None else (), told)
+
+
+def _terms(chosen: dict[str, Any]) -> Terms:
+    gpu, high = device() == "cuda", chosen["gpu_levels"]
+    return Terms(
+        gpu=gpu,
+        quick=chosen["quick"],
+        high_levels=gpu if high is None else high,
+        repeats=chosen["repeats"] or (2 if chosen["quick"] else 3),
+        elsewhere=chosen["repeats_elsewhere"],
+        vllm_serve=not chosen["skip_vllm_serve"],
+    )
+
+
+def _pace(chosen: dict[str, Any]) -> Pace:
+    pace = QUICK_PACE if chosen["quick"] else FULL_PACE
+    return Pace(chosen["duration"] or pace.duration_s, pace.warmup_s, pace.timeout_s)
+
+
+def _folder(chosen: dict[str, Any]) -> Path:
+    return chosen["out"] or Path("results/journey-quick" if chosen["quick"] else "results/journey")
+
+
+def _list(steps: tuple[Step, ...], pace: Pace) -> None:
+    estimate = Estimate(pace, [(step, step.legs) for step in steps])
+    for step in steps:
+        levels = "; ".join(
+            f"{leg.workload} at {', '.join(f'{n.clients}×{n.repeats}' for n in leg.levels)} clients"
+            for leg in step.legs
+        )
+        click.echo(f"{step.name:16} {step.title}: {levels} ({told(estimate.step_s(step, step.legs))})")
+    click.echo(f"{len(steps)} steps, {told(estimate.left_s)}, if servers start as they usually do.")
+
+
+def _journey(
+    chosen: dict[str, Any], route: tuple[Step, ...], steps: tuple[Step, ...], subject: Subject, pace: Pace
+) -> None:
+    folder = _folder(chosen)
+    workloads = make_workloads(subject)
+    store = Store(folder, Fingerprints(subject, workloads, pace, this_machine()))
+
+    async def go(observer: Observer) -> Travelled:
+        display = Display(error_console, observer)
+        with interrupts() as interrupted:
+            meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
+            names = frozenset(step.name for step in steps)
+            walk = Walk(route, names, subject, store, meter, display, not chosen["resume"], chosen["time_limit"])
+            return await walk.go()
+
+    travelled = observed(go)
+    _end(conclude(travelled, quick_note=_note(chosen)), folder)
+    if travelled.interrupted or travelled.failures:
+        click.get_current_context().exit(INTERRUPTED if travelled.interrupted else FAILED)
+
+
+def _note(chosen: dict[str, Any]) -> str | None:
+    return LEFT_OUT_OF_QUICK if chosen["quick"] else None
+
+
+def _end(ending: Ending, folder: Path) -> None:
+    """Writes the report beside the results, and tells it."""
+    write_page(ending, folder / "report.html")
+    paths = (folder / "report.html", *write_ending(ending, folder))
+    error_console.print(f"written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
+    click.echo(markdown(ending))
+    click.echo(ending.summary)
+
+
+def _versus(chosen: dict[str, Any], steps: tuple[Step, Step], subject: Subject, pace: Pace) -> None:
+    folder, workloads = _folder(chosen), make_workloads(subject)
+
+    async def go(observer: Observer) -> Duel:
+        display = Display(error_console, observer)
+        with interrupts() as interrupted:
+            meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
+            return await fight(steps, subject, folder, meter, display)
+
+    fought = observed(go)
+    click.echo(write_duel(fought, folder))
+    if fought.partial:
+        click.get_current_context().exit(INTERRUPTED)

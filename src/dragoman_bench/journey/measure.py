@@ -1,0 +1,151 @@
+"""Measures one leg: a workload at several load levels, each as often as its claim needs, against one server.
+
+Every step of a journey sends the same texts at the same level and repeat: what differs between two results is the server.
+Knows nothing of how the server was started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dragoman_bench.bench.benchmark import Bench, prepared
+from dragoman_bench.bench.pairs import parse_pairs
+from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Measurement, Point, Results
+from dragoman_bench.bench.runner import WARMUP_VARIATION, Runner
+from dragoman_bench.bench.spread import spreads
+from dragoman_bench.bench.stopping import Watchman
+from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
+from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Workload
+from dragoman_bench.journey.route import ALL_CLIENTS
+from dragoman_bench.journey.steps import Leg, Level, Pace, Subject, WorkloadName
+
+_WARMUP_TEXTS = 100
+_FEWEST_TEXTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A workload that makes each variation once: every step of a journey asks for the same ones."""
+
+    workload: Workload
+    _made: dict[int, tuple[Item, ...]] = field(default_factory=dict[int, tuple[Item, ...]])
+
+    @property
+    def description(self) -> str:
+        return self.workload.description
+
+    @property
+    def size(self) -> int | None:
+        return self.workload.size
+
+    def items(self, count: int, variation: int) -> tuple[Item, ...]:
+        if variation >= WARMUP_VARIATION:
+            count = min(count, _WARMUP_TEXTS)
+        if len(self._made.get(variation, ())) < count:
+            self._made[variation] = self.workload.items(count, variation)
+        return self._made[variation][:count]
+
+    def samples(self) -> tuple[Item, ...]:
+        return self.workload.samples()
+
+
+def make_workloads(subject: Subject) -> dict[WorkloadName, Workload]:
+    """Uniform and variable texts for the subject. Raises ConfigError where its tokenizer cannot be read."""
+    tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
+    pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
+    ratio = OutputRatio(*subject.forced) if subject.forced else None
+    made: dict[WorkloadName, Workload] = {}
+    for name, (low, high) in subject.lengths.items():
+        made[name] = Remembered(MadeUp(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio))
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """What measuring needs beside a server and a leg."""
+
+    workloads: dict[WorkloadName, Workload]
+    pace: Pace
+    observer: Observer
+    interrupted: asyncio.Event
+    seed: int = 0
+    path: str | None = None  # of the model: a server may tell it, and results do not
+
+    def plan(self, url: str, target: TargetOptions, leg: Leg) -> Plan:
+        """One for all levels: a measurement's number, and with it its texts, must not depend on what else is measured."""
+        return Plan(
+            url=url,
+            target=target,
+            workload=self.workloads[leg.workload],
+            loads=tuple(Load("closed", clients=clients) for clients in sorted({*ALL_CLIENTS, *_clients(leg)})),
+            duration_s=self.pace.duration_s,
+            warmup=Warmup(duration_s=self.pace.warmup_s),
+            repeats=max(level.repeats for level in leg.levels),
+            timeout_s=self.pace.timeout_s,
+            seed=self.seed,
+        )
+
+    async def measure_leg(
+        self, url: str, target: TargetOptions, leg: Leg, check: Callable[[], None], notes: dict[str, Any]
+    ) -> Results:
+        """All levels; partial where it was interrupted. `check` is called after each measurement and may raise; `notes`
+        go into the conditions. Raises ConfigError where the server cannot do what is asked."""
+        measured: dict[int, list[Measurement]] = {}
+        async with prepared(self.plan(url, target, leg)) as bench:
+            for repeat, level in rounds(leg.levels):
+                measurement = await self.measure_once(bench, level, repeat)
+                check()
+                if measurement is None:
+                    break
+                measured.setdefault(level.clients, []).append(measurement)
+            return self.gather(bench, leg, measured, notes)
+
+    async def measure_once(self, bench: Bench, level: Level, repeat: int) -> Measurement | None:
+        """None where it was interrupted before it began."""
+        if self.interrupted.is_set():
+            return None
+        number = bench.plan.loads.index(Load("closed", clients=level.clients))
+        plan = replace(bench.plan, texts=texts_for(level, self.pace), repeats=level.repeats)
+        return await Runner(plan, bench.sampler, Watchman(self.interrupted, self.observer)).measure(number, repeat)
+
+    def gather(self, bench: Bench, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]) -> Results:
+        """Results of what was measured, by clients."""
+        points = tuple(
+            Point(Load("closed", clients=clients), tuple(found), spreads(found))
+            for clients, found in sorted(measured.items())
+        )
+        repeats = {str(level.clients): level.repeats for level in leg.levels}
+        conditions = replace(
+            bench.conditions,
+            server={name: told for name, told in bench.conditions.server.items() if told != self.path},
+            loads=tuple(Load("closed", clients=clients) for clients in _clients(leg)),
+            options=bench.conditions.options | {"repeats": repeats, "label": notes.get("label"), "journey": notes},
+        )
+        return Results(conditions, points, partial=self.interrupted.is_set())
+
+
+def rounds(levels: Sequence[Level]) -> Iterator[tuple[int, Level]]:
+    """Repeats go round the levels rather than through them, so that a machine's drift spreads over all."""
+    for repeat in range(max(level.repeats for level in levels)):
+        for level in levels:
+            if repeat < level.repeats:
+                yield repeat, level
+
+
+def texts_for(level: Level, pace: Pace) -> int:
+    """As many as a fast GPU answers: where a server answers more, texts repeat, and its results say so."""
+    answered_a_second = min(5 * level.clients, 75 + 2 * level.clients)
+    return max(_FEWEST_TEXTS, round(answered_a_second * pace.duration_s))
+
+
+def _clients(leg: Leg) -> list[int]:
+    return sorted(level.clients for level in leg.levels)

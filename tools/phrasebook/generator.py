@@ -1,0 +1,147 @@
+"""The stream of messages, aligned in four languages, that trains and tests the model and loads a server in a bench.
+
+`Generator(split, seed)` gives the same messages for the same seed and data. What the held-out side guarantees is in
+`split`: no copied value, filling or composition of a held-out message occurs in training. Messages have one to ten
+sentences, mostly of one topic, joined by a space in English and Korean and by nothing in Japanese and Chinese, or by
+new lines; some carry inline tags, placeholders or emoji.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from dragoman.phrasebook import LANGUAGES
+from tools.phrasebook.careless import draw_styles
+from tools.phrasebook.compose import PLAIN, Layout, compose
+from tools.phrasebook.corpus import Corpus, Pattern, packaged
+from tools.phrasebook.draw import Drawer
+from tools.phrasebook.localised import LISTED_KINDS, listed_values
+from tools.phrasebook.message import Message
+from tools.phrasebook.render import Filling, render
+from tools.phrasebook.split import Split, composition_held_out
+from tools.phrasebook.values import Value, stock
+
+_LENGTHS = (1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10)
+_ONE_TOPIC_SHARE = 0.6
+_NEWLINE_SHARE = 0.12
+_MARKED_UP_SHARE = 0.15
+_EMOJI_SHARE = 0.08
+_WORD_SHARE = 0.06
+_RARE_KINDS = frozenset({"url", "email", "phone", "file", "version", "code", "placeholder", "int", "company"})
+_CANDIDATES = 12
+
+
+class Generator:
+    """Messages of one side of the split. Deterministic by `seed`; not shared between threads."""
+
+    def __init__(self, split: Split, seed: int, corpus: Corpus | None = None) -> None:
+        self._corpus = corpus or packaged()
+        self._rng = Random(f"{split} {seed}")
+        self._split: Split = split
+        self._drawer = Drawer(self._corpus, split, self._rng)
+        self._by_topic = _by_topic(self._corpus)
+        self._weights = [_weight(pattern) for pattern in self._corpus.patterns]
+        self._words = _words(self._corpus)
+
+    def sentence(self) -> Message:
+        """A message of one sentence."""
+        return self.message(1)
+
+    def message(self, sentences: int | None = None) -> Message:
+        """A message of that many sentences, or of one to ten. In training a short one may be a single word."""
+        count = sentences or self._rng.choice(_LENGTHS)
+        if sentences is None and count == 1 and self._split == "train" and self._rng.random() < _WORD_SHARE:
+            return self._word()
+        fillings, novel = self._one() if count == 1 else self._many(count)
+        return compose(fillings, self._layout(), novel)
+
+    def message_of_tokens(self, language: str, tokens: int, tokens_of: Callable[[str], int]) -> Message:
+        """A message of about `tokens` tokens in `language`, as `tokens_of` counts them; one sentence at least.
+
+        Sentences are added while they bring the message closer, each the best of a few candidates; long messages may
+        have more than ten.
+        """
+        index = LANGUAGES.index(language)
+        fillings: list[Filling] = []
+        missing = tokens
+        while True:
+            candidates = [self._fill(self._pick(1)[0])[0] for _ in range(_CANDIDATES)]
+            sizes = [tokens_of(render(filling, index)) for filling in candidates]
+            average = sum(sizes) / len(sizes)
+            best = 0 if missing > 2 * average else min(range(len(sizes)), key=lambda i: abs(missing - sizes[i]))
+            if fillings and abs(missing - sizes[best]) >= abs(missing):
+                return compose(fillings, PLAIN, novel=False)
+            fillings.append(candidates[best])
+            missing -= sizes[best]
+
+    def _pick(self, count: int) -> list[Pattern]:
+        patterns: Sequence[Pattern] = self._corpus.patterns
+        weights: Sequence[float] = self._weights
+        if count > 1 and self._rng.random() < _ONE_TOPIC_SHARE:
+            topic = self._rng.choices(patterns, weights)[0].topic
+            patterns, weights = self._by_topic[topic]
+        return self._rng.choices(patterns, weights, k=count)
+
+    def _fill(self, pattern: Pattern, tag_share: float = 0.0) -> tuple[Filling, bool]:
+        return self._drawer.fill(pattern, tag_share)
+
+    def _tag_share(self) -> float:
+        return 0.5 if self._rng.random() < _MARKED_UP_SHARE else 0.0
+
+    def _one(self) -> tuple[list[Filling], bool]:
+        """One sentence; on the held-out side a novel one, unless the corpus has none."""
+        share = self._tag_share()
+        filling, novel = self._fill(self._pick(1)[0], share)
+        for _ in range(1000):
+            if novel or self._split == "train":
+                break
+            filling, novel = self._fill(self._pick(1)[0], share)
+        return [filling], novel
+
+    def _many(self, count: int) -> tuple[list[Filling], bool]:
+        held_out = self._split == "heldout"
+        patterns = self._pick(count)
+        while composition_held_out(patterns) != held_out:
+            patterns = self._pick(count)
+        share = self._tag_share()
+        return [self._fill(pattern, share)[0] for pattern in patterns], held_out
+
+    def _word(self) -> Message:
+        value = self._rng.choice(self._words)
+        texts = dict(zip(LANGUAGES, value.texts, strict=True))
+        return Message(texts, texts, (), 1, novel=False)
+
+    def _layout(self) -> Layout:
+        rng = self._rng
+        joint = rng.choice(("\n", "\n", "\n\n")) if rng.random() < _NEWLINE_SHARE else ""
+        tail = stock().pick(rng, "emoji") if rng.random() < _EMOJI_SHARE else ""
+        return Layout(joint, tail, draw_styles(rng))
+
+
+def _weight(pattern: Pattern) -> float:
+    """More draws for patterns with more to vary, and most for the few that teach copying."""
+    kinds = set(pattern.kinds.values())
+    return 1.0 + min(len(kinds), 2) + 3.0 * len(kinds & _RARE_KINDS)
+
+
+def _by_topic(corpus: Corpus) -> dict[str, tuple[list[Pattern], list[float]]]:
+    topics: dict[str, tuple[list[Pattern], list[float]]] = {}
+    for pattern in corpus.patterns:
+        patterns, weights = topics.setdefault(pattern.topic, ([], []))
+        patterns.append(pattern)
+        weights.append(_weight(pattern))
+    return topics
+
+
+def _words(corpus: Corpus) -> list[Value]:
+    """Values that are clear on their own: no other value shares a text with them in any language."""
+    values = {value.texts: value for entries in corpus.lexicon.values() for value in entries}
+    values |= {value.texts: value for kind in LISTED_KINDS for value in listed_values(kind)}
+    counts: list[dict[str, int]] = [{} for _ in LANGUAGES]
+    for texts in values:
+        for count, text in zip(counts, texts, strict=True):
+            count[text.lower()] = count.get(text.lower(), 0) + 1
+    return [
+        value
+        for texts, value in values.items()
+        if all(count[text.lower()] == 1 for count, text in zip(counts, texts, strict=True))
+    ]
