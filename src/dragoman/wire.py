@@ -104,3 +104,15 @@ class Traffic(BaseModel):
     ]
     outcomes: Annotated[dict[str, int], Field(description="Texts by outcome: ok, cancelled or an error's code.")]
     recorder: RecorderState
+
+
+LengthBand = Literal["short", "medium", "long"]
+SHORT_TOKENS, MEDIUM_TOKENS = 50, 120
+"""Source tokens of a text up to which its length is `short`, or `medium`; longer ones are `long`. The same in metrics and reports."""
+
+
+def length_band(source_tokens: int) -> LengthBand:
+    """The band of a text's length, by its source tokens."""
+    if source_tokens <= SHORT_TOKENS:
+        return "short"
+    return "medium" if source_tokens <= MEDIUM_TOKENS else "long"
