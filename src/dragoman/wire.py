@@ -108,7 +108,7 @@ class Traffic(BaseModel):
 
 LengthBand = Literal["short", "medium", "long"]
 SHORT_TOKENS, MEDIUM_TOKENS = 50, 120
-"""Source tokens of a text up to which its length is `short`, or `medium`; longer ones are `long`. The same in metrics and reports."""
+"""Source tokens up to which a text is `short`, or `medium`; longer ones are `long`. The same in metrics and reports."""
 
 
 def length_band(source_tokens: int) -> LengthBand:
