@@ -57,6 +57,8 @@ def duels() -> str:
         document = json.loads(path.read_text(encoding="utf-8"))
         by_level: dict[int, dict[str, list[float]]] = {}
         for one in document["ratios"]:
+            if one.get("mode", "plain") != "plain":
+                continue
             by_level.setdefault(one["clients"], {})[one["metric"]] = one["ratios"]
         ours, theirs = (_rates(path.parent, name) for name in document["names"])
         heads = ("clients", "dragoman, req/s", "`vllm serve`, req/s", "ratio", "99th percentile of latency, ratio")

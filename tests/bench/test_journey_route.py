@@ -6,7 +6,7 @@ from dragoman.errors import ConfigError
 from dragoman.settings import GRAPH_CEILING
 from dragoman_bench.journey.estimate import STOP_S, UNKNOWN_START_S, Estimate, told
 from dragoman_bench.journey.measure import rounds
-from dragoman_bench.journey.route import BUSY, GPU_LEVELS, INTERVAL, QUICK_PACE, Terms, only, plan_duel, plan_route
+from dragoman_bench.journey.route import BUSY, GPU_LEVELS, INTERVAL, QUICK_PACE, Terms, only, plan_route, plan_versus
 from dragoman_bench.journey.steps import Leg, Level, Pace, Step
 
 ON_GPU = Terms(gpu=True, high_levels=True)
@@ -119,8 +119,8 @@ def test_repeats_go_round_the_levels() -> None:
     assert leg.measurements == 4
 
 
-def test_a_duel_is_of_the_same_settings_within_one_gpu_and_three_times_at_least() -> None:
-    ours, theirs = plan_duel(Terms(gpu=True, quick=True, repeats=2))
+def test_a_comparison_has_the_same_settings_within_one_gpu_and_three_times_at_least() -> None:
+    ours, theirs = plan_versus(Terms(gpu=True, quick=True, repeats=2))
     assert (ours.kind, theirs.kind) == ("dragoman", "vllm")
     assert {**theirs.flags, "pipeline": "continuous"} == ours.flags
     assert float(ours.flags["gpu-memory-utilization"]) * 2 < 1
@@ -128,9 +128,9 @@ def test_a_duel_is_of_the_same_settings_within_one_gpu_and_three_times_at_least(
     assert ours.legs[0].levels == (Level(BUSY, 3),)
 
 
-def test_what_a_duel_is_told_both_servers_are_told() -> None:
+def test_engine_flags_of_a_comparison_reach_both_servers() -> None:
     both = {"max-num-batched-tokens": 512, "max-cudagraph-capture-size": 1024}
-    ours, theirs = plan_duel(Terms(gpu=True, high_levels=True), (128, 256), both)
+    ours, theirs = plan_versus(Terms(gpu=True, high_levels=True), (128, 256), both)
     assert both.items() <= ours.flags.items()
     assert both.items() <= theirs.flags.items()
     assert ours.legs == theirs.legs
@@ -148,8 +148,8 @@ def test_the_storys_steps_are_plain_and_one_is_dragoman_as_it_serves() -> None:
     assert INTERVAL not in step_of(ON_CPU, "continuous-64").flags
 
 
-def test_in_a_duel_dragoman_feeds_its_engine_as_it_does_and_both_have_its_graph_ceiling() -> None:
-    ours, theirs = plan_duel(Terms(gpu=True))
+def test_in_a_comparison_dragoman_feeds_its_engine_as_it_does_and_both_have_its_graph_ceiling() -> None:
+    ours, theirs = plan_versus(Terms(gpu=True))
     assert INTERVAL not in ours.flags
     assert ours.flags["max-cudagraph-capture-size"] == theirs.flags["max-cudagraph-capture-size"] == GRAPH_CEILING
-    assert "max-cudagraph-capture-size" not in plan_duel(ON_CPU)[1].flags
+    assert "max-cudagraph-capture-size" not in plan_versus(ON_CPU)[1].flags

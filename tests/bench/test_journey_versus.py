@@ -1,8 +1,11 @@
+"""Two servers measured in turn: the order, what belongs together, streams, and what is written."""
+
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,104 +17,120 @@ from dragoman_bench.bench.progress import Silent
 from dragoman_bench.bench.results import read_results
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.journey import versus
-from dragoman_bench.journey.duel import Duel, write_duel
 from dragoman_bench.journey.measure import Meter, Remembered
-from dragoman_bench.journey.steps import Leg, Level, Pace
-from dragoman_bench.journey.versus import Contender, PairRatio, alternate, pair_ratios
+from dragoman_bench.journey.route import Terms, plan_versus
+from dragoman_bench.journey.steps import MODES, Leg, Level, Mode, Pace
+from dragoman_bench.journey.versus import (
+    ComparedServer,
+    Comparison,
+    PairRatios,
+    alternate,
+    pair_ratios,
+    turn_order,
+    write_comparison,
+)
 from tests.bench.journeys import at_level, rates, repeat, results
-from tests.bench.making import workload
-from tests.bench.serving import serving, translation
+from tests.bench.making import HELLO
+from tests.bench.serving import deltas, serving, streamed, translation
 
 PACE = Pace(duration_s=0.2, warmup_s=0.05, timeout_s=5.0)
 
 
-class Pair:
-    """Two servers that note who was asked."""
+class NumberedTexts:
+    """A workload whose texts name their variation."""
+
+    description, size = "numbered", None
+
+    def items(self, count: int, variation: int) -> tuple[Any, ...]:
+        return tuple(HELLO.__class__(f"{variation} {n}", "en", "de", 4) for n in range(count))
+
+    def samples(self) -> tuple[Any, ...]:
+        return (HELLO,)
+
+
+class Servers:
+    """Servers that record the texts sent to each, by mode, and the order of the measurements."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.measured: list[str] = []
+        self.texts: dict[tuple[str, Mode], set[str]] = {}
 
-    def routes(self, name: str) -> dict[str, Any]:
+    async def start(self, stack: AsyncExitStack, name: str, check: Callable[[], None] = lambda: None) -> ComparedServer:
         async def answer(request: web.Request) -> web.StreamResponse:
-            if not self.asked or self.asked[-1] != name:
-                self.asked.append(name)
+            body = await request.json()
+            self.texts.setdefault((name, "streamed" if body["stream"] else "plain"), set()).add(body["text"])
+            if body["stream"]:
+                end = json.dumps({"index": 0, "translation": {}, "usage": {"completion_tokens": 2}})
+                return await streamed(request, [*deltas("ha", "llo"), end, "[DONE]"])
             return web.json_response(translation())
 
-        return {"/v1/translate": answer}
+        url = await stack.enter_async_context(serving({"/v1/translate": answer}))
+        return ComparedServer(name, url, TargetOptions(), check, lambda: self.measured.append(name))
 
 
 def meter(interrupted: asyncio.Event | None = None) -> Meter:
-    texts = Remembered(workload(*(f"text {n}" for n in range(50))))
-    return Meter({"variable": texts}, PACE, Silent(), interrupted or asyncio.Event())
+    return Meter({"variable": Remembered(NumberedTexts())}, PACE, Silent(), interrupted or asyncio.Event())
 
 
-def contender(name: str, url: str, check: Any = lambda: None) -> Contender:
-    return Contender(name, url, TargetOptions(), check)
-
-
-class Announced(list[str]):
-    """Contenders whose turns are noted."""
-
-    def contender(self, name: str, url: str) -> Contender:
-        return replace(contender(name, url), announce=lambda: self.append(name))
-
-
-async def test_servers_take_turns_and_who_begins_changes() -> None:
-    pair, leg, turns = Pair(), Leg("variable", (Level(2, 3),)), Announced()
+async def test_servers_are_measured_in_turn_plain_and_streamed() -> None:
+    servers, leg = Servers(), Leg("variable", (Level(2, 2),), MODES)
     async with AsyncExitStack() as stack:
-        urls = [await stack.enter_async_context(serving(pair.routes(name))) for name in ("a", "b")]
-        found = await alternate(meter(), leg, (turns.contender("a", urls[0]), turns.contender("b", urls[1])))
-    assert turns == ["a", "b", "b", "a", "a", "b"]
-    # Both are checked, then a b, b a, a b: who is asked twice running is noted once.
-    assert pair.asked == ["a", "b"] * 3
-    assert [len(found[name].points[0].repeats) for name in ("a", "b")] == [3, 3]
-    texts = [[r.text for r in found[name].points[0].repeats[0].records][:5] for name in ("a", "b")]
-    assert texts[0] == texts[1]
-    assert found["a"].conditions.options["label"] == "a"
+        found = await alternate(meter(), leg, [await servers.start(stack, name) for name in ("a", "b")])
+    assert servers.measured == ["a", "b", "a", "b", "b", "a", "b", "a"]  # per round: plain, then streamed
+    assert {mode: {name: len(one.points[0].repeats) for name, one in of.items()} for mode, of in found.items()} == {
+        "plain": {"a": 2, "b": 2},
+        "streamed": {"a": 2, "b": 2},
+    }
+    streams = found["streamed"]["a"].points[0].repeats[0].summary
+    assert streams.completed and streams.ttft and streams.itl and streams.tpot
+    assert found["plain"]["a"].points[0].repeats[0].summary.ttft is None
+    assert found["streamed"]["b"].conditions.options["stream"] is True
+    assert {ratio.metric for ratio in pair_ratios(found["streamed"]["a"], found["streamed"]["b"], "streamed")} >= {
+        "time to first token, median",
+        "time to first token, 99th percentile",
+        "inter-token latency, median",
+        "inter-token latency, 99th percentile",
+    }
 
 
-async def test_of_three_servers_each_is_first_second_and_last_once() -> None:
-    pair, turns, names = Pair(), Announced(), ("a", "b", "c")
+async def test_both_servers_get_the_same_texts_and_streams_get_others() -> None:
+    servers, leg = Servers(), Leg("variable", (Level(1, 1),), MODES)
     async with AsyncExitStack() as stack:
-        urls = [await stack.enter_async_context(serving(pair.routes(name))) for name in names]
-        three = [turns.contender(name, url) for name, url in zip(names, urls, strict=True)]
-        found = await alternate(meter(), Leg("variable", (Level(1, 3),)), three)
-    assert "".join(turns) == "abcbcacab"
-    assert [len(found[name].points[0].repeats) for name in names] == [3, 3, 3]
+        await alternate(meter(), leg, [await servers.start(stack, name) for name in ("a", "b")])
+    sent = {key: texts - {HELLO.text} for key, texts in servers.texts.items()}
+    assert sent["a", "plain"] & sent["b", "plain"]
+    assert sent["a", "streamed"] & sent["b", "streamed"]
+    assert not sent["a", "plain"] & sent["a", "streamed"]
 
 
-async def test_a_turn_that_only_one_finished_is_dropped() -> None:
-    pair, interrupted = Pair(), asyncio.Event()
-    leg = Leg("variable", (Level(1, 3),))
+def test_of_three_servers_each_is_first_second_and_last_once() -> None:
+    assert [turn_order(3, number) for number in range(3)] == [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
 
-    def stop_at_once() -> None:
-        interrupted.set()
 
+async def test_a_round_that_only_one_finished_is_dropped() -> None:
+    servers, interrupted = Servers(), asyncio.Event()
     async with AsyncExitStack() as stack:
-        urls = [await stack.enter_async_context(serving(pair.routes(name))) for name in ("a", "b")]
-        two = (contender("a", urls[0], stop_at_once), contender("b", urls[1]))
-        found = await alternate(meter(interrupted), leg, two)
-    assert found["a"].points == found["b"].points == ()
-    assert found["a"].partial
+        two = [await servers.start(stack, "a", interrupted.set), await servers.start(stack, "b")]
+        found = await alternate(meter(interrupted), Leg("variable", (Level(1, 3),)), two)
+    assert found["plain"]["a"].points == found["plain"]["b"].points == ()
+    assert found["plain"]["a"].partial
 
 
-async def test_a_server_that_dies_ends_the_comparison() -> None:
-    pair = Pair()
-
-    def dead() -> None:
+async def test_a_server_that_exits_ends_the_comparison() -> None:
+    def exited() -> None:
         raise ServerFault("b ended with exit code 1")
 
+    servers = Servers()
     async with AsyncExitStack() as stack:
-        urls = [await stack.enter_async_context(serving(pair.routes(name))) for name in ("a", "b")]
-        two = (contender("a", urls[0]), contender("b", urls[1], dead))
+        two = [await servers.start(stack, "a"), await servers.start(stack, "b", exited)]
         with pytest.raises(ServerFault):
             await alternate(meter(), Leg("variable", (Level(1, 3),)), two)
 
 
 def test_ratios_are_of_pairs_not_of_medians() -> None:
-    ratios = pair_ratios(rates(10.0, 20.0, 30.0), rates(20.0, 20.0, 10.0))
-    assert PairRatio(25, "requests a second", (0.5, 1.0, 3.0)) in ratios
+    (ratio,) = pair_ratios(rates(10.0, 20.0, 30.0), rates(20.0, 20.0, 10.0))[:1]
+    assert (ratio.metric, ratio.ratios) == ("requests a second", (0.5, 1.0, 3.0))
+    assert ratio.values == ((10.0, 20.0, 30.0), (20.0, 20.0, 10.0))
 
 
 def test_levels_that_only_one_was_measured_at_are_left_out() -> None:
@@ -120,7 +139,7 @@ def test_levels_that_only_one_was_measured_at_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratios", "told"),
+    ("ratios", "text"),
     [
         ((1.1, 1.2, 1.05), "1.10 (1.05..1.20), higher in every pair"),
         ((0.9, 0.8), "0.85 (0.80..0.90), lower in every pair"),
@@ -128,29 +147,45 @@ def test_levels_that_only_one_was_measured_at_are_left_out() -> None:
         ((1.2,), "1.20 (1.20..1.20), measured once"),
     ],
 )
-def test_a_ratio_is_told_with_its_range(ratios: tuple[float, ...], told: str) -> None:
-    assert PairRatio(25, "requests a second", ratios).told == told
+def test_a_ratio_has_its_range(ratios: tuple[float, ...], text: str) -> None:
+    assert PairRatios(25, "requests a second", ratios).text == text
 
 
-def test_a_duel_is_written_as_two_results_and_a_table(tmp_path: Path) -> None:
+def test_a_comparison_is_written_as_results_by_server_and_a_table(tmp_path: Path) -> None:
     found = {"ours": rates(10.0, 11.0), "theirs": rates(10.0, 10.0)}
-    duel = Duel(("ours", "theirs"), found, tuple(pair_ratios(found["ours"], found["theirs"])), partial=False)
-    told = write_duel(duel, tmp_path)
+    table = write_comparison(Comparison(("ours", "theirs"), {"plain": found, "streamed": found}), tmp_path)
     assert read_results(tmp_path / "versus.theirs.json") == found["theirs"]
-    assert "| 25 | requests a second | 10.5 req/s (10.0..11.0) | 10.0 req/s (10.0..10.0) | 1.05 (1.00..1.10)" in told
-    assert told == versus.markdown(duel.names, duel.results, duel.ratios)
+    assert read_results(tmp_path / "versus.ours.streamed.json") == found["ours"]
+    assert "| plain | 25 | requests a second | 10.5 req/s (10.0..11.0) | 10.0 req/s (10.0..10.0) | 1.05" in table
+    assert (tmp_path / "versus.md").read_text() == table
+    document = json.loads((tmp_path / "versus.json").read_text())
+    assert {"clients": 25, "metric": "requests a second", "mode": "streamed"}.items() <= document["ratios"][-2].items()
 
 
-def test_a_duel_that_measured_nothing_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nothing to compare"):
-        write_duel(Duel(("ours", "theirs"), {}, (), partial=True), tmp_path)
+def test_an_interrupted_comparison_without_a_pair_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        write_comparison(Comparison(("ours", "theirs"), {}, partial=True), tmp_path)
 
 
-async def test_a_servers_word_for_the_models_folder_is_not_kept() -> None:
+@pytest.mark.parametrize("gpu", [True, False])
+def test_with_defaults_servers_get_a_memory_limit_and_nothing_else(gpu: bool) -> None:
+    ours, theirs = plan_versus(Terms(gpu=gpu), (25,), defaults=True)
+    assert set(ours.flags) == ({"gpu-memory-utilization"} if gpu else set())
+    assert set(theirs.flags) == ({"gpu-memory-utilization"} if gpu else set()) | {"kv-cache-memory-bytes"} - (
+        {"kv-cache-memory-bytes"} if gpu else set()
+    )
+    assert not ours.shaped and not theirs.shaped
+
+
+async def test_a_model_folder_that_a_server_reports_is_not_kept() -> None:
     async def stats(request: web.Request) -> web.StreamResponse:
         return web.json_response({"running": 0, "settings": {"root": "/home/me/model", "max_model_len": 1024}})
 
-    async with serving({**Pair().routes("a"), "/v1/stats": stats}) as url:
-        measuring = replace(meter(), path="/home/me/model")
-        found = await measuring.measure_leg(url, TargetOptions(), Leg("variable", (Level(1),)), lambda: None, {})
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return web.json_response(translation())
+
+    async with serving({"/v1/translate": answer, "/v1/stats": stats}) as url:
+        measuring = Meter(meter().workloads, PACE, Silent(), asyncio.Event(), path="/home/me/model")
+        leg = Leg("variable", (Level(1),))
+        found = await measuring.measure_leg(url, TargetOptions(), leg, lambda: None, {})
     assert found.conditions.server == {"max_model_len": 1024}

@@ -48,17 +48,21 @@ def test_levels_repeats_and_vllm_serve_are_the_users_choice() -> None:
     assert "vllm" not in told
 
 
-def test_a_duels_levels_and_steps_are_the_users_choice() -> None:
+def test_levels_modes_and_flags_of_a_comparison_are_options() -> None:
     told = invoke("--list", "--versus", "--clients", "4,256,4", "--repeats", "5").output.splitlines()
     assert [line.split()[0] for line in told[:2]] == ["continuous-64", "vllm-64"]
     assert all("variable at 4×5, 256×5 clients" in line for line in told[:2])
     wrong = invoke("--list", "--versus", "--clients", "many")
     assert isinstance(wrong.exception, ConfigError)
     assert "--clients" in wrong.exception.message
-    for option in ("--clients", "--max-num-batched-tokens", "--max-cudagraph-capture-size"):
+    for option in ("--clients", "--mode", "--max-num-batched-tokens", "--max-cudagraph-capture-size"):
         alone = invoke("--list", option, "4")
         assert isinstance(alone.exception, ConfigError)
-        assert f"{option} belongs to --versus" in alone.exception.message
+        assert alone.exception.param == option
+    defaults = invoke("--list", "--versus", "--defaults", "--mode", "streamed").output
+    assert [line.split()[0] for line in defaults.splitlines()[:2]] == ["dragoman-defaults", "vllm-defaults"]
+    for refused in (("--mode", "spoken"), ("--defaults", "--max-num-batched-tokens", "512")):
+        assert isinstance(invoke("--list", "--versus", *refused).exception, ConfigError)
 
 
 async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) -> None:

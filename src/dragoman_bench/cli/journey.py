@@ -18,7 +18,6 @@ from dragoman_bench.bench.progress import Observer
 from dragoman_bench.cli.observing import INTERRUPTED, interrupts, observed
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.display import Display
-from dragoman_bench.journey.duel import Duel, fight, write_duel
 from dragoman_bench.journey.ending import Ending, conclude, markdown, write_ending
 from dragoman_bench.journey.estimate import Estimate, told
 from dragoman_bench.journey.measure import Meter, make_workloads
@@ -30,15 +29,16 @@ from dragoman_bench.journey.route import (
     QUICK_PACE,
     Terms,
     only,
-    plan_duel,
     plan_route,
+    plan_versus,
 )
-from dragoman_bench.journey.steps import Pace, Step, Subject
+from dragoman_bench.journey.steps import MODES, Mode, Pace, Step, Subject
 from dragoman_bench.journey.store import Fingerprints, Store, this_machine
+from dragoman_bench.journey.versus import Comparison, compare_servers, write_comparison
 from dragoman_bench.journey.walk import Travelled, Walk
 
 FAILED = 1
-OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine flags of both servers of a duel
+OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine flags of both servers of --versus
 
 
 @click.command("journey")
@@ -64,6 +64,10 @@ OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine fla
               help="Begin no step that would not end within it.")  # fmt: skip
 @click.option("--versus", is_flag=True, help="Instead: dragoman and `vllm serve` both up, measured in turn.")
 @click.option("--clients", metavar="N,...", help="Load levels of --versus.  [default: 1,8,25; on a GPU 1,25,128,256]")
+@click.option("--mode", "modes", metavar="MODE,...",
+              help="Answers of --versus.  [default: plain,streamed: TTFT and inter-token latency too]")  # fmt: skip
+@click.option("--defaults", is_flag=True,
+              help="Of --versus: each server with its own defaults, not both with the same settings.")  # fmt: skip
 @click.option("--max-num-batched-tokens", type=click.IntRange(1), metavar="TOKENS",
               help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
 @click.option("--max-cudagraph-capture-size", type=click.IntRange(0), metavar="TOKENS",
@@ -84,27 +88,41 @@ def command(**chosen: Any) -> None:
     terms = _terms(chosen)
     subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
     pace = _pace(chosen)
-    duel = _duel(chosen, terms)
+    versus = _versus_steps(chosen, terms)
     route = plan_route(terms)
     steps = only(route, chosen["wanted"])
     if chosen["listing"]:
-        _list(duel or steps, pace)
-    elif duel is not None:
-        _versus(chosen, duel, subject, pace)
+        _list(versus or steps, pace)
+    elif versus is not None:
+        _versus(chosen, versus, subject, pace)
     else:
         _journey(chosen, route, steps, subject, pace)
 
 
-def _duel(chosen: dict[str, Any], terms: Terms) -> tuple[Step, Step] | None:
-    """The two of `--versus`; None for the journey."""
-    names = ("clients", *OF_BOTH)
-    told = {name: value for name in names if (value := chosen[name.replace("-", "_")]) is not None}
+def _versus_steps(chosen: dict[str, Any], terms: Terms) -> tuple[Step, Step] | None:
+    """The two servers of `--versus`; None for the journey. Raises ConfigError on options that do not go together."""
+    both = {name: value for name in OF_BOTH if (value := chosen[name.replace("-", "_")]) is not None}
+    given = [*both, *(name for name in ("clients", "modes", "defaults") if chosen[name])]
     if not chosen["versus"]:
-        for name in told:
-            raise ConfigError(f"--{name} belongs to --versus; the journey's steps have their own", param=f"--{name}")
+        for name in given:
+            flag = "--mode" if name == "modes" else f"--{name}"
+            raise ConfigError(f"{flag} needs --versus; the journey's steps have their own settings", param=flag)
         return None
-    clients = told.pop("clients", None)
-    return plan_duel(terms, whole_numbers(clients, "--clients") if clients is not None else (), told)
+    if chosen["defaults"]:
+        for name in both:
+            raise ConfigError(f"--{name} excludes --defaults, which leaves it to each server", param=f"--{name}")
+        both = {"max-model-len": chosen["max_model_len"]} if chosen["max_model_len"] is not None else {}
+    clients = whole_numbers(chosen["clients"], "--clients") if chosen["clients"] else ()
+    return plan_versus(terms, clients, both, modes=_modes(chosen["modes"]), defaults=chosen["defaults"])
+
+
+def _modes(form: str | None) -> tuple[Mode, ...]:
+    """`plain,streamed` as modes, each once. Raises ConfigError."""
+    names = MODES if form is None else tuple(dict.fromkeys(name.strip() for name in form.split(",")))
+    for name in names:
+        if name not in MODES:
+            raise ConfigError(f"--mode {form}: {name!r} is not a mode; modes are {', '.join(MODES)}", param="--mode")
+    return tuple(mode for mode in MODES if mode in names)
 
 
 def _terms(chosen: dict[str, Any]) -> Terms:
@@ -176,13 +194,13 @@ def _end(ending: Ending, folder: Path) -> None:
 def _versus(chosen: dict[str, Any], steps: tuple[Step, Step], subject: Subject, pace: Pace) -> None:
     folder, workloads = _folder(chosen), make_workloads(subject)
 
-    async def go(observer: Observer) -> Duel:
+    async def measure(observer: Observer) -> Comparison:
         display = Display(error_console, observer)
         with interrupts() as interrupted:
             meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
-            return await fight(steps, subject, folder, meter, display)
+            return await compare_servers(steps, subject, folder, meter, display)
 
-    fought = observed(go)
-    click.echo(write_duel(fought, folder))
-    if fought.partial:
+    comparison = observed(measure)
+    click.echo(write_comparison(comparison, folder))
+    if comparison.partial:
         click.get_current_context().exit(INTERRUPTED)

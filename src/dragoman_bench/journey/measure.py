@@ -26,10 +26,11 @@ from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
 from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Workload
 from dragoman_bench.journey.route import ALL_CLIENTS
-from dragoman_bench.journey.steps import Leg, Level, Pace, Subject, WorkloadName
+from dragoman_bench.journey.steps import Leg, Level, Mode, Pace, Subject, WorkloadName
 
 _WARMUP_TEXTS = 100
 _FEWEST_TEXTS = 200
+_STREAMED_VARIATION = WARMUP_VARIATION // 2  # texts apart from those of plain measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class Remembered:
     """A workload that makes each variation once: every step of a journey asks for the same ones."""
 
     workload: Workload
+    first_variation: int = 0
     _made: dict[int, tuple[Item, ...]] = field(default_factory=dict[int, tuple[Item, ...]])
 
     @property
@@ -48,6 +50,7 @@ class Remembered:
         return self.workload.size
 
     def items(self, count: int, variation: int) -> tuple[Item, ...]:
+        variation += self.first_variation
         if variation >= WARMUP_VARIATION:
             count = min(count, _WARMUP_TEXTS)
         if len(self._made.get(variation, ())) < count:
@@ -58,12 +61,12 @@ class Remembered:
         return self.workload.samples()
 
 
-def make_workloads(subject: Subject) -> dict[WorkloadName, Workload]:
+def make_workloads(subject: Subject) -> dict[WorkloadName, Remembered]:
     """Uniform and variable texts for the subject. Raises ConfigError where its tokenizer cannot be read."""
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
     ratio = OutputRatio(*subject.forced) if subject.forced else None
-    made: dict[WorkloadName, Workload] = {}
+    made: dict[WorkloadName, Remembered] = {}
     for name, (low, high) in subject.lengths.items():
         made[name] = Remembered(MadeUp(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio))
     return made
@@ -73,12 +76,21 @@ def make_workloads(subject: Subject) -> dict[WorkloadName, Workload]:
 class Meter:
     """What measuring needs beside a server and a leg."""
 
-    workloads: dict[WorkloadName, Workload]
+    workloads: dict[WorkloadName, Remembered]
     pace: Pace
     observer: Observer
     interrupted: asyncio.Event
     seed: int = 0
     path: str | None = None  # of the model: a server may tell it, and results do not
+
+    def of_mode(self, mode: Mode) -> Meter:
+        """The same with the texts of a mode: streams get other texts of the same lengths than whole answers."""
+        if mode == "plain":
+            return self
+        workloads = {
+            name: replace(workload, first_variation=_STREAMED_VARIATION) for name, workload in self.workloads.items()
+        }
+        return replace(self, workloads=workloads)
 
     def plan(self, url: str, target: TargetOptions, leg: Leg) -> Plan:
         """One for all levels: a measurement's number, and with it its texts, must not depend on what else is measured."""

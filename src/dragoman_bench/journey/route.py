@@ -13,7 +13,7 @@ from types import MappingProxyType
 from dragoman.errors import ConfigError
 from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, vllm_graph_ceiling
 from dragoman_bench.bench.servers import Flags
-from dragoman_bench.journey.steps import Leg, Level, Pace, Step
+from dragoman_bench.journey.steps import MODES, Leg, Level, Mode, Pace, Step
 
 BUSY = 25  # the story's load
 FEW = 5
@@ -23,7 +23,7 @@ SOME = 8
 INTERVAL, CEILING = "prefill-schedule-interval", "max-cudagraph-capture-size"
 GPU_LEVELS = (64, 128, 256)
 ALL_CLIENTS = (1, FEW, SOME, 10, BUSY, *GPU_LEVELS)
-DUEL_LEVELS, GPU_DUEL_LEVELS = (1, SOME, BUSY), (1, BUSY, 128, 256)
+VERSUS_LEVELS, GPU_VERSUS_LEVELS = (1, SOME, BUSY), (1, BUSY, 128, 256)
 
 QUICK_PACE = Pace(duration_s=8.0, warmup_s=1.0)
 FULL_PACE = Pace(duration_s=10.0, warmup_s=2.0)
@@ -51,15 +51,30 @@ def plan_route(terms: Terms) -> tuple[Step, ...]:
     return tuple(step for step in steps if terms.vllm_serve or step.kind != "vllm")
 
 
-def plan_duel(terms: Terms, clients: Sequence[int] = (), both: Flags = MappingProxyType({})) -> tuple[Step, Step]:
-    """dragoman and `vllm serve` with the same settings, which are dragoman's defaults, both to be up at once: half of a GPU's
-    memory each, and no less than three repeats, because pairs are compared. `clients` are the load levels and `both`
-    engine flags of both servers, where they are not to be the usual ones."""
+def plan_versus(
+    terms: Terms,
+    clients: Sequence[int] = (),
+    both: Flags = MappingProxyType({}),
+    *,
+    modes: tuple[Mode, ...] = MODES,
+    defaults: bool = False,
+) -> tuple[Step, Step]:
+    """dragoman and `vllm serve`, both to run together: less than half of a GPU's memory each. At least three repeats,
+    because pairs are compared.
+
+    `clients` are the load levels and `both` engine flags of both servers, where they are not to be the usual ones. The
+    settings are the same for both, dragoman's defaults; with `defaults` each server has its own.
+    """
     slots, repeats = _served_slots(terms), max(3, terms.repeats)
-    usual = (BUSY,) if terms.quick else GPU_DUEL_LEVELS if terms.high_levels else DUEL_LEVELS
-    legs = (Leg("variable", tuple(Level(n, repeats) for n in dict.fromkeys(clients or usual))),)
+    usual = (BUSY,) if terms.quick else GPU_VERSUS_LEVELS if terms.high_levels else VERSUS_LEVELS
+    legs = (Leg("variable", tuple(Level(n, repeats) for n in dict.fromkeys(clients or usual)), modes),)
+    memory: Flags = {"gpu-memory-utilization": 0.4} if terms.gpu else {}
+    if defaults:
+        theirs = _vllm(terms, None, legs)
+        ours = Step("dragoman-defaults", "dragoman with its defaults", "dragoman", {**memory, **both}, legs, False)
+        return ours, replace(theirs, flags={**theirs.flags, **memory, **both})
     ours, theirs = _continuous(terms, slots, legs), _vllm(terms, slots, legs)
-    same: Flags = {"gpu-memory-utilization": 0.4, CEILING: GRAPH_CEILING} if terms.gpu else {}
+    same: Flags = {**memory, CEILING: GRAPH_CEILING} if terms.gpu else {}
     # How dragoman feeds its engine is its own affair: no setting of the engine's.
     return replace(ours, flags={**_without(ours.flags, INTERVAL), **same, **both}), replace(
         theirs, flags={**theirs.flags, **same, **both}

@@ -14,6 +14,8 @@ from dragoman_bench.bench.targets import TargetOptions
 
 Kind = Literal["dragoman", "vllm"]
 WorkloadName = Literal["uniform", "variable"]
+Mode = Literal["plain", "streamed"]
+MODES: tuple[Mode, ...] = ("plain", "streamed")
 
 OVERHEAD_S = 1.5  # of a measurement beside its warm-up and itself: what is in flight at the end of either is awaited
 
@@ -32,10 +34,11 @@ class Leg:
 
     workload: WorkloadName
     levels: tuple[Level, ...]
+    modes: tuple[Mode, ...] = ("plain",)
 
     @property
     def measurements(self) -> int:
-        return sum(level.repeats for level in self.levels)
+        return sum(level.repeats for level in self.levels) * len(self.modes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Step:
     kind: Kind
     flags: Flags
     legs: tuple[Leg, ...]
-    shaped: bool = True  # False: the subject's own limits (its window) are not passed on either
+    shaped: bool = True  # False: defaults; the subject's own limits (its window) are not passed on either
 
     def leg_name(self, leg: Leg) -> str:
         return f"{self.name}.{leg.workload}"

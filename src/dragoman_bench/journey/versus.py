@@ -1,29 +1,61 @@
-"""Servers that are all up at once and measured in turn, such as dragoman and `vllm serve`: A B, B A, A B.
+"""dragoman and `vllm serve`, both running and measured in turn (A B, B A, A B): whole answers and streams.
 
-While one is measured the others idle, so none is slowed by another's work, and a machine that drifts drifts under all.
-Numbers of two are compared pair by pair, within a turn. Knows nothing of other steps.
+While one server is measured the other is idle, so neither is slowed by the other's work, and a machine whose speed drifts
+affects both. Numbers are compared pair by pair, within a round. Streamed measurements send other texts than plain ones,
+so that no prompt is in a prefix cache.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from statistics import median
 
+from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Bench, prepared
-from dragoman_bench.bench.results import Measurement, Results
+from dragoman_bench.bench.results import Measurement, Results, write_results
+from dragoman_bench.bench.servers import Interrupted, serving
 from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.journey.display import Display
 from dragoman_bench.journey.evidence import P99, RPS, At, Evidence, Metric, plain
 from dragoman_bench.journey.measure import Meter, rounds
-from dragoman_bench.journey.steps import Leg, Level
+from dragoman_bench.journey.steps import Leg, Level, Mode, Step, Subject
+from dragoman_bench.journey.walk import command_of, target_of
 
-METRICS: tuple[Metric, ...] = (RPS, P99)
+
+def _of(name: str, percentile: str) -> Callable[[Measurement], float | None]:
+    """Reads a percentile of a measurement's `ttft`, `itl` or `tpot`."""
+
+    def read(measurement: Measurement) -> float | None:
+        found = getattr(measurement.summary, name)
+        return getattr(found, percentile) if found else None
+
+    return read
+
+
+METRICS: dict[Mode, tuple[Metric, ...]] = {
+    "plain": (RPS, P99),
+    "streamed": (
+        RPS,
+        P99,
+        Metric("time to first token, median", _of("ttft", "p50_s"), " ms", 1000),
+        Metric("time to first token, 99th percentile", _of("ttft", "p99_s"), " ms", 1000),
+        Metric("inter-token latency, median", _of("itl", "p50_s"), " ms", 1000),
+        Metric("inter-token latency, 99th percentile", _of("itl", "p99_s"), " ms", 1000),
+        Metric("time per output token, median", _of("tpot", "p50_s"), " ms", 1000),
+    ),
+}
+"""Inter-token latency counts gaps between events that carry text; a server may put several tokens into one event, which
+the time per output token does not depend on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
-    """A server that runs. `announce` is called before it is measured, `check` afterwards; it raises where it has died."""
+class ComparedServer:
+    """A running server. `announce` is called before each measurement, `check` after it; `check` raises where the process
+    has exited."""
 
     name: str
     url: str
@@ -33,85 +65,164 @@ class Contender:
 
 
 @dataclass(frozen=True, slots=True)
-class PairRatio:
-    """The first contender's number over the second's, by turn."""
+class PairRatios:
+    """The first server's number over the second's in each round. `values`: both servers' numbers, in the order of the
+    rounds; empty in files of earlier versions."""
 
     clients: int
     metric: str
     ratios: tuple[float, ...]
+    mode: Mode = "plain"
+    values: tuple[tuple[float, ...], ...] = ()
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """`1.02 (0.99..1.04), no difference`."""
         low, high = min(self.ratios), max(self.ratios)
         side = "higher in every pair" if low > 1 else "lower in every pair" if high < 1 else "no difference"
-        told = f"{plain(median(self.ratios))} ({plain(low)}..{plain(high)})"
-        return f"{told}, {side}" if len(self.ratios) > 1 else f"{told}, measured once"
+        ratio = f"{plain(median(self.ratios))} ({plain(low)}..{plain(high)})"
+        return f"{ratio}, {side}" if len(self.ratios) > 1 else f"{ratio}, measured once"
 
 
-def turn_order(contenders: int, turn: int) -> tuple[int, ...]:
-    """Who comes when: each turn begins with the next one, so that everybody is first, second and last equally often."""
-    return tuple((place + turn) % contenders for place in range(contenders))
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Results by mode and server name; empty where it was interrupted before both servers were measured once."""
+
+    names: tuple[str, str]
+    results: dict[Mode, dict[str, Results]]
+    partial: bool = False
+
+    @property
+    def ratios(self) -> tuple[PairRatios, ...]:
+        """Of every mode, load level and metric that both servers have numbers for."""
+        return tuple(
+            ratio
+            for mode, results in self.results.items()
+            for ratio in pair_ratios(results[self.names[0]], results[self.names[1]], mode)
+        )
 
 
-async def alternate(meter: Meter, leg: Leg, contenders: Sequence[Contender]) -> dict[str, Results]:
-    """Results by contender, repeats in step: the n-th of one belongs to the n-th of the others. A turn that was not
-    finished by all is dropped. Raises ConfigError as a benchmark does, ServerFault where a server died."""
+async def compare_servers(
+    steps: tuple[Step, Step], subject: Subject, folder: Path, meter: Meter, display: Display
+) -> Comparison:
+    """Starts both and measures them in turn. Raises ServerFault where a server does not start or exits, ConfigError where
+    one cannot do what is asked."""
+    names = (steps[0].name, steps[1].name)
+    try:
+        async with AsyncExitStack() as stack:
+            servers = [await _start(stack, step, subject, folder, meter, display) for step in steps]
+            results = await alternate(meter, steps[0].legs[0], servers)
+    except Interrupted:
+        return Comparison(names, {}, partial=True)
+    return Comparison(names, results, partial=meter.interrupted.is_set())
+
+
+async def _start(
+    stack: AsyncExitStack, step: Step, subject: Subject, folder: Path, meter: Meter, display: Display
+) -> ComparedServer:
+    logs = folder / "logs"
+    display.starting(step)
+    command = command_of(step, subject, logs / f"versus-{step.name}.engine.log")
+    server = await stack.enter_async_context(serving(command, logs / f"versus-{step.name}.log", meter.interrupted))
+    announce = lambda: display.leg(step, step.legs[0])  # noqa: E731
+    return ComparedServer(step.name, server.url, target_of(step, subject), server.check_alive, announce)
+
+
+def turn_order(servers: int, round_number: int) -> tuple[int, ...]:
+    """The order within a round: each begins with the next server, so that each is first, second and last equally often."""
+    return tuple((place + round_number) % servers for place in range(servers))
+
+
+async def alternate(meter: Meter, leg: Leg, servers: Sequence[ComparedServer]) -> dict[Mode, dict[str, Results]]:
+    """Results by mode and server: the n-th repeat of one belongs to the n-th of the others. A round that not all servers
+    finished is dropped. Raises ConfigError as a benchmark does, ServerFault where a server exited."""
+    meters: dict[Mode, Meter] = {mode: meter.of_mode(mode) for mode in leg.modes}
     async with AsyncExitStack() as stack:
-        benches = [
-            await stack.enter_async_context(prepared(meter.plan(one.url, one.target, leg))) for one in contenders
-        ]
-        measured: tuple[dict[int, list[Measurement]], ...] = tuple({} for _ in contenders)
+        benches: dict[Mode, list[Bench]] = {}
+        for mode, measuring in meters.items():
+            targets = [replace(server.target, stream=mode == "streamed") for server in servers]
+            plans = [measuring.plan(server.url, target, leg) for server, target in zip(servers, targets, strict=True)]
+            benches[mode] = [await stack.enter_async_context(prepared(plan)) for plan in plans]
+        measured: dict[Mode, list[dict[int, list[Measurement]]]] = {mode: [{} for _ in servers] for mode in leg.modes}
         for repeat, level in rounds(leg.levels):
-            turn = await _turn(meter, benches, contenders, level, repeat)
-            if turn is None:
-                break
-            for mine, measurement in zip(measured, turn, strict=True):
-                mine.setdefault(level.clients, []).append(measurement)
+            for mode in leg.modes:
+                turn = await _round(meters[mode], benches[mode], servers, level, repeat)
+                for of_server, measurement in zip(measured[mode], turn, strict=False):
+                    of_server.setdefault(level.clients, []).append(measurement)
+        names = [server.name for server in servers]
         return {
-            one.name: meter.gather(bench, leg, mine, {"label": one.name, "versus": [c.name for c in contenders]})
-            for one, bench, mine in zip(contenders, benches, measured, strict=True)
+            mode: {
+                name: meters[mode].gather(bench, leg, found, {"label": name, "versus": names, "mode": mode})
+                for name, bench, found in zip(names, benches[mode], measured[mode], strict=True)
+            }
+            for mode in leg.modes
         }
 
 
-async def _turn(
-    meter: Meter, benches: list[Bench], contenders: Sequence[Contender], level: Level, repeat: int
-) -> list[Measurement] | None:
-    """One measurement of each, in the contenders' order; who goes first changes from turn to turn."""
+async def _round(
+    meter: Meter, benches: Sequence[Bench], servers: Sequence[ComparedServer], level: Level, repeat: int
+) -> list[Measurement]:
+    """One measurement of each server, in the servers' order; empty where it was interrupted."""
     found: dict[int, Measurement] = {}
-    for number in turn_order(len(contenders), repeat):
-        contenders[number].announce()
+    for number in turn_order(len(servers), repeat):
+        servers[number].announce()
         measurement = await meter.measure_once(benches[number], level, repeat)
-        contenders[number].check()
+        servers[number].check()
         if measurement is None or measurement.stopped == "interrupted":
-            return None
+            return []
         found[number] = measurement
-    return [found[number] for number in range(len(contenders))]
+    return [found[number] for number in range(len(servers))]
 
 
-def pair_ratios(first: Results, second: Results) -> list[PairRatio]:
-    """By load level and metric. Levels and turns that only one of them has are left out."""
+def pair_ratios(first: Results, second: Results, mode: Mode = "plain") -> list[PairRatios]:
+    """By load level and metric. Levels and rounds that only one of the two has are left out."""
     ours, theirs = Evidence({"": first}), Evidence({"": second})
-    ratios: list[PairRatio] = []
+    found: list[PairRatios] = []
     for point in first.points:
         at = At("", point.load.clients or 0)
-        for metric in METRICS:
-            pairs = zip(ours.values(at, metric), theirs.values(at, metric), strict=False)
-            found = tuple(one / other for one, other in pairs if other)
-            if found:
-                ratios.append(PairRatio(at.clients, metric.name, found))
-    return ratios
+        for metric in METRICS[mode]:
+            pairs = [pair for pair in zip(ours.values(at, metric), theirs.values(at, metric), strict=False) if pair[1]]
+            if pairs:
+                ratios = tuple(one / other for one, other in pairs)
+                found.append(PairRatios(at.clients, metric.name, ratios, mode, tuple(zip(*pairs, strict=True))))
+    return found
 
 
-def markdown(names: tuple[str, str], results: dict[str, Results], ratios: Sequence[PairRatio]) -> str:
-    """A table: both servers' numbers, and their ratio pair by pair."""
+def write_comparison(comparison: Comparison, folder: Path) -> str:
+    """Writes each server's results, `versus.json` and `versus.md`; returns the table. Raises ConfigError."""
+    if not comparison.ratios:
+        raise ConfigError("interrupted before both servers were measured once: there is nothing to compare")
+    for mode, results in comparison.results.items():
+        suffix = "" if mode == "plain" else f".{mode}"
+        for name, found in results.items():
+            if found.points:
+                write_results(found, folder / f"versus.{name}{suffix}.json")
+    document = {
+        "names": comparison.names,
+        "partial": comparison.partial,
+        "ratios": [asdict(ratio) for ratio in comparison.ratios],
+    }
+    table = markdown(comparison)
+    try:
+        (folder / "versus.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        (folder / "versus.md").write_text(table, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write into {folder}: {error.strerror}", param="out") from error
+    return table
+
+
+def markdown(comparison: Comparison) -> str:
+    """A table: both servers' numbers (median and range of the rounds), and their ratio pair by pair."""
+    names = comparison.names
     lines = [
-        f"| clients | | {names[0]} | {names[1]} | ratio, pair by pair |",
-        "| ---: | --- | ---: | ---: | --- |",
+        f"| answers | clients | | {names[0]} | {names[1]} | ratio, pair by pair |",
+        "| --- | ---: | --- | ---: | ---: | --- |",
     ]
-    by_name = {metric.name: metric for metric in METRICS}
-    for ratio in ratios:
-        metric = by_name[ratio.metric]
-        sides = [Evidence({"": results[name]}).told(At("", ratio.clients), metric) or "–" for name in names]
-        lines.append(f"| {ratio.clients} | {ratio.metric} | {sides[0]} | {sides[1]} | {ratio.told} |")
+    for ratio in comparison.ratios:
+        metric = next(one for one in METRICS[ratio.mode] if one.name == ratio.metric)
+        results = comparison.results[ratio.mode]
+        numbers = [Evidence({"": results[name]}).told(At("", ratio.clients), metric) or "–" for name in names]
+        lines.append(
+            f"| {ratio.mode} | {ratio.clients} | {ratio.metric} | {numbers[0]} | {numbers[1]} | {ratio.text} |"
+        )
     return "\n".join(lines) + "\n"

@@ -139,6 +139,7 @@ def target_of(step: Step, subject: Subject) -> TargetOptions:
 def command_of(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
     """The command line of a step's server."""
     if step.kind == "dragoman":
-        return dragoman_serve(step.name, {**subject.dragoman, **step.flags}, engine_log)
+        limits = {name: value for name, value in subject.dragoman.items() if step.shaped or name not in subject.limits}
+        return dragoman_serve(step.name, {**limits, **step.flags}, engine_log)
     loading = {**subject.vllm, **subject.limits} if step.shaped else subject.vllm
     return vllm_serve(step.name, subject.path, {**loading, **step.flags})
