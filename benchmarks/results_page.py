@@ -15,9 +15,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dragoman_bench.bench.tables import Column, percent, size
-
 from dragoman_bench.bench import tables
+from dragoman_bench.bench.tables import Column, percent, size
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -161,7 +160,7 @@ def journeys() -> str:
             verdict = VERDICTS.get(finding["verdict"], "undecided")
             statements.setdefault(finding["statement"], []).append(verdict)
     conditions = "\n".join(
-        f"- {JOURNEYS[name]}: {document['conditions'][0].removeprefix('Machine: ')}; {document['conditions'][2].lower()}."
+        f"- {JOURNEYS[name]}: {document['conditions'][0].removeprefix('Machine: ')}; {document['conditions'][2].replace('Model', 'model', 1)}."
         for name, document in documents.items()
     )
     heads = [Column(title, "left") for title in JOURNEYS.values()]
