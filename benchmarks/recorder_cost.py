@@ -88,7 +88,7 @@ def plan_of(options: argparse.Namespace, url: str, seconds: float) -> Plan:
 async def start(stack: AsyncExitStack, options: argparse.Namespace, folder: Path, recorder: Recorder) -> Server:
     flags: dict[str, str | int | float | bool] = {
         "pipeline": options.pipeline,
-        "max-queued-texts": 100_000,
+        "max-in-flight-characters": 100_000_000,
         "traffic": "true" if recorder == "on" else "false",
         "traffic-folder": str(folder / "traffic"),
         "log-level": "warning",

@@ -47,7 +47,7 @@ class ServerSettings:
     host: str = _setting("127.0.0.1", "address to listen on")
     port: Annotated[int, Bound(ge=0, le=65535)] = _setting(8000, "port to listen on; 0 picks a free one")
     max_body_bytes: Positive = _setting(8_000_000, "larger request bodies are refused with 413")
-    max_texts: Positive = _setting(256, "more texts in one call are refused with 413")
+    max_texts: Positive = _setting(10_000, "more texts in one call are refused with 413")
     max_text_characters: Positive = _setting(1_000_000, "a longer text is refused with 413")
     drain_timeout_s: Seconds = _setting(60.0, "on SIGTERM, how long to wait for requests in flight")
 
@@ -102,8 +102,10 @@ class PipelineSettings:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionSettings:
-    max_queued_texts: Annotated[int, Bound(ge=0)] = _setting(
-        1024, "texts accepted beyond those that the engine runs at once; more are refused with 429"
+    max_in_flight_characters: Positive | None = _setting(
+        None,
+        "calls are refused with 429 while those in flight have so many characters; "
+        "default 250,000, and 4,000 for each sequence that the engines run at the same time",
     )
 
 

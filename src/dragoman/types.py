@@ -108,6 +108,24 @@ class Usage:
         )
 
 
+WarningCode = Literal["length", "repetition", "line_breaks", "sentences", "copies", "numbers", "echo", "language"]
+"""Stable codes of warnings, and of the reasons for which a segment is retried.
+
+`length`: the output reached its limit. `repetition`: it repeats itself. `line_breaks`: those of the source were not kept.
+`sentences`: there are markedly fewer than in the source. `copies`: placeholders, tags, URLs or e-mail addresses are
+missing. `numbers`: numbers are missing. `echo`: it equals the source. `language`: the source language was not detected.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationWarning:
+    """What may be wrong with a translation: a stable code for programs, and a sentence for people."""
+
+    code: WarningCode
+    message: str
+    missing: tuple[str, ...] = ()  # `copies` and `numbers`: what the translation lacks, in the source's order
+
+
 @dataclass(frozen=True, slots=True)
 class Translation:
     """One text's result. `warnings` are for the caller's user: each says what may be wrong with `text`."""
@@ -116,10 +134,9 @@ class Translation:
     source: str
     detected: bool
     finish_reason: FinishReason
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[TranslationWarning, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    checks: tuple[str, ...] = ()  # the check that each of `warnings` is from
-    retries: tuple[str, ...] = ()  # the check that each second try of a piece is owed to
+    retries: tuple[WarningCode, ...] = ()  # why segments were retried, one for each retry
     # One for each piece that the engine translated, where it tells.
     timings: tuple[Timings, ...] = field(default=(), compare=False)
 

@@ -173,7 +173,9 @@ async def test_languages_models_stats_and_probes(client: httpx.AsyncClient) -> N
     assert models["object"] == "list"
     assert models["data"][0]["id"] == "phrasebook"
     stats = (await client.get("/v1/stats")).json()
-    assert {"running", "waiting", "kv_cache_usage", "in_flight", "queue_depth", "last_minute"} <= set(stats)
+    assert {"running", "waiting", "kv_cache_usage", "in_flight", "max_in_flight_characters", "last_minute"} <= set(
+        stats
+    )
     assert (await client.get("/healthz")).json() == {"status": "ok"}
     assert (await client.get("/readyz")).status_code == 200
     metrics = (await client.get("/metrics")).text
@@ -189,19 +191,18 @@ async def test_openapi_documents_the_contract_with_examples(client: httpx.AsyncC
     assert openapi["components"]["schemas"]["ErrorAnswer"]
 
 
-def _slow_service(queue: int = 2) -> TranslationService:
+def _slow_service(characters: int = 100_000) -> TranslationService:
     def slow(sequence: Sequence) -> str:
         return " ".join(["word"] * 400) if "slow" in source_of(sequence) else "quick"
 
-    return fake_service(slow, admission=AdmissionSettings(max_queued_texts=queue), step_s=0.002)
+    return fake_service(slow, admission=AdmissionSettings(max_in_flight_characters=characters), step_s=0.002)
 
 
 async def test_a_full_queue_refuses_with_retry_after_and_recovers() -> None:
-    service = _slow_service()
+    service = _slow_service(characters=3 * len("slow"))
     async with served(service) as client:
-        room = service.admission.limit
-        calls = [asyncio.create_task(post(client, text="slow", source="en", target="ja")) for _ in range(room)]
-        await until(lambda: service.admission.held == room, "a full house")
+        calls = [asyncio.create_task(post(client, text="slow", source="en", target="ja")) for _ in range(3)]
+        await until(lambda: service.admission.calls == 3, "a full queue")
         refused = await post(client, text="one more", source="en", target="ja")
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
         assert 1 <= int(refused.headers["retry-after"]) <= 60
@@ -211,18 +212,18 @@ async def test_a_full_queue_refuses_with_retry_after_and_recovers() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_client_that_hangs_up_frees_its_sequences(stream: bool) -> None:
-    service = _slow_service(queue=100)
+    service = _slow_service()
     async with served(service) as client:
         call = asyncio.create_task(post(client, text=["slow"] * 20, source="en", target="ja", stream=stream))
         await until(lambda: service.pipeline.stats().running == 20, "twenty running sequences")
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         await until(lambda: service.pipeline.stats().running == 0, "no running sequence")
-        await until(lambda: service.admission.calls == 0, "an empty house")
+        await until(lambda: service.admission.calls == 0, "no call in flight")
 
 
 async def test_draining_answers_what_is_in_flight_and_refuses_the_rest() -> None:
-    service = _slow_service(queue=100)
+    service = _slow_service()
     async with served(service) as client:
         calls = [asyncio.create_task(post(client, text="slow", source="en", target="ja")) for _ in range(20)]
         await until(lambda: service.admission.calls == 20, "twenty calls")

@@ -24,8 +24,11 @@ def engine() -> MortalPipeline:
 
 @pytest.fixture
 def service(engine: MortalPipeline) -> TranslationService:
-    """Three places in all."""
-    settings = Settings(engine=EngineSettings(max_num_seqs=2), admission=AdmissionSettings(max_queued_texts=1))
+    """Full with three calls."""
+    settings = Settings(
+        engine=EngineSettings(max_num_seqs=2),
+        admission=AdmissionSettings(max_in_flight_characters=3 * len(BODY["text"])),
+    )
     return service_over(SupervisedPipeline(engine, first_pause_s=0), settings)
 
 

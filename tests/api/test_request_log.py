@@ -59,9 +59,11 @@ async def post(client: httpx.AsyncClient, request_id: str | None = None, **body:
     return await client.post("/v1/translate", json=body, headers=headers)
 
 
-def slow_service(queue: int = 100) -> TranslationService:
+def slow_service(characters: int = 100_000) -> TranslationService:
     return fake_service(
-        lambda _: " ".join(["word"] * 400), admission=AdmissionSettings(max_queued_texts=queue), step_s=0.002
+        lambda _: " ".join(["word"] * 400),
+        admission=AdmissionSettings(max_in_flight_characters=characters),
+        step_s=0.002,
     )
 
 
@@ -172,7 +174,7 @@ async def test_a_request_that_is_wrong_is_one_line_with_its_code(
 
 
 async def test_a_refusal_is_one_line_with_what_was_refused(lines: Lines) -> None:
-    service = slow_service(queue=0)
+    service = slow_service(characters=1)
     async with served(service) as client:
         room = service.admission.limit
         calls = [asyncio.create_task(post(client)) for _ in range(room)]

@@ -20,7 +20,7 @@ from tests.waiting import until
 def recording_service(folder: Path, *, record_text: bool = False, step_s: float = 0.0) -> TranslationService:
     """With two places in all, for slots and queue."""
     traffic = TrafficSettings(folder=str(folder), record_text=record_text)
-    settings = Settings(admission=AdmissionSettings(max_queued_texts=0), traffic=traffic)
+    settings = Settings(admission=AdmissionSettings(max_in_flight_characters=1), traffic=traffic)
     settings = replace(settings, engine=replace(settings.engine, max_num_seqs=2))
     return service_over(FakePipeline(echoing(), step_s=step_s), settings, Recorder(traffic))
 

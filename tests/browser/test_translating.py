@@ -169,7 +169,7 @@ async def test_a_full_queue_is_told_and_tried_again(live: Page, stage: Stage) ->
     admission = stage.service.admission
     refused = admission.refused
     for _ in range(30):  # texts leave quickly: Retry-After is its shortest
-        stage.service.rates.add(0.01, 1, 1, ok=True)
+        stage.service.rates.add(0.01, 1, 1, 1, ok=True)
     with admission.permit(admission.limit):
         await live.fill("#source", "patience")
         await expect(live.locator("#notes")).to_contain_text("The queue is full")

@@ -1,3 +1,5 @@
+"""Admission control: what is admitted, what is refused, and with which Retry-After."""
+
 from __future__ import annotations
 
 import asyncio
@@ -5,11 +7,11 @@ import asyncio
 import pytest
 
 from dragoman.errors import Draining, QueueFull, Starting
-from dragoman.service.admission import Admission, cost
+from dragoman.service.admission import Admission, default_limit
 
 
-def serving(limit: int = 4, texts_per_s: float = 2.0) -> Admission:
-    admission = Admission(limit, lambda: texts_per_s)
+def serving(limit: int = 400, characters_per_s: float = 200.0) -> Admission:
+    admission = Admission(limit, lambda: characters_per_s)
     admission.open()
     return admission
 
@@ -19,40 +21,45 @@ def test_nothing_is_admitted_before_the_engine_answers() -> None:
         pass
 
 
-def test_a_full_house_refuses_with_the_time_that_the_excess_needs() -> None:
-    admission = serving(limit=4, texts_per_s=0.5)
-    with admission.permit(4):
-        with pytest.raises(QueueFull) as refusal, admission.permit(3):
+def test_a_full_queue_refuses_with_the_time_that_the_excess_needs() -> None:
+    admission = serving(limit=400, characters_per_s=50.0)
+    with admission.permit(699):
+        with pytest.raises(QueueFull) as refusal, admission.permit(10):
             pass
-    assert refusal.value.retry_after_s == 6  # three texts too many, one leaves every two seconds
+    assert refusal.value.retry_after_s == 6  # 300 characters must leave, 50 leave in a second
     assert admission.refused == 1
 
 
 def test_without_a_measured_rate_retry_after_is_the_longest() -> None:
-    admission = serving(texts_per_s=0.0)
-    with admission.permit(4), pytest.raises(QueueFull) as refusal, admission.permit(1):
+    admission = serving(characters_per_s=0.0)
+    with admission.permit(400), pytest.raises(QueueFull) as refusal, admission.permit(1):
         pass
     assert refusal.value.retry_after_s == 60
 
 
-def test_places_are_given_back_whatever_happens() -> None:
+def test_characters_are_released_whatever_happens() -> None:
     admission = serving()
     with pytest.raises(RuntimeError), admission.permit(3):
         raise RuntimeError
-    assert (admission.held, admission.calls) == (0, 0)
+    assert (admission.characters, admission.calls) == (0, 0)
 
 
-def test_a_call_larger_than_the_limit_is_served_alone() -> None:
-    admission = serving(limit=4)
-    with admission.permit(9):
-        assert admission.held == 9
-    with admission.permit(1), pytest.raises(QueueFull), admission.permit(9):
-        pass
+def test_a_call_larger_than_the_limit_is_admitted_beside_others() -> None:
+    admission = serving(limit=400)
+    with admission.permit(100), admission.permit(1_000_000):
+        assert admission.calls == 2
 
 
-def test_long_texts_take_more_places() -> None:
-    assert cost(("short",)) == 1
-    assert cost(("short", "x" * 20_000)) == 12
+def test_a_probe_is_never_refused_by_a_full_queue() -> None:
+    admission = serving(limit=400)
+    with admission.permit(1_000_000):
+        admission.check_open()
+    assert admission.refused == 0
+
+
+def test_the_default_limit_grows_with_every_copy_of_the_model() -> None:
+    one = default_limit(256, 1)
+    assert default_limit(256, 4) - one == 3 * (default_limit(512, 1) - one)
 
 
 async def test_draining_refuses_and_waits_for_what_was_admitted() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, ServerSettings
+from dragoman.settings import ServerSettings
 from dragoman.telemetry.collectors import GpuCollector
 from dragoman.telemetry.gpu import NvmlGpus
 from dragoman.types import Sequence
@@ -50,12 +50,11 @@ def _answer(sequence: Sequence) -> str:
     return echoing()(sequence).replace("\n", " ")
 
 
-def metered_service(*, room: int = 1024) -> TranslationService:
+def metered_service() -> TranslationService:
     """Over the fake pipeline, with GPUs that are not there."""
     service = fake_service(
         _answer,
         server=ServerSettings(max_body_bytes=20_000, max_texts=40),
-        admission=AdmissionSettings(max_queued_texts=room),
         step_s=0.001,
     )
     gpus = NvmlGpus(stand_in())
@@ -78,10 +77,10 @@ async def some_of_everything(client: httpx.AsyncClient, service: TranslationServ
     assert (await client.post("/v1/translate", content=b"{", headers=JSON)).status_code == 400
     assert (await client.get("/v1/no-such-thing")).status_code == 404
     full = asyncio.create_task(post(client, text=["slow"] * 30, source="en", target="ja"))
-    await until(lambda: service.admission.held >= 30, "a busy house")
-    held, service.admission.limit = service.admission.limit, 30
+    await until(lambda: service.admission.calls == 1, "a call in flight")
+    limit, service.admission.limit = service.admission.limit, 30
     assert await post(client, text="One more.", source="en", target="ja") == 429
-    service.admission.limit = held
+    service.admission.limit = limit
     full.cancel()
     await asyncio.gather(full, return_exceptions=True)
-    await until(lambda: service.admission.calls == 0, "an empty house")
+    await until(lambda: service.admission.calls == 0, "no call in flight")

@@ -7,7 +7,7 @@ from dragoman.telemetry.engine import EngineGauge, EngineStats
 from dragoman.telemetry.gpu import NvmlGpus
 from tests.telemetry.nvml_stand_in import stand_in
 
-HOUSE = ServiceSnapshot("serving", ready=True, calls=2, texts=5, places=6, places_limit=96)
+SNAPSHOT = ServiceSnapshot("serving", ready=True, calls=2, texts=5, characters=6, characters_limit=96)
 
 
 def registry_of(*collectors: ServiceCollector | EngineCollector | GpuCollector) -> CollectorRegistry:
@@ -18,7 +18,7 @@ def registry_of(*collectors: ServiceCollector | EngineCollector | GpuCollector) 
 
 
 def test_the_state_is_one_of_three() -> None:
-    registry = registry_of(ServiceCollector(lambda: HOUSE, {"model": "m"}))
+    registry = registry_of(ServiceCollector(lambda: SNAPSHOT, {"model": "m"}))
     states = {state: registry.get_sample_value("dragoman_state", {"state": state}) for state in ("starting", "serving")}
     assert states == {"starting": 0.0, "serving": 1.0}
     assert registry.get_sample_value("dragoman_info", {"model": "m"}) == 1.0

@@ -160,7 +160,7 @@ async def test_a_callers_trace_is_continued_and_its_decision_respected() -> None
 async def test_a_refusal_is_an_admission_that_failed() -> None:
     slow = service_over(
         FakePipeline(lambda _: " ".join(["word"] * 400), step_s=0.002),
-        Settings(admission=AdmissionSettings(max_queued_texts=0)),
+        Settings(admission=AdmissionSettings(max_in_flight_characters=1)),
     )
     traced = Traced(slow)
     async with served(slow) as client:

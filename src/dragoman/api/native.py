@@ -20,6 +20,7 @@ from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
 from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST
 from dragoman.types import TextDelta, TextDone, TranslationRequest, Usage
+from dragoman.wire import Stats, Traffic
 
 router = APIRouter(prefix="/v1")
 
@@ -201,12 +202,12 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
 
 
 @router.get("/stats", summary="The engine and the queue now; rates over the last minute")
-async def stats(service: Service) -> dict[str, Any]:
+async def stats(service: Service) -> Stats:
     """Running and waiting sequences, KV cache usage, queue depth, latencies: JSON for people and for `dragoman bench`."""
     return service.stats()
 
 
 @router.get("/traffic", summary="The texts of the last hour")
-async def traffic(service: Service) -> schemas.TrafficAnswer:
+async def traffic(service: Service) -> Traffic:
     """How many at once, how long, how fast, what became of them: for people and for `dragoman tune --watch`."""
-    return schemas.TrafficAnswer.of(await service.traffic(), schemas.RecorderOut.of(service.recorder))
+    return await service.traffic()

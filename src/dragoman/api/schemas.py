@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman import types as translation
-from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.summary import Quantiles, Summary
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 
@@ -41,6 +39,22 @@ class TranslateBody(BaseModel):
     ] = None
 
 
+class WarningOut(BaseModel):
+    """What may be wrong with a translation: a stable code, and a sentence for people."""
+
+    model_config = _STRICT
+
+    code: translation.WarningCode
+    message: str
+    missing: Annotated[
+        list[str], Field(description="`copies` and `numbers`: what the translation lacks; else empty.")
+    ] = []
+
+    @classmethod
+    def of(cls, warning: translation.TranslationWarning) -> WarningOut:
+        return cls(code=warning.code, message=warning.message, missing=list(warning.missing))
+
+
 class TranslationOut(BaseModel):
     """One text's translation."""
 
@@ -55,7 +69,7 @@ class TranslationOut(BaseModel):
             description="`stop`: whole. `unchanged`: nothing to translate. `length`, `repetition`: may be incomplete."
         ),
     ]
-    warnings: Annotated[list[str], Field(description="What may be wrong with the text, one sentence each.")]
+    warnings: Annotated[list[WarningOut], Field(description="What may be wrong with the text.")]
 
     @classmethod
     def of(cls, one: translation.Translation) -> TranslationOut:
@@ -64,7 +78,7 @@ class TranslationOut(BaseModel):
             source=one.source,
             detected=one.detected,
             finish_reason=one.finish_reason,
-            warnings=list(one.warnings),
+            warnings=[WarningOut.of(warning) for warning in one.warnings],
         )
 
 
@@ -157,65 +171,3 @@ class ModelsAnswer(BaseModel):
 
     object: str = "list"
     data: list[ModelOut]
-
-
-class QuantilesOut(BaseModel):
-    """A quantity over the window; null where nothing of it is known."""
-
-    p50: float | None = None
-    p95: float | None = None
-    max: float | None = None
-
-    @classmethod
-    def of(cls, found: Quantiles | None) -> QuantilesOut:
-        return cls() if found is None else cls(p50=found.p50, p95=found.p95, max=found.highest)
-
-
-class RecorderOut(BaseModel):
-    """The recorder on disk; `failing`: its folder cannot be written now."""
-
-    state: Literal["on", "off", "failing"]
-    written: int = 0
-    lost: int = 0
-
-    @classmethod
-    def of(cls, recorder: Recorder | None) -> RecorderOut:
-        if recorder is None:
-            return cls(state="off")
-        return cls(state="failing" if recorder.failing else "on", written=recorder.written, lost=recorder.lost)
-
-
-class TrafficAnswer(BaseModel):
-    """`GET /v1/traffic`: the texts that ended within the last hour."""
-
-    records: Annotated[int, Field(description="Texts, whatever became of them.")]
-    window_s: Annotated[float, Field(description="3600, or less: since the start, or as far back as is remembered.")]
-    in_flight: Annotated[QuantilesOut, Field(description="Texts in the house at each arrival, itself included.")]
-    source_tokens: Annotated[QuantilesOut, Field(description="Of texts that the model translated, as all lengths.")]
-    output_tokens: QuantilesOut
-    queue_s: Annotated[QuantilesOut, Field(description="In the engine's queue, where it tells.")]
-    ttft_s: QuantilesOut
-    e2e_s: Annotated[QuantilesOut, Field(description="Of texts that ended well, from arrival to end.")]
-    arrivals_per_s: float
-    peak_tokens: Annotated[
-        int | None, Field(description="The most that prompts and outputs in the house came to at one time.")
-    ]
-    outcomes: Annotated[dict[str, int], Field(description="Texts: ok, cancelled or an error's code.")]
-    recorder: RecorderOut
-
-    @classmethod
-    def of(cls, summary: Summary, recorder: RecorderOut) -> TrafficAnswer:
-        return cls(
-            records=summary.records,
-            window_s=summary.window_s,
-            in_flight=QuantilesOut.of(summary.in_flight),
-            source_tokens=QuantilesOut.of(summary.source_tokens),
-            output_tokens=QuantilesOut.of(summary.output_tokens),
-            queue_s=QuantilesOut.of(summary.queue_s),
-            ttft_s=QuantilesOut.of(summary.ttft_s),
-            e2e_s=QuantilesOut.of(summary.e2e_s),
-            arrivals_per_s=summary.arrivals_per_s,
-            peak_tokens=summary.peak_tokens,
-            outcomes=summary.outcomes,
-            recorder=recorder,
-        )

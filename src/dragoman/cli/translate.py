@@ -47,9 +47,9 @@ def _through_server(url: str, text: str, target: str, source: str | None) -> tup
             translation = json.load(answer)["translations"][0]
     except urllib.error.HTTPError as error:
         raise _refusal(error, url) from None
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(f"{url} did not answer as a dragoman server: {getattr(error, 'reason', error)}") from None
-    return translation["text"], translation["warnings"]
+    return translation["text"], [warning["message"] for warning in translation["warnings"]]
 
 
 def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
@@ -70,7 +70,7 @@ async def _with_own_engine(settings: Settings, request: TranslationRequest) -> t
         translation = (await service.translate(request))[0]
     finally:
         await service.stop()
-    return translation.text, list(translation.warnings)
+    return translation.text, [warning.message for warning in translation.warnings]
 
 
 @click.command("translate")

@@ -1,7 +1,8 @@
-"""Admission: a permit, or a refusal with a reason, before anything is accepted.
+"""Admission control: a call gets a permit, or an error with a reason, before any work is done for it.
 
-The bound is on texts in the house, running or queued. What is admitted is owed exactly one answer; what is not was never
-accepted. Retry-After is the time that the excess needs at the rate that texts were really leaving.
+The bound is on the characters of in-flight calls. A call is admitted while they are below the limit, however large it is
+itself, so that a large call can be served by a busy server. Retry-After is the time that the excess needs at the rate at
+which characters were really leaving.
 """
 
 from __future__ import annotations
@@ -14,32 +15,36 @@ from typing import Literal
 
 from dragoman.errors import Draining, QueueFull, Starting
 
-State = Literal["starting", "serving", "draining"]
+AdmissionState = Literal["starting", "serving", "draining"]
 
-CHARACTERS_PER_COST = 2000  # a book chapter holds as many sequences as many short texts do
+BASE_CHARACTERS = 250_000
+CHARACTERS_PER_SLOT = 4_000
 SHORTEST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
 
 
-def cost(texts: tuple[str, ...]) -> int:
-    """How many places a call takes: one a text, more for long ones."""
-    return sum(1 + len(text) // CHARACTERS_PER_COST for text in texts)
+def default_limit(max_num_seqs: int, data_parallel_size: int) -> int:
+    """Characters in flight from which on calls are refused, where no limit is set.
+
+    Enough that slow pipelines of few slots take a burst, and in proportion to what the engines run at the same time.
+    """
+    return BASE_CHARACTERS + CHARACTERS_PER_SLOT * max_num_seqs * data_parallel_size
 
 
 class Admission:
-    """Counts what is in the house. `texts_per_s` is asked only when a call is refused."""
+    """Counts in-flight calls and their characters. `characters_per_s` is called only when a call is refused."""
 
-    def __init__(self, limit: int, texts_per_s: Callable[[], float]) -> None:
-        self.limit = limit
-        self.state: State = "starting"
-        self.held = 0  # places taken by admitted calls
+    def __init__(self, limit: int, characters_per_s: Callable[[], float]) -> None:
+        self.limit = limit  # characters
+        self.state: AdmissionState = "starting"
+        self.characters = 0  # of in-flight calls
         self.calls = 0
         self.refused = 0
-        self._texts_per_s = texts_per_s
+        self._characters_per_s = characters_per_s
         self._empty = asyncio.Event()
         self._empty.set()
 
     def open(self) -> None:
-        """The engine answers: admit."""
+        """The engine answers: admit calls, unless the server drains already."""
         if self.state == "starting":
             self.state = "serving"
 
@@ -48,41 +53,39 @@ class Admission:
         self.state = "draining"
 
     async def drained(self) -> None:
-        """Return once nothing admitted is left."""
+        """Return once no call is in flight."""
         await self._empty.wait()
 
-    @contextmanager
-    def permit(self, places: int) -> Generator[None]:
-        """Hold `places` while within. Raises `Starting`, `Draining` or `QueueFull`.
-
-        A call larger than the whole limit is let in when the house is empty: else it could never be served.
-        """
-        self._refuse_unless_open()
-        if self.held and self.held + places > self.limit:
-            self.refused += 1
-            raise QueueFull(
-                f"the queue is full: {self.held} texts in flight or waiting, {self.limit} allowed",
-                retry_after_s=self._retry_after_s(places),
-            )
-        self.held += places
-        self.calls += 1
-        self._empty.clear()
-        try:
-            yield
-        finally:
-            self.held -= places
-            self.calls -= 1
-            if not self.calls:
-                self._empty.set()
-
-    def _refuse_unless_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise `Starting` or `Draining` unless calls are admitted now. Never `QueueFull`: a full queue is no fault."""
         if self.state == "starting":
             raise Starting("the engine is starting; see /readyz")
         if self.state == "draining":
             raise Draining("the server is shutting down; send the request elsewhere")
 
-    def _retry_after_s(self, places: int) -> float:
-        rate = self._texts_per_s()
-        excess = self.held + places - self.limit
+    @contextmanager
+    def permit(self, characters: int) -> Generator[None]:
+        """Within: a call of so many characters is in flight. Raises `Starting`, `Draining` or `QueueFull`."""
+        self.check_open()
+        if self.characters >= self.limit:
+            self.refused += 1
+            raise QueueFull(
+                f"the queue is full: {self.characters} characters are in flight, the limit is {self.limit}",
+                retry_after_s=self._retry_after_s(),
+            )
+        self.characters += characters
+        self.calls += 1
+        self._empty.clear()
+        try:
+            yield
+        finally:
+            self.characters -= characters
+            self.calls -= 1
+            if not self.calls:
+                self._empty.set()
+
+    def _retry_after_s(self) -> float:
+        rate = self._characters_per_s()
+        excess = self.characters - self.limit + 1
         wait_s = excess / rate if rate > 0 else LONGEST_RETRY_S
         return math.ceil(min(max(wait_s, SHORTEST_RETRY_S), LONGEST_RETRY_S))

@@ -64,7 +64,7 @@ class CallTracker:
             translation.finish_reason,
             len(translation.warnings),
             translation.timings,
-            translation.checks,
+            tuple(warning.code for warning in translation.warnings),
             translation.retries,
             text=self._text(index),
         )

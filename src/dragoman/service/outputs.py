@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from dragoman.service.planner import Job
 from dragoman.text import checks
-from dragoman.text.checks import Finding
 from dragoman.text.segments import join
-from dragoman.types import Completion, FinishReason, Sequence, Timings, Translation, Usage
+from dragoman.types import (
+    Completion,
+    FinishReason,
+    Sequence,
+    Timings,
+    Translation,
+    TranslationWarning,
+    Usage,
+    WarningCode,
+)
 
-LENGTH = "length"
-INCOMPLETE: dict[FinishReason, Finding] = {
-    "length": Finding(LENGTH, "The output reached its length limit twice; the translation may be incomplete."),
-    "repetition": Finding(
+LENGTH: Final = "length"
+INCOMPLETE: dict[FinishReason, TranslationWarning] = {
+    "length": TranslationWarning(
+        LENGTH, "The output reached its length limit twice; the translation may be incomplete."
+    ),
+    "repetition": TranslationWarning(
         checks.REPETITION, "The model began to repeat itself and was stopped; the translation may be incomplete."
     ),
 }
-UNSURE = Finding(
+UNSURE = TranslationWarning(
     "language", "The source language could not be detected; the text is returned as it is. Name it with `source`."
 )
 
@@ -31,10 +42,10 @@ class Output:
     reason: FinishReason
     usage: Usage
     timings: tuple[Timings, ...] = field(default=(), compare=False)
-    retries: tuple[str, ...] = ()  # the checks because of which it was tried again
+    retries: tuple[WarningCode, ...] = ()  # the checks because of which it was tried again
 
     @classmethod
-    def of(cls, sequence: Sequence, completion: Completion, *retries: str) -> Output:
+    def of(cls, sequence: Sequence, completion: Completion, *retries: WarningCode) -> Output:
         """White space around a piece belongs to the text, not to the piece: what the model adds is dropped."""
         usage = Usage(0, completion.prompt_tokens, completion.completion_tokens, sequence.source_tokens)
         timings = (completion.timings,) if completion.timings else ()
@@ -57,7 +68,7 @@ def spent(outputs: Many[Output]) -> tuple[Timings, ...]:
     return tuple(timings for output in outputs for timings in output.timings)
 
 
-def retried(outputs: Many[Output]) -> tuple[str, ...]:
+def retried(outputs: Many[Output]) -> tuple[WarningCode, ...]:
     """Why pieces were tried again."""
     return tuple(guard for output in outputs for guard in output.retries)
 
@@ -84,9 +95,5 @@ def assemble(job: Job, outputs: Many[Output], *, check: bool = True) -> Translat
     return _warned(translation, findings)
 
 
-def _warned(translation: Translation, findings: Many[Finding]) -> Translation:
-    return replace(
-        translation,
-        warnings=tuple(one.warning for one in findings),
-        checks=tuple(one.guard for one in findings),
-    )
+def _warned(translation: Translation, findings: Many[TranslationWarning]) -> Translation:
+    return replace(translation, warnings=tuple(findings))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
-from dragoman import heap, languages
+from dragoman import __version__, heap, languages
 from dragoman.engine.affinity import leave_worker_cores
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import DragomanError, EngineDead, Starting
@@ -24,7 +24,7 @@ from dragoman.pipelines.watched import WatchedPipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
-from dragoman.service.admission import Admission, cost
+from dragoman.service.admission import Admission, default_limit
 from dragoman.service.calls import CallRegistry, CallTracker
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
@@ -35,9 +35,10 @@ from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.rates import RateWindow, percentiles
 from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.summary import Summary
+from dragoman.telemetry.traffic.summary import traffic_of
 from dragoman.telemetry.traffic.window import TrafficWindow
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.wire import KvCacheSize, Percentiles, RecorderState, Stats, Traffic
 
 if TYPE_CHECKING:
     from dragoman.telemetry.tracing import Tracing
@@ -73,13 +74,16 @@ class TranslationService:
             languages.tagger(tuple(model.profile.languages)),
             keep_text=recorder is not None and settings.traffic.record_text,
         )
-        slots = spec.engine.max_num_seqs or 1
-        self.admission = Admission(slots + settings.admission.max_queued_texts, self.rates.texts_per_s)
+        self.admission = Admission(
+            settings.admission.max_in_flight_characters
+            or default_limit(spec.engine.max_num_seqs or 1, spec.engine.data_parallel_size),
+            self.rates.characters_per_s,
+        )
         self._prompts = prompts
         self._translator: Translator | None = None
         self._started_s = monotonic()
         self._ready = False
-        stack.watch(self.metrics, model, spec, pipeline, self._house)
+        stack.watch(self.metrics, model, spec, pipeline, self._snapshot)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> TranslationService:
@@ -151,8 +155,8 @@ class TranslationService:
 
     async def check_ready(self) -> None:
         """Raise `Starting`, `Draining`, `EngineRestarting` or `EngineDead` unless what is sent now is served at once."""
-        with self.admission.permit(0):
-            await self.pipeline.check_health()
+        self.admission.check_open()
+        await self.pipeline.check_health()
 
     async def lost(self) -> EngineDead:
         """Once started: return, with the reason, when the engine is dead and will not come back."""
@@ -187,7 +191,7 @@ class TranslationService:
     def _accounted(self, request: TranslationRequest, *, streamed: bool) -> Generator[CallTracker]:
         """A permit; whatever comes of the call is accounted for, a refusal too."""
         with self.accounts.call(request, streamed=streamed) as account:
-            with self.admission.permit(cost(request.texts)):
+            with self.admission.permit(sum(map(len, request.texts))):
                 account.admitted()
                 yield account
 
@@ -203,47 +207,57 @@ class TranslationService:
             self._ready = True
         return self.metrics.exposition(REGISTRY)
 
-    def _house(self) -> ServiceSnapshot:
+    def _snapshot(self) -> ServiceSnapshot:
         admission = self.admission
         return ServiceSnapshot(
-            admission.state, self._ready, admission.calls, self.accounts.in_flight, admission.held, admission.limit
+            admission.state,
+            self._ready,
+            admission.calls,
+            self.accounts.in_flight,
+            admission.characters,
+            admission.limit,
         )
 
-    async def traffic(self) -> Summary:
+    async def traffic(self) -> Traffic:
         """`GET /v1/traffic`: the texts of the last hour."""
-        return await asyncio.to_thread(self.window.summary)
+        summary = await asyncio.to_thread(self.window.summary)
+        recorder = RecorderState(state="off")
+        if self.recorder is not None:
+            state = "failing" if self.recorder.failing else "on"
+            recorder = RecorderState(state=state, written=self.recorder.written, lost=self.recorder.lost)
+        return traffic_of(summary, recorder)
 
-    def stats(self) -> dict[str, object]:
-        """`GET /v1/stats`: the engine and the queue now, rates over the last minute."""
+    def stats(self) -> Stats:
+        """`GET /v1/stats`: the engine and admission now, rates over the last minute."""
         engine = self.pipeline.stats()
-        return {
-            "state": "restarting" if engine.restarting and self.admission.state == "serving" else self.admission.state,
-            "model": self.model.name,
-            "profile": self.model.profile.name,
-            "pipeline": self.pipeline.name,
-            "device": self.spec.device,
-            "running": engine.running,
-            "waiting": engine.waiting,
-            "peak_running": engine.peak_running,
-            "kv_cache_usage": engine.kv_cache_usage,
-            "preemptions": engine.preemptions,
-            "restarts": engine.restarts,
-            "steps": engine.steps,
-            "finished": engine.finished,
-            "prompt_tokens": engine.prompt_tokens,
-            "completion_tokens": engine.completion_tokens,
-            "in_flight": self.admission.calls,
-            "queue_depth": engine.waiting,
-            "places": self.admission.held,
-            "queue_limit": self.admission.limit,
-            "refused": self.admission.refused,
-            "busy_s": engine.busy_s,
-            "uptime_s": monotonic() - self._started_s,
-            "ttft_s": percentiles(engine.ttft_s),
-            "inter_token_latency_s": percentiles(engine.inter_token_latency_s),
-            "inter_token_latency_sum_s": engine.inter_token_latency_sum_s,
-            "inter_token_latency_count": engine.inter_token_latency_count,
-            "kv_cache": {"tokens": engine.kv_cache_tokens, "bytes_per_token": self.spec.kv_bytes_per_token},
-            "last_minute": self.rates.summary(),
-            "settings": {"engine": asdict(self.spec.engine), "pipeline": asdict(self.settings.pipeline)},
-        }
+        return Stats(
+            state="restarting" if engine.restarting and self.admission.state == "serving" else self.admission.state,
+            version=__version__,
+            model=self.model.name,
+            profile=self.model.profile.name,
+            pipeline=self.pipeline.name,
+            device=self.spec.device,
+            running=engine.running,
+            waiting=engine.waiting,
+            peak_running=engine.peak_running,
+            kv_cache_usage=engine.kv_cache_usage,
+            preemptions=engine.preemptions,
+            restarts=engine.restarts,
+            steps=engine.steps,
+            finished=engine.finished,
+            prompt_tokens=engine.prompt_tokens,
+            completion_tokens=engine.completion_tokens,
+            in_flight=self.admission.calls,
+            in_flight_characters=self.admission.characters,
+            max_in_flight_characters=self.admission.limit,
+            refused=self.admission.refused,
+            busy_s=engine.busy_s,
+            uptime_s=monotonic() - self._started_s,
+            ttft_s=Percentiles(**percentiles(engine.ttft_s)),
+            inter_token_latency_s=Percentiles(**percentiles(engine.inter_token_latency_s)),
+            inter_token_latency_sum_s=engine.inter_token_latency_sum_s,
+            inter_token_latency_count=engine.inter_token_latency_count,
+            kv_cache=KvCacheSize(tokens=engine.kv_cache_tokens, bytes_per_token=self.spec.kv_bytes_per_token),
+            last_minute=self.rates.summary(),
+            settings={"engine": asdict(self.spec.engine), "pipeline": asdict(self.settings.pipeline)},
+        )

@@ -16,7 +16,7 @@ from dragoman.service.planner import Job, Planner
 from dragoman.service.together import gather_all
 from dragoman.text import checks
 from dragoman.text.segments import Piece, join, lines
-from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, WarningCode
 
 
 class Translator:
@@ -43,9 +43,10 @@ class Translator:
     async def _piece(self, job: Job, part: str, text: str) -> Output:
         sequence = self._planner.sequence(job, part, text)
         completion = await self._pipeline.generate(sequence)
-        retries: tuple[str, ...] = ()
+        retries: tuple[WarningCode, ...] = ()
         if completion.reason == "length" and (again := self._planner.with_twice_the_room(sequence)):
-            completion, retries = await self._pipeline.generate(again), (LENGTH,)
+            completion = await self._pipeline.generate(again)
+            retries = (LENGTH,)
         output = Output.of(sequence, completion, *retries)
         if self._planner.forced_lengths:
             return output
@@ -55,7 +56,7 @@ class Translator:
             return await self._again(job, part, self._planner.smaller(job, text), checks.SENTENCES)
         return output
 
-    async def _again(self, job: Job, part: str, pieces: tuple[Piece, ...], guard: str) -> Output:
+    async def _again(self, job: Job, part: str, pieces: tuple[Piece, ...], guard: WarningCode) -> Output:
         """Smaller pieces, each alone: a model that drops lines or sentences cannot do so where there is but one."""
         wanted = [piece.text for piece in pieces if piece.translatable]
         outputs = await gather_all([self._small_piece(job, f"{part}.{n}", text) for n, text in enumerate(wanted)])

@@ -35,8 +35,8 @@ class TextRecord:
     finish_reason: str | None = None
     warnings: int = 0
     timings: tuple[Timings, ...] = field(default=(), repr=False)
-    checks: tuple[str, ...] = ()  # the check that each warning is from
-    retries: tuple[str, ...] = ()  # the check that each second try of a piece is owed to
+    checks: tuple[str, ...] = ()  # the code of each warning
+    retries: tuple[str, ...] = ()  # why segments were retried, one for each retry
     text: str | None = field(default=None, repr=False)  # the source, where the recorder wants it
 
     @property

@@ -28,8 +28,8 @@ class ServiceSnapshot:
     ready: bool  # a request sent now would be served
     calls: int  # admitted and not answered
     texts: int  # theirs
-    places: int  # that the texts take in the queue
-    places_limit: int
+    characters: int  # of in-flight calls
+    characters_limit: int
 
 
 def _gauge(name: str, help: str, value: float) -> Metric:
@@ -48,19 +48,23 @@ class ServiceCollector(Collector):
         self._info = info
 
     def collect(self) -> Iterator[Metric]:
-        house = self._read()
+        service = self._read()
         info = GaugeMetricFamily("dragoman_info", "What runs here; always 1", labels=list(self._info))
         info.add_metric(list(self._info.values()), 1)
         yield info
         states = GaugeMetricFamily("dragoman_state", "1 for the state that the server is in", labels=["state"])
         for state in STATES:
-            states.add_metric([state], float(state == house.state))
+            states.add_metric([state], float(state == service.state))
         yield states
-        yield _gauge("ready", "1 if a request sent now would be served", house.ready)
-        yield _gauge("in_flight_requests", "Calls admitted and not answered", house.calls)
-        yield _gauge("in_flight_texts", "Texts of the calls in flight", house.texts)
-        yield _gauge("admission_places", "Places that admitted texts take: 1 each, more for long ones", house.places)
-        yield _gauge("admission_places_limit", "Places there are; beyond, calls are refused", house.places_limit)
+        yield _gauge("ready", "1 if a request sent now would be served", service.ready)
+        yield _gauge("in_flight_requests", "Calls admitted and not answered", service.calls)
+        yield _gauge("in_flight_texts", "Texts of the calls in flight", service.texts)
+        yield _gauge("admission_characters", "Characters of in-flight texts", service.characters)
+        yield _gauge(
+            "admission_characters_limit",
+            "Characters in flight from which on calls are refused",
+            service.characters_limit,
+        )
 
 
 class EngineCollector(Collector):

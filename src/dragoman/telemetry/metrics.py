@@ -17,22 +17,15 @@ from prometheus_client.registry import Collector
 from dragoman.errors import Draining, QueueFull, Starting, codes
 from dragoman.telemetry.calls import CANCELLED, OK, CallRecord, Observer, TextRecord
 from dragoman.telemetry.requests import RequestTrace
+from dragoman.wire import length_band
 
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
 _WAITS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60)
 _TOKENS = (5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200, 6400)
 _RATIOS = (0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 6, 10)
 
-BANDS = ((30, "short"), (100, "medium"))
-"""Length bands by source tokens: up to 30 short, up to 100 medium, then long."""
-
 REFUSALS = (QueueFull.code, Starting.code, Draining.code)
 UNKNOWN = "unknown"
-
-
-def band(source_tokens: int) -> str:
-    """The length band of a text."""
-    return next((name for limit, name in BANDS if source_tokens <= limit), "long")
 
 
 class Metrics(Observer):
@@ -81,7 +74,7 @@ class Metrics(Observer):
             self._measure(text)
 
     def _measure(self, text: TextRecord) -> None:
-        self._e2e.labels(band(text.source_tokens)).observe(text.e2e_s)
+        self._e2e.labels(length_band(text.source_tokens)).observe(text.e2e_s)
         if text.queue_s is not None:
             self._queue.observe(text.queue_s)
         if text.ttft_s is not None:

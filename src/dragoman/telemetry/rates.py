@@ -21,6 +21,7 @@ class Finished:
 
     at_s: float
     e2e_s: float
+    characters: int
     source_tokens: int
     output_tokens: int
     ok: bool
@@ -45,12 +46,12 @@ class RateWindow(Observer):
     def text_ended(self, text: TextRecord) -> None:
         """Translated texts, and those that failed for a fault of ours."""
         if text.ok:
-            self.add(text.e2e_s, text.prompt_tokens, text.output_tokens, ok=True)
+            self.add(text.e2e_s, text.source_characters, text.prompt_tokens, text.output_tokens, ok=True)
         elif text.outcome in FAILURES:
-            self.add(0.0, 0, 0, ok=False)
+            self.add(0.0, 0, 0, 0, ok=False)
 
-    def add(self, e2e_s: float, source_tokens: int, output_tokens: int, *, ok: bool) -> None:
-        self._finished.append(Finished(self._clock(), e2e_s, source_tokens, output_tokens, ok))
+    def add(self, e2e_s: float, characters: int, source_tokens: int, output_tokens: int, *, ok: bool) -> None:
+        self._finished.append(Finished(self._clock(), e2e_s, characters, source_tokens, output_tokens, ok))
         self._forget()
 
     def _forget(self) -> None:
@@ -61,13 +62,13 @@ class RateWindow(Observer):
     def _span_s(self) -> float:
         return max(min(self._window_s, self._clock() - self._started_s), 1e-3)
 
-    def texts_per_s(self) -> float:
-        """Texts finished per second, over the window or since the start; 0 when none finished."""
+    def characters_per_s(self) -> float:
+        """Characters of finished texts per second, over the window or since the start; 0 when none finished."""
         self._forget()
         if not self._finished:
             return 0.0
         busy_s = self._clock() - self._finished[0].at_s + self._finished[0].e2e_s
-        return len(self._finished) / min(max(busy_s, 1e-3), self._window_s)
+        return sum(one.characters for one in self._finished) / min(max(busy_s, 1e-3), self._window_s)
 
     def summary(self) -> dict[str, object]:
         """Rates per second and latency percentiles in seconds, over the last minute."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import Final
 
 from dragoman import languages
 from dragoman.text.numbers import numbers_lost
 from dragoman.text.repetition import repeats
 from dragoman.text.segments import LINE_BREAK
 from dragoman.text.spans import spans, without_spans
+from dragoman.types import TranslationWarning
 
 __all__ = [
-    "Finding",
     "echoes",
     "findings",
     "line_breaks_kept",
@@ -28,8 +28,12 @@ __all__ = [
     "warnings",
 ]
 
-LINE_BREAKS, SENTENCES, COPIES = "line_breaks", "sentences", "copies"
-NUMBERS, REPETITION, ECHO = "numbers", "repetition", "echo"
+LINE_BREAKS: Final = "line_breaks"
+SENTENCES: Final = "sentences"
+COPIES: Final = "copies"
+NUMBERS: Final = "numbers"
+REPETITION: Final = "repetition"
+ECHO: Final = "echo"
 
 _GAP = re.compile(r"\s+")
 _SENTENCE_END = re.compile(r"[.!?…؟।](?=[\s\"'”’)\]]|$)|[。！？]")
@@ -83,34 +87,30 @@ def echoes(source: str, output: str, source_language: str | None, target_languag
     return source_language is None or not _siblings(source_language, target_language)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A check that failed: its name, for metrics, and a sentence for the caller's user."""
-
-    guard: str
-    warning: str
-
-
 def warnings(source: str, output: str, source_language: str | None, target_language: str) -> tuple[str, ...]:
     """What a user should know of this translation, a sentence each; none when nothing seems wrong."""
-    return tuple(one.warning for one in findings(source, output, source_language, target_language))
+    return tuple(one.message for one in findings(source, output, source_language, target_language))
 
 
-def findings(source: str, output: str, source_language: str | None, target_language: str) -> Iterator[Finding]:
+def findings(
+    source: str, output: str, source_language: str | None, target_language: str
+) -> Iterator[TranslationWarning]:
     """The checks that failed."""
     if not line_breaks_kept(source, output):
-        yield Finding(LINE_BREAKS, "The line breaks of the source were not kept.")
+        yield TranslationWarning(LINE_BREAKS, "The line breaks of the source were not kept.")
     if sentences_dropped(source, output):
         told = "The translation has markedly fewer sentences than the source; some may be missing."
-        yield Finding(SENTENCES, told)
+        yield TranslationWarning(SENTENCES, told)
     if missing := lost(source, output):
-        yield Finding(COPIES, f"The translation lacks what should be copied from the source: {_listed(missing)}.")
+        told = f"The translation lacks what should be copied from the source: {_listed(missing)}."
+        yield TranslationWarning(COPIES, told, missing)
     if numbers := numbers_lost(source, output):
-        yield Finding(NUMBERS, f"The translation lacks numbers of the source: {_listed(numbers)}.")
+        told = f"The translation lacks numbers of the source: {_listed(numbers)}."
+        yield TranslationWarning(NUMBERS, told, numbers)
     if repeats(source, output):
-        yield Finding(REPETITION, "The translation repeats itself and may be incomplete.")
+        yield TranslationWarning(REPETITION, "The translation repeats itself and may be incomplete.")
     if echoes(source, output, source_language, target_language):
-        yield Finding(ECHO, "The translation is the same as the source; it may not have been translated.")
+        yield TranslationWarning(ECHO, "The translation is the same as the source; it may not have been translated.")
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, tzinfo
 import numpy as np
 
 from dragoman.telemetry.traffic.table import Column, Floats, Table
+from dragoman.wire import RecorderState, Traffic, TrafficPercentiles
 
 _MINUTE_S, _HOUR_S = 60.0, 3600.0
 _AT = (50, 90, 95, 99, 100)
@@ -76,6 +77,28 @@ def summarise(table: Table, window_s: float) -> Summary:
         e2e_s=quantiles(table.column(Column.E2E_S)[ok]),
         peak_tokens=peak_tokens(table.where(translated)),
         outcomes=_outcomes(table),
+    )
+
+
+def traffic_of(summary: Summary, recorder: RecorderState) -> Traffic:
+    """The summary as `GET /v1/traffic` returns it."""
+
+    def percentiles(found: Quantiles | None) -> TrafficPercentiles:
+        return TrafficPercentiles(p50=found.p50, p95=found.p95, max=found.highest) if found else TrafficPercentiles()
+
+    return Traffic(
+        records=summary.records,
+        window_s=summary.window_s,
+        in_flight=percentiles(summary.in_flight),
+        source_tokens=percentiles(summary.source_tokens),
+        output_tokens=percentiles(summary.output_tokens),
+        queue_s=percentiles(summary.queue_s),
+        ttft_s=percentiles(summary.ttft_s),
+        e2e_s=percentiles(summary.e2e_s),
+        arrivals_per_s=summary.arrivals_per_s,
+        peak_tokens=summary.peak_tokens,
+        outcomes=summary.outcomes,
+        recorder=recorder,
     )
 
 

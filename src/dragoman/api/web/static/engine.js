@@ -13,7 +13,7 @@ const STATES = { starting: "starting", serving: "serving", draining: "shutting d
 const READOUTS = [
   ["Running", (s) => count(s.running), (s) => `of ${count(slotsOf(s.settings))} slots, ${count(s.peak_running)} at most`],
   ["Waiting", (s) => count(s.waiting), (s) => `in the engine, ${count(s.preemptions)} preempted`],
-  ["Queue", (s) => count(s.queue_depth), (s) => `limit ${count(s.queue_limit)}, ${count(s.refused)} refused`],
+  ["In flight", (s) => count(s.in_flight_characters), (s) => `characters, limit ${count(s.max_in_flight_characters)}, ${count(s.refused)} calls refused`],
   ["KV cache", (s) => share(s.kv_cache_usage), () => "in use"],
   ["Tokens/s", (s, now) => rate(now.tokensPerS), (s) => `${rate(s.last_minute.output_tokens_per_s)} over a minute`],
   ["Texts/s", (s) => rate(s.last_minute.texts_per_s), failures],

@@ -150,7 +150,7 @@ export class Translator {
 
   remarks(translation) {
     if (translation.finish_reason === "unchanged") return ["Nothing to translate: this is the text as it was."];
-    return translation.warnings;
+    return translation.warnings.map((warning) => warning.message);
   }
 
   announce(text, target) {
