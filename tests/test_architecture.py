@@ -1,12 +1,17 @@
-"""Imports run downward only, vllm and ray are imported in one package each, and every module says what it is for."""
+"""Imports run downward only and name declared dependencies; vllm and ray are imported in one package each."""
 
 from __future__ import annotations
 
 import ast
+import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 SOURCE = Path(__file__).parent.parent / "src"
 SHARED = {"settings", "errors", "languages", "types", "wire", "heap", "telemetry", "phrasebook", "__version__"}
@@ -27,6 +32,10 @@ BENCH_MAY_IMPORT = {"wire", "errors", "languages", "__version__"}
 BENCH_ORDER = ["cli", "tune", "journey", "report", "bench"]
 """Packages of `dragoman_bench`; each imports those after it."""
 IMPORTED_ONLY_IN = {"vllm": {"engine"}, "ray": {"deploy"}, "fastapi": {"api", "deploy"}, "click": {"cli"}}
+OPTIONAL = {"dragoman": ["cpu", "cuda", "tracing"], "dragoman_bench": ["bench"]}
+"""Extras whose packages each import package may import, besides the core dependencies."""
+BROUGHT_ALONG = {"starlette": "fastapi", "markupsafe": "jinja2", "pynvml": "nvidia-ml-py", "vllm": "vllm"}
+"""Modules that a declared dependency brings as a part of its own interface, or that are not installed on every machine."""
 
 
 def modules() -> list[Path]:
@@ -81,3 +90,25 @@ def test_every_module_has_a_docstring(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     if file.name != "__init__.py" or text.strip():
         assert ast.get_docstring(ast.parse(text)), f"{file}: no docstring"
+
+
+def declared(root: str) -> set[str]:
+    """Distributions that `pyproject.toml` names for an import package."""
+    project = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = [*project["dependencies"]]
+    for extra in OPTIONAL[root]:
+        lines += project["optional-dependencies"][extra]
+    return {Requirement(line).name for line in lines}
+
+
+@pytest.mark.parametrize("root", sorted(OPTIONAL))
+def test_third_party_imports_are_declared_dependencies(root: str) -> None:
+    names = {name.partition(".")[0] for file in modules() if package(file)[0] == root for name in imports(file)}
+    names -= {*sys.stdlib_module_names, *OPTIONAL}
+    installed = packages_distributions()
+    undeclared = {
+        name
+        for name in names
+        if not {BROUGHT_ALONG.get(name, ""), *(canonicalize_name(d) for d in installed.get(name, []))} & declared(root)
+    }
+    assert not undeclared

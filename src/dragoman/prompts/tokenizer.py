@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from jinja2 import TemplateError
 from tokenizers import Tokenizer
 
 from dragoman.errors import ConfigError, UntranslatableText
@@ -125,6 +124,6 @@ class TextTokenizer:
             rendered = self._chat.apply_chat_template(
                 list(messages), tokenize=False, add_generation_prompt=generation_prompt, **arguments
             )
-        except (TemplateError, TypeError, ValueError, KeyError) as fault:
+        except Exception as fault:  # the vendor's template is code, and may raise anything
             raise ConfigError(f"the chat template of {self.name} refuses a translation turn: {fault}") from fault
         return str(rendered)

