@@ -29,12 +29,11 @@ from dragoman.service.planner import Planner
 from dragoman.settings import EngineSettings, ModelSettings
 from dragoman.types import Sequence as EngineSequence
 from dragoman.types import TranslationRequest
-from dragoman_bench.bench import conditions
 from dragoman_bench.bench.gpu import find_gpus
-from dragoman_bench.bench.pairs import parse_pairs
-from dragoman_bench.bench.percentiles import distribution
+from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
+from dragoman_bench.bench.summary import distribution
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio
+from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, parse_pairs
 from dragoman_bench.cli.subject import make_subject
 
 
@@ -61,9 +60,9 @@ def parser_of(doc: str, logs: str) -> argparse.ArgumentParser:
 def conditions_of(options: argparse.Namespace, work: MadeUp) -> dict[str, Any]:
     gpus = find_gpus()
     return {
-        "machine": asdict(conditions.machine(gpus.describe() if gpus else ())),
-        "packages": conditions.packages(),
-        "git_commit": conditions.git_commit(),
+        "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
+        "packages": installed_packages(),
+        "git_commit": git_commit(),
         "workload": work.description,
         "duration_s": options.duration,
         "warmup_s": options.warmup,

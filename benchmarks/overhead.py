@@ -35,10 +35,9 @@ from in_process import (
 
 from dragoman.cli.console import error_console
 from dragoman.settings import EngineSettings
-from dragoman_bench.bench.benchmark import benchmark
-from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.benchmark import Plan, Warmup, benchmark
 from dragoman_bench.bench.progress import Lines
-from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Load
 from dragoman_bench.bench.servers import Flags, dragoman_serve, serving
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import MadeUp

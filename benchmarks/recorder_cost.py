@@ -26,17 +26,14 @@ from typing import Any, Literal
 
 import psutil
 
-from dragoman_bench.bench import conditions
-from dragoman_bench.bench.benchmark import benchmark
-from dragoman_bench.bench.pairs import parse_pairs
-from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.benchmark import Plan, Warmup, benchmark
 from dragoman_bench.bench.progress import Silent
-from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Load, describe_machine, git_commit, installed_packages
 from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
-from dragoman_bench.bench.spread import compare, spread_of
+from dragoman_bench.bench.summary import compare, spread_of
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import MadeUp
+from dragoman_bench.bench.workload import MadeUp, parse_pairs
 
 Recorder = Literal["on", "off"]
 ORDER: tuple[Recorder, ...] = ("on", "off", "off", "on")
@@ -178,9 +175,9 @@ def told(options: argparse.Namespace, measured: list[Measured]) -> dict[str, Any
     return {
         "conditions": {
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": asdict(conditions.machine()),
-            "packages": conditions.packages(),
-            "git_commit": conditions.git_commit(),
+            "machine": asdict(describe_machine()),
+            "packages": installed_packages(),
+            "git_commit": git_commit(),
             **{name: value for name, value in vars(options).items() if name != "out"},
             "order": ORDER,
         },

@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.cli.observing import interrupts, observed
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE

@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 
-from dragoman_bench.bench import conditions
 from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.results import git_commit, installed_packages
 from dragoman_bench.cli.observing import interrupts, observed
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE
@@ -119,8 +119,8 @@ async def go(options: argparse.Namespace, subject: Subject, observer: Observer) 
             found = await driver.drive(steps(demand, short, place))
         conditions_ = {
             "machine": asdict(machine),
-            "packages": conditions.packages(),
-            "git_commit": conditions.git_commit(),
+            "packages": installed_packages(),
+            "git_commit": git_commit(),
             "demand": asdict(demand.summary()),
             "pace": asdict(pace),
         }

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dragoman_bench.bench.records import Load, RequestRecord
-from dragoman_bench.bench.results import Measurement, Point, Results
-from dragoman_bench.bench.spread import spreads
+from dragoman_bench.bench.results import Load, Measurement, Point, RequestRecord, Results
+from dragoman_bench.bench.summary import spreads
 from dragoman_bench.journey.evidence import Evidence
 from tests.bench.making import record
 from tests.bench.simulated import conditions, measured

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman_bench.bench.records import Load, RequestRecord, band_of
-from dragoman_bench.bench.results import Conditions, Machine
+from dragoman_bench.bench.results import Conditions, Load, Machine, RequestRecord, band_of
 from dragoman_bench.bench.workload import Item, Recorded
 
 HELLO = Item("Hello, world", "en", "de", 4)

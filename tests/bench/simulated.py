@@ -10,12 +10,22 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.records import ClientUse, GpuSample, Load, RequestRecord, ServerSample, band_of
-from dragoman_bench.bench.results import Conditions, Gpu, Machine, Measurement, Point, Results, Stopped
-from dragoman_bench.bench.slo import Slo, parse_slo
-from dragoman_bench.bench.spread import spreads
-from dragoman_bench.bench.summary import Observed, summarise
+from dragoman_bench.bench.results import (
+    ClientUse,
+    Conditions,
+    Gpu,
+    GpuSample,
+    Load,
+    Machine,
+    Measurement,
+    Point,
+    RequestRecord,
+    Results,
+    ServerSample,
+    Stopped,
+    band_of,
+)
+from dragoman_bench.bench.summary import Observed, Slo, bucket_counts, parse_slo, spreads, summarise
 
 STEP_S = 0.004  # one decoding step, whatever runs in it
 SLO = "e2e_s=1"
@@ -99,7 +109,7 @@ def measured(
     """Records as a measurement, with the summary that the real code gives them."""
     rows = tuple(records)
     window_s = max(record.done_s for record in rows)
-    gaps = histogram.count(g for r in rows if (g := r.itl_mean_s) is not None for _ in range(r.itl_count))
+    gaps = bucket_counts(g for r in rows if (g := r.itl_mean_s) is not None for _ in range(r.itl_count))
     observed = Observed(rows, window_s, stopped, gaps, server, gpu)
     use = ClientUse(1, 0.12, 0.001)
     summary = summarise(observed, slo)

@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.arrivals import schedule
-from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.load import schedule
+from dragoman_bench.bench.results import Load
 
 
 def test_constant_arrivals_are_evenly_spaced() -> None:

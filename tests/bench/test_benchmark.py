@@ -11,15 +11,12 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.benchmark import benchmark
-from dragoman_bench.bench.pairs import parse_pairs
-from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.benchmark import Plan, Warmup, benchmark
 from dragoman_bench.bench.progress import Silent
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Results, to_document
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.results import Load, Results, to_document
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.bench.workload import MadeUp
+from dragoman_bench.bench.workload import MadeUp, parse_pairs
 from tests.bench.making import workload
 from tests.bench.serving import serving, translate
 from tests.waiting import until

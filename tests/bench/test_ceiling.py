@@ -6,10 +6,9 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import DragomanError
-from dragoman_bench.bench.ceiling import ClientMaximum, find_client_maximum, still_growing
-from dragoman_bench.bench.plan import Plan
+from dragoman_bench.bench.benchmark import ClientMaximum, Plan, find_client_maximum, still_growing
 from dragoman_bench.bench.progress import Silent
-from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Load
 from dragoman_bench.bench.targets import TargetOptions
 from tests.bench.making import workload
 from tests.bench.serving import Handler, serving, translate

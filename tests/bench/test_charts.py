@@ -15,9 +15,8 @@ from matplotlib.patches import PathPatch, Rectangle
 from PIL import Image
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Point, Results
-from dragoman_bench.bench.spread import spreads
+from dragoman_bench.bench.results import Load, Point, Results
+from dragoman_bench.bench.summary import spreads
 from dragoman_bench.report import charts
 from dragoman_bench.report.charts import Window
 from dragoman_bench.report.charts.numbers import duration, number

@@ -9,10 +9,9 @@ from time import monotonic
 import pytest
 from aiohttp import web
 
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.client import Client, Order, open_session, retry_after_s
-from dragoman_bench.bench.clock import Clock
-from dragoman_bench.bench.records import RequestRecord
+from dragoman_bench.bench.client import Client, Clock, Order, open_session, retry_after_s
+from dragoman_bench.bench.results import RequestRecord
+from dragoman_bench.bench.summary import histogram_percentile
 from dragoman_bench.bench.targets import TargetOptions, make_target
 from tests.bench.making import HELLO
 from tests.bench.serving import Handler, deltas, hang, serving, streamed, translate, translation
@@ -70,7 +69,7 @@ async def test_a_stream_is_timed_by_its_events() -> None:
     assert record.itl_max_s is not None and record.itl_mean_s is not None
     assert record.itl_max_s >= record.itl_mean_s > 0
     assert sum(client.itl_histogram.values()) == 2
-    assert histogram.percentile(client.itl_histogram, 100) == pytest.approx(record.itl_max_s, rel=0.011)
+    assert histogram_percentile(client.itl_histogram, 100) == pytest.approx(record.itl_max_s, rel=0.011)
 
 
 @pytest.mark.parametrize(

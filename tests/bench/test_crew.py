@@ -6,9 +6,9 @@ from time import monotonic
 
 import pytest
 
-from dragoman_bench.bench.clock import Clock
-from dragoman_bench.bench.crew import LEAD_S, Sent, assemble, shared
-from dragoman_bench.bench.drive import Job, Tally
+from dragoman_bench.bench.client import Clock
+from dragoman_bench.bench.load import Job, Tally
+from dragoman_bench.bench.processes import LEAD_S, Sent, assemble, shared
 from dragoman_bench.bench.targets import TargetOptions
 from tests.bench.making import HELLO
 from tests.bench.serving import hang, serving, translate

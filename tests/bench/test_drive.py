@@ -8,8 +8,8 @@ from time import monotonic
 import pytest
 from aiohttp import web
 
-from dragoman_bench.bench.clock import Clock
-from dragoman_bench.bench.drive import Driven, Job, Tally, drive
+from dragoman_bench.bench.client import Clock
+from dragoman_bench.bench.load import Driven, Job, Tally, drive
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import Item
 from tests.bench.making import HELLO

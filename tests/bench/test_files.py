@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.files import Reading, read_workload
-from dragoman_bench.bench.pairs import parse_pairs
-from dragoman_bench.bench.workload import Item, OutputRatio, Recorded
+from dragoman_bench.bench.workload import Item, OutputRatio, Reading, Recorded, parse_pairs, read_workload
 
 
 class _Words:

@@ -4,8 +4,8 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench import forms
-from dragoman_bench.bench.plan import Warmup
-from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.benchmark import Warmup
+from dragoman_bench.bench.results import Load
 
 
 def _loads(**given: object) -> tuple[Load, ...]:

@@ -5,33 +5,39 @@ from random import Random
 
 import pytest
 
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.percentiles import nearest_rank
+from dragoman_bench.bench.summary import (
+    bucket_counts,
+    bucket_of,
+    bucket_value,
+    histogram_distribution,
+    histogram_percentile,
+    nearest_rank,
+)
 
 
 def test_a_bucket_is_within_one_percent_of_its_values() -> None:
     random = Random(1)
     values = [10 ** random.uniform(-4.5, 1) for _ in range(500)]
 
-    assert all(histogram.value_of(histogram.bucket_of(value)) == pytest.approx(value, rel=0.0101) for value in values)
+    assert all(bucket_value(bucket_of(value)) == pytest.approx(value, rel=0.0101) for value in values)
 
 
 def test_percentiles_agree_with_the_exact_ones() -> None:
     values = sorted(Random(2).expovariate(20) + 0.001 for _ in range(1000))
-    counted = histogram.count(values)
+    counted = bucket_counts(values)
 
     for percent in (50, 90, 95, 99, 100):
-        assert histogram.percentile(counted, percent) == pytest.approx(nearest_rank(values, percent), rel=0.011)
+        assert histogram_percentile(counted, percent) == pytest.approx(nearest_rank(values, percent), rel=0.011)
 
 
 def test_adding_histograms_is_counting_all_their_values() -> None:
     left, right = [0.01, 0.02, 0.02], [0.02, 0.5]
 
-    assert histogram.count(left) + histogram.count(right) == histogram.count(left + right)
+    assert bucket_counts(left) + bucket_counts(right) == bucket_counts(left + right)
 
 
 def test_distribution_counts_and_averages() -> None:
-    found = histogram.distribution(histogram.count([0.01] * 3 + [0.05]))
+    found = histogram_distribution(bucket_counts([0.01] * 3 + [0.05]))
 
     assert found is not None
     assert found.count == 4
@@ -40,9 +46,9 @@ def test_distribution_counts_and_averages() -> None:
 
 
 def test_gaps_under_the_floor_share_a_bucket() -> None:
-    assert histogram.count([0.0, 1e-6, 1e-5]) == Counter({0: 3})
+    assert bucket_counts([0.0, 1e-6, 1e-5]) == Counter({0: 3})
 
 
 def test_nothing_has_no_percentile() -> None:
-    assert histogram.percentile({}, 50) is None
-    assert histogram.distribution({}) is None
+    assert histogram_percentile({}, 50) is None
+    assert histogram_distribution({}) is None

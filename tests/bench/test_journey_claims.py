@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_bench.bench.records import GpuSample, RequestRecord
-from dragoman_bench.bench.results import Measurement, Results
+from dragoman_bench.bench.results import GpuSample, Measurement, RequestRecord, Results
 from dragoman_bench.journey.claims import Finding, best_continuous, judge_all
 from dragoman_bench.journey.evidence import At, Evidence
 from tests.bench.journeys import at_level, evidence, rates, repeat, results

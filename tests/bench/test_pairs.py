@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.pairs import Pair, choose, describe, parse_pairs
+from dragoman_bench.bench.workload import Pair, choose, describe, parse_pairs
 
 
 def test_directions_with_weights() -> None:

@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from dragoman_bench.bench.percentiles import distribution, nearest_rank
+from dragoman_bench.bench.summary import distribution, nearest_rank
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(1, 15), (30, 20), (40, 20), (50, 35), (95, 50), (100, 50)])

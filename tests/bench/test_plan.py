@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.plan import Plan
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.benchmark import Plan
+from dragoman_bench.bench.results import Load
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import Item, Recorded
 from tests.bench.making import workload

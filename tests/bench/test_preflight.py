@@ -4,8 +4,8 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.benchmark import check_server, check_url, is_local, resolve
 from dragoman_bench.bench.client import open_session
-from dragoman_bench.bench.preflight import check_server, check_url, is_local, resolve
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import Item
 from tests.bench.making import HELLO

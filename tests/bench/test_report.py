@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Point, Results, write_results
-from dragoman_bench.bench.spread import spreads
+from dragoman_bench.bench.results import Load, Point, Results, write_results
+from dragoman_bench.bench.summary import spreads
 from dragoman_bench.cli.report import command
 from dragoman_bench.report import Chart, Look, Section, read_named, report_charts, write_markdown, write_report
 from dragoman_bench.report.charts import Window

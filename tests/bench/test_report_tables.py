@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Point, Results
-from dragoman_bench.bench.spread import spreads
+from dragoman_bench.bench.results import Load, Point, Results
+from dragoman_bench.bench.summary import spreads
 from dragoman_bench.report.charts.numbers import number
 from dragoman_bench.report.comparison import against_first, at_a_glance
 from dragoman_bench.report.tables import Table, tables

@@ -6,25 +6,26 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.records import ClientUse, GpuSample, Load, RequestRecord, ServerSample
 from dragoman_bench.bench.results import (
+    ClientUse,
+    GpuSample,
+    Load,
     Measurement,
     Point,
+    RequestRecord,
     Results,
+    ServerSample,
     from_document,
     read_results,
     to_document,
     write_results,
 )
-from dragoman_bench.bench.slo import parse_slo
-from dragoman_bench.bench.spread import spreads
-from dragoman_bench.bench.summary import Observed, summarise
+from dragoman_bench.bench.summary import Observed, bucket_counts, parse_slo, spreads, summarise
 from tests.bench.making import conditions, record
 
 
 def _measurement(repeat: int, records: tuple[RequestRecord, ...]) -> Measurement:
-    gaps = histogram.count([0.01, 0.02])
+    gaps = bucket_counts([0.01, 0.02])
     server = (ServerSample(0.1, running=3, kv_cache_usage=0.5, busy_s=1.25), ServerSample(0.2, waiting=1))
     gpu = (GpuSample(0.1, 0, 93.0, 20_000.5),)
     return Measurement(

@@ -3,11 +3,10 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from dragoman_bench.bench.clock import Clock
+from dragoman_bench.bench.client import Clock
 from dragoman_bench.bench.gpu import Reading, chosen
-from dragoman_bench.bench.records import GpuSample, ServerSample
-from dragoman_bench.bench.results import Gpu
-from dragoman_bench.bench.sampling import Sampler
+from dragoman_bench.bench.results import Gpu, GpuSample, ServerSample
+from dragoman_bench.bench.server_stats import Sampler
 from tests.waiting import until
 
 

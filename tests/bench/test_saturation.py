@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from dragoman_bench.bench.saturation import PARTS, Saturation, growth, part_means, slope_of
+from dragoman_bench.bench.load import PARTS, Saturation, growth, part_means, slope_of
 
 AFTER_S = 20.0
 STEP_S = AFTER_S / 40

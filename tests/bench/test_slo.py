@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.slo import Limit, parse_slo
+from dragoman_bench.bench.summary import Limit, parse_slo
 from tests.bench.making import record
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman_bench.bench.spread import compare, spread_of
+from dragoman_bench.bench.summary import compare, spread_of
 
 
 def test_median_and_range_of_the_repeats() -> None:

@@ -4,10 +4,9 @@ from time import monotonic
 
 from aiohttp import web
 
-from dragoman_bench.bench.client import open_session
-from dragoman_bench.bench.clock import Clock
-from dragoman_bench.bench.records import ServerSample
-from dragoman_bench.bench.stats import DragomanStats, PrometheusStats, find_stats, from_prometheus
+from dragoman_bench.bench.client import Clock, open_session
+from dragoman_bench.bench.results import ServerSample
+from dragoman_bench.bench.server_stats import DragomanStats, PrometheusStats, find_stats, from_prometheus
 from tests.bench.serving import Handler, serving
 
 PAGE = """\

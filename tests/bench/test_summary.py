@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.records import GpuSample, ServerSample
-from dragoman_bench.bench.results import Verdict
-from dragoman_bench.bench.slo import parse_slo
-from dragoman_bench.bench.summary import Observed, engine_busy_share, mean_in_flight, summarise
+from dragoman_bench.bench.results import GpuSample, ServerSample, Verdict
+from dragoman_bench.bench.summary import (
+    Observed,
+    bucket_counts,
+    engine_busy_share,
+    mean_in_flight,
+    parse_slo,
+    summarise,
+)
 from tests.bench.making import record
 
 
@@ -43,7 +47,7 @@ def test_token_rates_are_unknown_where_any_answer_told_none() -> None:
 
 def test_streamed_latencies() -> None:
     records = [record(0, intended_s=1, e2e_s=1, first_token_s=1.2, output_tokens=5), record(1)]
-    gaps = histogram.count([0.2, 0.2, 0.2, 0.2])
+    gaps = bucket_counts([0.2, 0.2, 0.2, 0.2])
 
     summary = summarise(Observed(records, 3.0, itl_histogram=gaps))
 
@@ -112,7 +116,7 @@ def test_a_per_request_limit_is_met_by_nine_in_ten() -> None:
 def test_inter_token_percentiles_are_over_gaps_but_failures_still_count() -> None:
     slo = parse_slo("itl_ms_p95=40")
     streamed = [record(n, first_token_s=0.1, itl_count=9, itl_mean_s=0.01) for n in range(19)]
-    gaps = histogram.count([0.01] * 97 + [0.5] * 3)
+    gaps = bucket_counts([0.01] * 97 + [0.5] * 3)
 
     assert summarise(Observed(streamed, 10.0, itl_histogram=gaps), slo).slo_met
     failed = [record(n, error="disconnect") for n in range(2)]

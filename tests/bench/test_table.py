@@ -2,12 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dragoman_bench.bench.records import ClientUse, Load, RequestRecord
-from dragoman_bench.bench.results import Measurement, Point, Results, Stopped
-from dragoman_bench.bench.slo import parse_slo
-from dragoman_bench.bench.spread import spreads
-from dragoman_bench.bench.summary import Observed, summarise
-from dragoman_bench.bench.table import markdown
+from dragoman_bench.bench.results import ClientUse, Load, Measurement, Point, RequestRecord, Results, Stopped
+from dragoman_bench.bench.results_table import markdown
+from dragoman_bench.bench.summary import Observed, parse_slo, spreads, summarise
 from tests.bench.making import conditions, record
 
 CLOSED = Load("closed", clients=4)

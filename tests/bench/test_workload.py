@@ -5,9 +5,8 @@ from collections import Counter
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.pairs import parse_pairs
-from dragoman_bench.bench.records import band_of
-from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Recorded
+from dragoman_bench.bench.results import band_of
+from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Recorded, parse_pairs
 
 
 class _Numbered:

@@ -9,10 +9,8 @@ import pytest
 from dragoman import phrasebook
 from dragoman.errors import ConfigError
 from dragoman.prompts import catalog
-from dragoman_bench.bench.pairs import Pair
-from dragoman_bench.bench.targets import make_target
-from dragoman_bench.bench.targets.openai import filled
-from dragoman_bench.bench.workload import Item
+from dragoman_bench.bench.targets import filled, make_target
+from dragoman_bench.bench.workload import Item, Pair
 from dragoman_bench.cli.subject import asked_of_vllm, make_subject, served_pairs
 from tools.phrasebook import tokenizer
 

@@ -9,11 +9,8 @@ from random import Random
 from typing import TypeVar
 from zlib import crc32
 
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.records import ClientUse, ServerSample
-from dragoman_bench.bench.results import Measurement
-from dragoman_bench.bench.slo import Slo
-from dragoman_bench.bench.summary import Observed, summarise
+from dragoman_bench.bench.results import ClientUse, Measurement, ServerSample
+from dragoman_bench.bench.summary import Observed, Slo, bucket_counts, summarise
 from dragoman_bench.bench.workload import Item
 from dragoman_bench.tune.demand import Demand, PromptShape
 from dragoman_bench.tune.draws import longest, stratified
@@ -86,7 +83,7 @@ class Lab:
             ServerSample(run.duration_s, 1, 0, usage, run.preemptions, 0.0, sum(run.all_gaps), len(run.all_gaps)),
         )
         records = tuple(sorted(run.records, key=lambda record: record.index))
-        observed = Observed(records, run.duration_s, "finished", histogram.count(run.all_gaps), samples)
+        observed = Observed(records, run.duration_s, "finished", bucket_counts(run.all_gaps), samples)
         summary = summarise(observed, self.slo)
         use = ClientUse(1, 0.1, 0.001)
         whole = Measurement(

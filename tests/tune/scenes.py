@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.extras import Extra
 from dragoman_bench.tune.outcome import Finding, Ladder

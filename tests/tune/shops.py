@@ -13,7 +13,7 @@ from rich.console import Console
 
 from dragoman_bench.bench.progress import Silent
 from dragoman_bench.bench.servers import ServerCommand
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.journey.measure import Remembered
 from dragoman_bench.journey.steps import Pace, Subject

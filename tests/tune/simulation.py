@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from dragoman_bench.bench.records import RequestRecord, band_of
+from dragoman_bench.bench.results import RequestRecord, band_of
 from dragoman_bench.tune.points import Knobs, Level, Place
 
 GIB = 1 << 30

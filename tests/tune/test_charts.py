@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.charts import charts, final, memory, save_pngs
 from dragoman_bench.tune.ladder_chart import ladder
 from tests.tune.telling import FINAL, LADDER, MEMORY, WHOLE, stopped

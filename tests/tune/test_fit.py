@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.fit import Case, Remark, remarks, verdict
 from dragoman_bench.tune.vitals import Vitals, read_server, read_traffic
 from tests.tune.watched import STATS, TRAFFIC

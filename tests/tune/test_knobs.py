@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from dragoman.settings import GRAPH_CEILING
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.extras import Extra
 from dragoman_bench.tune.knobs import search
 from dragoman_bench.tune.ladder import climb

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman.settings import GRAPH_CEILING
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.ladder import base_knobs, caps, check_level, climb, level_of, power_of_two, read
 from dragoman_bench.tune.outcome import Ladder

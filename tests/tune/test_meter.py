@@ -3,12 +3,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field, replace
 
-from dragoman_bench.bench.benchmark import prepared
+from dragoman_bench.bench.benchmark import WARMUP_VARIATION, prepared
 from dragoman_bench.bench.progress import Silent
-from dragoman_bench.bench.records import GpuSample
-from dragoman_bench.bench.results import Measurement
-from dragoman_bench.bench.runner import WARMUP_VARIATION
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.results import GpuSample, Measurement
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import Item, Recorded
 from dragoman_bench.tune.meter import Meter, seen_of, variation_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.objective import judge
 from dragoman_bench.tune.vitals import Traffic, read_server, read_traffic
 from tests.tune.watched import STATS, TRAFFIC

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.settings import options
 from dragoman_bench.bench.results import Verdict
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.outcome import Contender, Final, Finding, Memory, Standing
 from dragoman_bench.tune.points import Knobs, KvCache, Level, Outcome, Seen, Setup, Trial
 from dragoman_bench.tune.recommend import Grounds, judge, recommend

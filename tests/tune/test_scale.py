@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman_bench.bench.results import Verdict
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.points import Level, Seen
 from dragoman_bench.tune.scale import Scale, attains
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.slo import parse_slo
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.watch import Look, to_document, told, watch
 from tests.bench.serving import Handler, serving
 from tests.serving import fake_service, served

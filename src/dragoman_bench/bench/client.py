@@ -1,27 +1,41 @@
-"""One request over HTTP, timed: sends an item, reads the answer whole or streamed, and tells how it ended.
-
-Every request ends in exactly one record; faults are classed, never raised and never dropped. The time limit counts from
-the intended send, as a user's patience does. Knows nothing of load levels (`drive`).
-"""
+"""One request over HTTP, timed: sends an item, reads the answer whole or streamed, and records how it ended."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from time import time
+from time import monotonic, time
 
 import aiohttp
 
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.clock import Clock
-from dragoman_bench.bench.percentiles import nearest_rank
-from dragoman_bench.bench.records import ErrorKind, RequestRecord, band_of
-from dragoman_bench.bench.targets.contract import BadReplyError, Reply, Target, ToldError
-from dragoman_bench.bench.targets.events import event_data
+from dragoman_bench.bench.results import ErrorKind, RequestRecord, band_of
+from dragoman_bench.bench.summary import bucket_counts, nearest_rank
+from dragoman_bench.bench.targets import BadReplyError, Reply, Target, ToldError, event_data
 from dragoman_bench.bench.workload import Item
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    start: float  # a `monotonic()` instant, possibly to come
+
+    def now(self) -> float:
+        return monotonic() - self.start
+
+    async def reach(self, at_s: float, stop: asyncio.Event) -> bool:
+        """Waits until `at_s`, yielding at least once; False as soon as `stop` is set."""
+        remaining_s = at_s - self.now()
+        if remaining_s <= 0:
+            await asyncio.sleep(0)
+            return not stop.is_set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(remaining_s):
+                await stop.wait()
+        return not stop.is_set()
+
 
 KEEP_ALIVE_S = 4.0  # under uvicorn's 5 s: else a connection taken up as the server drops it reads as a failed request
 _LINE_LIMIT = 2**20  # bytes of one streamed line
@@ -140,7 +154,7 @@ class Client:
     def _record(self, order: Order, watch: Watch, error: ErrorKind | None) -> RequestRecord:
         done_s = self._clock.now()
         gaps = sorted(later - earlier for earlier, later in zip(watch.event_s, watch.event_s[1:], strict=False))
-        self.itl_histogram.update(histogram.count(gaps))
+        self.itl_histogram.update(bucket_counts(gaps))
         return RequestRecord(
             index=order.index,
             text=order.text,

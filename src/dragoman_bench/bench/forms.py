@@ -8,8 +8,8 @@ from __future__ import annotations
 from math import inf
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.plan import Warmup
-from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.benchmark import Warmup
+from dragoman_bench.bench.results import Load
 from dragoman_bench.bench.workload import OutputRatio
 
 

@@ -1,24 +1,184 @@
-"""From records to numbers: latency, throughput, goodput and how busy the server was.
-
-Latency distributions are over completed requests and count from the intended send. An SLO is judged over all requests:
-one that failed, was refused or timed out is later than any limit, so that a server cannot pass by dropping what is
-slow. Rates count what completed inside the measurement's window. Knows nothing of how requests are sent, nor of
-repeats (`spread`).
-"""
+"""From records to numbers: percentiles, throughput, service level objectives, goodput, and spread over repeats."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isinf
-from typing import TypedDict, TypeVar
+from math import ceil, inf, isfinite, isinf, log
+from statistics import median
+from typing import Literal, TypedDict, TypeVar, cast
 
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.percentiles import distribution, nearest_rank
-from dragoman_bench.bench.records import Band, GpuSample, RequestRecord, ServerSample
-from dragoman_bench.bench.results import BandSummary, Stopped, Summary, Verdict
-from dragoman_bench.bench.slo import Limit, Slo, metric_of
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import (
+    Band,
+    BandSummary,
+    Distribution,
+    GpuSample,
+    Measurement,
+    RequestRecord,
+    ServerSample,
+    Spread,
+    Stopped,
+    Summary,
+    Verdict,
+)
+
+
+def rank(percent: float, count: int) -> int:
+    """The 1-based rank of the percentile among `count` ascending values."""
+    return max(1, ceil(percent / 100 * count - 1e-9))  # 0.55 * 100 is a hair over 55
+
+
+def nearest_rank(ordered: Sequence[float], percent: float) -> float:
+    """The smallest value that at least `percent` % of `ordered` (ascending, not empty) do not exceed."""
+    return ordered[rank(percent, len(ordered)) - 1]
+
+
+def distribution(values_s: Iterable[float]) -> Distribution | None:
+    ordered = sorted(values_s)
+    if not ordered:
+        return None
+    p50, p90, p95, p99 = (nearest_rank(ordered, p) for p in (50, 90, 95, 99))
+    return Distribution(len(ordered), sum(ordered) / len(ordered), p50, p90, p95, p99, ordered[-1])
+
+
+FLOOR_S = 1e-5
+GROWTH = 1.02
+
+
+def bucket_of(value_s: float) -> int:
+    """Values at or under 10 µs share bucket 0."""
+    return 0 if value_s <= FLOOR_S else round(log(value_s / FLOOR_S, GROWTH))
+
+
+def bucket_value(bucket: int) -> float:
+    return FLOOR_S * GROWTH**bucket
+
+
+def bucket_counts(values_s: Iterable[float]) -> Counter[int]:
+    return Counter(bucket_of(value) for value in values_s)
+
+
+def histogram_percentile(histogram: Mapping[int, int], percent: float) -> float | None:
+    """Nearest rank, in seconds; None of an empty histogram."""
+    total = sum(histogram.values())
+    if not total:
+        return None
+    wanted = rank(percent, total)
+    seen = 0
+    for bucket in sorted(histogram):
+        seen += histogram[bucket]
+        if seen >= wanted:
+            return bucket_value(bucket)
+    raise AssertionError("a rank lies within the total")
+
+
+def histogram_distribution(histogram: Mapping[int, int]) -> Distribution | None:
+    total = sum(histogram.values())
+    if not total:
+        return None
+    p50, p90, p95, p99, largest = (histogram_percentile(histogram, p) or 0.0 for p in (50, 90, 95, 99, 100))
+    mean = sum(bucket_value(bucket) * n for bucket, n in histogram.items()) / total
+    return Distribution(total, mean, p50, p90, p95, p99, largest)
+
+
+Metric = Literal["e2e", "ttft", "itl", "tpot"]
+STREAMED: frozenset[Metric] = frozenset({"ttft", "itl", "tpot"})
+_TERM = re.compile(
+    r"(?:(?P<metric>e2e|ttft|itl|tpot)_)?(?:p(?P<before>[0-9.]+)_)?(?P<unit>ms|s)(?:_p(?P<after>[0-9.]+))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`percentile` None: for each request."""
+
+    metric: Metric
+    limit_s: float
+    percentile: float | None = None
+
+    @property
+    def label(self) -> str:
+        where = "each" if self.percentile is None else f"p{self.percentile:g}"
+        limit = f"{self.limit_s * 1000:g} ms" if self.limit_s < 1 else f"{self.limit_s:g} s"
+        return f"{self.metric} {where} ≤ {limit}"
+
+    def allows(self, record: RequestRecord) -> bool:
+        """Whether this one request is within the limit. A metric that the request does not have is within it only
+        where nothing could have been measured: a completed answer of a single event has no inter-token latency."""
+        value_s = metric_of(record, self.metric)
+        if value_s is None:
+            return self.metric in ("itl", "tpot") and record.first_token_s is not None
+        return value_s <= self.limit_s
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    text: str
+    limits: tuple[Limit, ...]
+
+    @property
+    def per_request(self) -> tuple[Limit, ...]:
+        """What goodput holds each request to."""
+        return tuple(limit for limit in self.limits if limit.percentile is None) or self.limits
+
+    @property
+    def needs_stream(self) -> bool:
+        return any(limit.metric in STREAMED for limit in self.limits)
+
+    def attained(self, record: RequestRecord) -> bool:
+        return record.completed and all(limit.allows(record) for limit in self.per_request)
+
+
+def metric_of(record: RequestRecord, metric: Metric) -> float | None:
+    """One request's value in seconds; its inter-token latency is its mean gap between events."""
+    if metric == "e2e":
+        return record.e2e_s
+    if metric == "ttft":
+        return record.ttft_s
+    return record.itl_mean_s if metric == "itl" else record.tpot_s
+
+
+def parse_slo(text: str) -> Slo:
+    """Raises ConfigError naming the term that is wrong."""
+    limits = tuple(_limit(term.strip()) for term in text.split(",") if term.strip())
+    if not limits:
+        raise ConfigError("empty SLO: say for example p95_s=2 or e2e_s=2", param="slo")
+    keys = [(limit.metric, limit.percentile) for limit in limits]
+    if len(set(keys)) < len(keys):
+        raise ConfigError(f"SLO {text!r} limits the same thing twice", param="slo")
+    return Slo(text, limits)
+
+
+def _limit(term: str) -> Limit:
+    name, equals, number = term.partition("=")
+    match = _TERM.fullmatch(name.strip().lower())
+    if not equals or match is None:
+        raise ConfigError(f"SLO term {term!r} is not like p95_s=2, ttft_ms_p95=300 or e2e_s=2", param="slo")
+    if match["before"] and match["after"]:
+        raise ConfigError(f"SLO term {term!r} names two percentiles", param="slo")
+    percentile = _number(match["before"] or match["after"], term)
+    if match["metric"] is None and percentile is None:
+        raise ConfigError(f"SLO term {term!r} names no metric: say e2e_{match['unit']}=...", param="slo")
+    if percentile is not None and not 0 < percentile <= 100:
+        raise ConfigError(f"SLO term {term!r}: a percentile is above 0 and at most 100", param="slo")
+    value = _number(number.strip(), term)
+    if value is None or not isfinite(value) or value <= 0:
+        raise ConfigError(f"SLO term {term!r}: the limit is a number above 0", param="slo")
+    metric = cast(Metric, match["metric"] or "e2e")
+    return Limit(metric, value / 1000 if match["unit"] == "ms" else value, percentile)
+
+
+def _number(text: str | None, term: str) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"SLO term {term!r}: {text!r} is not a number", param="slo") from None
+
 
 _T = TypeVar("_T")
 BANDS: tuple[Band, ...] = ("short", "medium", "long")
@@ -80,7 +240,7 @@ def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
         mean_in_flight=mean_in_flight(records, observed.window_s),
         e2e=distribution(record.e2e_s for record in completed),
         ttft=distribution(_present(record.ttft_s for record in completed)),
-        itl=histogram.distribution(observed.itl_histogram or {}),
+        itl=histogram_distribution(observed.itl_histogram or {}),
         tpot=distribution(_present(record.tpot_s for record in completed)),
         bands={band: summary for band in BANDS if (summary := _band(records, band))},
         goodput_rps=_rate(sum(map(slo.attained, inside)), observed) if slo else None,
@@ -129,7 +289,7 @@ def _verdict(limit: Limit, observed: Observed) -> Verdict:
     values = sorted(_judged_values(limit, observed))
     measured: float | None = nearest_rank(values, percent) if values else None
     if measured is not None and not isinf(measured) and limit.metric == "itl" and limit.percentile is not None:
-        measured = histogram.percentile(observed.itl_histogram or {}, percent)  # over gaps, not over requests
+        measured = histogram_percentile(observed.itl_histogram or {}, percent)  # over gaps, not over requests
     if measured is None or isinf(measured):
         return Verdict(label, None, False)
     return Verdict(label, round(measured, 6), measured <= limit.limit_s)
@@ -203,3 +363,63 @@ def _mean(values: Iterable[float]) -> float | None:
 
 def _share(truths: Iterable[bool]) -> float | None:
     return _mean(float(truth) for truth in truths)
+
+
+UNKNOWN_SPREAD = 0.10
+"""The share of the median that stands for a spread nobody measured: AIPerf's bound on how far trials differ."""
+
+
+def _at(name: str, percentile: str) -> Callable[[Summary], float | None]:
+    def read(summary: Summary) -> float | None:
+        found: Distribution | None = getattr(summary, name)
+        return getattr(found, percentile) if found else None
+
+    return read
+
+
+def _plain(name: str) -> Callable[[Summary], float | None]:
+    return lambda summary: getattr(summary, name)
+
+
+METRICS: dict[str, Callable[[Summary], float | None]] = {
+    **{name: _plain(name) for name in ("rps", "output_tokens_s", "output_characters_s", "goodput_rps")},
+    **{
+        f"{name}_{percentile}": _at(name, percentile)
+        for name in ("e2e", "ttft", "itl", "tpot")
+        for percentile in ("p50_s", "p90_s", "p95_s", "p99_s")
+    },
+    **{name: _plain(name) for name in ("attained_share", "mean_in_flight", "engine_busy_share", "gpu_mean_percent")},
+}
+"""What is compared between points, by name."""
+
+
+def spreads(repeats: Sequence[Measurement]) -> dict[str, Spread]:
+    """Every metric that each repeat has."""
+    found: dict[str, Spread] = {}
+    for name, read in METRICS.items():
+        values = [value for repeat in repeats if (value := read(repeat.summary)) is not None]
+        if values and len(values) == len(repeats):
+            found[name] = spread_of(values)
+    return found
+
+
+def spread_of(values: Sequence[float]) -> Spread:
+    return Spread(median(values), min(values), max(values), len(values))
+
+
+def compare(left: Spread, right: Spread) -> Literal["equal", "lower", "higher"]:
+    """How `left` compares with `right`.
+
+    Two points are equal where their medians are no farther apart than the wider of the two ranges (highest minus lowest
+    repeat): repeats of one and the same point differ by that much. A point measured once has no range; 10 % of its
+    median stands for it. With three repeats this is a guard against calling noise a result, not a test of significance.
+    """
+    if abs(left.median - right.median) <= max(_width(left), _width(right)):
+        return "equal"
+    return "lower" if left.median < right.median else "higher"
+
+
+def _width(spread: Spread) -> float:
+    if spread.repeats < 2:
+        return abs(spread.median) * UNKNOWN_SPREAD
+    return spread.high - spread.low

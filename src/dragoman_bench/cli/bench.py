@@ -17,19 +17,14 @@ import click
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench import forms
-from dragoman_bench.bench.benchmark import prepared
-from dragoman_bench.bench.ceiling import ClientMaximum, find_client_maximum
-from dragoman_bench.bench.files import Reading, read_workload
-from dragoman_bench.bench.pairs import parse_pairs
-from dragoman_bench.bench.plan import Plan
+from dragoman_bench.bench.benchmark import ClientMaximum, Plan, find_client_maximum, prepared
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import Results, to_document, write_results
-from dragoman_bench.bench.slo import parse_slo
-from dragoman_bench.bench.table import markdown
-from dragoman_bench.bench.targets import KINDS, STREAMING, TargetOptions
-from dragoman_bench.bench.targets.openai import USER_TEMPLATE, Sampling
+from dragoman_bench.bench.results_table import markdown
+from dragoman_bench.bench.summary import parse_slo
+from dragoman_bench.bench.targets import KINDS, STREAMING, USER_TEMPLATE, Sampling, TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import MadeUp, Workload
+from dragoman_bench.bench.workload import MadeUp, Reading, Workload, parse_pairs, read_workload
 from dragoman_bench.cli.observing import INTERRUPTED, interrupts, observed
 
 DEFAULT_PAIRS = "en-ja:3,en-ko:1,zh-en:1"

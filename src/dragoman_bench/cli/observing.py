@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from dragoman.cli.console import error_console
-from dragoman_bench.bench import loops
+from dragoman_bench.bench.processes import run_async
 from dragoman_bench.bench.progress import Lines, Live, Observer
 
 INTERRUPTED = 130
@@ -20,9 +20,9 @@ _Made = TypeVar("_Made")
 def observed(work: Callable[[Observer], Coroutine[Any, Any, _Made]]) -> _Made:
     """What the work returns; meanwhile a live bar on a terminal, lines elsewhere."""
     if not error_console.is_terminal:
-        return loops.run(work(Lines(error_console)))
+        return run_async(work(Lines(error_console)))
     with Live(error_console) as live:
-        return loops.run(work(live))
+        return run_async(work(live))
 
 
 @contextmanager

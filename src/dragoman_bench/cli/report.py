@@ -8,7 +8,7 @@ import click
 
 from dragoman.cli.console import console
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.records import Load
+from dragoman_bench.bench.results import Load
 from dragoman_bench.report import (
     README_CHARTS,
     Look,

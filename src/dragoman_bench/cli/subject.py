@@ -15,10 +15,9 @@ from dragoman.errors import ConfigError
 from dragoman.prompts.profile import Profile
 from dragoman.service.stack import choose_model
 from dragoman.settings import ModelSettings
-from dragoman_bench.bench.pairs import Pair, describe, parse_pairs
-from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.bench.targets.openai import Sampling
+from dragoman_bench.bench.targets import Sampling, TargetOptions
 from dragoman_bench.bench.texts import LANGUAGES
+from dragoman_bench.bench.workload import Pair, describe, parse_pairs
 from dragoman_bench.journey.steps import Subject
 
 PHRASEBOOK_WINDOW = 1024

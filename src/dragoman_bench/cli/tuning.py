@@ -19,15 +19,12 @@ from dragoman.service.planner import Planner
 from dragoman.service.stack import choose_model, load_prompts
 from dragoman.settings import ModelSettings
 from dragoman.types import TranslationRequest
-from dragoman_bench.bench import conditions
 from dragoman_bench.bench.gpu import find_gpus
-from dragoman_bench.bench.jsons import whole
-from dragoman_bench.bench.pairs import Pair, parse_pairs
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import Machine
-from dragoman_bench.bench.slo import Slo
+from dragoman_bench.bench.results import Machine, describe_machine, whole
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.bench.texts import PhrasebookTexts
-from dragoman_bench.bench.workload import Workload
+from dragoman_bench.bench.workload import Pair, Workload, parse_pairs
 from dragoman_bench.journey.measure import Remembered
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.journey.store import this_machine
@@ -106,7 +103,7 @@ def _piece_tokens(planner: Planner, prompts: PromptEncoder, pair: Pair, window: 
 def here() -> tuple[Place, Machine]:
     """Where servers are started. Memory is one GPU's, or the machine's where there is none."""
     gpus = find_gpus() if device() == "cuda" else None
-    machine = conditions.machine(gpus.describe() if gpus else ())
+    machine = describe_machine(gpus.describe() if gpus else ())
     if machine.gpus:
         return Place("cuda", round(machine.gpus[0].memory_mib * 2**20), len(machine.gpus)), machine
     return Place("cpu", psutil.virtual_memory().total), machine

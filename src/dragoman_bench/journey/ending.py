@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Results
-from dragoman_bench.bench.table import notes_on
+from dragoman_bench.bench.results_table import notes_on
 from dragoman_bench.journey import story
 from dragoman_bench.journey.claims import ONE_WORKER, Finding, best_continuous, judge_all
 from dragoman_bench.journey.evidence import BUSY_SHARE, GPU_MEAN, P50, P99, RPS, TOKENS_S, At, Evidence, Metric, plain

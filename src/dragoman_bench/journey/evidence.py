@@ -9,10 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from dragoman_bench.bench.jsons import members
-from dragoman_bench.bench.records import RequestRecord
-from dragoman_bench.bench.results import Measurement, Results, Spread
-from dragoman_bench.bench.spread import spread_of
+from dragoman_bench.bench.results import Measurement, RequestRecord, Results, Spread, members
+from dragoman_bench.bench.summary import spread_of
 
 QUARTER_FEWEST = 20  # requests of a repeat; of fewer, a quarter's median says nothing
 

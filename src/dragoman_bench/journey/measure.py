@@ -13,18 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman_bench.bench.benchmark import Bench, prepared
-from dragoman_bench.bench.pairs import parse_pairs
-from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Bench, Plan, Runner, Warmup, prepared
+from dragoman_bench.bench.load import Watchman
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Measurement, Point, Results
-from dragoman_bench.bench.runner import WARMUP_VARIATION, Runner
-from dragoman_bench.bench.spread import spreads
-from dragoman_bench.bench.stopping import Watchman
+from dragoman_bench.bench.results import Load, Measurement, Point, Results
+from dragoman_bench.bench.summary import spreads
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Workload
+from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Workload, parse_pairs
 from dragoman_bench.journey.route import ALL_CLIENTS
 from dragoman_bench.journey.steps import Leg, Level, Mode, Pace, Subject, WorkloadName
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from markupsafe import Markup, escape
 
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Results
+from dragoman_bench.bench.results import Load, Results
 from dragoman_bench.journey import story
 from dragoman_bench.journey.ending import FINDING_HEADER, Ending, number_table
 from dragoman_bench.journey.evidence import Evidence

@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.jsons import members
-from dragoman_bench.bench.results import Results, read_results
+from dragoman_bench.bench.results import Results, members, read_results
 from dragoman_bench.journey.route import Terms, plan_route
 from dragoman_bench.journey.walk import Travelled
 

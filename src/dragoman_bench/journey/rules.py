@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman_bench.bench.results import Spread
-from dragoman_bench.bench.spread import UNKNOWN_SPREAD, compare
+from dragoman_bench.bench.summary import UNKNOWN_SPREAD, compare
 from dragoman_bench.journey.evidence import At, Evidence, Metric, plain
 
 Verdict = Literal["holds here", "does not hold here", "cannot be told"]

@@ -14,10 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench import conditions
 from dragoman_bench.bench.gpu import find_gpus
-from dragoman_bench.bench.jsons import members, number
-from dragoman_bench.bench.results import Results, read_results, write_results
+from dragoman_bench.bench.results import (
+    Results,
+    describe_machine,
+    installed_packages,
+    members,
+    number,
+    read_results,
+    write_results,
+)
 from dragoman_bench.bench.workload import Workload
 from dragoman_bench.journey.steps import Leg, Pace, Step, Subject, WorkloadName
 
@@ -51,8 +57,8 @@ class Fingerprints:
 def this_machine() -> dict[str, Any]:
     """The machine and the versions on it."""
     gpus = find_gpus()
-    machine = conditions.machine(gpus.describe() if gpus else ())
-    versions = {name: version for name, version in conditions.packages().items() if name in _VERSIONS}
+    machine = describe_machine(gpus.describe() if gpus else ())
+    versions = {name: version for name, version in installed_packages().items() if name in _VERSIONS}
     return {"cpu": machine.cpu, "cores": machine.cores, "gpus": [gpu.name for gpu in machine.gpus], **versions}
 
 

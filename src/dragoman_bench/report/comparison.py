@@ -6,9 +6,8 @@ spread are called equal (`spread.compare`), whatever their medians say.
 
 from __future__ import annotations
 
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Point, Spread
-from dragoman_bench.bench.spread import compare
+from dragoman_bench.bench.results import Load, Point, Spread
+from dragoman_bench.bench.summary import compare
 from dragoman_bench.report.cells import EMPTY, Cell, Tone, spread
 from dragoman_bench.report.charts.numbers import number
 from dragoman_bench.report.charts.selection import Named, loads_of, of_band, points_at, spread_over

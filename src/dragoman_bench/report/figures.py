@@ -11,8 +11,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Conditions
+from dragoman_bench.bench.results import Conditions, Load
 from dragoman_bench.report import charts
 from dragoman_bench.report.charts import Named, Window
 from dragoman_bench.report.charts.numbers import number

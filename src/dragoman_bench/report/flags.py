@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dragoman_bench.bench.results import Point, Results
-from dragoman_bench.bench.table import notes_on
+from dragoman_bench.bench.results_table import notes_on
 from dragoman_bench.report.charts.selection import Named, failed_share
 
 UNREPEATED = "measured once: its spread is unknown, and 10 % of the median stands for it in comparisons."

@@ -16,8 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Conditions, Results, to_document
+from dragoman_bench.bench.results import Conditions, Load, Results, to_document
 from dragoman_bench.report import charts
 from dragoman_bench.report.charts import Named, Window
 from dragoman_bench.report.charts.style import PAGE_COLOURS, SERIES

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dragoman_bench.bench.records import Band
-from dragoman_bench.bench.results import Point, Results, Summary
+from dragoman_bench.bench.results import Band, Point, Results, Summary
 from dragoman_bench.bench.summary import BANDS
 from dragoman_bench.report.cells import EMPTY, Cell, count, spread
 from dragoman_bench.report.charts.numbers import number

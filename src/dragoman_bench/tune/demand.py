@@ -15,7 +15,7 @@ from math import ceil
 import numpy as np
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.percentiles import nearest_rank
+from dragoman_bench.bench.summary import nearest_rank
 from dragoman_bench.bench.workload import Item, Workload
 from dragoman_bench.tune.draws import longest
 from dragoman_bench.tune.outcome import DemandSummary, Lengths, Levels

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.jsons import members
+from dragoman_bench.bench.results import members
 from dragoman_bench.tune.outcome import Tuning
 
 SCHEMA = 1

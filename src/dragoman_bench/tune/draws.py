@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from random import Random
 
-from dragoman_bench.bench.pairs import Pair
 from dragoman_bench.bench.texts import Texts, TokensOf
-from dragoman_bench.bench.workload import Item, MadeUp, Workload
+from dragoman_bench.bench.workload import Item, MadeUp, Pair, Workload
 from dragoman_bench.tune.points import Draw
 
 STRATA = 20

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from dragoman_bench.bench.slo import Slo
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.report.charts.numbers import duration
 from dragoman_bench.tune.objective import State, judge
 from dragoman_bench.tune.sizing import MARGIN

@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import median
 
 from dragoman.settings import GRAPH_CEILING, VLLM_GRAPH_CEILING
-from dragoman_bench.bench.slo import Slo
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.tune import batched_tokens, checking, extras, slots
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.incumbent import Case, Incumbent, skip

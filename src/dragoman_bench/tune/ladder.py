@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from dragoman.settings import GRAPH_CEILING
-from dragoman_bench.bench.slo import Slo
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.outcome import Ladder, Rung
 from dragoman_bench.tune.points import Ask, Knobs, Level, Place, Seen, Setup, Steps, Trial

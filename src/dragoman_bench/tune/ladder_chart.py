@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dragoman_bench.bench.results import Spread
-from dragoman_bench.bench.slo import Slo
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.report.charts import style
 from dragoman_bench.tune.figures import spread
 from dragoman_bench.tune.outcome import Ladder, Rung

@@ -13,16 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
-from dragoman_bench.bench.benchmark import Bench
-from dragoman_bench.bench.plan import Plan, Warmup
+from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Bench, Plan, Runner, Warmup
+from dragoman_bench.bench.load import Watchman
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Distribution, Measurement, Point, Results
-from dragoman_bench.bench.runner import WARMUP_VARIATION, Runner
-from dragoman_bench.bench.slo import Slo
-from dragoman_bench.bench.spread import spreads
-from dragoman_bench.bench.stopping import Watchman
-from dragoman_bench.bench.summary import Observed, summarise
+from dragoman_bench.bench.results import Distribution, Load, Measurement, Point, Results
+from dragoman_bench.bench.summary import Observed, Slo, spreads, summarise
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import Workload
 from dragoman_bench.journey import steps as journey

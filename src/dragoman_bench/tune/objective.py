@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from dragoman_bench.bench.slo import Limit
+from dragoman_bench.bench.summary import Limit
 from dragoman_bench.report.charts.numbers import duration
 from dragoman_bench.tune.vitals import Quantiles, Server, Traffic
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dragoman_bench.bench.slo import Slo
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.outcome import Choice, Final, Finding, Memory, Recommendation, Standing
 from dragoman_bench.tune.points import Knobs, Place, Seen, Trial

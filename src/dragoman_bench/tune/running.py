@@ -15,7 +15,7 @@ import aiohttp
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Bench, prepared
-from dragoman_bench.bench.jsons import members
+from dragoman_bench.bench.results import members
 from dragoman_bench.bench.servers import RunningServer, ServerCommand, ServerFault, serving
 from dragoman_bench.journey.steps import Step, Subject
 from dragoman_bench.journey.walk import command_of, target_of

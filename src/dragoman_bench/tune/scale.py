@@ -14,8 +14,7 @@ from statistics import median
 from typing import Literal
 
 from dragoman_bench.bench.results import Spread
-from dragoman_bench.bench.slo import Limit, Slo
-from dragoman_bench.bench.spread import UNKNOWN_SPREAD, compare, spread_of
+from dragoman_bench.bench.summary import UNKNOWN_SPREAD, Limit, Slo, compare, spread_of
 from dragoman_bench.journey.evidence import plain
 from dragoman_bench.tune.outcome import Metric
 from dragoman_bench.tune.points import Seen

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from dragoman_bench.bench import conditions
-from dragoman_bench.bench.jsons import whole
-from dragoman_bench.bench.results import Machine
-from dragoman_bench.bench.slo import Slo
+from dragoman_bench.bench.results import Machine, installed_packages, whole
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.tune.contenders import BASELINES, contenders, sharing_of
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.estimate import Estimate, Work
@@ -91,7 +89,7 @@ async def tune(shop: Workshop, job: Job) -> Tuning:
         model=shop.subject.name,
         machine=job.machine,
         place=job.place,
-        packages=conditions.packages(),
+        packages=installed_packages(),
         demand=job.demand.summary(),
         slo=job.slo.text if job.slo else None,
         ladder=ladder,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Literal
 
-from dragoman_bench.bench.jsons import whole
+from dragoman_bench.bench.results import whole
 from dragoman_bench.tune.demand import ROUNDS, Demand
 from dragoman_bench.tune.ladder import check_level
 from dragoman_bench.tune.outcome import Memory

@@ -18,8 +18,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.jsons import members
-from dragoman_bench.bench.results import Measurement, Results, read_results, write_results
+from dragoman_bench.bench.results import Measurement, Results, members, read_results, write_results
 from dragoman_bench.bench.workload import Workload
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand

@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.files import Reading, read_workload
-from dragoman_bench.bench.jsons import members, number, whole
-from dragoman_bench.bench.pairs import parse_pairs
+from dragoman_bench.bench.results import members, number, whole
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Workload
+from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Reading, Workload, parse_pairs, read_workload
 from dragoman_bench.journey.measure import Remembered
 from dragoman_bench.journey.steps import Subject
 from dragoman_bench.tune.demand import Demand, PromptShape, counted, expected_outputs

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman_bench.bench.jsons import members, number, whole
+from dragoman_bench.bench.results import members, number, whole
 
 CONTINUOUS = frozenset({"continuous", "fake"})
 """Pipelines whose slots are `max_num_seqs`."""

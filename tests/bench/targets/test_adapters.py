@@ -6,9 +6,16 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.targets import TargetOptions, make_target
-from dragoman_bench.bench.targets.contract import BadReplyError, Event, Reply, ToldError
-from dragoman_bench.bench.targets.openai import Sampling, filled
+from dragoman_bench.bench.targets import (
+    BadReplyError,
+    Event,
+    Reply,
+    Sampling,
+    TargetOptions,
+    ToldError,
+    filled,
+    make_target,
+)
 from dragoman_bench.bench.workload import Item
 
 ITEM = Item("Hello, {target}!", "en", "ja", 4)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from dragoman_bench.bench.targets.events import event_data
+from dragoman_bench.bench.targets import event_data
 
 
 async def _read(*lines: bytes) -> list[str]:

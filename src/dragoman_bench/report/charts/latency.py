@@ -20,10 +20,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dragoman_bench.bench import histogram
-from dragoman_bench.bench.records import Band, Load
-from dragoman_bench.bench.results import Point, Results
-from dragoman_bench.bench.summary import BANDS
+from dragoman_bench.bench.results import Band, Load, Point, Results
+from dragoman_bench.bench.summary import BANDS, bucket_value
 from dragoman_bench.report.charts import style
 from dragoman_bench.report.charts.selection import Named, loads_of, of_band, point_at, points_at, spread_over
 from dragoman_bench.report.charts.throughput import lines_legend
@@ -109,7 +107,7 @@ def inter_token_latency(named: Named, load: Load) -> Figure:
     for number, name in enumerate(named):
         gaps = pooled.get(name)
         if gaps:
-            edges = [histogram.value_of(bucket * _MERGED) for bucket in range(min(gaps), max(gaps) + 2)]
+            edges = [bucket_value(bucket * _MERGED) for bucket in range(min(gaps), max(gaps) + 2)]
             shares = [gaps[bucket] / gaps.total() for bucket in range(min(gaps), max(gaps) + 1)]
             axes.stairs(shares, edges, **style.line(number))
             axes.stairs(shares, edges, color=style.series(number), fill=True, alpha=0.15)

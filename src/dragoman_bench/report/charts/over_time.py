@@ -18,8 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Measurement
+from dragoman_bench.bench.results import Load, Measurement
 from dragoman_bench.report.charts import style
 from dragoman_bench.report.charts.selection import Named, points_at, typical
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from dragoman_bench.bench.records import Band, Load, LoadKind
-from dragoman_bench.bench.results import Measurement, Point, Results, Spread, Summary
-from dragoman_bench.bench.spread import spread_of
+from dragoman_bench.bench.results import Band, Load, LoadKind, Measurement, Point, Results, Spread, Summary
+from dragoman_bench.bench.summary import spread_of
 
 Named = Mapping[str, Results]
 """Results by label, in the order in which they are shown; the first is what the others are compared with."""

@@ -24,7 +24,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import Affine2DBase, ScaledTranslation, Transform
 
-from dragoman_bench.bench.records import Band, Load
+from dragoman_bench.bench.results import Band, Load
 from dragoman_bench.report.charts.numbers import duration
 
 P = ParamSpec("P")

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dragoman_bench.bench.records import Load
-from dragoman_bench.bench.results import Point
+from dragoman_bench.bench.results import Load, Point
 from dragoman_bench.report.charts import style
 from dragoman_bench.report.charts.numbers import number
 from dragoman_bench.report.charts.selection import Named, loads_of, point_at, sustained

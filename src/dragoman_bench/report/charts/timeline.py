@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
-from dragoman_bench.bench.records import Band, Load, RequestRecord
+from dragoman_bench.bench.results import Band, Load, RequestRecord
 from dragoman_bench.bench.summary import BANDS
 from dragoman_bench.report.charts import style
 from dragoman_bench.report.charts.numbers import duration

@@ -1,8 +1,4 @@
-"""Who sends: this process, or several when one core is not enough for a load.
-
-Each process of a crew drives its part of the plan by the same clock and reports as it goes. Interrupts are the parent's
-to handle: the others end when told, and hand over what they have. Knows nothing of what a load is (`drive`).
-"""
+"""Runs a load in this process, or in several when one core is not enough."""
 
 from __future__ import annotations
 
@@ -10,22 +6,35 @@ import asyncio
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import psutil
 
 from dragoman.errors import DragomanError
-from dragoman_bench.bench import loops
-from dragoman_bench.bench.clock import Clock
-from dragoman_bench.bench.drive import Job, Tally, drive
-from dragoman_bench.bench.records import RequestRecord
+from dragoman_bench.bench.client import Clock
+from dragoman_bench.bench.load import Job, Tally, drive
+from dragoman_bench.bench.results import RequestRecord
+
+_T = TypeVar("_T")
+
+
+def run_async(work: Coroutine[Any, Any, _T]) -> _T:
+    """`asyncio.run` on the fastest loop there is."""
+    try:
+        factory = import_module("uvloop").new_event_loop
+    except ImportError:
+        factory = None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
 
 LEAD_S = 0.1  # from telling the start to the start: everybody must have heard
 _REPORT_EVERY_S = 0.1
@@ -163,7 +172,7 @@ def _member(connection: Connection, job: Job) -> None:
     with suppress(EOFError, BrokenPipeError):  # the parent has gone
         connection.send("ready")
         clock = connection.recv()
-        connection.send(loops.run(_take_part(connection, job, clock)))
+        connection.send(run_async(_take_part(connection, job, clock)))
 
 
 async def _take_part(connection: Connection, job: Job, clock: Clock) -> Sent:
