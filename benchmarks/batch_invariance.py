@@ -1,11 +1,11 @@
-"""Does a translation depend on its company? Each text alone, then the same texts amid 24 others, against a running server.
+"""Does a translation depend on the batch? Each text alone, then the same texts among 24 others, on a running server.
 
     dragoman serve &
-    python benchmarks/batch_invariance.py --texts 500 --out results/batch-invariance.json
+    PYTHONPATH=. python benchmarks/batch_invariance.py --texts 500 --out results/batch-invariance.json
 
 Held-out phrasebook messages of all lengths, in all directions, greedy decoding. A batch changes the shapes of the matrix
-products and so the order of floating-point additions: where two tokens are almost equally likely, the choice can flip.
-Prints the share that is equal and each pair that is not; the last line of stdout is one JSON document.
+products and so the order of floating-point additions: where two tokens are almost equally likely, the choice can change.
+Prints the share of equal translations and each pair that differs; the last line of stdout is one JSON document.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ async def translate(session: aiohttp.ClientSession, body: dict[str, str]) -> str
         return (await answer.json())["translations"][0]["text"]
 
 
-async def amid_others(session: aiohttp.ClientSession, bodies: list[dict[str, str]], seed: int) -> list[str]:
-    """All texts, in another order, `CONCURRENT` at a time at every moment."""
+async def in_batch(session: aiohttp.ClientSession, bodies: list[dict[str, str]], seed: int) -> list[str]:
+    """All texts in another order, `CONCURRENT` in flight all the time."""
     order = list(range(len(bodies)))
     random.Random(seed).shuffle(order)
     answers = [""] * len(bodies)
 
     async def client() -> None:
         while order:
-            place = order.pop()
-            answers[place] = await translate(session, bodies[place])
+            index = order.pop()
+            answers[index] = await translate(session, bodies[index])
 
     await asyncio.gather(*(client() for _ in range(CONCURRENT)))
     return answers
@@ -68,10 +68,10 @@ async def compare(url: str, texts: int, seed: int) -> dict[str, Any]:
             server = await answer.json()
         alone = [await translate(session, body) for body in bodies]
         again = [await translate(session, body) for body in bodies]
-        amid = await amid_others(session, bodies, seed)
+        batched = await in_batch(session, bodies, seed)
     differ = [
         {**body, "alone": one, "amid": other}
-        for body, one, other in zip(bodies, alone, amid, strict=True)
+        for body, one, other in zip(bodies, alone, batched, strict=True)
         if one != other
     ]
     return {
@@ -85,7 +85,7 @@ async def compare(url: str, texts: int, seed: int) -> dict[str, Any]:
         "equal_share": 1 - len(differ) / texts,
         "equal_share_alone_twice": sum(a == b for a, b in zip(alone, again, strict=True)) / texts,
         "exact_alone": sum(a == body["expected"] for a, body in zip(alone, bodies, strict=True)) / texts,
-        "exact_amid": sum(a == body["expected"] for a, body in zip(amid, bodies, strict=True)) / texts,
+        "exact_amid": sum(a == body["expected"] for a, body in zip(batched, bodies, strict=True)) / texts,
         "differ": differ,
     }
 
@@ -101,7 +101,7 @@ def main() -> None:
     if options.out:
         options.out.write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     print(
-        f"{result['equal_share']:.1%} of {options.texts} translations are the same amid {CONCURRENT - 1} others as alone"
+        f"{result['equal_share']:.1%} of {options.texts} translations are the same among {CONCURRENT - 1} others as alone"
     )
     for pair in result["differ"]:
         print(f"  {pair['source']}-{pair['target']}: {pair['alone']!r} / {pair['amid']!r}")

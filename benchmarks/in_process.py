@@ -1,7 +1,7 @@
-"""An engine in this process, without a server, under a closed loop, and what benchmarks that have one share around it.
+"""Shared by benchmarks that run an engine in this process, without a server, under a closed loop.
 
 The texts are the journey's variable ones, with forced output lengths and random weights (`load_format=dummy`), so that every
-side of a comparison does the same tokens. Knows neither what is compared nor how it is told.
+side of a comparison generates the same number of tokens.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ def numbers(text: str) -> list[int]:
 
 
 def parser_of(doc: str, logs: str) -> argparse.ArgumentParser:
-    """The options that all have; defaults of a benchmark's own are `set_defaults`."""
+    """The shared options; a benchmark sets its own defaults with `set_defaults`."""
     parser = argparse.ArgumentParser(description=doc.split("\n\n")[0])
     parser.add_argument("--model", default="", help="default: the packaged phrasebook's shape")
     parser.add_argument("--profile", default="")
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--clients", type=numbers)
     parser.add_argument("--duration", type=float, help="seconds of a measurement")
-    parser.add_argument("--warmup", type=float, help="seconds: each side idles while another is measured")
+    parser.add_argument(
+        "--warmup", type=float, help="seconds before each measurement, as each side is idle while another is measured"
+    )
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--logs", type=Path, default=Path(logs))
     parser.add_argument("--out", type=Path)
@@ -70,12 +72,12 @@ def conditions_of(options: argparse.Namespace, work: MadeUp) -> dict[str, Any]:
     }
 
 
-def run_to_the_end(measuring: Coroutine[Any, Any, None], document: dict[str, Any]) -> None:
-    """What was measured before an interrupt is kept: the document says that it is partial."""
+def run_until_interrupted(measuring: Coroutine[Any, Any, None], document: dict[str, Any]) -> None:
+    """An interrupt keeps what was measured so far and marks the document as partial."""
     try:
         asyncio.run(measuring)
     except KeyboardInterrupt:
-        error_console.print("interrupted: what was measured is kept")
+        error_console.print("interrupted: the measurements made so far are kept")
         document["partial"] = True
 
 
@@ -95,7 +97,7 @@ def workload(options: argparse.Namespace) -> MadeUp:
 
 
 def engine_settings(options: argparse.Namespace) -> EngineSettings:
-    """The same for both engines, which share the machine's memory."""
+    """Settings of an engine that shares the machine's memory with another one."""
     on_gpu = device() == "cuda"
     return EngineSettings(
         max_num_seqs=256 if on_gpu else 64,
@@ -108,7 +110,7 @@ def engine_settings(options: argparse.Namespace) -> EngineSettings:
 
 
 class InProcess:
-    """The engine alone: sequences made beforehand, handed over by as many coroutines as there would be clients."""
+    """The engine alone: prepared sequences are handed over by as many coroutines as there would be clients."""
 
     def __init__(self, engine: AsyncEngine, planner: Planner) -> None:
         self.engine = engine
@@ -116,7 +118,7 @@ class InProcess:
         self._runs = itertools.count()
 
     def sequences(self, items: Sequence[Item]) -> list[list[EngineSequence]]:
-        """Each text's, which are several where it is cut."""
+        """The sequences of each text: several if the text is cut into segments."""
         made: list[list[EngineSequence]] = []
         for item in items:
             lengths = (item.output_tokens,) if item.output_tokens else None
@@ -128,18 +130,23 @@ class InProcess:
     async def measure(
         self, items: Sequence[Item], clients: int, duration_s: float, *, warmup: Sequence[Item], warmup_s: float
     ) -> dict[str, float]:
-        """Texts a second and their latencies in a closed loop, from the first of `items` on; what ends after the window does
-        not count."""
+        """Texts a second and their latencies in a closed loop, from the first of `items` on. Texts that end after the window
+        do not count."""
         upcoming = itertools.cycle(self.sequences(items))
         await self._loop(itertools.cycle(self.sequences(warmup)), clients, warmup_s)
         taken_s = await self._loop(upcoming, clients, duration_s)
-        told = distribution(taken_s)
-        if told is None:
-            raise SystemExit(f"nothing was answered within {duration_s:g} s: measure for longer")
-        return {"rps": len(taken_s) / duration_s, "p50_s": told.p50_s, "p95_s": told.p95_s, "p99_s": told.p99_s}
+        latency = distribution(taken_s)
+        if latency is None:
+            raise SystemExit(f"no text was finished within {duration_s:g} s: specify a longer --duration")
+        return {
+            "rps": len(taken_s) / duration_s,
+            "p50_s": latency.p50_s,
+            "p95_s": latency.p95_s,
+            "p99_s": latency.p99_s,
+        }
 
-    async def forget(self) -> None:
-        """Empty the prefix cache: the same texts are as new again."""
+    async def clear_prefix_cache(self) -> None:
+        """So that the same texts can be sent again."""
         await self.engine._engine.reset_prefix_cache()
 
     async def _loop(self, upcoming: Iterator[list[EngineSequence]], clients: int, duration_s: float) -> list[float]:
@@ -151,8 +158,8 @@ class InProcess:
                 sent = monotonic()
                 if sent >= end:
                     return
-                pieces = [replace(one, id=f"{run}.{number}.{turn}.{n}") for n, one in enumerate(next(upcoming))]
-                await asyncio.gather(*map(self.engine.generate, pieces))
+                segments = [replace(one, id=f"{run}.{number}.{turn}.{n}") for n, one in enumerate(next(upcoming))]
+                await asyncio.gather(*map(self.engine.generate, segments))
                 now = monotonic()
                 if now < end:
                     taken_s.append(now - sent)
@@ -162,22 +169,23 @@ class InProcess:
 
 
 def texts_of(clients: int, seconds: float) -> int:
+    """How many distinct texts a measurement needs at most."""
     return max(200, round(min(5 * clients, 75 + 2 * clients) * seconds))
 
 
 @asynccontextmanager
 async def in_process(options: argparse.Namespace, engine: EngineSettings, log: Path) -> AsyncGenerator[InProcess]:
-    """An engine for the model and profile of the options, up within. Raises EngineDead where it does not start."""
+    """A running engine for the model and profile of the options. Raises EngineDead if it does not start."""
     model = stack.choose_model(ModelSettings(path=options.model, profile=options.profile))
     log.parent.mkdir(parents=True, exist_ok=True)
-    alone = AsyncEngine(resolve(model.path, engine, device()), log)
-    await alone.start()
+    engine_alone = AsyncEngine(resolve(model.path, engine, device()), log)
+    await engine_alone.start()
     try:
         encoder, lengths = stack.load_prompts(model)
-        heap.freeze_heap()  # as the server does: what a large heap costs is no part of what is compared
-        yield InProcess(alone, Planner(encoder, lengths, alone.max_model_len, forced_lengths=True))
+        heap.freeze_heap()  # as the server does: the cost of a large heap is not part of the comparison
+        yield InProcess(engine_alone, Planner(encoder, lengths, engine_alone.max_model_len, forced_lengths=True))
     finally:
-        await alone.shutdown()
+        await engine_alone.shutdown()
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

@@ -1,13 +1,13 @@
-"""What our own stack costs: translations through HTTP against the same work handed to the engine in process.
+"""The cost of HTTP and of the service: translations through HTTP, and the same work handed to the engine in process.
 
     python benchmarks/overhead.py --out results/overhead-cpu.json
     python benchmarks/overhead.py --model /models/Qwen3-4B --profile tower-plus --clients 25,128 --out results/overhead-gpu.json
 
-Two engines with the same settings are up: one behind `dragoman serve`, one in this process without a server. They are measured
-in turn (A B, B A, ...), so a machine that drifts drifts under both. Random weights (`load_format=dummy`) force every output's
-length, so both do the same tokens for the same texts. The client of the HTTP side runs in this process, on this machine: on a
-machine whose cores the engine uses, its CPU time is part of what is compared. Then `dragoman serve --pipeline fake`: the same
-path with no engine behind it, and how fast this client could have asked.
+Two engines with the same settings run: one behind `dragoman serve`, one in this process without a server. They are measured
+in turn (A B, B A, ...), so a change of the machine's speed affects both. Random weights (`load_format=dummy`) allow forced
+output lengths, so both generate the same number of tokens for the same texts. The client of the HTTP side runs in this process, on this machine: on a
+machine whose cores the engine uses, its CPU time is part of the comparison. Then `dragoman serve --pipeline fake`: the same
+path without an engine, and how fast this client can send.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from in_process import (
     engine_settings,
     in_process,
     parser_of,
-    run_to_the_end,
+    run_until_interrupted,
     summary,
     texts_of,
     workload,
@@ -48,7 +48,7 @@ Rows = list[dict[str, Any]]
 
 
 def serve_flags(options: argparse.Namespace, engine: EngineSettings) -> Flags:
-    told = (
+    passed = (
         "max_num_seqs",
         "max_num_batched_tokens",
         "max_model_len",
@@ -56,7 +56,7 @@ def serve_flags(options: argparse.Namespace, engine: EngineSettings) -> Flags:
         "kv_cache_memory_bytes",
     )
     flags: dict[str, Any] = {
-        name.replace("_", "-"): value for name in told if (value := getattr(engine, name)) is not None
+        name.replace("_", "-"): value for name in passed if (value := getattr(engine, name)) is not None
     }
     named = {"model": options.model, "profile": options.profile}
     return flags | {name: value for name, value in named.items() if value} | {"load-format": "dummy"}
@@ -72,7 +72,7 @@ def plan(url: str, work: MadeUp, clients: int, options: argparse.Namespace, turn
         duration_s=seconds,
         warmup=Warmup(duration_s=options.warmup),
         texts=texts_of(clients, seconds),
-        stats=None,  # nobody polls the engine in process either
+        stats=None,  # the engine in process is not polled either
     )
 
 
@@ -86,7 +86,7 @@ async def over_http(one: Plan) -> tuple[float, dict[str, Any]]:
 
 
 async def compare(options: argparse.Namespace, engine: EngineSettings, work: MadeUp, logs: Path, rows: Rows) -> None:
-    """Fills `rows` with the RPS of both, turn by turn, at each number of clients."""
+    """Appends the RPS of both to `rows`, turn by turn, for each number of clients."""
     command = dragoman_serve("server", serve_flags(options, engine), logs / "server.engine.log")
     async with serving(command, logs / "server.log", asyncio.Event()) as server:
         async with in_process(options, engine, logs / "alone.engine.log") as alone:
@@ -98,37 +98,37 @@ async def turn_of(
     url: str, alone: InProcess, work: MadeUp, clients: int, options: argparse.Namespace, turn: int
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"clients": clients, "turn": turn}
-    # Lengths in the order in which the other side sends them, and other texts to warm up with: some tens of texts fit into
-    # a turn, and no two stretches of a workload are equally long.
+    # The same texts in the same order as the other side, and different ones for the warm-up: a turn holds some tens of
+    # texts, and two parts of a workload differ in length.
     made, texts = replace(work, seed=turn), texts_of(clients, options.duration)
     items, warmup = made.items(texts, 1), made.items(texts, 2)
     for side in ("http", "in_process") if turn % 2 == 0 else ("in_process", "http"):
         if side == "http":
-            row["http_rps"], told = await over_http(plan(url, work, clients, options, turn))
-            row |= told
+            row["http_rps"], client = await over_http(plan(url, work, clients, options, turn))
+            row |= client
         else:
             seconds = options.duration
-            seen = await alone.measure(items, clients, seconds, warmup=warmup, warmup_s=options.warmup)
-            row["in_process_rps"] = seen["rps"]
+            measured = await alone.measure(items, clients, seconds, warmup=warmup, warmup_s=options.warmup)
+            row["in_process_rps"] = measured["rps"]
     row["ratio"] = row["http_rps"] / row["in_process_rps"]
     error_console.print(row)
     return row
 
 
 async def fake(options: argparse.Namespace, work: MadeUp, logs: Path, rows: Rows) -> None:
-    """The service with no engine behind it: what HTTP, admission, prompts and guards cost, and nothing else."""
+    """The service without an engine: the cost of HTTP, admission, prompts and checks alone."""
     named = {name: value for name, value in (("model", options.model), ("profile", options.profile)) if value}
     command = dragoman_serve("fake", {**named, "pipeline": "fake"}, logs / "fake.engine.log")
-    plain = replace(work, ratio=None)  # the fake has no random weights, and answers with the prompt
+    plain = replace(work, ratio=None)  # the fake pipeline takes no forced lengths
     async with serving(command, logs / "fake.log", asyncio.Event()) as server:
         for clients in FAKE_CLIENTS:
             for turn in range(options.repeats):
-                rps, told = await over_http(replace(plan(server.url, plain, clients, options, turn), texts=2000))
-                rows.append({"clients": clients, "turn": turn, "rps": rps, **told})
+                rps, client = await over_http(replace(plan(server.url, plain, clients, options, turn), texts=2000))
+                rows.append({"clients": clients, "turn": turn, "rps": rps, **client})
 
 
 async def run(options: argparse.Namespace, document: dict[str, Any]) -> None:
-    """Fills `document`, so that what was measured before an interrupt is there."""
+    """Fills `document` as it goes, so that an interrupt keeps what was measured."""
     work, logs = workload(options), options.logs.resolve()
     document["conditions"] = conditions_of(options, work)
     if options.fake:
@@ -154,11 +154,11 @@ def main() -> None:
     parser.set_defaults(clients=[1, 8, 25], duration=10.0, warmup=4.0)
     options = parser.parse_args()
     document: dict[str, Any] = {}
-    run_to_the_end(run(options, document), document)
-    told = summarised(document)
-    if told:
+    run_until_interrupted(run(options, document), document)
+    summaries = summarised(document)
+    if summaries:
         write(document, options.out)
-    print(json.dumps(told, indent=1))
+    print(json.dumps(summaries, indent=1))
 
 
 if __name__ == "__main__":

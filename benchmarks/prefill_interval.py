@@ -1,10 +1,10 @@
-"""What it is worth that new sequences join a running batch together, once every few steps (`engine/intake.py`).
+"""The effect of new sequences joining a running batch in groups, once every few steps (`engine/prefill_gate.py`).
 
     python benchmarks/prefill_interval.py --model /models/Qwen3-4B --profile tower-plus --out results/prefill-interval-gpu.json
 
-One engine for each CUDA-graph ceiling, all up at once, in this process and without a server. Each is measured with each interval
-in turn, in an order that changes from turn to turn; while one is measured the others idle. Random weights force every output's
-length, so all do the same tokens. The latencies are of whole translations, the wait for the others included.
+One engine for each CUDA-graph ceiling, all running in this process without a server. Each is measured with each interval in
+turn, in an order that changes from turn to turn; the other engines are idle meanwhile. Random weights allow forced output
+lengths, so all generate the same number of tokens. Latencies are of whole translations, queue time included.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from in_process import (
     in_process,
     numbers,
     parser_of,
-    run_to_the_end,
+    run_until_interrupted,
     spread,
     texts_of,
     workload,
@@ -41,7 +41,7 @@ Rows = list[dict[str, Any]]
 
 @asynccontextmanager
 async def engines(options: argparse.Namespace) -> AsyncGenerator[dict[int | None, InProcess]]:
-    """By graph ceiling; None where there are no graphs."""
+    """By CUDA-graph ceiling; None without graphs."""
     async with AsyncExitStack() as stack:
         started: dict[int | None, InProcess] = {}
         for ceiling in options.ceilings:
@@ -52,12 +52,12 @@ async def engines(options: argparse.Namespace) -> AsyncGenerator[dict[int | None
             )
             log = options.logs.resolve() / f"ceiling-{ceiling or 'none'}.engine.log"
             started[ceiling] = await stack.enter_async_context(in_process(options, settings, log))
-            error_console.print(f"an engine is up: {graphs(ceiling)}")
+            error_console.print(f"an engine has started: {graphs(ceiling)}")
         yield started
 
 
 async def compare(options: argparse.Namespace, work: MadeUp, rows: Rows) -> None:
-    """Fills `rows`, turn by turn."""
+    """Appends a row for each measurement, turn by turn."""
     sides = list(itertools.product(options.ceilings, options.intervals))
     async with engines(options) as started:
         for turn, clients in itertools.product(range(options.repeats), options.clients):
@@ -66,9 +66,9 @@ async def compare(options: argparse.Namespace, work: MadeUp, rows: Rows) -> None
             for ceiling, interval in sides[turn % len(sides) :] + sides[: turn % len(sides)]:
                 alone = started[ceiling]
                 alone.engine.prefill_gate.interval = interval
-                await alone.forget()  # another interval has had the same texts
-                seen = await alone.measure(items, clients, options.duration, warmup=warmup, warmup_s=options.warmup)
-                rows.append({"clients": clients, "ceiling": ceiling, "interval": interval, "turn": turn, **seen})
+                await alone.clear_prefix_cache()  # the same texts were sent with another interval
+                measured = await alone.measure(items, clients, options.duration, warmup=warmup, warmup_s=options.warmup)
+                rows.append({"clients": clients, "ceiling": ceiling, "interval": interval, "turn": turn, **measured})
                 error_console.print(rows[-1])
 
 
@@ -78,41 +78,44 @@ def graphs(ceiling: int | None) -> str:
 
 def summary(rows: Rows) -> Rows:
     """Median and range of each point, and of its ratio, turn by turn, to the first interval at the same ceiling."""
-    seen: dict[tuple[int, int | None, int], dict[int, dict[str, Any]]] = {}
+    by_point: dict[tuple[int, int | None, int], dict[int, dict[str, Any]]] = {}
     for row in rows:
-        seen.setdefault((row["clients"], row["ceiling"], row["interval"]), {})[row["turn"]] = row
-    told: Rows = []
+        by_point.setdefault((row["clients"], row["ceiling"], row["interval"]), {})[row["turn"]] = row
+    points: Rows = []
     for (clients, ceiling, interval), mine in sorted(
-        seen.items(), key=lambda one: (one[0][0], one[0][1] or 0, one[0][2])
+        by_point.items(), key=lambda one: (one[0][0], one[0][1] or 0, one[0][2])
     ):
-        first = seen.get((clients, ceiling, rows[0]["interval"]), {})
+        first = by_point.get((clients, ceiling, rows[0]["interval"]), {})
         point: dict[str, Any] = {"clients": clients, "ceiling": ceiling, "interval": interval}
         for name in ("rps", "p50_s", "p99_s"):
             point[name] = spread([row[name] for row in mine.values()])
             point[f"{name}_ratio"] = spread([mine[turn][name] / first[turn][name] for turn in mine if turn in first])
-        told.append(point)
-    return told
+        points.append(point)
+    return points
 
 
 def main() -> None:
     parser = parser_of(__doc__, ".dragoman/prefill-interval")
+    parser.add_argument("--intervals", type=numbers, default=[1, 4, 8], help="the others are compared with the first")
     parser.add_argument(
-        "--intervals", type=numbers, default=[1, 4, 8], help="the first is what others are compared with"
+        "--ceilings",
+        type=numbers,
+        default=[512, GRAPH_CEILING],
+        help="CUDA-graph ceilings; one engine is started for each",
     )
-    parser.add_argument("--ceilings", type=numbers, default=[512, GRAPH_CEILING], help="an engine each")
     parser.set_defaults(clients=[25, 128, 256], duration=6.0, warmup=2.0)
     options = parser.parse_args()
     if device() != "cuda":
         options.ceilings = [None]  # a CPU has no graphs
     work, rows = workload(options), Rows()
     document: dict[str, Any] = {"conditions": conditions_of(options, work)}
-    run_to_the_end(compare(options, work, rows), document)
+    run_until_interrupted(compare(options, work, rows), document)
     document |= {"turns": rows, "summary": summary(rows)}
     if rows:
         write(document, options.out)
     for point in document["summary"]:
         print(
-            f"{point['clients']:4} clients, {graphs(point['ceiling'])}, new prompts every {point['interval']} steps: "
+            f"{point['clients']:4} clients, {graphs(point['ceiling'])}, an interval of {point['interval']} steps: "
             + ", ".join(
                 f"{name} {point[name]['median']:.3g} (ratio {point[name + '_ratio']['median']:.2f} "
                 f"{point[name + '_ratio']['low']:.2f}..{point[name + '_ratio']['high']:.2f})"

@@ -1,12 +1,12 @@
-"""What does the traffic recorder cost? The same load on a server that records and on one that does not, A B B A, in rounds.
+"""The cost of the traffic recorder: the same load on a server that records and on one that does not, A B B A, in rounds.
 
-    python benchmarks/recorder_cost.py                                    # no engine: all that a text costs is ours
+    python benchmarks/recorder_cost.py                                    # no engine: only the cost of the service
     python benchmarks/recorder_cost.py --pipeline continuous --clients 64 # the real engine
 
 Each round starts new server processes, because two processes of one program differ by more than the recorder costs; within
-a round the order A B B A cancels a machine's drift. Without an engine both servers of a round run side by side (the idle one
-takes nothing), with one they run one after another. The client shares the machine: RPS says what a user would see, the
-server's CPU time a text what it costs. Needs a quiet machine. The last line of stdout is one JSON document.
+a round the order A B B A cancels a change of the machine's speed. Without an engine both servers of a round run side by side
+(an idle one needs no CPU), with one they run one after another. The client shares the machine: RPS is what a user would see,
+the server's CPU time for a text is the cost. Needs a quiet machine. The last line of stdout is one JSON document.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from statistics import mean
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
+import aiohttp
 import psutil
 
 from dragoman_bench.bench.benchmark import Plan, Warmup, benchmark
@@ -42,10 +43,10 @@ METRICS = ("rps", "p50_s", "p95_s", "p99_s", "server_cpu_us_per_text")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measurement. `recorded`: texts that the server had on disk and lost by its end, warm-up included."""
+    """One measurement. `recorded`: texts that the server had written and lost at its end, warm-up included."""
 
     round: int
-    place: int
+    position: int
     recorder: Recorder
     texts: int
     failed: int
@@ -99,12 +100,12 @@ async def start(stack: AsyncExitStack, options: argparse.Namespace, folder: Path
 
 
 def cpu_s(process: psutil.Process) -> float:
-    """Of a process and all that it started."""
+    """CPU time of a process and its children."""
     times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
     return sum(one.user + one.system for one in times)
 
 
-async def load(options: argparse.Namespace, server: Server, number: int, place: int, recorder: Recorder) -> Measured:
+async def load(options: argparse.Namespace, server: Server, number: int, position: int, recorder: Recorder) -> Measured:
     url = server.running.url
     await benchmark(plan_of(options, url, options.warmup), Silent(), asyncio.Event())
     before_s = cpu_s(server.process)
@@ -112,10 +113,10 @@ async def load(options: argparse.Namespace, server: Server, number: int, place: 
     used_s = cpu_s(server.process) - before_s
     [point] = results.points
     summary, texts = point.repeats[0].summary, len(point.repeats[0].records)
-    assert summary.e2e is not None, "nothing was answered"
+    assert summary.e2e is not None, "no request succeeded"
     return Measured(
         number,
-        place,
+        position,
         recorder,
         texts,
         sum(summary.errors.values()),
@@ -129,8 +130,6 @@ async def load(options: argparse.Namespace, server: Server, number: int, place: 
 
 
 async def _recorded(url: str) -> dict[str, Any]:
-    import aiohttp
-
     async with aiohttp.ClientSession() as session, session.get(f"{url}/v1/traffic") as answer:
         return (await answer.json())["recorder"]
 
@@ -140,13 +139,13 @@ async def round_of(options: argparse.Namespace, number: int) -> AsyncIterator[Me
         if options.pipeline == "fake":
             async with AsyncExitStack() as stack:
                 servers = {one: await start(stack, options, Path(name), one) for one in sorted(set(ORDER))}
-                for place, recorder in enumerate(ORDER):
-                    yield await load(options, servers[recorder], number, place, recorder)
+                for position, recorder in enumerate(ORDER):
+                    yield await load(options, servers[recorder], number, position, recorder)
             return
-        for place, recorder in enumerate(ORDER):
+        for position, recorder in enumerate(ORDER):
             async with AsyncExitStack() as stack:
                 server = await start(stack, options, Path(name), recorder)
-                yield await load(options, server, number, place, recorder)
+                yield await load(options, server, number, position, recorder)
 
 
 async def measure(options: argparse.Namespace) -> list[Measured]:
@@ -154,12 +153,12 @@ async def measure(options: argparse.Namespace) -> list[Measured]:
     for number in range(options.rounds):
         async for one in round_of(options, number):
             measured.append(one)
-            cpu = f"{one.server_cpu_us_per_text:.0f} µs of server CPU a text"
-            print(f"round {number + 1} recorder {one.recorder:>3}: {one.rps:.0f} texts/s, {cpu}, {one.failed} failed")
+            cpu = f"{one.server_cpu_us_per_text:.0f} µs of server CPU for a text"
+            print(f"round {number + 1}, recorder {one.recorder:>3}: {one.rps:.0f} texts/s, {cpu}, {one.failed} failed")
     return measured
 
 
-def told(options: argparse.Namespace, measured: list[Measured]) -> dict[str, Any]:
+def results_of(options: argparse.Namespace, measured: list[Measured]) -> dict[str, Any]:
     """Medians and ranges of both, and the ratio on/off of each round."""
     found: dict[str, Any] = {}
     for metric in METRICS:
@@ -201,14 +200,14 @@ def main() -> None:
     )
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument(
-        "--tokens", type=int, default=20, help="source tokens; short texts make a text's fixed cost count"
+        "--tokens", type=int, default=20, help="source tokens; with short texts the fixed cost of a text weighs most"
     )
-    parser.add_argument("--seconds", type=float, default=10.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds of each measurement")
     parser.add_argument("--warmup", type=float, default=2.0, help="seconds before each")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("results/recorder-cost.json"))
     options = parser.parse_args()
-    result = told(options, asyncio.run(measure(options)))
+    result = results_of(options, asyncio.run(measure(options)))
     options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print("\n| | on | off | on / off by round (lowest to highest) | on is |\n| --- | ---: | ---: | ---: | --- |")
     for metric, one in result["found"].items():
