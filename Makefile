@@ -5,9 +5,10 @@ PORT ?= 8000
 HOST ?= 127.0.0.1
 MODEL ?=
 ARGS ?=
+BEFORE ?= 9384b23
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test check format journey results
+.PHONY: help setup serve test acceptance check words structure format journey results
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,14 +24,23 @@ check: setup  ## ruff and pyright
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/pyright --project pyproject.toml
 
-test: check  ## everything that CI runs, real engine included
-	$(VENV)/bin/pytest
+words: setup  ## words to replace by the field's terms (ARGS="src/dragoman docs")
+	$(VENV)/bin/python scripts/check_words.py $(ARGS)
+
+structure: setup  ## files and lines of each package, before and now (BEFORE=a git revision)
+	@$(VENV)/bin/python scripts/structure.py --before $(BEFORE)
+
+test: check  ## the tests, real engine included; 12 minutes on 2 cores
+	$(VENV)/bin/pytest -m "not acceptance"
+
+acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
+	$(VENV)/bin/pytest -m acceptance
 
 format: setup  ## let ruff rewrite
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-journey: setup  ## the whole story on this machine (ARGS=--quick: under 10 minutes on 2 cores)
+journey: setup  ## measure every architecture of the story on this machine (ARGS=--quick: under 10 minutes on 2 cores)
 	@exec $(VENV)/bin/dragoman journey $(ARGS)
 
 results: setup  ## docs/results.md from results/
