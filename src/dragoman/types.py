@@ -108,13 +108,17 @@ class Usage:
         )
 
 
-WarningCode = Literal["length", "repetition", "line_breaks", "sentences", "copies", "numbers", "echo", "language"]
-"""Stable codes of warnings, and of the reasons for which a segment is retried.
-
-`length`: the output reached its limit. `repetition`: it repeats itself. `line_breaks`: those of the source were not kept.
-`sentences`: there are markedly fewer than in the source. `copies`: placeholders, tags, URLs or e-mail addresses are
-missing. `numbers`: numbers are missing. `echo`: it equals the source. `language`: the source language was not detected.
-"""
+WarningCode = Literal[
+    "length_limit",
+    "repetition",
+    "sentences_dropped",
+    "line_breaks_lost",
+    "placeholders_lost",
+    "numbers_changed",
+    "source_copied",
+    "language_undetermined",
+]
+"""Stable codes of warnings, and of the reasons for which a segment is retried. `dragoman.text.checks` says what they mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ class TranslationWarning:
 
     code: WarningCode
     message: str
-    missing: tuple[str, ...] = ()  # `copies` and `numbers`: what the translation lacks, in the source's order
+    missing: tuple[str, ...] = ()  # what the translation lacks, in the source's order
 
 
 @dataclass(frozen=True, slots=True)

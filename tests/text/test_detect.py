@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.text import detect
-from dragoman.text.detect import Detector
+from dragoman.text.detect import Detection, Detector
 
 FOUR = ("en", "ja", "ko", "zh")
 TWELVE = ("en", "ja", "ko", "zh", "de", "fr", "es", "pt", "it", "ru", "vi", "id")
@@ -33,7 +33,7 @@ def chat(served: tuple[str, ...]) -> list[tuple[str, str]]:
 
 # Measured with py3langid 0.4: 97.2, 98.4 and 98.6 %; without the common words 97.2, 96.8 and 95.8 %.
 @pytest.mark.parametrize(("served", "at_least", "floor"), [(FOUR, 70, 0.95), (TWELVE, 180, 0.96), (SIXTEEN, 210, 0.96)])
-def test_most_chat_messages_are_told(serving: Served, served: tuple[str, ...], at_least: int, floor: float) -> None:
+def test_most_chat_messages_are_detected(serving: Served, served: tuple[str, ...], at_least: int, floor: float) -> None:
     detector = serving(*served)
     messages = chat(served)
     right = sum(detector.detect(text).language == language for language, text in messages)
@@ -41,7 +41,7 @@ def test_most_chat_messages_are_told(serving: Served, served: tuple[str, ...], a
     assert right / len(messages) >= floor
 
 
-def test_a_right_hint_settles_every_message(serving: Served) -> None:
+def test_a_right_hint_decides_every_message(serving: Served) -> None:
     detector = serving(*SIXTEEN)
     assert [
         (language, text) for language, text in chat(SIXTEEN) if detector.detect(text, language).language != language
@@ -77,7 +77,7 @@ def test_a_wrong_hint_does_not_overrule_a_plain_sentence(serving: Served) -> Non
         ("բարեւ", "hy"),
     ],
 )
-def test_a_script_of_one_served_language_tells_it(serving: Served, text: str, language: str) -> None:
+def test_a_script_of_one_served_language_decides(serving: Served, text: str, language: str) -> None:
     detector = serving("en", "ja", "ko", "zh", "th", "el", "he", "ka", "hy")
     found = detector.detect(text)
     assert found.language == language
@@ -108,14 +108,14 @@ def test_a_foreign_word_does_not_decide(serving: Served, text: str, language: st
     assert serving(*FOUR).detect(text).language == language
 
 
-def test_simplified_traditional_and_cantonese_are_told_apart_where_served(serving: Served) -> None:
+def test_simplified_traditional_and_cantonese_are_distinguished_where_served(serving: Served) -> None:
     both = serving("zh", "zh-Hant", "ja")
     assert both.detect("谢谢你的帮助").language == "zh"
     assert both.detect("謝謝你的幫助").language == "zh-Hant"
     assert serving("zh", "zh-Hant", "yue").detect("喺度做咩呀，你食咗飯未").language == "yue"
 
 
-def test_tags_of_one_language_are_told_by_the_hint_or_the_script(serving: Served) -> None:
+def test_the_hint_or_the_script_decides_among_tags_of_one_language(serving: Served) -> None:
     detector = serving("pt-BR", "pt-PT", "sr", "sr-Latn", "nb", "fil")
     assert detector.detect("obrigado pela ajuda").language == "pt-BR"
     assert detector.detect("obrigado pela ajuda", "pt-PT").language == "pt-PT"
@@ -143,14 +143,14 @@ def test_tags_of_one_language_are_told_by_the_hint_or_the_script(serving: Served
     ],
 )
 def test_there_is_nothing_to_detect_without_letters(serving: Served, text: str) -> None:
-    assert serving(*FOUR).detect(text, "en") == detect.NOTHING
+    assert serving(*FOUR).detect(text, "en") == Detection(None, 0.0, has_letters=False)
 
 
 def test_a_script_that_no_served_language_has_is_not_detected(serving: Served) -> None:
-    assert serving(*FOUR).detect("Где ты сейчас?") == detect.NOTHING
+    assert serving(*FOUR).detect("Где ты сейчас?") == Detection(None, 0.0, has_letters=True)
 
 
-def test_confidence_tells_of_a_language_that_is_not_served(serving: Served) -> None:
+def test_confidence_is_low_for_a_language_that_is_not_served(serving: Served) -> None:
     detector = serving(*FOUR)
     served = detector.detect("I will be home a little later today")
     unserved = detector.detect("Ich komme heute etwas später nach Hause")
@@ -188,16 +188,17 @@ def test_no_text_raises(serving: Served) -> None:
         assert found.language in (None, *TWELVE)
 
 
-def test_a_long_text_is_sampled_from_several_places(serving: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    weigh = detect.scripts.weigh
-    monkeypatch.setattr(detect.scripts, "weigh", lambda text: seen.append(len(text)) or weigh(text))
+def test_a_sample_of_bounded_size_is_looked_at(serving: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    for name in ("without_spans", "script_weights"):
+        function = getattr(detect, name)
+        monkeypatch.setattr(detect, name, lambda text, function=function: looked_at.append(len(text)) or function(text))
     detector = serving(*TWELVE)
-    heading = "OK OK OK\n" * 100
-    assert detector.detect(heading + "Das ist ein ganz gewöhnlicher deutscher Satz. " * 20_000).language == "de"
-    assert detector.detect("1 " * 200_000 + "Das ist ein Satz." + " 2" * 200_000).language == "de"
-    assert seen
-    assert max(seen) < 3000
+    sentence = "Das ist ein ganz gewöhnlicher deutscher Satz. "
+    assert detector.detect("OK OK OK\n" * 100 + sentence * 20_000).language == "de"
+    assert detector.detect("1 " * 20_000 + sentence * 200 + "2 " * 20_000).language == "de"
+    assert not detector.detect("1 " * 500_000).has_letters
+    assert max(looked_at) < 20_000
 
 
 def test_detectors_do_not_share_their_languages(serving: Served) -> None:

@@ -1,9 +1,10 @@
-"""What must be carried over letter for letter is found whole, and prose is not taken for it."""
+"""Fixed spans are found whole, and prose is not taken for them."""
 
 from __future__ import annotations
 
 import pytest
 
+from dragoman.text import spans as module
 from dragoman.text.spans import has_letters, spans, without_spans
 
 
@@ -61,6 +62,14 @@ def test_prose_is_not_taken_for_a_span(text: str) -> None:
 )
 def test_a_url_ends_before_the_punctuation_of_its_sentence(text: str, url: str) -> None:
     assert found(text) == [url]
+
+
+def test_brackets_in_a_long_url_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    excess = module._excess  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(module, "_excess", lambda text, *where: calls.append(where[0]) or excess(text, *where))
+    assert found("https://a.com/(" + ")" * 2000) == ["https://a.com/()"]
+    assert calls == ["()", "[]"]
 
 
 @pytest.mark.parametrize(

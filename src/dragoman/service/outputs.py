@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from dragoman.service.planner import Job
 from dragoman.text import checks
@@ -20,18 +19,7 @@ from dragoman.types import (
     WarningCode,
 )
 
-LENGTH: Final = "length"
-INCOMPLETE: dict[FinishReason, TranslationWarning] = {
-    "length": TranslationWarning(
-        LENGTH, "The output reached its length limit twice; the translation may be incomplete."
-    ),
-    "repetition": TranslationWarning(
-        checks.REPETITION, "The model began to repeat itself and was stopped; the translation may be incomplete."
-    ),
-}
-UNSURE = TranslationWarning(
-    "language", "The source language could not be detected; the text is returned as it is. Name it with `source`."
-)
+INCOMPLETE: dict[FinishReason, WarningCode] = {"length": checks.LENGTH_LIMIT, "repetition": checks.REPETITION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +63,9 @@ def retried(outputs: Many[Output]) -> tuple[WarningCode, ...]:
 
 def as_it_was(job: Job) -> Translation:
     """The answer for a text with nothing in it to translate."""
-    findings = (UNSURE,) if job.unsure else ()
+    found = (checks.warning(checks.LANGUAGE_UNDETERMINED),) if job.unsure else ()
     usage = Usage(characters=len(job.text))
-    return _warned(Translation(job.text, job.source, job.detected, "unchanged", usage=usage), findings)
+    return _warned(Translation(job.text, job.source, job.detected, "unchanged", usage=usage), found)
 
 
 def assemble(job: Job, outputs: Many[Output], *, check: bool = True) -> Translation:
@@ -85,15 +73,18 @@ def assemble(job: Job, outputs: Many[Output], *, check: bool = True) -> Translat
     target = job.request.target
     text = join(job.pieces, [output.text for output in outputs], job.source, target)
     reason = worst(outputs)
-    findings = (INCOMPLETE[reason],) if reason in INCOMPLETE else ()
+    found = [checks.warning(INCOMPLETE[reason])] if reason in INCOMPLETE else []
     if check:
-        findings += tuple(checks.findings(job.text, text, job.source, target))
+        checked = checks.TextChecks(job.source, target)
+        for source, output in zip(job.wanted, outputs, strict=True):
+            checked.add(source, output.text)
+        found += [one for one in checked.warnings() if one not in found]
     usage = replace(used(outputs), characters=len(job.text))
     translation = Translation(
         text, job.source, job.detected, reason, usage=usage, retries=retried(outputs), timings=spent(outputs)
     )
-    return _warned(translation, findings)
+    return _warned(translation, found)
 
 
-def _warned(translation: Translation, findings: Many[TranslationWarning]) -> Translation:
-    return replace(translation, warnings=tuple(findings))
+def _warned(translation: Translation, found: Many[TranslationWarning]) -> Translation:
+    return replace(translation, warnings=tuple(found))

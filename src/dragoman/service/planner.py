@@ -13,7 +13,7 @@ from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.text.detect import Detector
-from dragoman.text.segments import Piece, cut
+from dragoman.text.segments import Segment, cut
 from dragoman.text.spans import has_letters
 from dragoman.types import Sequence, TranslationRequest
 
@@ -31,7 +31,7 @@ class Job:
     source: str
     detected: bool
     request: TranslationRequest
-    pieces: tuple[Piece, ...]
+    pieces: tuple[Segment, ...]
     unsure: bool = False
 
     @property
@@ -86,7 +86,7 @@ class Planner:
             return Job(index, text, source, detected, request, ())
         if not self._prompts.profile.serves(source, request.target):
             raise UnsupportedLanguage(f"the model does not translate from {source} to {request.target}", param="target")
-        pieces = cut(text, source, self._budget(source, request), self._prompts.tokenizer.count)
+        pieces = tuple(cut(text, source, self._budget(source, request), self._prompts.tokenizer.count))
         return Job(index, text, source, detected, request, pieces)
 
     def _budget(self, source: str, request: TranslationRequest) -> int:
@@ -101,10 +101,10 @@ class Planner:
             )
         return min(budget, self._prompts.profile.max_source_tokens or budget)
 
-    def smaller(self, job: Job, text: str) -> tuple[Piece, ...]:
+    def smaller(self, job: Job, text: str) -> tuple[Segment, ...]:
         """A piece cut into quarters, between sentences where there are any."""
         count = self._prompts.tokenizer.count
-        return cut(text, job.source, max(count(text) // 4, SHORTEST_PIECE_TOKENS), count)
+        return tuple(cut(text, job.source, max(count(text) // 4, SHORTEST_PIECE_TOKENS), count))
 
     def sequence(self, job: Job, part: str, text: str, *, room_factor: int = 1) -> Sequence:
         """The engine's work for one piece; `room_factor` times the usual bound on its output."""

@@ -50,12 +50,12 @@ class DeltaSequencer:
                 self._say("".join(self._held[self._turn]))
 
     def _say_literals(self, place: int) -> None:
-        self._joiner.next_piece()
+        self._joiner.next_segment()
         for piece in self._job.pieces[place:]:
             if piece.translatable:
                 return
             self._say(piece.text)
-            self._joiner.next_piece()
+            self._joiner.next_segment()
 
     def _say(self, text: str) -> None:
         if text:

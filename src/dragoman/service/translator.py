@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from dragoman.pipelines.base import Pipeline
 from dragoman.service import streaming
-from dragoman.service.outputs import LENGTH, Output, as_it_was, assemble, retried, spent, used, worst
+from dragoman.service.outputs import Output, as_it_was, assemble, retried, spent, used, worst
 from dragoman.service.planner import Job, Planner
 from dragoman.service.together import gather_all
 from dragoman.text import checks
-from dragoman.text.segments import Piece, join, lines
+from dragoman.text.segments import Segment, join, lines
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, WarningCode
 
 
@@ -46,17 +46,17 @@ class Translator:
         retries: tuple[WarningCode, ...] = ()
         if completion.reason == "length" and (again := self._planner.with_twice_the_room(sequence)):
             completion = await self._pipeline.generate(again)
-            retries = (LENGTH,)
+            retries = (checks.LENGTH_LIMIT,)
         output = Output.of(sequence, completion, *retries)
         if self._planner.forced_lengths:
             return output
         if not checks.line_breaks_kept(text, output.text):
-            return await self._again(job, part, lines(Piece(text, translatable=True)), checks.LINE_BREAKS)
+            return await self._again(job, part, lines(Segment(text, translatable=True)), checks.LINE_BREAKS_LOST)
         if checks.sentences_dropped(text, output.text):
-            return await self._again(job, part, self._planner.smaller(job, text), checks.SENTENCES)
+            return await self._again(job, part, self._planner.smaller(job, text), checks.SENTENCES_DROPPED)
         return output
 
-    async def _again(self, job: Job, part: str, pieces: tuple[Piece, ...], guard: WarningCode) -> Output:
+    async def _again(self, job: Job, part: str, pieces: tuple[Segment, ...], guard: WarningCode) -> Output:
         """Smaller pieces, each alone: a model that drops lines or sentences cannot do so where there is but one."""
         wanted = [piece.text for piece in pieces if piece.translatable]
         outputs = await gather_all([self._small_piece(job, f"{part}.{n}", text) for n, text in enumerate(wanted)])

@@ -1,6 +1,7 @@
-"""Which of the served languages a text is in: by its script where that tells, else by py3langid among those that fit.
+"""Which of the served languages a text is in: by its script where that decides, else by py3langid among those that fit.
 
-Knows nothing of a model, and nothing of the languages that are not served but that there are some.
+A sample of bounded size is looked at, whatever the text's length. Scripts are those of the Unicode property Script
+(UAX #24), named by their ISO 15924 codes, but `Han` for Han characters alone and `Jpan` for kana with the Han among them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import resources
 from typing import Protocol, cast
 
@@ -16,7 +18,6 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier  # pyright: ignore[r
 
 from dragoman import languages
 from dragoman.errors import UnsupportedLanguage
-from dragoman.text import scripts
 from dragoman.text.spans import without_spans
 
 _SHARED_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva"})
@@ -26,18 +27,19 @@ _SECOND_SCRIPTS = {"sr": "Latn", "uz": "Cyrl", "az": "Cyrl", "ku": "Arab", "pa":
 _LABELS = {"fil": "tl", "nb": "no"}  # py3langid's labels where they are not the primary subtag
 
 _HINT_ODDS = 10.0
-"""A hinted language is taken for so many times as likely as the text alone makes it: it decides short texts only."""
+"""A hinted language is this many times as likely as the text alone makes it: it decides short texts only."""
 
 _COMMON_ODDS = 0.5
-_COMMON_MOST_WORDS = 4
-"""So few words, all among a language's commonest, get it these odds: py3langid, which learnt from sentences, takes
-"hello" for Italian."""
+_COMMON_MAX_WORDS = 4
+"""Up to this many words, all among a language's most common, get it these odds: py3langid, trained on sentences,
+takes "hello" for Italian."""
 
 _AMBIGUOUS = 0.5
-"""The confidence where only Han characters are seen, all of them written in Chinese and in Japanese."""
+"""The confidence where there are only Han characters, all of them written in Chinese and in Japanese."""
 
-_SAMPLE_CHARACTERS = 2000
-_SAMPLE_PARTS = 4
+_SAMPLE_CHARACTERS = 500
+_SAMPLES = 4
+_SAMPLES_FOR_LETTERS = 32  # where the first ones have no letters
 _PUNCTUATION = string.punctuation + "¡¿…«»“”„"
 _LETTER = regex.compile(r"\p{L}")
 _NOT_TEXT = regex.compile(r"[\p{Cc}\p{Cs}\p{Co}\p{Cn}]+")
@@ -49,16 +51,15 @@ class _Identifier(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """`language` is an entry of the served; None when the text has no letters, or is in a script of none of them.
+    """`language`: one of the served tags; None when the text has no letters, or is in a script of none of them.
 
-    `confidence` (0-1) weighs the language against the unserved ones too: near 0 when the text seems to be in one.
+    `confidence` (0-1) weighs the language against those not served, too: near 0 when the text seems to be in one.
+    `has_letters`: whether there was anything to detect.
     """
 
     language: str | None
     confidence: float
-
-
-NOTHING = Detection(None, 0.0)
+    has_letters: bool = True
 
 
 class Detector:
@@ -66,61 +67,63 @@ class Detector:
 
     def __init__(self, served: Sequence[str]) -> None:
         self._served = tuple(served)
-        self._identifier = _load_identifier()
+        # Not narrowed by py3langid's own `set_languages`: among all it knows, a language that is not served shows.
+        load = cast("Callable[..., _Identifier]", LanguageIdentifier.from_model_file)  # pyright: ignore[reportUnknownMemberType]
+        self._identifier = load(MODEL_FILE, norm_probs=True)
         self._common = _load_common_words()
         self._labels = {tag: _LABELS.get(languages.primary(tag), languages.primary(tag)) for tag in self._served}
-        self._written_in: dict[str, list[str]] = {}
+        self._by_script: dict[str, list[str]] = {}
         for tag in self._served:
             for script in sorted(_scripts(tag)):
-                self._written_in.setdefault(script, []).append(tag)
+                self._by_script.setdefault(script, []).append(tag)
 
     def detect(self, text: str, hint: str | None = None) -> Detection:
-        """Never raises, whatever the text. `hint` (a tag, as of the user's locale) tips a text that could be either."""
+        """Never raises, whatever the text. `hint`, a tag such as the user's locale, decides for a text that is ambiguous."""
         sample = _sample(text)
-        weights = scripts.weigh(sample)
-        script = max(weights, key=weights.__getitem__, default=scripts.OTHER)
-        candidates = self._written_in.get(script)
+        if not _LETTER.search(sample):
+            return Detection(None, 0.0, has_letters=False)
+        weights = script_weights(sample)
+        script = max(weights, key=weights.__getitem__, default=_OTHER)
+        candidates = self._by_script.get(script)
         if not candidates:
-            return NOTHING
+            return Detection(None, 0.0)
         share = weights[script] / sum(weights.values())
-        preferred = self._preferred(hint)
+        try:
+            preferred = languages.match(hint, self._served) if hint else None
+        except UnsupportedLanguage:
+            preferred = None
         if script == "Han":
             return self._among_han(sample, candidates, preferred, share)
         if len(candidates) == 1 and script not in _SHARED_SCRIPTS:
             return Detection(candidates[0], share)
         return self._identify(sample, candidates, preferred, script)
 
-    def _preferred(self, hint: str | None) -> str | None:
-        try:
-            return languages.match(hint, self._served) if hint else None
-        except UnsupportedLanguage:
-            return None
-
     def _identify(self, sample: str, candidates: list[str], preferred: str | None, script: str) -> Detection:
-        words = scripts.only(sample, script)
-        odds = dict(self._identifier.rank(f" {words} "))  # at its edges, too, a word is a word
+        words = _RUN.sub(lambda run: run.group() if run.lastgroup == script else " ", sample)
+        odds = dict(self._identifier.rank(f" {words} "))  # the first and the last word have edges, too
         labels = {self._labels[tag] for tag in candidates}
         rival = max((odds[label] for label in odds.keys() - labels), default=0.0)
-        common = self._commonly_said_in(words)
+        common = self._with_common_words(words)
         served = {label: odds.get(label, 0.0) + _COMMON_ODDS * (label in common) for label in labels}
         if preferred in candidates:
             served[self._labels[preferred]] *= _HINT_ODDS
         best = max(served.values())
         chosen = [tag for tag in candidates if served[self._labels[tag]] == best]
-        # One label may stand for several tags (pt-BR and pt-PT): then the hint, the script, the order say which.
-        chosen.sort(key=lambda tag: (tag != preferred, script not in scripts.of_language(languages.script(tag))))
+        # One label may stand for several tags (pt-BR and pt-PT): then the hint, the script, the order decide.
+        chosen.sort(key=lambda tag: (tag != preferred, script not in _script_names(languages.script(tag))))
         whole = sum(served.values()) + rival
         return Detection(chosen[0], best / whole if whole else 0.0)
 
-    def _commonly_said_in(self, text: str) -> set[str]:
+    def _with_common_words(self, text: str) -> set[str]:
+        """The languages among whose most common words all of the text's few words are."""
         words = {word.strip(_PUNCTUATION) for word in text.casefold().replace("’", "'").split()} - {""}
-        if not words or len(words) > _COMMON_MOST_WORDS:
+        if not words or len(words) > _COMMON_MAX_WORDS:
             return set()
         return {label for label, common in self._common.items() if words <= common}
 
     def _among_han(self, sample: str, candidates: list[str], preferred: str | None, share: float) -> Detection:
-        """Han characters alone: Chinese, unless the hint says Japanese or a character is Japan's own."""
-        simplified, traditional, japanese = scripts.han_fit(sample)
+        """Han characters alone: Chinese, unless the hint says Japanese or a character is used in Japan only."""
+        simplified, traditional, japanese = _han_fit(sample)
         fit = {"Hans": simplified, "Hant": traditional, "Jpan": japanese}
         best = max(fit.values())
         if preferred in candidates and fit.get(languages.script(preferred)) == best:
@@ -138,35 +141,132 @@ class Detector:
         return Detection(tag, share * (_AMBIGUOUS if doubtful else 1.0))
 
 
-def _load_identifier() -> _Identifier:
-    # Not narrowed by py3langid's own `set_languages`: seen among all it knows, a language that is not served shows.
-    load = cast("Callable[..., _Identifier]", LanguageIdentifier.from_model_file)  # pyright: ignore[reportUnknownMemberType]
-    return load(MODEL_FILE, norm_probs=True)
-
-
 def _load_common_words() -> dict[str, frozenset[str]]:
     table = resources.files("dragoman.text").joinpath("data/common_words.tsv").read_text(encoding="utf-8")
     rows = (line.split("\t") for line in table.splitlines())
     return {label: frozenset(words.split()) for label, words in rows}
 
 
-def _scripts(tag: str) -> frozenset[str]:
-    second = _SECOND_SCRIPTS.get(languages.normalise(tag))  # a tag that names its script has no second one
-    return scripts.of_language(languages.script(tag)) | ({second} if second else set[str]())
-
-
 def _sample(text: str) -> str:
-    """The text's words, or for a long text some from several places, without what is no word: the cost is bounded."""
-    if len(text) <= _SAMPLE_CHARACTERS:
+    """The text, or parts of a long one from several places, without fixed spans and what is no character."""
+    if len(text) <= _SAMPLES * _SAMPLE_CHARACTERS:
         return _words(text)
-    size = _SAMPLE_CHARACTERS // _SAMPLE_PARTS
-    step = (len(text) - size) // (_SAMPLE_PARTS - 1)
-    words = _words(" ".join(text[at : at + size] for at in range(0, len(text) - size + 1, step)))
-    if _LETTER.search(words):
-        return words
-    first = _LETTER.search(text)
-    return _words(text[first.start() : first.start() + size]) if first else ""
+    sample = _words(_parts(text, _SAMPLES))
+    if not _LETTER.search(sample):
+        sample = _words(_parts(text, _SAMPLES_FOR_LETTERS))
+    return sample
+
+
+def _parts(text: str, number: int) -> str:
+    step = max((len(text) - _SAMPLE_CHARACTERS) // (number - 1), _SAMPLE_CHARACTERS)
+    starts = range(0, len(text) - _SAMPLE_CHARACTERS + 1, step)
+    return " ".join(text[start : start + _SAMPLE_CHARACTERS] for start in starts)
 
 
 def _words(text: str) -> str:
     return _NOT_TEXT.sub(" ", without_spans(text))
+
+
+# ---- scripts
+
+_NAMED = {
+    "Latn": "Latin",
+    "Cyrl": "Cyrillic",
+    "Han": "Han",
+    "Hira": "Hiragana",
+    "Kana": "Katakana",
+    "Hang": "Hangul",
+    "Arab": "Arabic",
+    "Armn": "Armenian",
+    "Beng": "Bengali",
+    "Deva": "Devanagari",
+    "Ethi": "Ethiopic",
+    "Geor": "Georgian",
+    "Grek": "Greek",
+    "Gujr": "Gujarati",
+    "Guru": "Gurmukhi",
+    "Hebr": "Hebrew",
+    "Khmr": "Khmer",
+    "Knda": "Kannada",
+    "Laoo": "Lao",
+    "Mlym": "Malayalam",
+    "Mong": "Mongolian",
+    "Mymr": "Myanmar",
+    "Orya": "Oriya",
+    "Sinh": "Sinhala",
+    "Taml": "Tamil",
+    "Telu": "Telugu",
+    "Thaa": "Thaana",
+    "Thai": "Thai",
+    "Tibt": "Tibetan",
+}
+_OTHER = "Zzzz"
+
+_RUN = regex.compile(
+    "|".join(rf"(?P<{code}>\p{{Script={name}}}+)" for code, name in _NAMED.items()) + rf"|(?P<{_OTHER}>\p{{L}})"
+)
+# A Latin name with a word of another script attached, as in "Google Chromeの" or "Chrome을".
+_LATIN_NAME = regex.compile(
+    r"(?<![\p{Latin}\d])(?:[\p{Latin}\d]++ ){0,3}[\p{Latin}\d]++(?=[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])"
+)
+
+_HAN = regex.compile(r"\p{Unified_Ideograph}")
+_HONG_KONG = frozenset("裏着綫衞麪羣峯啲咗嚟嘅喺嘢")
+"""Everyday characters of Hong Kong that Big5 lacks; Japanese has some of them."""
+
+_UNITED = {"Hans": "Han", "Hant": "Han", "Hani": "Han", "Kore": "Hang", "Aran": "Arab", "Cyrs": "Cyrl"}
+_DENSITY = {"Han": 3, "Hira": 3, "Kana": 3, "Hang": 3}
+"""How many letters of an alphabet a character of these scripts stands for."""
+
+_MIN_KANA = 0.05
+"""The share of kana among kana and Han from which a text is Japanese; Chinese borrows a single の."""
+
+
+def _script_names(script: str) -> frozenset[str]:
+    """The scripts, as here named, of a language that is written in an ISO 15924 script such as Jpan or Hant."""
+    return frozenset({"Jpan", "Han"}) if script == "Jpan" else frozenset({_UNITED.get(script, script)})
+
+
+def _scripts(tag: str) -> frozenset[str]:
+    second = _SECOND_SCRIPTS.get(languages.normalise(tag))  # a tag that names its script has no second one
+    return _script_names(languages.script(tag)) | ({second} if second else set[str]())
+
+
+def script_weights(text: str) -> dict[str, int]:
+    """Script -> how much of the text is in it, in letters; a character of a dense script counts as several.
+
+    Kana and the Han characters beside them are one script, `Jpan`; Han characters alone are `Han`.
+    """
+    weights: dict[str, int] = {}
+    for run in _RUN.finditer(_LATIN_NAME.sub("", text)):
+        script = run.lastgroup or _OTHER
+        weights[script] = weights.get(script, 0) + (run.end() - run.start()) * _DENSITY.get(script, 1)
+    kana = weights.pop("Hira", 0) + weights.pop("Kana", 0)
+    han = weights.get("Han", 0)
+    if kana > _MIN_KANA * (kana + han):
+        weights.pop("Han", None)
+        weights["Jpan"] = kana + han
+    return weights
+
+
+def _han_fit(text: str) -> tuple[float, float, float]:
+    """The shares of the text's Han characters that are used in Simplified Chinese, Traditional Chinese and Japanese.
+
+    The national character sets are the lists of what is used: GB 2312, Big5 and JIS X 0208.
+    """
+    han = _HAN.findall(text)
+    if not han:
+        return 0.0, 0.0, 0.0
+    simplified = sum(_encodes(char, "gb2312") for char in han)
+    traditional = sum(char in _HONG_KONG or _encodes(char, "big5") for char in han)
+    japanese = sum(_encodes(char, "shift_jis") for char in han)
+    return simplified / len(han), traditional / len(han), japanese / len(han)
+
+
+@lru_cache(maxsize=8192)
+def _encodes(char: str, encoding: str) -> bool:
+    try:
+        char.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

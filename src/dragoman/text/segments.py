@@ -1,104 +1,112 @@
-"""Cuts a text into pieces that fit a model, and puts the translations back with every white-space character in place.
+"""Splits a text into segments that fit a model, and puts their translations back with all white space in place.
 
-Knows nothing of tokens but how to have them counted, and nothing of what translates the pieces.
+A text is split into paragraphs, those into lines, those into sentences, and those where it changes the meaning least.
+The work is linear in the text's length and done a portion of `MAX_SEGMENT_CHARACTERS` at a time, so that a caller can
+give control back between two segments, whatever the text.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import ceil
+from typing import cast
+
+import regex
+import sentencex  # pyright: ignore[reportMissingTypeStubs]
 
 from dragoman import languages
-from dragoman.text.fit import fit
-from dragoman.text.sentences import sentences
-from dragoman.text.spans import has_letters
+from dragoman.text.spans import MAX_SPAN_CHARACTERS, has_letters, spans
+
+MAX_SEGMENT_CHARACTERS = 8000
+"""The longest segment, whatever the budget of tokens: bounds the work between two segments, and that of encoding one."""
+
+Count = Callable[[str], int]
+"""The number of tokens in a text."""
 
 LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""What `str.splitlines` takes for the end of a line."""
+"""The line ends of `str.splitlines`."""
 
-# Control characters, zero-width spaces and the byte order mark say no more than white space, so models drop them alike.
+# Control characters, zero-width spaces and the byte order mark mean no more than white space: models drop them, too.
 _GAP = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u200b\u2060\ufeff]+")
 
-_MOST_CHARACTERS_A_TOKEN = 16
-"""A text of more characters a token of the budget does not fit, and need not be counted to know it."""
+_MAX_CHARACTERS_PER_TOKEN = 16
+"""A text of more characters per token of the budget is over the budget, and is not counted."""
 
 _OPENING = frozenset("([{<（［｛「『【《〈“‘«¿¡")
 _CLOSING = frozenset(")]}>）］｝」』】》〉”’».,;:!?。、，．；：！？…،؛؟")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A stretch of a text. What is not translatable (white space, digits, emoji, a bare URL) stays as it is."""
+class Segment:
+    """A part of a text. What is not translatable (white space, digits, emoji, a bare URL) is copied."""
 
     text: str
     translatable: bool
 
 
-def cut(text: str, language: str | None, budget_tokens: int, count: Callable[[str], int]) -> tuple[Piece, ...]:
-    """Pieces that joined are `text`, the translatable ones within the budget of tokens as `count` counts them.
+def cut(text: str, language: str | None, budget_tokens: int, count: Count) -> Iterator[Segment]:
+    """Yield segments that concatenated are `text`, the translatable ones within the budget of tokens.
 
-    White space at the edges of the text and of paragraphs (set apart by blank lines) is never in a translatable piece.
-    A paragraph that fits stays whole, line breaks and all. One that does not is cut into lines, those into sentences,
-    those where it hurts least, and packed again up to the budget. A paragraph, a line and a sentence are each counted
-    once at most. Raises ValueError when the budget is under one token.
+    A text over the budget that is a single fixed span (`dragoman.text.spans`) or a single code point is one segment.
+    White space at the edges of the text and of paragraphs (separated by blank lines) is never in a translatable segment.
+    A paragraph that fits stays whole, with its line breaks. One that does not is split, and the parts are packed again
+    up to the budget. `count` is never called with more than `MAX_SEGMENT_CHARACTERS`. Raises ValueError immediately for
+    a budget under one token.
     """
     if budget_tokens < 1:
-        raise ValueError(f"a budget of {budget_tokens} tokens holds no text")
-    pieces: list[Piece] = []
-    for paragraph, is_gap in _paragraphs(text):
-        if is_gap or not has_letters(paragraph):
-            pieces.append(Piece(paragraph, False))
-        elif _fits(paragraph, budget_tokens, count):
-            pieces.append(Piece(paragraph, True))
-        else:
-            for packed in _packed(_atoms(paragraph, language, budget_tokens, count), budget_tokens):
-                pieces += _trimmed(packed)
-    return _merged(pieces)
+        raise ValueError(f"a budget of {budget_tokens} tokens; at least 1 is needed")
+    return _merge_literals(_segments(text, language, budget_tokens, count))
 
 
-def lines(piece: Piece) -> tuple[Piece, ...]:
-    """The piece cut at every line break, for translating again what came back with its lines run together."""
-    return _merged(part for line in piece.text.splitlines(keepends=True) for part in _trimmed(line))
+def lines(segment: Segment) -> tuple[Segment, ...]:
+    """The segment split at every line break, for translating again what came back with its lines joined."""
+    return tuple(_merge_literals(part for line in segment.text.splitlines(keepends=True) for part in _trimmed(line)))
 
 
-def join(pieces: Sequence[Piece], translations: Sequence[str], source: str | None, target: str) -> str:
-    """The text again, each translatable piece replaced by its translation, in order.
+def join(segments: Sequence[Segment], translations: Sequence[str], source: str | None, target: str) -> str:
+    """The text again, each translatable segment replaced by its translation, in order, joined as by `Joiner`.
 
-    White space between pieces stays as the source has it, also where the target would have none: a space between two
-    English sentences stays between two Chinese ones. Where a source that writes none (Chinese, Japanese, Thai) has
-    none, a target that does gets one space. Raises ValueError unless each translatable piece has a translation.
+    Raises ValueError unless each translatable segment has a translation.
     """
-    wanted = sum(piece.translatable for piece in pieces)
-    if len(translations) != wanted:
-        raise ValueError(f"{wanted} translatable pieces, {len(translations)} translations")
+    expected = sum(segment.translatable for segment in segments)
+    if len(translations) != expected:
+        raise ValueError(f"{expected} translatable segments, {len(translations)} translations")
     joiner = Joiner(source, target)
-    given = iter(translations)
+    remaining = iter(translations)
     joined: list[str] = []
-    for piece in pieces:
-        joiner.next_piece()
-        joined.append(joiner.add(next(given) if piece.translatable else piece.text))
+    for segment in segments:
+        joiner.next_segment()
+        joined.append(joiner.add(next(remaining) if segment.translatable else segment.text))
     return "".join(joined)
 
 
 class Joiner:
-    """What `join` does, a part at a time, for texts that are said while they are still being translated."""
+    """Joins translated segments and the literals between them, one part at a time.
+
+    White space between segments stays as the source has it, also where the target would have none: a space between two
+    English sentences stays between two Chinese ones. Where a source that writes none (Chinese, Japanese, Thai) has none,
+    a target that does gets one space.
+    """
 
     def __init__(self, source: str | None, target: str) -> None:
         self._spaced = source is not None and not languages.uses_spaces(source) and languages.uses_spaces(target)
         self._last = ""
-        self._at_border = True
+        self._at_start = True  # of a segment
 
-    def next_piece(self) -> None:
-        """What is added next begins a new piece."""
-        self._at_border = True
+    def next_segment(self) -> None:
+        """The next text belongs to the next segment."""
+        self._at_start = True
 
     def add(self, text: str) -> str:
-        """What to say for `text`: itself, and before it the space that the border between two pieces may need."""
+        """`text` as it is to be appended: itself, after a space where two segments need one between them."""
         if not text:
             return ""
-        space = self._spaced and self._at_border and self._last and _needs_space(self._last, text[0])
-        self._last, self._at_border = text[-1], False
+        space = self._spaced and self._at_start and self._last and _needs_space(self._last, text[0])
+        self._last, self._at_start = text[-1], False
         return f" {text}" if space else text
 
 
@@ -107,74 +115,257 @@ def _needs_space(before: str, after: str) -> bool:
     return not blank and before not in _OPENING and after not in _CLOSING
 
 
-def _paragraphs(text: str) -> Iterator[tuple[str, bool]]:
-    """Paragraphs, and the gaps around them: white space at the text's edges, and any with two line breaks or more."""
-    end = 0
-    for gap in _GAP.finditer(text):
-        at_edge = gap.start() == 0 or gap.end() == len(text)
-        if at_edge or sum(1 for _ in LINE_BREAK.finditer(gap.group())) > 1:
-            if gap.start() > end:
-                yield text[end : gap.start()], False
+# ---- paragraphs and portions
+
+
+def _segments(text: str, language: str | None, budget_tokens: int, count: Count) -> Iterator[Segment]:
+    for portion, is_gap in _portions(text, language):
+        if is_gap or not has_letters(portion):
+            yield Segment(portion, False)
+        elif _fits(portion, budget_tokens, count):
+            yield from _trimmed(portion)
+        else:
+            for packed in _packed(_parts(portion, language, budget_tokens, count), budget_tokens):
+                yield from _trimmed(packed)
+
+
+def _portions(text: str, language: str | None) -> Iterator[tuple[str, bool]]:
+    """Paragraphs, or parts of long ones, and the gaps around them (True), each of `MAX_SEGMENT_CHARACTERS` at most."""
+    start = 0
+    while start < len(text):
+        if gap := _separator(text, start):
+            if gap.start() > start:
+                yield text[start : gap.start()], False
             yield gap.group(), True
-            end = gap.end()
-    if end < len(text):
-        yield text[end:], False
+            start = gap.end()
+            continue
+        end = len(text) if len(text) - start <= MAX_SEGMENT_CHARACTERS else _portion_end(text, start, language)
+        yield text[start:end], False
+        start = end
 
 
-def _fits(text: str, budget_tokens: int, count: Callable[[str], int]) -> bool:
+def _separator(text: str, start: int) -> re.Match[str] | None:
+    """The first gap that begins in this portion and is at an edge of the text, has two line breaks or is very long."""
+    limit = start + MAX_SEGMENT_CHARACTERS
+    for found in _GAP.finditer(text, start, limit):
+        gap = found
+        if found.end() == limit:  # it may go on
+            gap = cast("re.Match[str]", _GAP.match(text, found.start(), found.start() + MAX_SEGMENT_CHARACTERS))
+        length = gap.end() - gap.start()
+        at_edge = gap.start() == 0 or gap.end() == len(text)
+        if at_edge or length == MAX_SEGMENT_CHARACTERS or (length > 1 and len(LINE_BREAK.findall(gap.group())) > 1):
+            return gap
+    return None
+
+
+def _portion_end(text: str, start: int, language: str | None) -> int:
+    """Where to end a portion of a long paragraph: after a line, a sentence, or else at the best place, in its second half."""
+    limit = start + MAX_SEGMENT_CHARACTERS
+    line_ends = [found.end() for found in LINE_BREAK.finditer(text, start + MAX_SEGMENT_CHARACTERS // 2, limit)]
+    if line_ends:
+        return line_ends[-1]
+    tail = sentences(text[limit - 2 * _WINDOW_CHARACTERS : limit], language)
+    if len(tail) > 1:
+        return limit - len(tail[-1])
+    # What is found near the end may be the beginning of a longer span.
+    ideal = MAX_SEGMENT_CHARACTERS - MAX_SPAN_CHARACTERS
+    place = _Places(text[start:limit]).best(0, ideal, MAX_SEGMENT_CHARACTERS)
+    return limit if place is None else start + place
+
+
+def _fits(text: str, budget_tokens: int, count: Count) -> bool:
     if len(text) < budget_tokens and text.isascii():
-        return True  # no need to count: a token holds a character or more, but for a space that may be put before all
-    return len(text) <= budget_tokens * _MOST_CHARACTERS_A_TOKEN and count(text) <= budget_tokens
+        return True  # no need to count: a token has a character or more, except for a space that may be put first
+    return len(text) <= budget_tokens * _MAX_CHARACTERS_PER_TOKEN and count(text) <= budget_tokens
 
 
-def _atoms(
-    paragraph: str, language: str | None, budget_tokens: int, count: Callable[[str], int]
-) -> Iterator[tuple[str, int]]:
-    """Lines, or for want of room sentences or parts of them, each with its trailing white space and its tokens."""
-    longest = budget_tokens * _MOST_CHARACTERS_A_TOKEN
-    for line in paragraph.splitlines(keepends=True):
-        if len(line) <= longest and (tokens := count(line)) <= budget_tokens:
+def _parts(portion: str, language: str | None, budget_tokens: int, count: Count) -> Iterator[tuple[str, int]]:
+    """Lines, or where they are over the budget sentences or parts of them, with trailing white space, and their tokens."""
+    longest = budget_tokens * _MAX_CHARACTERS_PER_TOKEN
+    all_lines = portion.splitlines(keepends=True)
+    for line in all_lines:
+        if len(all_lines) > 1 and len(line) <= longest and (tokens := count(line)) <= budget_tokens:
             yield line, tokens
             continue
         for sentence in sentences(line, language):
             yield from fit(sentence, budget_tokens, count)
 
 
-def _packed(atoms: Iterable[tuple[str, int]], budget_tokens: int) -> Iterator[str]:
+def _packed(parts: Iterable[tuple[str, int]], budget_tokens: int) -> Iterator[str]:
     """Neighbours together while they fit: fewer sequences, and more context in each."""
     together: list[str] = []
-    spent = 0
-    for text, tokens in atoms:
-        if together and spent + tokens > budget_tokens:
+    total = 0
+    for text, tokens in parts:
+        if together and total + tokens > budget_tokens:
             yield "".join(together)
-            together, spent = [], 0
+            together, total = [], 0
         together.append(text)
-        spent += tokens
+        total += tokens
     yield "".join(together)
 
 
-def _trimmed(text: str) -> Iterator[Piece]:
+def _trimmed(text: str) -> Iterator[Segment]:
     head = _GAP.match(text)
     start = head.end() if head else 0
     stop = len(text)
     while stop > start and _GAP.match(text[stop - 1]):
         stop -= 1
-    yield Piece(text[:start], False)
-    yield Piece(text[start:stop], has_letters(text[start:stop]))
-    yield Piece(text[stop:], False)
+    yield Segment(text[:start], False)
+    yield Segment(text[start:stop], has_letters(text[start:stop]))
+    yield Segment(text[stop:], False)
 
 
-def _merged(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
-    """Without empty pieces, and with neighbours that are not translatable as one."""
-    merged: list[Piece] = []
-    fixed: list[str] = []
-    for piece in (*pieces, Piece("", True)):
-        if not piece.translatable:
-            fixed.append(piece.text)
-            continue
-        if kept := "".join(fixed):
-            merged.append(Piece(kept, False))
-        fixed.clear()
-        if piece.text:
-            merged.append(piece)
-    return tuple(merged)
+def _merge_literals(segments: Iterable[Segment]) -> Iterator[Segment]:
+    """Without empty segments, and with neighbours that are not translatable as one, up to the longest segment."""
+    literals: list[str] = []
+    length = 0
+    for segment in segments:
+        if literals and (segment.translatable or length + len(segment.text) > MAX_SEGMENT_CHARACTERS):
+            yield Segment("".join(literals), False)
+            literals, length = [], 0
+        if segment.translatable:
+            yield segment
+        elif segment.text:
+            literals.append(segment.text)
+            length += len(segment.text)
+    if literals:
+        yield Segment("".join(literals), False)
+
+
+# ---- sentences
+
+_WINDOW_CHARACTERS = 1024
+_ODD_SPACE = re.compile(r"[^\S ]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_segment_sentences = cast(
+    "Callable[[str, str], list[str]]",
+    sentencex.segment,  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+)
+
+
+def sentences(text: str, language: str | None) -> list[str]:
+    """The sentences, each with the white space after it; concatenated they are `text`. No language: English's rules.
+
+    sentencex 1.0 raises on lone surrogates, panics on some white space after an initial, loses characters around line
+    breaks, and is quadratic in the length of text in Chinese, in Japanese or with many quotation marks. Therefore it gets
+    a copy of equal length without the first three, one window at a time.
+    """
+    plain = _SURROGATE.sub("\ufffd", _ODD_SPACE.sub(" ", text))
+    tag = languages.primary(language) if language else "en"
+    ends = [0]
+    at = 0
+    while at < len(plain):
+        window = plain[at : at + _WINDOW_CHARACTERS]
+        parts = _sentences_of_window(tag, window)
+        if at + len(window) < len(plain):
+            parts.pop()  # its end may lie beyond the window
+        start = at
+        for part in parts:
+            at += len(part)
+            ends.append(at)
+        if at == start:
+            at += len(window)  # a sentence longer than the window goes on in the next one
+    if ends[-1] < len(text):
+        ends.append(len(text))
+    return [text[start:end] for start, end in pairwise(ends) if start < end]
+
+
+def _sentences_of_window(tag: str, window: str) -> list[str]:
+    try:
+        parts = _segment_sentences(tag, window)
+    except BaseException as error:
+        # A panic in Rust is no Exception in Python, so that it would pass every handler of a server.
+        if type(error).__name__ != "PanicException":
+            raise
+        return [window]
+    return parts if "".join(parts) == window else [window]
+
+
+# ---- parts of a sentence
+
+_SPACE = re.compile(r"(?<!\s)\s")
+_CLAUSE_END = re.compile(r"[、，；：。！？…،؛][」』）】》”’]*|[,;:)\]](?=\s)|[—–](?!\s)")
+_GRAPHEME = regex.compile(r"\X")
+
+_MAX_GRAPHEME_CODE_POINTS = 256
+"""A longer one, such as a letter with hundreds of accents, is cut like any other text."""
+
+_AIM = 0.95
+"""The part of the budget that a cut aims at: tokens are not spread evenly over the characters."""
+
+
+def fit(text: str, budget_tokens: int, count: Count) -> Iterator[tuple[str, int]]:
+    """Yield parts, with their token counts, that concatenated are `text`, cut after a clause, at a space or between graphemes.
+
+    Each is within the budget unless it is one fixed span or one code point. Every character is counted once, and again
+    when the part that it is in is cut further.
+    """
+    places = _Places(text)
+    pending = [(0, len(text))]
+    while pending:
+        start, stop = pending.pop()
+        tokens = count(text[start:stop])
+        cuts: list[int] = []
+        if tokens > budget_tokens:
+            cuts = places.cuts(start, stop, max(1, int((stop - start) * _AIM * budget_tokens / tokens)))
+        if cuts:
+            pending += reversed([*pairwise((start, *cuts, stop))])
+        else:
+            yield text[start:stop], tokens
+
+
+class _Places:
+    """Where a text may be cut, found once for the whole text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        fixed = list(spans(text))
+        self._starts = [start for start, _ in fixed]
+        self._stops = [stop for _, stop in fixed]
+        self._clauses = [found.end() for found in _CLAUSE_END.finditer(text)]
+        self._spaces = [found.start() for found in _SPACE.finditer(text)]
+
+    def cuts(self, start: int, stop: int, longest: int) -> list[int]:
+        """Places between start and stop that make about even parts of at most `longest` characters where possible."""
+        found: list[int] = []
+        at = start
+        while (parts := ceil((stop - at) / longest)) > 1:
+            place = self.best(at, at + ceil((stop - at) / parts), stop)
+            if place is None:
+                break
+            found.append(place)
+            at = place
+        return found
+
+    def best(self, start: int, ideal: int, stop: int) -> int | None:
+        """The best place after start and up to the ideal, or else the next after it; None where that is the stop."""
+        for places, floor in ((self._clauses, (start + ideal) // 2), (self._spaces, start)):
+            at = bisect_right(places, ideal) - 1
+            if at >= 0 and places[at] > floor and self._span_at(places[at]) is None:
+                return places[at]
+        span = self._span_at(ideal)
+        if span is None:
+            return self._grapheme_edge(start, ideal, stop)
+        place = span[0] if span[0] > start else span[1]
+        return place if place < stop else None
+
+    def _span_at(self, place: int) -> tuple[int, int] | None:
+        """The fixed span that a cut here would break."""
+        at = bisect_left(self._starts, place) - 1
+        return (self._starts[at], self._stops[at]) if at >= 0 and place < self._stops[at] else None
+
+    def _grapheme_edge(self, start: int, ideal: int, stop: int) -> int:
+        """The last edge up to the ideal, or the first after it; the ideal itself where there is only one grapheme.
+
+        `start` is an edge, and each cut starts at the previous one, so that the text is scanned once.
+        """
+        limit = min(stop, ideal + _MAX_GRAPHEME_CODE_POINTS)
+        edge = start
+        for found in _GRAPHEME.finditer(self._text, start, limit):
+            if found.end() > ideal:
+                break
+            edge = found.end()
+        if edge > start:
+            return edge
+        after = _GRAPHEME.match(self._text, start, limit)
+        return after.end() if after and after.end() < limit else ideal
