@@ -22,8 +22,7 @@ from typing import Any
 from dragoman import heap
 from dragoman.cli.console import error_console
 from dragoman.engine.async_engine import AsyncEngine
-from dragoman.engine.device import device
-from dragoman.engine.spec import resolve
+from dragoman.engine.spec import device, resolve
 from dragoman.service import stack
 from dragoman.service.planner import Planner
 from dragoman.settings import EngineSettings, ModelSettings

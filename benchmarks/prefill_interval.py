@@ -31,7 +31,7 @@ from in_process import (
 )
 
 from dragoman.cli.console import error_console
-from dragoman.engine.device import device
+from dragoman.engine.spec import device
 from dragoman.settings import GRAPH_CEILING
 from dragoman_bench.bench.workload import MadeUp
 

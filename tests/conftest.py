@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dragoman import phrasebook
-from dragoman.engine import quiet
-from dragoman.engine.device import device
-from dragoman.engine.spec import EngineSpec, resolve
+from dragoman.engine import process
+from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.pipelines.base import Pipeline
 from dragoman.settings import EngineSettings
+from tests.pipelines.building import Started
 
 if TYPE_CHECKING:
     from dragoman.engine.async_engine import AsyncEngine
@@ -54,7 +54,7 @@ def engine_spec(model_dir: Path) -> EngineSpec:
 @pytest.fixture(scope="session")
 async def engine(engine_spec: EngineSpec, engine_log: Path) -> AsyncIterator[AsyncEngine]:
     """The real engine, for the whole run. Tests must leave it running and empty."""
-    quiet.log_to_file(engine_log)
+    process.log_to_file(engine_log)
     from dragoman.engine.async_engine import AsyncEngine
 
     engine = AsyncEngine(engine_spec, engine_log)
@@ -64,8 +64,11 @@ async def engine(engine_spec: EngineSpec, engine_log: Path) -> AsyncIterator[Asy
 
 
 @pytest.fixture(scope="session")
-def engine_pipeline(engine: AsyncEngine) -> Pipeline:
+async def engine_pipeline(engine: AsyncEngine) -> AsyncIterator[Pipeline]:
     """The real engine behind the pipeline contract."""
     from dragoman.pipelines.continuous import ContinuousPipeline
 
-    return ContinuousPipeline(engine)
+    pipeline = ContinuousPipeline(Started(engine))  # type: ignore[arg-type]
+    await pipeline.start()
+    yield pipeline
+    await pipeline.shutdown()

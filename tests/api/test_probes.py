@@ -7,10 +7,10 @@ import asyncio
 import httpx
 import pytest
 
-from dragoman.pipelines.supervised import SupervisedPipeline
+from dragoman.pipelines.continuous import ContinuousPipeline
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, EngineSettings, Settings
-from tests.pipelines.mortal import MortalPipeline
+from tests.pipelines.crashing import CrashingEngine
 from tests.serving import echoing, served, service_over
 from tests.waiting import until
 
@@ -18,18 +18,18 @@ BODY = {"text": "Hello there.", "source": "en", "target": "ja"}
 
 
 @pytest.fixture
-def engine() -> MortalPipeline:
-    return MortalPipeline(echoing())
+def engine() -> CrashingEngine:
+    return CrashingEngine(echoing())
 
 
 @pytest.fixture
-def service(engine: MortalPipeline) -> TranslationService:
+def service(engine: CrashingEngine) -> TranslationService:
     """Full with three calls."""
     settings = Settings(
         engine=EngineSettings(max_num_seqs=2),
         admission=AdmissionSettings(max_in_flight_characters=3 * len(BODY["text"])),
     )
-    return service_over(SupervisedPipeline(engine, first_pause_s=0), settings)
+    return service_over(ContinuousPipeline(engine, first_pause_s=0), settings)
 
 
 async def probe(client: httpx.AsyncClient) -> tuple[int, str]:
@@ -39,12 +39,12 @@ async def probe(client: httpx.AsyncClient) -> tuple[int, str]:
 
 
 async def test_a_restart_shows_and_calls_wait_up_to_the_limit(
-    service: TranslationService, engine: MortalPipeline
+    service: TranslationService, engine: CrashingEngine
 ) -> None:
     async with served(service) as client:
         assert await probe(client) == (200, "ready")
-        engine.starting.clear()
-        engine.die()
+        engine.may_start.clear()
+        engine.crash()
         await until(lambda: service.pipeline.stats().restarting, "a restart under way")
         assert await probe(client) == (503, "restarting")
         assert (await client.get("/healthz")).status_code == 200
@@ -54,7 +54,7 @@ async def test_a_restart_shows_and_calls_wait_up_to_the_limit(
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
         stats = (await client.get("/v1/stats")).json()
         assert (stats["state"], stats["restarts"], stats["in_flight"]) == ("restarting", 0, 3)
-        engine.starting.set()
+        engine.may_start.set()
         answers = await asyncio.gather(*calls)
         assert [answer.json()["translations"][0]["text"] for answer in answers] == ["~Hello there."] * 3
         assert await probe(client) == (200, "ready")
@@ -63,11 +63,11 @@ async def test_a_restart_shows_and_calls_wait_up_to_the_limit(
 
 
 async def test_a_client_that_hangs_up_during_a_restart_gives_its_place_back(
-    service: TranslationService, engine: MortalPipeline
+    service: TranslationService, engine: CrashingEngine
 ) -> None:
     async with served(service) as client:
-        engine.starting.clear()
-        engine.die()
+        engine.may_start.clear()
+        engine.crash()
         leaving = asyncio.create_task(client.post("/v1/translate", json=BODY))
         await until(lambda: service.pipeline.stats().waiting == 1, "a waiting sequence")
         leaving.cancel()
@@ -76,10 +76,10 @@ async def test_a_client_that_hangs_up_during_a_restart_gives_its_place_back(
         assert service.pipeline.stats().waiting == 0
 
 
-async def test_an_engine_that_is_lost_refuses_calls(service: TranslationService, engine: MortalPipeline) -> None:
+async def test_an_engine_that_is_lost_refuses_calls(service: TranslationService, engine: CrashingEngine) -> None:
     async with served(service) as client:
         engine.failing_starts = 1_000
-        engine.die()
+        engine.crash()
         await service.lost()
         assert await probe(client) == (503, "engine_dead")
         answer = await client.post("/v1/translate", json=BODY)

@@ -16,8 +16,8 @@ import pytest
 from dragoman import heap
 from dragoman.api.server import DragomanServer, listen
 from dragoman.errors import ConfigError
-from dragoman.pipelines.supervised import SupervisedPipeline
-from tests.pipelines.mortal import MortalPipeline
+from dragoman.pipelines.continuous import ContinuousPipeline
+from tests.pipelines.crashing import CrashingEngine
 from tests.serving import service_over
 from tests.waiting import until
 
@@ -88,21 +88,21 @@ async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(heap, "_settled", False)
-    engine = MortalPipeline(lambda _: "word word")
+    engine = CrashingEngine(lambda _: "word word")
     ready: list[str] = []
-    service = service_over(SupervisedPipeline(engine, first_pause_s=0))
+    service = service_over(ContinuousPipeline(engine, first_pause_s=0))
     server = DragomanServer(service, listen("127.0.0.1", 0), ready.append)
     running = asyncio.create_task(server.run())
     await until(lambda: bool(ready), "a listening server")
     assert heap.is_heap_frozen()
     gc.unfreeze()  # the tests that follow make garbage
     async with httpx.AsyncClient(base_url=ready[0]) as client:
-        engine.starting.clear()
-        engine.die()
+        engine.may_start.clear()
+        engine.crash()
         calls = [asyncio.create_task(post(client)) for _ in range(4)]
         await until(lambda: service.pipeline.stats().waiting == 4, "four waiting calls")
         engine.failing_starts = 1_000
-        engine.starting.set()
+        engine.may_start.set()
         answers = await asyncio.gather(*calls)
     assert {(answer.status_code, answer.json()["error"]["code"]) for answer in answers} == {(503, "engine_dead")}
     assert await running == 1

@@ -19,7 +19,7 @@ import pytest
 from sacrebleu.metrics.chrf import CHRF
 from tools.phrasebook.generator import Generator
 
-from dragoman.engine.device import device
+from dragoman.engine.spec import device
 from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]

@@ -73,7 +73,7 @@ async def test_many_sequences_run_at_once_and_short_ones_leave_first(engine_pipe
 async def test_new_sequences_wait_for_each_other_while_many_run(
     engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prefill_gate, "HOLD_S", 60.0)
+    monkeypatch.setattr(prefill_gate, "MAX_WAIT_S", 60.0)
     monkeypatch.setattr(engine.prefill_gate, "interval", 1_000_000)
     long = [asyncio.create_task(engine.generate(sequence(400))) for _ in range(MIN_RUNNING + 4)]
     await until(lambda: engine.stats().running == len(long), "all running")
@@ -91,7 +91,7 @@ async def test_new_sequences_wait_for_each_other_while_many_run(
 
 
 async def test_the_engines_own_steps_let_them_in(engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefill_gate, "HOLD_S", 60.0)
+    monkeypatch.setattr(prefill_gate, "MAX_WAIT_S", 60.0)
     monkeypatch.setattr(engine.prefill_gate, "interval", 8)
     long = [asyncio.create_task(engine.generate(sequence(400))) for _ in range(MIN_RUNNING + 4)]
     await until(lambda: engine.stats().running == len(long), "all running")

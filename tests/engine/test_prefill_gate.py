@@ -1,4 +1,4 @@
-"""The gate in front of the scheduler: who waits, for what, and never for ever."""
+"""The gate in front of the scheduler: which sequences wait, for what, and for how long at most."""
 
 from __future__ import annotations
 
@@ -8,45 +8,43 @@ import pytest
 
 from dragoman.engine import prefill_gate
 from dragoman.engine.prefill_gate import MIN_RUNNING, PrefillGate
-from tests.waiting import until
 
 
 def busy(interval: int) -> PrefillGate:
-    """Of an engine at work, where nobody has been let in for an interval."""
+    """Of an engine at work, where no sequence has entered for an interval."""
     gate = PrefillGate(interval)
     for _ in range(interval):
         gate.stepped(MIN_RUNNING)
     return gate
 
 
-async def entered(gate: PrefillGate) -> None:
-    """One goes in, and the door is shut behind it."""
-    await gate.join()
+async def closed(interval: int) -> PrefillGate:
+    """Of an engine at work, where a sequence has just entered."""
+    gate = busy(interval)
+    await gate.wait()
     await asyncio.sleep(0)
+    return gate
 
 
 async def waiters(gate: PrefillGate, count: int) -> list[asyncio.Task[float]]:
     """Tasks that have all got as far as they can."""
-    tasks = [asyncio.create_task(gate.join()) for _ in range(count)]
+    tasks = [asyncio.create_task(gate.wait()) for _ in range(count)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     return tasks
 
 
-async def test_nobody_waits_while_few_run() -> None:
+async def test_none_waits_while_few_run_or_with_an_interval_of_one_step() -> None:
     gate = PrefillGate(4)
     for running in (0, 1, MIN_RUNNING - 1):
         gate.stepped(running)
         assert all(task.done() for task in await waiters(gate, 3))
+    every_step = PrefillGate(1)
+    every_step.stepped(1000)
+    assert all(task.done() for task in await waiters(every_step, 3))
 
 
-async def test_an_interval_of_one_step_is_no_gate() -> None:
-    gate = PrefillGate(1)
-    gate.stepped(1000)
-    assert all(task.done() for task in await waiters(gate, 3))
-
-
-async def test_who_comes_first_after_an_interval_goes_in_and_the_next_wait_for_one_another() -> None:
+async def test_the_first_after_an_interval_enters_and_the_next_wait_for_each_other() -> None:
     gate = busy(4)
     (first,) = await waiters(gate, 1)
     assert first.done()
@@ -62,29 +60,30 @@ async def test_who_comes_first_after_an_interval_goes_in_and_the_next_wait_for_o
     next_one.cancel()
 
 
-async def test_the_texts_of_one_call_go_in_together() -> None:
+async def test_the_texts_of_one_call_enter_together() -> None:
     gate = busy(4)
-    together = await waiters(gate, 20)
-    assert all(task.done() for task in together)
+    assert all(task.done() for task in await waiters(gate, 20))
     (later,) = await waiters(gate, 1)
     assert not later.done()
     later.cancel()
 
 
-async def test_they_go_in_as_soon_as_few_are_left() -> None:
-    gate = busy(8)
-    await entered(gate)
+async def test_waiters_enter_when_few_are_left_running_or_the_gate_is_opened() -> None:
+    gate = await closed(1000)
     waiting = await waiters(gate, 3)
     gate.stepped(MIN_RUNNING - 1)
     await asyncio.wait_for(asyncio.gather(*waiting), 5)
+    gate = await closed(1000)
+    waiting = await waiters(gate, 3)
+    gate.open()
+    await asyncio.wait_for(asyncio.gather(*waiting), 5)
 
 
-async def test_in_the_order_in_which_they_came() -> None:
-    gate, order = busy(2), list[int]()
-    await entered(gate)
+async def test_sequences_enter_in_the_order_of_their_arrival() -> None:
+    gate, order = await closed(2), list[int]()
 
     async def one(number: int) -> None:
-        await gate.join()
+        await gate.wait()
         order.append(number)
 
     tasks = [asyncio.create_task(one(number)) for number in range(5)]
@@ -95,32 +94,35 @@ async def test_in_the_order_in_which_they_came() -> None:
     assert order == [0, 1, 2, 3, 4]
 
 
-async def test_no_step_comes_and_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefill_gate, "HOLD_S", 0.01)
-    gate = busy(1000)
-    await entered(gate)
-    first = await waiters(gate, 2)
-    await asyncio.wait_for(asyncio.gather(*first), 5)
-    second = await waiters(gate, 2)  # the clock runs anew for those who come later
+async def test_without_steps_the_wait_ends_after_the_longest_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefill_gate, "MAX_WAIT_S", 0.01)
+    gate = await closed(1000)
+    await asyncio.wait_for(asyncio.gather(*await waiters(gate, 2)), 5)
+    second = await waiters(gate, 2)  # the time begins anew for later arrivals
     assert not any(task.done() for task in second)
     await asyncio.wait_for(asyncio.gather(*second), 5)
 
 
-async def test_who_is_cancelled_holds_up_nobody() -> None:
-    gate = busy(3)
-    await entered(gate)
+async def test_a_cancelled_waiter_delays_no_other_that_waits() -> None:
+    gate = await closed(3)
     leaves, stays = await waiters(gate, 2)
     leaves.cancel()
-    await until(leaves.done, "the cancelled one's end")
+    await asyncio.wait({leaves})
+    assert gate.waiting == 1
     for _ in range(3):
         gate.stepped(MIN_RUNNING)
     await asyncio.wait_for(stays, 5)
     assert leaves.cancelled()
 
 
-async def test_open_lets_everybody_in() -> None:
-    gate = busy(1000)
-    await entered(gate)
-    waiting = await waiters(gate, 3)
-    gate.open()
-    await asyncio.wait_for(asyncio.gather(*waiting), 5)
+async def test_cancelled_waiters_do_not_hold_back_newcomers() -> None:
+    gate = await closed(3)
+    leaves = await waiters(gate, 2)
+    for task in leaves:
+        task.cancel()
+    await asyncio.wait(leaves)
+    assert gate.waiting == 0
+    for _ in range(3):
+        gate.stepped(MIN_RUNNING)
+    (newcomer,) = await waiters(gate, 1)
+    assert newcomer.done()

@@ -1,4 +1,4 @@
-"""Pipelines over the scripted engine, in real worker processes."""
+"""Pipelines over the scripted engine, in real worker processes, and waiting for their load."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TypeVar
 
 import psutil
 
-from dragoman.pipelines.base import Pipeline
-from dragoman.pipelines.static_batch import StaticBatchPipeline
-from dragoman.pipelines.workers import WorkersPipeline
-from tests.pipelines.scripted import Stage
+from dragoman.pipelines import baselines
+from dragoman.pipelines.base import Engine, Pipeline
+from dragoman.pipelines.baselines import WorkerPipeline
+from tests.pipelines.scripted import ScriptFolder
 from tests.waiting import until
 
 STEP_S = 0.0001  # the fake decodes step by step, as an engine does
 P = TypeVar("P", bound=Pipeline)
 
 
-def static_batch(stage: Stage, *, size: int = 4, timeout_ms: float = 5.0) -> StaticBatchPipeline:
-    return StaticBatchPipeline(
-        stage.spec, stage.log_file, batch_size=size, batch_timeout_ms=timeout_ms, engine=stage.engine
+def static_batch(script: ScriptFolder, *, size: int = 4, timeout_ms: float = 5.0) -> WorkerPipeline:
+    return baselines.static_batch(
+        script.spec, script.log_file, batch_size=size, batch_timeout_ms=timeout_ms, engine=script.engine
     )
 
 
-def workers(stage: Stage, *, count: int = 2) -> WorkersPipeline:
-    return WorkersPipeline(stage.spec, stage.log_file, workers=count, engine=stage.engine)
+def workers(script: ScriptFolder, *, count: int = 2) -> WorkerPipeline:
+    return baselines.workers(script.spec, script.log_file, workers=count, engine=script.engine)
 
 
 @asynccontextmanager
@@ -38,7 +38,7 @@ async def running(pipeline: P) -> AsyncIterator[P]:
 
 
 async def loaded(pipeline: Pipeline, *, running: int, waiting: int) -> None:
-    """Return when the pipeline says that so many run and wait."""
+    """Return when the pipeline reports that so many run and wait."""
 
     def holds() -> bool:
         stats = pipeline.stats()
@@ -47,12 +47,12 @@ async def loaded(pipeline: Pipeline, *, running: int, waiting: int) -> None:
     await until(holds, f"{running} running and {waiting} waiting")
 
 
-async def gone(pid: int) -> None:
-    """Return when the process has ended (a zombie has: whoever adopted it may not look)."""
-    await until(lambda: not _lives(pid), f"the end of process {pid}")
+async def exited(pid: int) -> None:
+    """Return when the process has exited (it may stay a zombie)."""
+    await until(lambda: not _is_alive(pid), f"the exit of process {pid}")
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -60,13 +60,13 @@ def _lives(pid: int) -> bool:
 
 
 class Started:
-    """The run's engine, which is up already and outlives whoever borrows it."""
+    """The run's engine, which has started already and goes on after a test that uses it."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._pipeline = pipeline
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self._pipeline, name)
+        return getattr(self._engine, name)
 
     async def start(self) -> None: ...
     async def shutdown(self) -> None: ...

@@ -1,7 +1,7 @@
-"""A tiny engine without vllm, for real worker processes: it answers by rule, and does what single tokens tell it to.
+"""A small engine without vllm, for real worker processes: it answers by rule, and single tokens are commands to it.
 
-It lives in the folder that its spec names as the model, and writes there what it did; gates are named pipes in it, so that a
-batch stays in the engine until the test lets it go.
+It works in the folder that its spec names as the model, and writes there what it did; gates are named pipes in it, so that a
+batch stays in the engine until the test opens one.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ START_GATE = 1099
 
 
 def sequence(*tokens: int, max_tokens: int = 64, forced: bool = False, name: str = "") -> Sequence:
-    """A sequence of its own; `tokens` are added to a prompt that any model here takes."""
+    """A sequence of its own; `tokens` are added to a prompt that every model here accepts."""
     return Sequence(name or uuid4().hex, (*PROMPT, *tokens), max_tokens, forced=forced)
 
 
 def answer(sequence: Sequence) -> str:
-    """The prompt's ids as words; when forced, more words than may be said."""
+    """The prompt's ids as words; when forced, more words than `max_tokens` allows."""
     if sequence.forced:
         return " ".join(f"w{number}" for number in range(sequence.max_tokens + 1))
     return " ".join(map(str, sequence.prompt_token_ids))
 
 
-class Stage:
+class ScriptFolder:
     """The test's side of the folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,14 +63,14 @@ class Stage:
         return FIRST_GATE + number
 
     async def open(self, gate: int) -> None:
-        """Let one holder through; returns when it went."""
-        await until(lambda: self._opened(gate), f"somebody at gate {gate}")
+        """End the wait of one batch at the gate."""
+        await until(lambda: self._opened(gate), f"a batch at gate {gate}")
 
     def _opened(self, gate: int) -> bool:
         try:
             os.close(os.open(self.folder / f"gate-{gate}", os.O_WRONLY | os.O_NONBLOCK))
         except OSError as error:
-            if error.errno != errno.ENXIO:  # nobody reads
+            if error.errno != errno.ENXIO:  # no reader
                 raise
             return False
         return True
@@ -87,16 +87,12 @@ class Stage:
         """Process ids of the engines that were closed, in order."""
         return [int(line) for line in self._lines("closed")]
 
-    def forked(self) -> list[int]:
-        """Process ids of what the engines forked."""
-        return [int(line) for line in self._lines("forked")]
-
     def _lines(self, name: str) -> list[str]:
         file = self.folder / name
         return file.read_text().splitlines() if file.is_file() else []
 
     def set(self, flag: str) -> None:
-        """Tell engines that start from now on: `broken`, not to; `slow`, to wait for ever; `fork`, to leave a child."""
+        """For engines that start from now on: `broken`, they fail; `slow`, they never end starting."""
         if flag == "slow":
             self.gate(START_GATE - FIRST_GATE)
         (self.folder / flag).touch()
@@ -107,9 +103,7 @@ class ScriptedEngine:
         self._folder = Path(spec.model)
         self.max_model_len = spec.engine.max_model_len or WINDOW
         if (self._folder / "broken").exists():
-            raise RuntimeError("told to be broken")
-        if (self._folder / "fork").exists():
-            self._fork()
+            raise RuntimeError("this engine is broken")
         self._note("started", str(os.getpid()))
         if (self._folder / "slow").exists():
             (self._folder / f"gate-{START_GATE}").read_bytes()
@@ -117,13 +111,6 @@ class ScriptedEngine:
     def _note(self, name: str, line: str) -> None:
         with (self._folder / name).open("a") as file:
             file.write(line + "\n")
-
-    def _fork(self) -> None:
-        child = os.fork()
-        if child == 0:
-            while True:
-                signal.pause()
-        self._note("forked", str(child))
 
     def generate(self, sequences: list[Sequence]) -> list[Result]:
         self._note("batches", json.dumps([sequence.id for sequence in sequences]))
@@ -135,19 +122,19 @@ class ScriptedEngine:
         for token in sequence.prompt_token_ids:
             self._obey(token)
         if REJECT in sequence.prompt_token_ids:
-            return EngineRejected("told to reject")
+            return EngineRejected("rejected by its token")
         if FAIL in sequence.prompt_token_ids:
-            return EngineFailed("told to fail")
+            return EngineFailed("failed by its token")
         words = answer(sequence).split(" ")
-        said = words[: sequence.max_tokens]
-        reason = "stop" if len(said) == len(words) else "length"
-        return Completion(" ".join(said), reason, len(sequence.prompt_token_ids), len(said))
+        kept = words[: sequence.max_tokens]
+        reason = "stop" if len(kept) == len(words) else "length"
+        return Completion(" ".join(kept), reason, len(sequence.prompt_token_ids), len(kept))
 
     def _obey(self, token: int) -> None:
         if token >= FIRST_GATE:
             (self._folder / f"gate-{token}").read_bytes()
         if token == BREAK:
-            raise RuntimeError("told to break")
+            raise RuntimeError("broken by a token")
         once = self._folder / "killed"
         if token == KILL or (token == KILL_ONCE and not once.exists()):
             once.touch()

@@ -11,11 +11,10 @@ import pytest
 
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineRejected
+from dragoman.pipelines import baselines
 from dragoman.pipelines.base import Pipeline
-from dragoman.pipelines.static_batch import StaticBatchPipeline
-from dragoman.pipelines.workers import WorkersPipeline
 from dragoman.types import Completion
-from tests.pipelines.building import gone, loaded, running
+from tests.pipelines.building import exited, loaded, running
 from tests.pipelines.scripted import sequence
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
@@ -27,8 +26,8 @@ OUT_OF_VOCABULARY = 10_000_000
 def pipeline(request: pytest.FixtureRequest, engine_spec: EngineSpec, engine_log: Path) -> Pipeline:
     spec = replace(engine_spec, engine=replace(engine_spec.engine, enforce_eager=True))  # starts sooner
     if request.param == "workers":
-        return WorkersPipeline(spec, engine_log, workers=2)
-    return StaticBatchPipeline(spec, engine_log, batch_size=8, batch_timeout_ms=50)
+        return baselines.workers(spec, engine_log, workers=2)
+    return baselines.static_batch(spec, engine_log, batch_size=8, batch_timeout_ms=50)
 
 
 async def test_a_real_engine_in_a_worker_serves_refuses_and_ends(pipeline: Pipeline) -> None:
@@ -47,7 +46,7 @@ async def test_a_real_engine_in_a_worker_serves_refuses_and_ends(pipeline: Pipel
         assert pipeline.stats().completion_tokens == sum(lengths) + 2 * 16
         await pipeline.check_health()
     for pid in started:
-        await gone(pid)
+        await exited(pid)
 
 
 def _children() -> set[psutil.Process]:

@@ -1,4 +1,4 @@
-"""One suite over every pipeline: the fake, both baselines over the scripted engine, and the real engine, supervised too."""
+"""One suite over every pipeline: the fake, both baselines over the scripted engine, and `continuous` over the real one."""
 
 from __future__ import annotations
 
@@ -9,37 +9,36 @@ import pytest
 
 from dragoman.errors import EngineDead, EngineRejected
 from dragoman.pipelines.base import Pipeline
+from dragoman.pipelines.continuous import ContinuousPipeline
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.pipelines.supervised import SupervisedPipeline
 from dragoman.types import Completion, Delta
 from tests.pipelines.building import STEP_S, running, static_batch, workers
-from tests.pipelines.scripted import PROMPT, Stage, answer, sequence
+from tests.pipelines.scripted import PROMPT, ScriptFolder, answer, sequence
 from tests.waiting import until
 
 REAL = pytest.param("engine_pipeline", marks=pytest.mark.engine, id="continuous")
-SUPERVISED = pytest.param("supervised_pipeline", marks=pytest.mark.engine, id="supervised")
 BASELINES = ["static_batch_pipeline", "workers_pipeline"]
 
 
-@pytest.fixture(params=["fake_pipeline", *BASELINES, REAL, SUPERVISED])
+@pytest.fixture(params=["fake_pipeline", *BASELINES, REAL])
 def pipeline(request: pytest.FixtureRequest) -> Pipeline:
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=[*BASELINES, REAL, SUPERVISED])
+@pytest.fixture(params=[*BASELINES, REAL])
 def bounded_pipeline(request: pytest.FixtureRequest) -> Pipeline:
     """Those with a window to overrun: the fake has none."""
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["fake", "supervised", "static_batch", "workers"])
-def own_pipeline(request: pytest.FixtureRequest, stage: Stage) -> Pipeline:
+@pytest.fixture(params=["fake", "continuous", "static_batch", "workers"])
+def own_pipeline(request: pytest.FixtureRequest, script: ScriptFolder) -> Pipeline:
     """A pipeline of the test's own, not started."""
     built: dict[str, Callable[[], Pipeline]] = {
         "fake": lambda: FakePipeline(answer, step_s=STEP_S),
-        "supervised": lambda: SupervisedPipeline(FakePipeline(answer, step_s=STEP_S)),
-        "static_batch": lambda: static_batch(stage),
-        "workers": lambda: workers(stage),
+        "continuous": lambda: ContinuousPipeline(FakePipeline(answer, step_s=STEP_S)),
+        "static_batch": lambda: static_batch(script),
+        "workers": lambda: workers(script),
     }
     return built[request.param]()
 
@@ -62,7 +61,7 @@ async def test_the_same_prompt_gives_the_same_answer(pipeline: Pipeline) -> None
     assert first.text
 
 
-async def test_an_answer_that_is_cut_says_so(pipeline: Pipeline) -> None:
+async def test_an_answer_that_is_cut_has_the_reason_length(pipeline: Pipeline) -> None:
     cut = await pipeline.generate(sequence(max_tokens=2))
     assert cut.reason == "length"
     assert cut.completion_tokens == 2
@@ -138,12 +137,12 @@ async def test_shutdown_is_final_and_safe_to_repeat(own_pipeline: Pipeline) -> N
         await own_pipeline.generate(sequence())
 
 
-async def test_shutdown_ends_what_is_in_flight(own_pipeline: Pipeline, stage: Stage) -> None:
-    gate = stage.gate()
+async def test_shutdown_ends_what_is_in_flight(own_pipeline: Pipeline, script: ScriptFolder) -> None:
+    gate = script.gate()
     async with running(own_pipeline):
         work = [sequence(gate, max_tokens=900, forced=True) for _ in range(12)]
         tasks = [asyncio.create_task(own_pipeline.generate(one)) for one in work]
-        await asyncio.sleep(0)  # each is handed to the pipeline; the gate stays shut
+        await asyncio.sleep(0)  # each is handed to the pipeline; the gate stays closed
         await own_pipeline.shutdown()
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(end, EngineDead) for end in ends)

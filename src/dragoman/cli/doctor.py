@@ -19,8 +19,8 @@ from dragoman.api.server import listen
 from dragoman.cli.console import console
 from dragoman.cli.models import weights
 from dragoman.cli.options import settings_options
-from dragoman.engine.device import device, nvidia_gpu_present, vllm_version
-from dragoman.engine.spec import kv_bytes_per_token, read_config
+from dragoman.engine.checkpoint import kv_bytes_per_token, read_config
+from dragoman.engine.spec import device, nvidia_gpu_present, vllm_version
 from dragoman.errors import DragomanError
 from dragoman.service import stack
 from dragoman.settings import Loaded, Settings

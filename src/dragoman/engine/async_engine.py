@@ -1,4 +1,4 @@
-"""vLLM's `AsyncLLM`, in this process, as an engine: start, generate, stream, statistics, death.
+"""vLLM's `AsyncLLM`, in this process, as an engine: start, generate, stream, statistics, crash.
 
 Takes token ids and gives text; knows nothing of languages, prompts or HTTP. The scheduler runs in a process of vLLM's own;
 this side feeds it and detokenises. Sequences join and leave the running batch at every step (continuous batching).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
@@ -19,23 +19,21 @@ from typing import Any
 from vllm import SamplingParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
+from vllm.v1.metrics.loggers import StatLoggerBase
 
 from dragoman import heap
-from dragoman.engine import affinity, quiet
-from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
+from dragoman.engine import process, startup
+from dragoman.engine.compat import CRASHED, engine_arguments, prompt_of, sampling_params, translated_errors
 from dragoman.engine.detokenize import Detokenizer
-from dragoman.engine.faults import CRASHED, translated
 from dragoman.engine.prefill_gate import PrefillGate
-from dragoman.engine.spawning import ignoring_terminal_signals
 from dragoman.engine.spec import EngineSpec
-from dragoman.engine.tap import StatsLoggerFactory
 from dragoman.errors import EngineDead, EngineFailed
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
-_WATCH_S = 1.0
-_END_S = 10.0  # a killed process that holds a GPU takes a moment to go
+_CRASH_POLL_S = 1.0
+_EXIT_S = 10.0  # a killed process that holds a GPU takes a moment to exit
 
 
 class AsyncEngine:
@@ -56,35 +54,34 @@ class AsyncEngine:
         before = set(multiprocessing.active_children())
         building = asyncio.create_task(asyncio.to_thread(self._build))
         try:
-            self._llm = llm = await asyncio.shield(building)
-            self._processes = set(multiprocessing.active_children()) - before
-            self._detokenizer = Detokenizer(llm.get_tokenizer())
-            self._gauge.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
-            if self.spec.device == "cpu":
-                affinity.keep_off_workers(process.pid for process in self._processes if process.pid is not None)
-            self._freeze_heap_again()
+            async with startup.followed(self._log_file, self._gauge, compiles=not self.spec.engine.enforce_eager):
+                self._llm = llm = await asyncio.shield(building)
         except asyncio.CancelledError:
             await _abandon(building, before)
             raise
-
-    def _freeze_heap_again(self) -> None:
-        """In a process that had settled around another engine, which is frozen garbage now."""
+        self._processes = set(multiprocessing.active_children()) - before
+        self._detokenizer = Detokenizer(llm.get_tokenizer())
+        self._gauge.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
+        self._gauge.dtype = str(llm.model_config.dtype).removeprefix("torch.")
+        if self.spec.device == "cpu":
+            process.keep_off_workers(one.pid for one in self._processes if one.pid is not None)
+        # After a restart: the engine before this one is frozen garbage, and building this one has made new threads.
         if heap.is_heap_frozen():
             heap.freeze_heap()
-        if affinity.has_left_worker_cores():  # not all of its threads: building an engine makes some
-            affinity.leave_worker_cores()
+        if process.has_left_worker_cores():
+            process.leave_worker_cores()
 
     def _build(self) -> AsyncLLM:
         arguments = engine_arguments(self.spec, shutdown_timeout_s=self._shutdown_timeout_s)
-        streams = quiet.streams_to_file(self._log_file) if self._log_file else nullcontext()
+        streams = process.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
-            with streams, ignoring_terminal_signals(), affinity.on_all_cores():
+            with streams, process.ignoring_terminal_signals(), process.on_all_cores():
                 return AsyncLLM.from_engine_args(
                     arguments, stat_loggers=[StatsLoggerFactory(self._gauge, self.prefill_gate.stepped)]
                 )
         except Exception as error:
-            told = f"; the end of {self._log_file}:\n{quiet.tail(self._log_file)}" if self._log_file else ""
-            raise EngineDead(f"the engine did not start: {error}{told}") from error
+            log_end = process.last_lines(self._log_file)
+            raise EngineDead(f"the engine did not start: {error}{log_end}") from error
 
     @property
     def _engine(self) -> AsyncLLM:
@@ -99,13 +96,13 @@ class AsyncEngine:
     async def generate(self, sequence: Sequence) -> Completion:
         """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
         completion: Completion | None = None
-        ours = self._detokenizer.takes(sequence)
-        came, waited_s = time(), await self.prefill_gate.join()
-        with translated(self._is_dead):
+        deferred = self._detokenizer.takes(sequence)
+        arrived, waited_s = time(), await self.prefill_gate.wait()
+        with translated_errors(self._has_crashed):
             # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
-            async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not ours), came):
+            async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not deferred), arrived):
                 whole = output.outputs[0]
-                text = self._detokenizer.text_of(whole, taken=ours)
+                text = self._detokenizer.text_of(whole, taken=deferred)
                 completion = _completion(output, text, len(whole.token_ids), waited_s)
         if completion is None:
             raise EngineDead("the engine ended a sequence without an answer")
@@ -115,9 +112,9 @@ class AsyncEngine:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
         parts: list[str] = []
         tokens = 0
-        came, waited_s = time(), await self.prefill_gate.join()
-        with translated(self._is_dead):
-            async for output in self._outputs(sequence, sampling_params(sequence, stream=True), came):
+        arrived, waited_s = time(), await self.prefill_gate.wait()
+        with translated_errors(self._has_crashed):
+            async for output in self._outputs(sequence, sampling_params(sequence, stream=True), arrived):
                 part = output.outputs[0]
                 tokens += len(part.token_ids)
                 if part.text:
@@ -128,33 +125,33 @@ class AsyncEngine:
                     return
         raise EngineDead("the engine ended a sequence without an answer")
 
-    def _outputs(self, sequence: Sequence, params: SamplingParams, came: float) -> AsyncGenerator[Any]:
-        return self._engine.generate(prompt_of(sequence, came), params, sequence.id, priority=sequence.priority)
+    def _outputs(self, sequence: Sequence, params: SamplingParams, arrived: float) -> AsyncGenerator[Any]:
+        return self._engine.generate(prompt_of(sequence, arrived), params, sequence.id, priority=sequence.priority)
 
     def stats(self) -> EngineStats:
         stats, waiting = self._gauge.snapshot(), self.prefill_gate.waiting
         return replace(stats, waiting=stats.waiting + waiting) if waiting else stats
 
     async def check_health(self) -> None:
-        with translated():
+        with translated_errors():
             await self._engine.check_health()
 
-    def _is_dead(self) -> bool:
+    def _has_crashed(self) -> bool:
         return self._llm is None or self._llm.errored
 
-    async def died(self) -> EngineDead:
-        """Return once the running engine is dead. Sequences in flight hear of it sooner: this is for when there are none."""
+    async def crashed(self) -> EngineDead:
+        """Return once the running engine has crashed. Sequences in flight fail sooner: this is for when there are none."""
         llm = self._engine
-        # vLLM sets a flag when one of its processes dies, and tells nobody.
+        # vLLM sets a flag when one of its processes exits, and offers no event to wait for.
         while self._llm is not llm or not llm.errored:  # noqa: ASYNC110
-            await asyncio.sleep(_WATCH_S)
+            await asyncio.sleep(_CRASH_POLL_S)
         return EngineDead(CRASHED)
 
     async def shutdown(self) -> None:
-        """End vLLM's processes, dead ones too; what still runs ends with `EngineDead`."""
+        """End vLLM's processes, crashed ones too; what still runs ends with `EngineDead`."""
         llm, self._llm = self._llm, None
         if llm is not None:
-            # vLLM cancels the task that would tell them, often before it does.
+            # vLLM cancels the task that would raise this to them, often before it does.
             llm.output_processor.propagate_error(EngineDeadError())
             self.prefill_gate.stepped(0)
             await asyncio.to_thread(_end, llm, self._processes)
@@ -164,15 +161,15 @@ class AsyncEngine:
 def _end(llm: AsyncLLM, processes: set[BaseProcess]) -> None:
     """Kill its processes and wait until they are gone: the next engine needs the memory that they hold."""
     llm.shutdown(timeout=0)
-    for process in processes:
-        process.join(_END_S)
+    for one in processes:
+        one.join(_EXIT_S)
 
 
 async def _abandon(building: asyncio.Task[AsyncLLM], before: set[BaseProcess]) -> None:
-    """End a start that nobody waits for: a thread cannot be cancelled, but the processes that it waits for can."""
+    """End a start that was cancelled: a thread cannot be cancelled, but the processes that it waits for can be killed."""
     while not building.done():
-        for process in set(multiprocessing.active_children()) - before:
-            process.kill()
+        for one in set(multiprocessing.active_children()) - before:
+            one.kill()
         await asyncio.wait({building}, timeout=0.2)
     if building.exception() is None:
         await asyncio.to_thread(building.result().shutdown, timeout=0)
@@ -181,10 +178,10 @@ async def _abandon(building: asyncio.Task[AsyncLLM], before: set[BaseProcess]) -
 def _kv_cache_tokens(config: Any) -> int | None:
     """How many tokens the KV cache holds: vLLM's own figure where it has one (0.32), else blocks times block size."""
     cache = config.cache_config
-    told = getattr(cache, "kv_cache_size_tokens", None)
-    if told is None and cache.num_gpu_blocks:
-        told = cache.num_gpu_blocks * cache.block_size
-    return told * config.parallel_config.data_parallel_size if told else None
+    tokens = getattr(cache, "kv_cache_size_tokens", None)
+    if tokens is None and cache.num_gpu_blocks:
+        tokens = cache.num_gpu_blocks * cache.block_size
+    return tokens * config.parallel_config.data_parallel_size if tokens else None
 
 
 def _completion(output: Any, text: str, tokens: int, waited_s: float) -> Completion:
@@ -205,3 +202,59 @@ def _timings(stats: Any, waited_s: float) -> Timings | None:
         prefill_s=max(stats.first_token_ts - stats.scheduled_ts, 0.0),
         decode_s=max(stats.last_token_ts - stats.first_token_ts, 0.0),
     )
+
+
+class SchedulerStatsLogger(StatLoggerBase):
+    """Records what vLLM's scheduler and output loop report, for all engines of one `AsyncLLM`, into one `EngineGauge`.
+
+    vLLM calls the interface unstable, so this reads few fields. With data parallelism each engine reports for itself; loads are
+    summed. `stepped` is called after each step with the number of sequences that run.
+    """
+
+    def __init__(
+        self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]], stepped: Callable[[int], None]
+    ) -> None:
+        self._gauge = gauge
+        self._loads = loads
+        self._stepped = stepped
+
+    def record(
+        self,
+        scheduler_stats: Any,
+        iteration_stats: Any,
+        mm_cache_stats: Any = None,
+        engine_idx: int = 0,
+        **_: Any,
+    ) -> None:
+        if iteration_stats is not None:
+            gauge = self._gauge
+            gauge.steps += 1
+            gauge.preemptions += iteration_stats.num_preempted_reqs
+            gauge.prompt_tokens += iteration_stats.num_prompt_tokens
+            gauge.completion_tokens += iteration_stats.num_generation_tokens
+            gauge.finished += len(iteration_stats.finished_requests)
+            gauge.latencies(iteration_stats.time_to_first_tokens_iter, iteration_stats.inter_token_latencies_iter)
+        if scheduler_stats is not None:
+            self._loads[engine_idx] = (
+                scheduler_stats.num_running_reqs,
+                scheduler_stats.num_waiting_reqs + getattr(scheduler_stats, "num_skipped_waiting_reqs", 0),
+                scheduler_stats.kv_cache_usage,
+            )
+            running, waiting, usage = zip(*self._loads.values(), strict=True)
+            self._gauge.load(sum(running), sum(waiting), max(usage))
+            self._stepped(sum(running))
+
+    def log_engine_initialized(self) -> None:
+        """Nothing: the server logs when it listens."""
+
+
+class StatsLoggerFactory:
+    """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine."""
+
+    def __init__(self, gauge: EngineGauge, stepped: Callable[[int], None]) -> None:
+        self._gauge = gauge
+        self._stepped = stepped
+        self._loads: dict[int, tuple[int, int, float]] = {}
+
+    def __call__(self, vllm_config: Any, engine_index: int = 0) -> StatLoggerBase:
+        return SchedulerStatsLogger(self._gauge, self._loads, self._stepped)

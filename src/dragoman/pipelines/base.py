@@ -1,7 +1,7 @@
 """The contract between the service and whatever runs sequences.
 
-A pipeline takes token ids and gives text. It knows nothing of languages, of HTTP or of admission: those who call it have
-already decided that the work shall be done. Every sequence handed to a pipeline ends in exactly one `Completion` or one
+A pipeline takes token ids and gives text. It knows nothing of languages, of HTTP or of admission: its callers have already
+decided that the work shall be done. Every sequence handed to a pipeline ends in exactly one `Completion` or one
 `DragomanError` (`EngineRejected`, `EngineFailed`, `EngineDead`); cancelling the awaiting task, or closing the iterator,
 frees what the sequence held.
 """
@@ -16,11 +16,8 @@ from dragoman.telemetry.engine import EngineStats
 from dragoman.types import Completion, Delta, Sequence
 
 
-class Pipeline(Protocol):
-    """One way of feeding an engine. Built cheaply; `start` does the work."""
-
-    @property
-    def name(self) -> str: ...
+class Engine(Protocol):
+    """Runs sequences. Built cheaply; `start` does the work, and works again after `shutdown`."""
 
     @property
     def max_model_len(self) -> int:
@@ -28,13 +25,13 @@ class Pipeline(Protocol):
         ...
 
     async def start(self) -> None:
-        """Bring the engine up. Raises `EngineDead` or `ConfigError` when it cannot."""
+        """Start the engine. Raises `EngineDead` or `ConfigError` when it cannot."""
         ...
 
     async def generate(self, sequence: Sequence) -> Completion: ...
 
     def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
-        """Deltas as they come (a pipeline that cannot stream gives one), then exactly one `Completion`."""
+        """Deltas as they are generated (an engine that cannot stream gives one), then exactly one `Completion`."""
         ...
 
     def stats(self) -> EngineStats: ...
@@ -43,13 +40,20 @@ class Pipeline(Protocol):
         """Raise `EngineDead` when no sequence could be served, `EngineRestarting` when one would have to wait for that."""
         ...
 
-    async def died(self) -> EngineDead:
-        """Once it has started: return, with the reason, when it serves no more and will not come back by itself.
+    async def crashed(self) -> EngineDead:
+        """Once it has started: return, with the reason, when it has crashed and will not restart by itself.
 
-        `shutdown` is no death: who waits then, waits on.
+        `shutdown` is no crash: what awaits this then goes on waiting.
         """
         ...
 
     async def shutdown(self) -> None:
         """Stop, ending what is still running with `EngineDead`. Safe to call twice, and before `start`."""
         ...
+
+
+class Pipeline(Engine, Protocol):
+    """One way of feeding an engine: `continuous`, `static_batch`, `workers` or `fake`."""
+
+    @property
+    def name(self) -> str: ...

@@ -1,7 +1,7 @@
-"""`fake`: a pipeline without an engine, for tests of everything above the engine and for measuring our own overhead.
+"""`fake`: a pipeline without an engine, for tests of everything above the engine and for measuring the server's overhead.
 
-It answers with what it is told to (by default with the prompt's own token ids as words), one step at a time, in slots, so
-that queueing, streaming and cancellation behave as they do over an engine. It translates nothing and never will.
+It answers by a given function (by default with the prompt's own token ids as words), one step at a time, in slots, so that
+queueing, streaming and cancellation behave as they do over an engine. It translates nothing.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class FakePipeline:
         self._gauge = EngineGauge()
         self._running = 0
         self._waiting = 0
-        self._alive = False
-        self._dead = asyncio.Event()  # never, but in tests that make it die
+        self._is_running = False
+        self._crash = asyncio.Event()  # set only by tests
         self.max_model_len = max_model_len
 
     async def start(self) -> None:
         await asyncio.sleep(self._start_s)
-        self._alive = True
+        self._is_running = True
 
     async def generate(self, sequence: Sequence) -> Completion:
         completion: Completion | None = None
-        # To the stream's end: a slot is free when the answer is given, not some time after.
+        # To the stream's end: the slot is free when the answer is returned, not some time after.
         async for item in self.stream(sequence):
             if isinstance(item, Completion):
                 completion = item
@@ -92,23 +92,23 @@ class FakePipeline:
 
     async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         words = self._answer(sequence).split(" ")
-        said = words[: sequence.max_tokens]
-        if not self._alive:
+        generated = words[: sequence.max_tokens]
+        if not self._is_running:
             raise EngineDead("the fake engine is not running")
         if not self._step_s:  # as fast as can be, for measuring what is above the engine
             await asyncio.sleep(0)
-            yield Delta(" ".join(said))
-        for number, word in enumerate(said if self._step_s else ()):
+            yield Delta(" ".join(generated))
+        for number, word in enumerate(generated if self._step_s else ()):
             await asyncio.sleep(self._step_s)
-            if not self._alive:
+            if not self._is_running:
                 raise EngineDead("the fake engine is not running")
             yield Delta(word if number == 0 else f" {word}")
         self._gauge.finished += 1
-        self._gauge.steps += len(said) if self._step_s else 1
+        self._gauge.steps += len(generated) if self._step_s else 1
         self._gauge.prompt_tokens += len(sequence.prompt_token_ids)
-        self._gauge.completion_tokens += len(said)
-        reason = "stop" if len(said) == len(words) else "length"
-        yield Completion(" ".join(said), reason, len(sequence.prompt_token_ids), len(said))
+        self._gauge.completion_tokens += len(generated)
+        reason = "stop" if len(generated) == len(words) else "length"
+        yield Completion(" ".join(generated), reason, len(sequence.prompt_token_ids), len(generated))
 
     def _report(self) -> None:
         self._gauge.load(self._running, self._waiting, 0.0)
@@ -117,12 +117,12 @@ class FakePipeline:
         return self._gauge.snapshot()
 
     async def check_health(self) -> None:
-        if not self._alive:
+        if not self._is_running:
             raise EngineDead("the fake engine is not running")
 
-    async def died(self) -> EngineDead:
-        await self._dead.wait()
-        return EngineDead("the fake engine died")
+    async def crashed(self) -> EngineDead:
+        await self._crash.wait()
+        return EngineDead("the fake engine crashed")
 
     async def shutdown(self) -> None:
-        self._alive = False
+        self._is_running = False

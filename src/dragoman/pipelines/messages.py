@@ -1,9 +1,8 @@
-"""Everything that passes between the server and a worker process, and how it is framed on the socket between them.
+"""Everything that passes between the server and a worker process of a baseline, and how it is framed on their socket.
 
-The server sends `Plan` once, at birth, then `Run`, `Withdraw` and `Stop`; a worker answers `Ready` or `NotReady` once, then
-`Began`, `Ended` and `Withdrawn`. Every `Run` ends in exactly one `Answered`, `Refused` or `Withdrawn`, unless the worker dies:
-then the stream ends. A message is one pickle behind its length; both ends are ours, on a socket pair that nobody else can
-open. Knows nothing of queues or processes.
+The server sends a `WorkerPlan`, then `Batch` after `Batch`; the worker sends `Ready` or `NotReady`, then one `Results` for each
+batch. The end of the stream is the end of the other side. A message is one pickle behind its length; both ends are this
+package's, on a socket pair that no other process can open.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import asyncio
 import pickle
 import struct
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from dragoman.engine.spec import EngineSpec
@@ -22,101 +20,59 @@ _LENGTH = struct.Struct("!I")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What a worker is told at birth. `engine` names a `BatchEngine` factory as `package.module:attribute`."""
+class WorkerPlan:
+    """What a worker runs. `engine` names a `worker.BatchEngine` factory as `package.module:attribute`."""
 
     spec: EngineSpec
-    log_file: Path | None
     engine: str
-    batch_size: int
-    batch_timeout_s: float
     cpus: tuple[int, ...] = ()  # the CPUs it may use; empty: all of the server's
     threads: int = 0  # for compute; 0: the engine decides
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Queue this sequence. `alone`: in a batch of its own, because a worker died with it once."""
+class Batch:
+    """Run these to their ends."""
 
-    job: int
-    sequence: Sequence
-    alone: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Forget this job if it is still queued."""
-
-    job: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Take no further batch, and end."""
+    sequences: tuple[Sequence, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The engine is up. `max_model_len` is in tokens."""
+    """The engine runs. `max_model_len` is in tokens."""
 
     max_model_len: int
 
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """The engine did not come up; the worker ends."""
+    """The engine did not start; the worker exits."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Began:
-    """These jobs are in the engine now and can no longer be withdrawn."""
-
-    jobs: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """This job was still queued and is gone."""
-
-    job: int
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    job: int
-    completion: Completion
-
-
-@dataclass(frozen=True, slots=True)
 class Refused:
-    """The engine goes on, without this job. `code` is that of the error's class."""
+    """The engine did not complete this sequence, and goes on. `code` is that of the error's class."""
 
-    job: int
     code: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The batch that last began is done, with one outcome for each of its jobs."""
+class Results:
+    """One for each sequence of the batch, in its order."""
 
-    outcomes: tuple[Answered | Refused, ...]
-
-
-ToWorker = Run | Withdraw | Stop
-FromWorker = Ready | NotReady | Began | Withdrawn | Ended
+    results: tuple[Completion | Refused, ...]
 
 
-def frame(message: ToWorker | FromWorker) -> bytes:
+def frame(message: WorkerPlan | Batch | Ready | NotReady | Results) -> bytes:
     """One message as bytes for the socket."""
     payload = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(payload)) + payload
 
 
 async def receive(reader: asyncio.StreamReader) -> Any:
-    """The next message; None where the stream ends, cleanly or within a message."""
+    """The next message; None where the stream ends, between messages or within one."""
     try:
         (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
         return pickle.loads(await reader.readexactly(length))
@@ -125,10 +81,10 @@ async def receive(reader: asyncio.StreamReader) -> Any:
 
 
 def receive_blocking(stream: BinaryIO) -> Any:
-    """`receive` for the worker's side, which has a thread to wait in."""
-    try:
-        header = stream.read(_LENGTH.size)
-        payload = stream.read(*_LENGTH.unpack(header)) if len(header) == _LENGTH.size else b""
-    except ConnectionError:
+    """`receive` for the worker's side, which has no event loop."""
+    header = stream.read(_LENGTH.size)
+    if len(header) < _LENGTH.size:
         return None
-    return pickle.loads(payload) if payload and len(payload) == _LENGTH.unpack(header)[0] else None
+    (length,) = _LENGTH.unpack(header)
+    payload = stream.read(length)
+    return pickle.loads(payload) if len(payload) == length else None

@@ -100,8 +100,8 @@ class WatchedPipeline:
     async def check_health(self) -> None:
         await self._pipeline.check_health()
 
-    async def died(self) -> EngineDead:
-        return await self._pipeline.died()
+    async def crashed(self) -> EngineDead:
+        return await self._pipeline.crashed()
 
     async def shutdown(self) -> None:
         await self._pipeline.shutdown()

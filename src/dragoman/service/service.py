@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import REGISTRY
 
 from dragoman import __version__, heap, languages
-from dragoman.engine.affinity import leave_worker_cores
+from dragoman.engine.process import leave_worker_cores
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import DragomanError, EngineDead, Starting
 from dragoman.pipelines.base import Pipeline
@@ -160,7 +160,7 @@ class TranslationService:
 
     async def lost(self) -> EngineDead:
         """Once started: return, with the reason, when the engine is dead and will not come back."""
-        return await self.pipeline.died()
+        return await self.pipeline.crashed()
 
     # ---- work
 

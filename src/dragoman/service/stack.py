@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman import __version__, phrasebook
-from dragoman.engine import quiet
-from dragoman.engine.device import device
-from dragoman.engine.spec import EngineSpec, read_config, resolve
+from dragoman.engine import process
+from dragoman.engine.checkpoint import read_config
+from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.errors import ConfigError
 from dragoman.pipelines.base import Pipeline
-from dragoman.pipelines.supervised import SupervisedPipeline
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
@@ -62,29 +61,28 @@ def engine_spec(settings: Settings) -> EngineSpec:
 
 def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     """The pipeline that the settings name, not started."""
-    if settings.pipeline.name == "fake":
+    chosen = settings.pipeline
+    if chosen.name == "fake":
         from dragoman.pipelines.fake import FakePipeline
 
-        return FakePipeline(slots=spec.engine.max_num_seqs or 256, max_model_len=spec.engine.max_model_len or 1024)
+        return FakePipeline(slots=spec.slots, max_model_len=spec.engine.max_model_len or 1024)
     log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
     if log_file is not None:
-        quiet.log_to_file(log_file)
-    if settings.pipeline.name == "workers":
-        from dragoman.pipelines.workers import WorkersPipeline
+        process.log_to_file(log_file)
+    if chosen.name != "continuous":
+        from dragoman.pipelines import baselines
 
-        return WorkersPipeline(spec, log_file, workers=settings.pipeline.workers)
-    if settings.pipeline.name == "static_batch":
-        from dragoman.pipelines.static_batch import StaticBatchPipeline
-
-        chosen = settings.pipeline
-        return StaticBatchPipeline(
+        if chosen.name == "workers":
+            return baselines.workers(spec, log_file, workers=chosen.workers)
+        return baselines.static_batch(
             spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
         )
-    with quiet.streams_to_file(log_file) if log_file else nullcontext():  # vllm talks while it is imported
+    with process.streams_to_file(log_file) if log_file else nullcontext():  # vllm prints while it is imported
         from dragoman.engine.async_engine import AsyncEngine
-        from dragoman.pipelines.continuous import ContinuousPipeline
+    from dragoman.pipelines.continuous import ContinuousPipeline
+
     engine = AsyncEngine(spec, log_file, shutdown_timeout_s=settings.server.drain_timeout_s)
-    return SupervisedPipeline(ContinuousPipeline(engine), max_failed_starts=settings.pipeline.max_failed_starts)
+    return ContinuousPipeline(engine, max_failed_starts=chosen.max_failed_starts)
 
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:

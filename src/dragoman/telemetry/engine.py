@@ -38,7 +38,9 @@ class EngineStats:
     inter_token_latency_sum_s: float = 0.0  # of all since the start, with their count: a mean over any stretch
     inter_token_latency_count: int = 0
     inter_token_latency_counts: tuple[int, ...] = ()  # by bucket, those beyond the last bound at the end
-    kv_cache_tokens: int | None = None  # how many the KV cache holds; None: the engine does not tell
+    kv_cache_tokens: int | None = None  # how many the KV cache holds; None: the engine does not report it
+    dtype: str | None = None  # of weights and activations, as the engine resolved it
+    startup: tuple[tuple[str, float], ...] = ()  # phases of the last start and the seconds of each
     ttft_s: tuple[float, ...] = ()
     inter_token_latency_s: tuple[float, ...] = ()
 
@@ -59,6 +61,8 @@ class EngineGauge:
     steps: int = 0
     peak_running: int = 0
     kv_cache_tokens: int | None = None
+    dtype: str | None = None
+    startup: tuple[tuple[str, float], ...] = ()
     _busy_s: float = 0.0
     _busy_since: float | None = None
     _ttft_s: deque[float] = field(init=False)
@@ -102,6 +106,8 @@ class EngineGauge:
             inter_token_latency_count=sum(inter_token.counts),
             inter_token_latency_counts=inter_token.counts,
             kv_cache_tokens=self.kv_cache_tokens,
+            dtype=self.dtype,
+            startup=self.startup,
             ttft_s=tuple(self._ttft_s),
             inter_token_latency_s=inter_token.recent_s,
         )

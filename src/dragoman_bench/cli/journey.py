@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dragoman.cli.console import error_console
-from dragoman.engine.device import device
+from dragoman.engine.spec import device
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.forms import whole_numbers
 from dragoman_bench.bench.progress import Observer

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from dragoman.cli.console import error_console
-from dragoman.engine.device import device
+from dragoman.engine.spec import device
 from dragoman.errors import ConfigError
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.service.planner import Planner

@@ -1,24 +1,43 @@
-"""From an `EngineSpec` to vLLM's engine arguments, and from our sampling to vLLM's. For vLLM 0.26 to 0.33.
+"""What differs between vLLM 0.26 and 0.33, and between its CPU and CUDA builds: arguments, sampling, and errors.
 
-What differs between those versions, and between CPU and CUDA builds, is hidden here and in `faults`.
+0.26 raises `VLLMValidationError(ValueError)` and plain `ValueError`; 0.32 raises `VLLMClientError` (no `ValueError`), wraps
+other errors as `EngineGenerateError`, and refuses overflow with `GracefulHTTPError`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 from vllm import SamplingParams
+from vllm import exceptions as vllm_exceptions
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.inputs import tokens_input
 from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind
+from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
 from dragoman.engine.spec import EngineSpec
+from dragoman.errors import EngineDead, EngineFailed, EngineRejected, Unavailable
 from dragoman.types import Sequence
 
 # A loop is a pattern of up to 32 tokens, 24 times over: no human text that has to be translated does that, and a
 # greedy decode that started to do it never stops by itself.
 _LOOP = RepetitionDetectionParams(max_pattern_size=32, min_pattern_size=1, min_count=24)
+
+CRASHED = "the engine crashed"
+_REFUSALS: tuple[type[Exception], ...] = (
+    ValueError,
+    *(
+        getattr(vllm_exceptions, name)
+        for name in ("VLLMClientError", "VLLMValidationError")
+        if hasattr(vllm_exceptions, name)
+    ),
+)
+_OVERFLOW: tuple[type[Exception], ...] = tuple(
+    getattr(vllm_exceptions, name) for name in ("GracefulHTTPError",) if hasattr(vllm_exceptions, name)
+)
 
 
 def engine_arguments(spec: EngineSpec, *, shutdown_timeout_s: float = 0.0) -> AsyncEngineArgs:
@@ -50,11 +69,13 @@ def engine_arguments(spec: EngineSpec, *, shutdown_timeout_s: float = 0.0) -> As
     return AsyncEngineArgs(**{name: value for name, value in wanted.items() if value is not None and name in known})
 
 
-def prompt_of(sequence: Sequence, came: float | None = None) -> Any:
-    """Token ids in the form that vLLM takes without tokenising, rendering or warning. `came`: since when vLLM's latencies
-    count (seconds since the epoch)."""
+def prompt_of(sequence: Sequence, arrival_time: float | None = None) -> Any:
+    """Token ids in the form that vLLM takes without tokenising, rendering or warning.
+
+    `arrival_time`: when vLLM's latencies begin, in seconds since the epoch.
+    """
     prompt: dict[str, Any] = {**tokens_input(list(sequence.prompt_token_ids))}
-    return prompt if came is None else {**prompt, "arrival_time": came}
+    return prompt if arrival_time is None else {**prompt, "arrival_time": arrival_time}
 
 
 def sampling_params(sequence: Sequence, *, stream: bool = False, detokenize: bool = True) -> SamplingParams:
@@ -76,3 +97,23 @@ def sampling_params(sequence: Sequence, *, stream: bool = False, detokenize: boo
         detokenize=detokenize,
         output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
     )
+
+
+@contextmanager
+def translated_errors(has_crashed: Callable[[], bool] = lambda: False) -> Generator[None]:
+    """Within, vLLM's errors are raised as `EngineDead`, `EngineRejected`, `EngineFailed` or `Unavailable`.
+
+    An error of one sequence while the engine `has_crashed` comes from the crash: a closed socket, for example.
+    """
+    try:
+        yield
+    except EngineDeadError as error:
+        raise EngineDead(CRASHED) from error
+    except EngineGenerateError as error:
+        if has_crashed():
+            raise EngineDead(CRASHED) from error
+        raise EngineFailed(f"the engine failed on this sequence: {error.__cause__ or error}") from error
+    except _OVERFLOW as error:
+        raise Unavailable(f"the engine refused the sequence: {error}") from error
+    except _REFUSALS as error:
+        raise EngineRejected(f"the engine refused the sequence: {error}") from error

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from dragoman.engine.affinity import keep_off_workers
-from dragoman.engine.device import device
+from dragoman.engine.process import keep_off_workers
+from dragoman.engine.spec import device
 from dragoman.pipelines.base import Pipeline
 
 pytestmark = pytest.mark.skipif(
@@ -84,7 +84,7 @@ def test_a_process_that_is_gone_is_no_error() -> None:
 _SERVER = """
 import json, multiprocessing, os, subprocess, sys, threading
 import psutil
-from dragoman.engine import affinity
+from dragoman.engine import process as affinity
 
 def cores():
     return sorted(set().union(*(os.sched_getaffinity(one.id) for one in psutil.Process().threads())))
@@ -96,10 +96,10 @@ def of_a_child():
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 child = subprocess.Popen([sys.executable, "-c", {scheduler!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 child.stdout.readline()
-told = {{"before": cores(), "kept": sorted(affinity.make_way()), "after": cores(), "child": of_a_child()}}
-with affinity.within_all_cores():
+told = {{"before": cores(), "kept": sorted(affinity.leave_worker_cores()), "after": cores(), "child": of_a_child()}}
+with affinity.on_all_cores():
     told["engine"] = of_a_child()
-told |= {{"later": cores(), "again": sorted(affinity.make_way()), "made": affinity.has_made_way()}}
+told |= {{"later": cores(), "again": sorted(affinity.leave_worker_cores()), "made": affinity.has_left_worker_cores()}}
 print(json.dumps(told))
 child.communicate()
 """
@@ -115,7 +115,7 @@ def test_a_server_makes_way_and_what_it_starts_as_an_engine_does_not() -> None:
 
 
 def test_a_server_without_workers_stays_where_it_is() -> None:
-    code = "from dragoman.engine import affinity as a; print(a.make_way(), a.has_made_way())"
+    code = "from dragoman.engine import process as a; print(a.leave_worker_cores(), a.has_left_worker_cores())"
     assert subprocess.check_output([sys.executable, "-c", code]).split() == [b"frozenset()", b"False"]
 
 

@@ -1,4 +1,4 @@
-"""A fake engine that dies on command: what it holds, what kills it and how it starts are the test's to say."""
+"""A fake engine that crashes on command: what it holds, what crashes it and how it starts are the test's to decide."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from dragoman.pipelines.fake import FakePipeline
 from dragoman.types import Completion, Delta, Sequence
 from tests.pipelines.scripted import answer
 
-HOLD, KILL = 1000, 900
-"""Tokens: wait for `gate` after the first word; kill the engine after the first word."""
+HOLD, CRASH = 1000, 900
+"""Tokens: wait for `gate` after the first word; crash the engine after the first word."""
 
 
-class MortalPipeline(FakePipeline):
-    """`lives` counts starts that succeeded, `ran` the sequences that began, in order."""
+class CrashingEngine(FakePipeline):
+    """`runs` counts starts that succeeded, `ran` the sequences that began, in order."""
 
     def __init__(self, answer: Callable[[Sequence], str] = answer) -> None:
         super().__init__(answer)
         self.gate = asyncio.Event()
-        self.starting = asyncio.Event()  # cleared: starts hang
-        self.starting.set()
+        self.may_start = asyncio.Event()  # cleared: starts hang
+        self.may_start.set()
         self.failing_starts = 0
-        self.starts = self.lives = 0
+        self.starts = self.runs = 0
         self.ran: list[str] = []
 
     async def start(self) -> None:
         self.starts += 1
-        await self.starting.wait()
+        await self.may_start.wait()
         if self.failing_starts:
             self.failing_starts -= 1
-            raise EngineDead("told not to start")
-        self._dead = asyncio.Event()
-        self._alive = True
-        self.lives += 1
+            raise EngineDead("this start fails")
+        self._crash = asyncio.Event()
+        self._is_running = True
+        self.runs += 1
 
-    def die(self) -> None:
-        """With a word to whoever watches."""
-        self._alive = False
-        self._dead.set()
+    def crash(self) -> None:
+        """`crashed` returns."""
+        self._is_running = False
+        self._crash.set()
 
-    def die_unseen(self) -> None:
-        """Only those that use it notice."""
-        self._alive = False
+    def crash_silently(self) -> None:
+        """Only sequences and health checks notice."""
+        self._is_running = False
 
     async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
         self.ran.append(sequence.id)
         text = self._answer(sequence)
         for number, word in enumerate(text.split(" ")):
-            if not self._alive:
-                raise EngineDead("the fake engine died")
+            if not self._is_running:
+                raise EngineDead("the fake engine crashed")
             yield Delta(f" {word}" if number else word)
             if number == 0:
                 await self._obey(sequence)
         yield Completion(text, "stop", len(sequence.prompt_token_ids), number + 1)
 
     async def _obey(self, sequence: Sequence) -> None:
-        if KILL in sequence.prompt_token_ids:
-            self.die()
+        if CRASH in sequence.prompt_token_ids:
+            self.crash()
         if HOLD in sequence.prompt_token_ids:
-            waits = [asyncio.create_task(event.wait()) for event in (self.gate, self._dead)]
+            waits = [asyncio.create_task(event.wait()) for event in (self.gate, self._crash)]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -68,4 +68,4 @@ class MortalPipeline(FakePipeline):
                     wait.cancel()
 
     async def shutdown(self) -> None:
-        self.die()
+        self.crash()

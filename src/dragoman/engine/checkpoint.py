@@ -1,0 +1,124 @@
+"""What a checkpoint's files say of it, in a local folder or on the Hugging Face hub: configuration, window, sizes.
+
+A hub id is read through `huggingface_hub`: from its local cache where there is no network (or HF_HUB_OFFLINE is set).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from dragoman.errors import ConfigError
+
+LONGEST_DEFAULT_WINDOW = 8192  # tokens; a longer window costs KV cache that translation rarely uses
+BYTES_PER_VALUE = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2}
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+def read_config(model: str) -> dict[str, Any]:
+    """The checkpoint's config.json; empty for a folder without one.
+
+    `model` is a folder or a hub id. Raises `ConfigError` where it is neither, or the hub cannot be read.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        return _read_json(_hub_config(model))
+    file = folder / "config.json"
+    return _read_json(file) if file.is_file() else {}
+
+
+def window(config: dict[str, Any]) -> int:
+    """Tokens that a prompt and its output share: the model's own, at most `LONGEST_DEFAULT_WINDOW`."""
+    own = _text_config(config).get("max_position_embeddings") or LONGEST_DEFAULT_WINDOW
+    return min(int(own), LONGEST_DEFAULT_WINDOW)
+
+
+def kv_bytes_per_token(config: dict[str, Any], dtype: str) -> int | None:
+    """Bytes of KV cache that one token takes, for plain attention; None when the config does not say."""
+    text = _text_config(config)
+    try:
+        heads = text["num_attention_heads"]
+        head_dim = text.get("head_dim") or text["hidden_size"] // heads
+        values = 2 * text["num_hidden_layers"] * (text.get("num_key_value_heads") or heads) * head_dim
+    except (KeyError, TypeError):
+        return None
+    return values * BYTES_PER_VALUE[dtype]
+
+
+def parameters(model: str, config: dict[str, Any]) -> int | None:
+    """The number of weights: from the sizes of a folder's weight files, else from the config's shapes; None: unknown.
+
+    The shapes are those of a dense decoder with a gated feed-forward (Llama, Qwen, Gemma, Mistral), near enough to decide
+    whether it fits the memory; a mixture of experts counts all its experts.
+    """
+    folder = Path(model)
+    sizes = [file.stat().st_size for file in folder.glob("*.safetensors")] if folder.is_dir() else []
+    text = _text_config(config)
+    if sizes:
+        saved_as = str(config.get("dtype") or config.get("torch_dtype") or text.get("dtype") or "bfloat16")
+        return sum(sizes) // BYTES_PER_VALUE.get(saved_as, 2)
+    try:
+        hidden, layers, vocabulary = text["hidden_size"], text["num_hidden_layers"], text["vocab_size"]
+        heads = text["num_attention_heads"]
+        head_dim = text.get("head_dim") or hidden // heads
+        attention = 2 * hidden * head_dim * (heads + (text.get("num_key_value_heads") or heads))
+        experts = text.get("num_experts") or text.get("num_local_experts") or 1
+        feed_forward = 3 * hidden * (text.get("moe_intermediate_size") or text["intermediate_size"]) * experts
+        embeddings = (
+            vocabulary * hidden * (1 if text.get("tie_word_embeddings", config.get("tie_word_embeddings")) else 2)
+        )
+        return int(embeddings + layers * (attention + feed_forward))
+    except (KeyError, TypeError):
+        return None
+
+
+def _text_config(config: dict[str, Any]) -> dict[str, Any]:
+    """Multimodal checkpoints keep their language model's configuration apart."""
+    return config.get("text_config") or config
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} cannot be read: {error}", param="model.path") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{file} is not a JSON object", param="model.path")
+    return cast("dict[str, Any]", content)
+
+
+@cache
+def _hub_config(model: str) -> Path:
+    if not _HUB_ID.fullmatch(model):
+        raise ConfigError(
+            f"model {model!r}: there is no such folder, and it is not a hub id (name/name)", param="model.path"
+        )
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
+
+    download = cast("Callable[[str, str], str]", hf_hub_download)
+    try:
+        return Path(download(model, "config.json"))
+    except GatedRepoError:
+        reason = "access to it must be granted on its page; then log in with `hf auth login` or set HF_TOKEN"
+    except RepositoryNotFoundError:
+        reason = "there is no such folder, and no such model on the hub (or HF_TOKEN does not give access to it)"
+    except LocalEntryNotFoundError:  # a subclass of EntryNotFoundError
+        reason = (
+            "the Hugging Face hub cannot be reached, and its config.json is not in the local cache: "
+            f"check the network, or download it elsewhere (`hf download {model}`) and name the folder"
+        )
+    except EntryNotFoundError:
+        reason = "it has no config.json on the hub"
+    except Exception as error:  # noqa: BLE001  # of the HTTP client, which differs between versions
+        reason = f"the hub cannot be read: {error}"
+    raise ConfigError(f"model {model}: {reason}", param="model.path") from None

@@ -1,0 +1,115 @@
+"""The phases of an engine's start and the time of each, recognised from vLLM's log as the file grows.
+
+vLLM reports its start only there: a first start compiles for a minute or more without another sign of life. The patterns are
+those of vLLM 0.26 to 0.33, on a CPU and on a GPU; where a line is missing, its phase's time counts for the phase before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import monotonic
+
+from dragoman.telemetry.engine import EngineGauge
+
+log = logging.getLogger("dragoman.engine")
+
+PHASES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("start processes", re.compile(r"(?!)")),  # from the beginning: importing torch and vllm, three times on a CPU
+    ("load", re.compile(r"Starting to load model")),
+    ("compile", re.compile(r"Warming up model for the compilation|Model loading took|Starting torch\.compile")),
+    (
+        "warm up",
+        re.compile(
+            r"saved AOT compiled function|Directly load AOT compilation|torch\.compile (took|and initial)"
+            r"|Initial profiling/warmup run"
+        ),
+    ),
+    ("KV cache", re.compile(r"Available KV cache memory|KV cache size: |for KV cache on node")),
+    ("CUDA graphs", re.compile(r"Capturing CUDA graphs")),
+)
+"""Each phase's name, and the log line with which it begins, in the order in which they come."""
+_POLL_S = 0.2
+
+
+class StartupPhases:
+    """The phases of one start. `compiles`: whether there is a phase `compile`, else its time counts as `warm up`."""
+
+    def __init__(self, gauge: EngineGauge, *, compiles: bool) -> None:
+        self._gauge = gauge
+        self._compiles = compiles
+        self._finished: list[tuple[str, float]] = []
+        self._number = 0
+        self._began_s = monotonic()
+        self._report()
+
+    def _report(self) -> None:
+        """Put the phases into the gauge, the present one last and still growing."""
+        self._gauge.startup = (*self._finished, (PHASES[self._number][0], monotonic() - self._began_s))
+
+    def line(self, line: str) -> None:
+        """One line of the log: later phases than the present one may begin with it."""
+        for number in range(len(PHASES) - 1, self._number, -1):
+            if PHASES[number][1].search(line):
+                name = PHASES[number][0]
+                self._begin(number + 1 if name == "compile" and not self._compiles else number)
+                return
+
+    def _begin(self, number: int) -> None:
+        self.finish()
+        self._number = number
+        if PHASES[number][0] == "compile":
+            log.info(
+                "compiling the model: minutes for a large one; later starts with the same settings reuse the result"
+            )
+
+    def finish(self) -> None:
+        """The present phase has ended."""
+        now_s, name = monotonic(), PHASES[self._number][0]
+        self._finished.append((name, now_s - self._began_s))
+        log.info("start: %s %.1f s", name, now_s - self._began_s)
+        self._began_s = now_s
+        self._gauge.startup = tuple(self._finished)
+
+    async def follow(self, log_file: Path) -> None:
+        """Read what is appended to the log from now on, until cancelled."""
+        offset = _size(log_file)
+        rest = b""
+        while True:
+            appended = _read_from(log_file, offset)
+            offset += len(appended)
+            *lines, rest = re.split(rb"[\r\n]", rest + appended)  # a progress bar returns to its line's beginning
+            for line in lines:
+                self.line(line.decode(errors="replace"))
+            self._report()
+            await asyncio.sleep(_POLL_S)
+
+
+def _size(log_file: Path) -> int:
+    return log_file.stat().st_size if log_file.is_file() else 0
+
+
+def _read_from(log_file: Path, offset: int) -> bytes:
+    if _size(log_file) <= offset:
+        return b""
+    with log_file.open("rb") as file:
+        file.seek(offset)
+        return file.read()
+
+
+@asynccontextmanager
+async def followed(log_file: Path | None, gauge: EngineGauge, *, compiles: bool) -> AsyncGenerator[None]:
+    """Within, an engine starts: its phases are logged, and are in `gauge.startup`. Without a log file: one phase, all of it."""
+    phases = StartupPhases(gauge, compiles=compiles)
+    following = asyncio.create_task(phases.follow(log_file)) if log_file is not None else None
+    try:
+        yield
+        phases.finish()
+    finally:
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)

@@ -1,0 +1,269 @@
+"""Crash recovery of `continuous`, over a fake engine that crashes on command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from dragoman.errors import EngineDead, EngineFailed, EngineRestarting
+from dragoman.pipelines.continuous import ContinuousPipeline, StreamReplay, pause_s
+from dragoman.types import Completion, Delta, Sampling
+from tests.pipelines.building import loaded, running
+from tests.pipelines.crashing import CRASH, HOLD, CrashingEngine
+from tests.pipelines.scripted import answer, sequence
+from tests.waiting import until
+
+
+@pytest.fixture
+def engine() -> CrashingEngine:
+    return CrashingEngine()
+
+
+@pytest.fixture
+async def pipeline(engine: CrashingEngine) -> AsyncIterator[ContinuousPipeline]:
+    async with running(ContinuousPipeline(engine, max_failed_starts=3, first_pause_s=0)) as pipeline:
+        yield pipeline
+
+
+async def restarting(pipeline: ContinuousPipeline) -> None:
+    await until(lambda: pipeline.stats().restarting, "a restart under way")
+
+
+async def restarted(pipeline: ContinuousPipeline, restarts: int = 1) -> None:
+    await until(lambda: pipeline.stats().restarts == restarts, f"restart {restarts}")
+
+
+async def test_sequences_in_flight_at_a_crash_are_completed(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    work = [sequence(HOLD, number, name=str(number)) for number in range(20)]
+    tasks = [asyncio.create_task(pipeline.generate(one)) for one in work]
+    await loaded(pipeline, running=20, waiting=0)
+    engine.gate.set()
+    engine.crash()
+    done = await asyncio.gather(*tasks)
+    assert [one.text for one in done] == [answer(one) for one in work]
+    assert sorted(engine.ran) == sorted([one.id for one in work] * 2)
+    assert (pipeline.stats().restarts, engine.runs) == (1, 2)
+
+
+async def test_sequences_that_arrive_during_a_restart_wait_and_are_completed(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    engine.may_start.clear()
+    engine.crash()
+    await restarting(pipeline)
+    tasks = [asyncio.create_task(pipeline.generate(sequence(number))) for number in range(5)]
+    await loaded(pipeline, running=0, waiting=5)
+    assert not any(task.done() for task in tasks)
+    engine.may_start.set()
+    assert len({one.text for one in await asyncio.gather(*tasks)}) == 5
+    await loaded(pipeline, running=0, waiting=0)
+    assert not pipeline.stats().restarting
+
+
+async def test_an_idle_engine_that_crashes_is_restarted(pipeline: ContinuousPipeline, engine: CrashingEngine) -> None:
+    engine.crash()
+    await restarted(pipeline)
+    await pipeline.check_health()
+
+
+async def test_a_crash_that_only_a_sequence_notices_is_recovered_from(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    engine.crash_silently()
+    assert (await pipeline.generate(sequence())).text
+    assert pipeline.stats().restarts == 1
+
+
+async def test_a_health_check_reports_the_restart(pipeline: ContinuousPipeline, engine: CrashingEngine) -> None:
+    engine.may_start.clear()
+    engine.crash_silently()
+    for _ in range(2):  # the first check is the one that notices
+        with pytest.raises(EngineRestarting, match="calls wait for it"):
+            await pipeline.check_health()
+    engine.may_start.set()
+    await restarted(pipeline)
+    await pipeline.check_health()
+
+
+async def test_a_sequence_in_flight_at_two_crashes_fails_and_others_go_on(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    [end] = await asyncio.gather(pipeline.generate(sequence(CRASH)), return_exceptions=True)
+    assert isinstance(end, EngineDead)
+    assert (await pipeline.generate(sequence())).text
+    assert pipeline.stats().restarts == 2
+
+
+async def test_a_sequence_that_arrives_between_two_crashes_is_completed(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    engine.may_start.clear()
+    crashing = asyncio.create_task(pipeline.generate(sequence(CRASH)))
+    await restarting(pipeline)
+    other = asyncio.create_task(pipeline.generate(sequence(301)))
+    await loaded(pipeline, running=0, waiting=2)
+    engine.may_start.set()
+    assert (await other).text == answer(sequence(301))
+    [end] = await asyncio.gather(crashing, return_exceptions=True)
+    assert isinstance(end, EngineDead)
+    assert engine.runs == 3
+
+
+async def test_a_sequence_that_is_cancelled_during_a_restart_does_not_run_again(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    engine.may_start.clear()
+    leaving = asyncio.create_task(pipeline.generate(sequence(HOLD, name="leaving")))
+    await loaded(pipeline, running=1, waiting=0)
+    engine.crash()
+    await loaded(pipeline, running=0, waiting=1)
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    await loaded(pipeline, running=0, waiting=0)
+    engine.may_start.set()
+    await pipeline.generate(sequence(name="next"))
+    assert engine.ran == ["leaving", "next"]
+
+
+async def test_a_failed_restart_is_repeated(pipeline: ContinuousPipeline, engine: CrashingEngine) -> None:
+    engine.failing_starts = 2
+    engine.crash()
+    await restarted(pipeline)
+    assert (await pipeline.generate(sequence())).text
+    assert engine.starts == 1 + 3
+
+
+async def test_after_too_many_failed_starts_the_pipeline_gives_up(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+    engine.failing_starts = 1_000
+    tasks = [asyncio.create_task(pipeline.generate(sequence(HOLD))) for _ in range(4)]
+    await loaded(pipeline, running=4, waiting=0)
+    engine.crash()
+    assert "3 starts failed in a row" in (await pipeline.crashed()).message
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(end, EngineDead) for end in ends)
+    with pytest.raises(EngineDead):
+        await pipeline.check_health()
+    with pytest.raises(EngineDead):
+        await pipeline.generate(sequence())
+    assert engine.starts == 1 + 3
+    await loaded(pipeline, running=0, waiting=0)
+
+
+async def test_an_engine_that_starts_and_completes_nothing_is_given_up(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    assert (await pipeline.generate(sequence())).text
+
+    for _ in range(2):  # each is in flight at two crashes
+        [end] = await asyncio.gather(pipeline.generate(sequence(CRASH)), return_exceptions=True)
+        assert isinstance(end, EngineDead)
+    await pipeline.crashed()
+    assert engine.runs == 1 + 3  # none of the three completed anything
+
+
+async def test_a_failed_first_start_is_not_repeated(engine: CrashingEngine) -> None:
+    engine.failing_starts = 1
+    pipeline = ContinuousPipeline(engine)
+    with pytest.raises(EngineDead, match="this start fails"):
+        await pipeline.start()
+    assert engine.starts == 1
+    await pipeline.shutdown()
+
+
+async def test_shutdown_during_a_restart_ends_waiting_sequences(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    engine.may_start.clear()
+    task = asyncio.create_task(pipeline.generate(sequence(HOLD)))
+    await loaded(pipeline, running=1, waiting=0)
+    engine.crash()
+    await until(lambda: engine.starts == 2, "a second start")
+    await pipeline.shutdown()
+    [end] = await asyncio.gather(task, return_exceptions=True)
+    assert isinstance(end, EngineDead)
+    engine.may_start.set()
+    assert engine.runs == 1
+
+
+async def test_a_stream_continues_after_what_it_has_sent(pipeline: ContinuousPipeline, engine: CrashingEngine) -> None:
+    stream = pipeline.stream(sequence(HOLD, 301, 302))
+    first = await anext(stream)
+    engine.gate.set()
+    engine.crash()
+    *deltas, whole = [item async for item in stream]
+    assert isinstance(first, Delta)
+    assert isinstance(whole, Completion)
+    assert "".join(item.text for item in (first, *deltas)) == whole.text == answer(sequence(HOLD, 301, 302))
+    assert pipeline.stats().restarts == 1
+
+
+async def test_a_stream_whose_new_run_differs_ends_with_an_error() -> None:
+    engine = CrashingEngine(lambda _: f"run{engine.runs} word")
+    async with running(ContinuousPipeline(engine, first_pause_s=0)) as pipeline:
+        stream = pipeline.stream(sequence(HOLD))
+        assert await anext(stream) == Delta("run1")
+        engine.gate.set()
+        engine.crash()
+        with pytest.raises(EngineFailed, match="differs"):
+            await anext(stream)
+        assert pipeline.stats().restarts == 1
+
+
+async def test_a_closed_stream_leaves_nothing_in_the_engine(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    stream = pipeline.stream(sequence(HOLD))
+    await anext(stream)
+    await stream.aclose()
+    assert pipeline.stats().running == 0
+
+
+def test_pauses_grow_to_half_a_minute() -> None:
+    assert [pause_s(failed, 1.0) for failed in range(7)] == [0, 1, 3, 7, 15, 30, 30]
+
+
+def sent(replay: StreamReplay, *texts: str) -> list[str]:
+    """What is sent on of a run that generates `texts`."""
+    return [new.text for text in texts if (new := replay.delta(Delta(text)))]
+
+
+def second_run_after(*texts: str) -> StreamReplay:
+    """A stream that sent `texts` before its engine crashed."""
+    replay = StreamReplay(sequence())
+    replay.restart()
+    assert sent(replay, *texts) == list(texts)
+    replay.restart()
+    return replay
+
+
+@pytest.mark.parametrize("again", [("one", " two", " three"), ("one two three",), ("o", "ne two th", "ree")])
+def test_a_second_run_sends_only_what_is_new(again: tuple[str, ...]) -> None:
+    replay = second_run_after("one", " tw")
+    assert "".join(sent(replay, *again)) == "o three"
+    assert replay.completed(Completion("one two three", "stop", 1, 3)).text == "one two three"
+
+
+def test_a_second_run_that_differs_or_ends_early_is_an_error() -> None:
+    with pytest.raises(EngineFailed):
+        sent(second_run_after("one", " two"), "one", " twelve")
+    replay = second_run_after("one", " two")
+    assert sent(replay, "one") == []
+    with pytest.raises(EngineFailed):
+        replay.completed(Completion("one", "stop", 1, 1))
+
+
+def test_a_sampled_stream_has_a_second_run_only_while_nothing_was_sent() -> None:
+    replay = StreamReplay(replace(sequence(), sampling=Sampling(temperature=0.7)))
+    replay.restart()
+    replay.restart()
+    sent(replay, "one")
+    with pytest.raises(EngineFailed):
+        replay.restart()
