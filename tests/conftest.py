@@ -55,6 +55,8 @@ def engine_spec(model_dir: Path) -> EngineSpec:
 async def engine(engine_spec: EngineSpec, engine_log: Path) -> AsyncIterator[AsyncEngine]:
     """The real engine, for the whole run. Tests must leave it running and empty."""
     process.log_to_file(engine_log)
+    if engine_spec.device == "cpu":
+        process.keep_compiled_code()
     from dragoman.engine.async_engine import AsyncEngine
 
     engine = AsyncEngine(engine_spec, engine_log)

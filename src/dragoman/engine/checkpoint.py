@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -97,7 +96,7 @@ def _hub_config(model: str) -> Path:
         raise ConfigError(
             f"model {model!r}: there is no such folder, and it is not a hub id (name/name)", param="model.path"
         )
-    from huggingface_hub import hf_hub_download
+    import huggingface_hub
     from huggingface_hub.errors import (
         EntryNotFoundError,
         GatedRepoError,
@@ -105,9 +104,9 @@ def _hub_config(model: str) -> Path:
         RepositoryNotFoundError,
     )
 
-    download = cast("Callable[[str, str], str]", hf_hub_download)
+    hub: Any = huggingface_hub  # its functions are typed in part
     try:
-        return Path(download(model, "config.json"))
+        return Path(hub.hf_hub_download(model, "config.json"))
     except GatedRepoError:
         reason = "access to it must be granted on its page; then log in with `hf auth login` or set HF_TOKEN"
     except RepositoryNotFoundError:

@@ -79,6 +79,22 @@ def last_lines(log_file: Path | None, lines: int = 12) -> str:
     return f"; the end of {log_file}:\n" + "\n".join(text.splitlines()[-lines:])
 
 
+# ---- compiled code
+
+
+def keep_compiled_code() -> None:
+    """Before torch is imported, for an engine on a CPU: later starts reuse what torch.compile made.
+
+    By default vLLM 0.32 saves compiled functions there that it cannot load again ('finalize_loading' is missing), and compiles
+    a second time; without that layer torch's own cache is used, whose default place, /tmp, is emptied when a machine reboots.
+    Values that the user set stay.
+    """
+    os.environ.setdefault("VLLM_USE_AOT_COMPILE", "0")
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    root = Path(os.environ.get("VLLM_CACHE_ROOT") or f"{home}/vllm").expanduser()
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(root / "torch_compile_cache" / "inductor"))
+
+
 # ---- signals
 
 

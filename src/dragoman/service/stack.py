@@ -69,6 +69,8 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
     if log_file is not None:
         process.log_to_file(log_file)
+    if spec.device == "cpu":
+        process.keep_compiled_code()
     if chosen.name != "continuous":
         from dragoman.pipelines import baselines
 
