@@ -52,6 +52,15 @@ def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path) -> N
         load(environment={"DRAGOMAN_SERVER_PROT": "1"})
 
 
+def test_variables_of_the_bench_and_of_the_tests_are_not_settings() -> None:
+    environment = {
+        "DRAGOMAN_BENCH_API_KEY": "secret",
+        "DRAGOMAN_TEST_MODEL": "/models/m",
+        "DRAGOMAN_TEST_LOAD_FORMAT": "dummy",
+    }
+    assert set(load(environment=environment).origins.values()) == {"default"}
+
+
 def test_every_setting_says_what_it_is_for() -> None:
     assert all(option.help for option in options().values())
     assert options()["engine.max_num_seqs"].variable == "DRAGOMAN_ENGINE_MAX_NUM_SEQS"

@@ -21,6 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 from dragoman.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "DRAGOMAN_"
+RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_")
+"""Variables of the load tests and of the tests: not settings of the server."""
 DEFAULT_FILE = Path("dragoman.toml")
 
 VLLM_GRAPH_CEILING = 512  # tokens; vLLM's own on most GPUs, or twice max_num_seqs where that is less
@@ -67,7 +69,10 @@ class EngineSettings:
     max_model_len: Positive | None = _setting(
         None, "tokens a prompt and its output share; default: the model's own, 8192 at most"
     )
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = _setting("auto", "weights and activations")
+    dtype: Literal["auto", "bfloat16", "float16", "float32"] = _setting(
+        "auto",
+        "weights and activations; auto: on a GPU the checkpoint's, on a CPU what its instruction sets run fastest",
+    )
     gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(0.9, "share of the GPU's memory to use")
     kv_cache_memory_bytes: Positive | None = _setting(
         None, "KV cache size; default: from memory (GPU), from need (CPU)"
@@ -96,7 +101,7 @@ class PipelineSettings:
     batch_size: Positive = _setting(16, "static_batch: requests that make a batch")
     batch_timeout_ms: Seconds = _setting(50.0, "static_batch: how long a batch waits to fill")
     max_failed_starts: Positive = _setting(
-        3, "continuous: when a dead engine fails to start so often in a row, give up"
+        3, "continuous: when a crashed engine fails to start so often in a row, give up"
     )
 
 
@@ -220,7 +225,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, st
     known = {option.variable: option.path for option in options().values()}
     found: dict[str, tuple[Any, str]] = {}
     for variable, value in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX):
+        if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(RESERVED_PREFIXES):
             continue
         if variable not in known:
             raise _unknown(variable, known, "environment")

@@ -1,45 +1,119 @@
-"""Every number is decided before vLLM is asked for anything."""
+"""Every value is decided before vLLM is started: slots, windows, graphs, and on a CPU the dtype and whether to compile."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
 
 from dragoman import phrasebook
-from dragoman.engine.spec import resolve
+from dragoman.engine import spec
+from dragoman.engine.spec import NO_COMPILER, cpu_dtype, cpu_flags, resolve
 from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, EngineSettings
 
 PLAIN = EngineSettings()
 MODEL = str(phrasebook.model_dir())
+AVX2 = "processor\t: 0\nmodel name\t: a laptop\nflags\t\t: fpu sse4_2 avx avx2 fma f16c\n\nprocessor\t: 1\nflags\t\t: fpu\n"
+AMX = "flags\t\t: fpu avx2 avx512f avx512_bf16 amx_bf16 amx_tile\n"
+AVX512_BF16 = "flags\t\t: fpu avx2 avx512f avx512_bf16\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd sve bf16 i8mm\n"
+OLD_ARM = "processor\t: 0\nFeatures\t: fp asimd\n"
+GIB = 1 << 30
+
+
+@pytest.fixture
+def cpu_info(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What this machine's CPU is taken to be, from now on."""
+    file = tmp_path / "cpuinfo"
+    monkeypatch.setattr(spec, "CPU_INFO", file)
+    return file
 
 
 def test_on_a_gpu_steps_fit_graphs_and_prompts_wait_for_each_other() -> None:
     engine = resolve(MODEL, PLAIN, "cuda").engine
-    assert (engine.max_num_seqs, engine.max_num_batched_tokens) == (256, 8192)
+    assert (engine.max_num_seqs, engine.max_num_batched_tokens, engine.dtype) == (256, 8192, "auto")
     assert (engine.max_cudagraph_capture_size, engine.prefill_schedule_interval) == (GRAPH_CEILING, PREFILL_INTERVAL)
     few = resolve(MODEL, replace(PLAIN, max_num_seqs=8), "cuda").engine
     assert few.max_cudagraph_capture_size == GRAPH_CEILING
+    small_steps = resolve(MODEL, replace(PLAIN, max_num_batched_tokens=300), "cuda").engine
+    assert small_steps.max_cudagraph_capture_size == 300
 
 
-def test_a_step_that_cannot_be_so_large_needs_no_graph_for_it() -> None:
-    engine = resolve(MODEL, replace(PLAIN, max_num_batched_tokens=300), "cuda").engine
-    assert engine.max_cudagraph_capture_size == 300
-
-
-def test_without_graphs_there_is_no_ceiling_and_none_waits() -> None:
+def test_without_graphs_there_is_no_ceiling_and_prompts_do_not_wait() -> None:
     eager = resolve(MODEL, replace(PLAIN, enforce_eager=True), "cuda").engine
     assert (eager.max_cudagraph_capture_size, eager.prefill_schedule_interval) == (None, 1)
     none = resolve(MODEL, replace(PLAIN, max_cudagraph_capture_size=0), "cuda").engine
     assert (none.max_cudagraph_capture_size, none.prefill_schedule_interval) == (0, 1)
+    on_cpu = resolve(MODEL, PLAIN, "cpu").engine
+    assert (on_cpu.max_num_seqs, on_cpu.max_num_batched_tokens) == (64, 2048)
+    assert (on_cpu.max_cudagraph_capture_size, on_cpu.prefill_schedule_interval) == (None, 1)
 
 
-def test_on_a_cpu_there_are_no_graphs_and_none_waits() -> None:
-    engine = resolve(MODEL, PLAIN, "cpu").engine
-    assert (engine.max_num_seqs, engine.max_num_batched_tokens) == (64, 2048)
-    assert (engine.max_cudagraph_capture_size, engine.prefill_schedule_interval) == (None, 1)
-
-
-def test_what_was_set_stays() -> None:
-    given = replace(PLAIN, max_cudagraph_capture_size=64, prefill_schedule_interval=2, max_num_seqs=3)
+def test_values_that_were_set_stay() -> None:
+    given = replace(PLAIN, max_cudagraph_capture_size=64, prefill_schedule_interval=2, max_num_seqs=3, dtype="float16")
     for device in ("cuda", "cpu"):
         engine = resolve(MODEL, given, device).engine
-        assert (engine.max_cudagraph_capture_size, engine.prefill_schedule_interval, engine.max_num_seqs) == (64, 2, 3)
+        assert (engine.max_cudagraph_capture_size, engine.prefill_schedule_interval) == (64, 2)
+        assert (engine.max_num_seqs, engine.dtype) == (3, "float16")
+
+
+def test_slots_count_all_data_parallel_engines() -> None:
+    assert resolve(MODEL, replace(PLAIN, max_num_seqs=8, data_parallel_size=4), "cuda").slots == 32
+
+
+@pytest.mark.parametrize(
+    ("content", "dtype"),
+    [(AVX2, "float32"), (AMX, "bfloat16"), (AVX512_BF16, "bfloat16"), (ARM, "bfloat16"), (OLD_ARM, "float32")],
+)
+def test_on_a_cpu_the_dtype_follows_its_instruction_sets(cpu_info: Path, content: str, dtype: str) -> None:
+    cpu_info.write_text(content, encoding="utf-8")
+    resolved = resolve(MODEL, PLAIN, "cpu")
+    assert (resolved.engine.dtype, resolved.warnings) == (dtype, ())
+    in_bfloat16 = resolve(MODEL, replace(PLAIN, dtype="bfloat16"), "cpu").kv_bytes_per_token or 0
+    assert resolved.kv_bytes_per_token == in_bfloat16 * (2 if dtype == "float32" else 1)
+
+
+def test_unknown_flags_count_as_none_of_them(cpu_info: Path) -> None:
+    assert cpu_flags() is None
+    assert resolve(MODEL, PLAIN, "cpu").engine.dtype == "float32"
+
+
+def test_a_model_that_does_not_fit_in_float32_runs_in_bfloat16_with_a_warning(
+    cpu_info: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu_info.write_text(AVX2, encoding="utf-8")
+    config = {
+        "hidden_size": 2048,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 8192,
+        "vocab_size": 32000,
+    }
+    assert cpu_dtype("m", config, cpu_flags(), 16 * GIB) == ("float32", None)
+    dtype, warning = cpu_dtype("m", config, cpu_flags(), 6 * GIB)
+    assert (dtype, bool(warning)) == ("bfloat16", True)
+    dtype, warning = cpu_dtype("m", {}, cpu_flags(), 1000 * GIB)
+    assert (dtype, bool(warning)) == ("bfloat16", True)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=GIB))
+    resolved = resolve(MODEL, PLAIN, "cpu")
+    assert (resolved.engine.dtype, len(resolved.warnings)) == ("bfloat16", 1)
+
+
+def test_the_dtype_of_a_quantised_model_is_left_to_vllm(cpu_info: Path, tmp_path: Path) -> None:
+    cpu_info.write_text(AVX2, encoding="utf-8")
+    (tmp_path / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "awq"}}))
+    assert resolve(str(tmp_path), PLAIN, "cpu").engine.dtype == "auto"
+
+
+def test_without_a_compiler_the_engine_runs_uncompiled_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "there-is-no-such-compiler")
+    resolved = resolve(MODEL, PLAIN, "cpu")
+    assert resolved.engine.enforce_eager
+    assert NO_COMPILER in resolved.warnings
+    assert not resolve(MODEL, PLAIN, "cuda").engine.enforce_eager
+    asked_for = resolve(MODEL, replace(PLAIN, enforce_eager=True), "cpu")
+    assert NO_COMPILER not in asked_for.warnings

@@ -19,8 +19,16 @@ from dragoman.api.server import listen
 from dragoman.cli.console import console
 from dragoman.cli.models import weights
 from dragoman.cli.options import settings_options
-from dragoman.engine.checkpoint import kv_bytes_per_token, read_config
-from dragoman.engine.spec import device, nvidia_gpu_present, vllm_version
+from dragoman.engine.spec import (
+    NO_COMPILER,
+    cpp_compiler,
+    cpu_flags,
+    cpu_instruction_sets,
+    device,
+    nvidia_gpu_present,
+    resolve,
+    vllm_version,
+)
 from dragoman.errors import DragomanError
 from dragoman.service import stack
 from dragoman.settings import Loaded, Settings
@@ -32,24 +40,24 @@ SUPPORTED_VLLM = ((0, 26), (0, 33))
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report: what was looked at, how it stands, and what follows."""
+    """One line of the report: what was checked, its state, and details."""
 
     what: str
     state: State
-    told: str
+    details: str
 
 
 def _python() -> Finding:
     version = sys.version_info
     fits = (3, 11) <= version[:2] <= (3, 13)
-    told = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    return Finding("Python", "ok" if fits else "fail", told if fits else f"{told}; dragoman needs 3.11 to 3.13")
+    details = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    return Finding("Python", "ok" if fits else "fail", details if fits else f"{details}; dragoman needs 3.11 to 3.13")
 
 
 def _memory() -> Finding:
     memory = psutil.virtual_memory()
-    told = f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free, {os.cpu_count()} cores"
-    return Finding("Memory", "ok" if memory.available > 3 << 30 else "warn", told)
+    details = f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free, {os.cpu_count()} cores"
+    return Finding("Memory", "ok" if memory.available > 3 << 30 else "warn", details)
 
 
 def _gpu() -> Finding:
@@ -57,10 +65,10 @@ def _gpu() -> Finding:
         return Finding("GPU", "warn", "no NVIDIA GPU: the engine runs on the CPU (small models only)")
     query = ["nvidia-smi", "--query-gpu=name,memory.total,memory.free,driver_version", "--format=csv,noheader"]
     try:
-        seen = subprocess.run(query, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+        gpus = subprocess.run(query, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
         return Finding("GPU", "fail", f"present, but nvidia-smi does not answer: {error}")
-    return Finding("GPU", "ok", "; ".join(seen.splitlines()))
+    return Finding("GPU", "ok", "; ".join(gpus.splitlines()))
 
 
 def _vllm() -> Finding:
@@ -70,12 +78,12 @@ def _vllm() -> Finding:
     name, version = installed
     number = tuple(int(part) for part in version.split(".")[:2])
     torch = _version_of("torch")
-    told = f"{name} {version}, torch {torch}; the engine runs on {device()}"
+    details = f"{name} {version}, torch {torch}; the engine runs on {device()}"
     if not SUPPORTED_VLLM[0] <= number <= SUPPORTED_VLLM[1]:
-        return Finding("vLLM", "warn", f"{told}; dragoman is tested with 0.26 to 0.33")
+        return Finding("vLLM", "warn", f"{details}; dragoman is tested with 0.26 to 0.33")
     if nvidia_gpu_present() and device() == "cpu":
-        return Finding("vLLM", "warn", f"{told}, though there is a GPU: install dragoman[cuda]")
-    return Finding("vLLM", "ok", told)
+        return Finding("vLLM", "warn", f"{details}, though there is a GPU: install dragoman[cuda]")
+    return Finding("vLLM", "ok", details)
 
 
 def _version_of(distribution: str) -> str:
@@ -85,14 +93,31 @@ def _version_of(distribution: str) -> str:
         return "missing"
 
 
+def _cpu() -> Finding:
+    if cpu_flags() is None:
+        return Finding("CPU", "warn", "its instruction sets are unknown on this system; the engine runs in float32")
+    found = ", ".join(cpu_instruction_sets()) or "none of those that engines use"
+    return Finding("CPU", "ok", f"{platform.machine()}, {os.cpu_count()} cores, instruction sets: {found}")
+
+
+def _compiler() -> Finding:
+    found = cpp_compiler()
+    return Finding("C++ compiler", "ok", found) if found else Finding("C++ compiler", "warn", NO_COMPILER)
+
+
 def _model(settings: Settings) -> Finding:
     try:
         model = stack.choose_model(settings.model)
+        spec = resolve(model.path, settings.engine, device())
     except DragomanError as error:
         return Finding("Model", "fail", error.message)
-    per_token = kv_bytes_per_token(read_config(model.path), settings.engine.dtype)
-    kv = f", {per_token / 1024:.0f} KiB of KV cache a token" if per_token else ""
-    return Finding("Model", "ok", f"{model.name}: profile {model.profile.name}, weights {weights(model.profile)}{kv}")
+    kv = f", {spec.kv_bytes_per_token / 1024:.0f} KiB of KV cache a token" if spec.kv_bytes_per_token else ""
+    details = (
+        f"{model.name}: profile {model.profile.name}, weights {weights(model.profile)}, dtype {spec.engine.dtype}, "
+        f"window of {spec.engine.max_model_len} tokens{kv}"
+    )
+    slow = [warning for warning in spec.warnings if warning != NO_COMPILER]
+    return Finding("Model", "warn", f"{details}; {slow[0]}") if slow else Finding("Model", "ok", details)
 
 
 def _port(settings: Settings) -> Finding:
@@ -107,11 +132,12 @@ def _port(settings: Settings) -> Finding:
 @click.command("doctor")
 @settings_options("server", "model", "engine")
 def command(loaded: Loaded) -> None:
-    """Tell what this machine can run, and why. Exit code 1 when the server could not start as configured."""
+    """Report what this machine can run, and why. Exit code 1 when the server could not start as configured."""
     checks: tuple[Callable[[], Finding], ...] = (
         _python,
         _memory,
         _gpu,
+        *((_cpu, _compiler) if device() == "cpu" else ()),
         _vllm,
         lambda: _model(loaded.settings),
         lambda: _port(loaded.settings),
@@ -119,7 +145,7 @@ def command(loaded: Loaded) -> None:
     findings = [check() for check in checks]
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
-        table.add_row(_MARKS[finding.state], finding.what, finding.told)
+        table.add_row(_MARKS[finding.state], finding.what, finding.details)
     console.print(table)
     if any(finding.state == "fail" for finding in findings):
         sys.exit(1)

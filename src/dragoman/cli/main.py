@@ -1,4 +1,4 @@
-"""`dragoman`: the commands, and how errors leave: one line on stderr, exit code 2 for what the caller can mend, 1 else."""
+"""`dragoman`: the commands, and how errors leave: one line on stderr, exit code 2 for what the caller can fix, else 1."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError, DragomanError
 _COMMANDS = {
     "serve": "Serve a model over HTTP.",
     "translate": "Translate a text, a file or standard input.",
-    "doctor": "Tell what this machine can run, and why.",
+    "doctor": "Report what this machine can run, and why.",
     "models": "List model profiles and what each needs.",
     "config": "Show the effective settings and where each came from.",
     "traffic": "Show the traffic that was recorded, or export it as a workload.",

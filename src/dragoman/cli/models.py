@@ -53,6 +53,6 @@ def _details(profile: Profile) -> Table:
         "notes": "\n".join(profile.notes),
     }
     table = Table(box=None, show_header=False, pad_edge=False, title=profile.name, title_justify="left")
-    for what, told in rows.items():
-        table.add_row(what, told)
+    for name, value in rows.items():
+        table.add_row(name, value)
     return table

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import sys
 from dataclasses import replace
+from time import monotonic
 
 import click
 import uvloop
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 from dragoman.api.server import DragomanServer, listen
 from dragoman.cli.console import steady_error_console
@@ -22,27 +24,39 @@ from dragoman.settings import Loaded, Settings
 log = logging.getLogger("dragoman.serve")
 
 
-class _Speaker:
-    """What the command itself says: to people on the console, to machines as records of the log."""
+class _PhaseColumn(ProgressColumn):
+    """The phases of the engine's start so far, and the time of each."""
+
+    def __init__(self, service: TranslationService) -> None:
+        super().__init__()
+        self._service = service
+
+    def render(self, task: Task) -> Text:
+        phases = self._service.pipeline.stats().startup
+        return Text(" > ".join(f"{name} {duration_s:.0f} s" for name, duration_s in phases))
+
+
+class _Messages:
+    """What the command itself prints: for people on the console, for machines as records of the log."""
 
     def __init__(self, settings: Settings, console: Console) -> None:
         self._console = console
-        self.plain = settings.log.format == "json"
+        self.as_json = settings.log.format == "json"
 
-    def progress(self) -> Progress:
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        return Progress(
-            *columns, console=self._console, transient=True, disable=self.plain or not self._console.is_terminal
-        )
+    def progress(self, service: TranslationService) -> Progress:
+        """With log lines for the same phases above it; alone they are shown where there is no terminal."""
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), _PhaseColumn(service), TimeElapsedColumn())
+        is_shown = self._console.is_terminal and not self.as_json
+        return Progress(*columns, console=self._console, transient=True, disable=not is_shown)
 
-    def say(self, text: str) -> None:
-        if self.plain:
+    def info(self, text: str) -> None:
+        if self.as_json:
             log.info("%s", text)
         else:
             self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def fail(self, text: str) -> None:
-        if self.plain:
+    def error(self, text: str) -> None:
+        if self.as_json:
             log.error("%s", text)
         else:
             self._console.print(f"error: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
@@ -52,27 +66,31 @@ def _run(settings: Settings, console: Console) -> int:
     """Listen, start, serve, drain. Raises `ConfigError` before anything heavy runs."""
     listener = listen(settings.server.host, settings.server.port)
     service = TranslationService.from_settings(settings)
-    speaker = _Speaker(settings, console)
+    messages = _Messages(settings, console)
     spec = service.spec.engine
-    with speaker.progress() as progress:
+    for warning in service.spec.warnings:
+        log.warning("%s", warning)
+    with messages.progress(service) as progress:
         starting = f"starting {service.model.name} ({service.pipeline.name}, {service.spec.device})"
         progress.add_task(starting)
-        if speaker.plain or not console.is_terminal:
-            speaker.say(f"{starting} ...")
+        if messages.as_json or not console.is_terminal:
+            messages.info(f"{starting} ...")
+        began_s = monotonic()
 
         def on_ready(url: str) -> None:
             progress.stop()
-            speaker.say(
-                f"dragoman listens on {url}  (model {service.model.name}, profile {service.model.profile.name}, "
-                f"{service.pipeline.name} on {service.spec.device}, {spec.max_num_seqs} sequences, "
-                f"{spec.max_num_batched_tokens} batched tokens)"
+            dtype = service.pipeline.stats().dtype or spec.dtype
+            messages.info(
+                f"dragoman listens on {url} after {monotonic() - began_s:.0f} s  (model {service.model.name}, "
+                f"profile {service.model.profile.name}, {service.pipeline.name} on {service.spec.device} in {dtype}, "
+                f"{spec.max_num_seqs} sequences, {spec.max_num_batched_tokens} batched tokens)"
             )
 
         server = DragomanServer(service, listener, on_ready)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             exit_code = runner.run(server.run())
     if server.failure is not None:
-        speaker.fail(server.failure.message)
+        messages.error(server.failure.message)
     return exit_code
 
 

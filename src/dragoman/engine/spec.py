@@ -34,11 +34,10 @@ _REPORTED_INSTRUCTION_SETS = (
 )
 _BESIDE_WEIGHTS_BYTES = 2 << 30  # the engine's processes, activations, and the smallest KV cache
 _SMALLEST_KV_CACHE_BYTES = 256 << 20
-_COMPILERS = ("g++", "clang++", "c++")
 
 NO_COMPILER = (
-    "no C++ compiler (g++ or clang++) was found: the engine runs uncompiled, which costs about half of the throughput of a "
-    "small model; install one (Debian: apt install g++) and restart"
+    "no C++ compiler was found (g++, or what CXX names): the engine runs uncompiled, and each step takes longer; "
+    "install one (Debian, Ubuntu: apt install g++) and restart"
 )
 
 
@@ -99,6 +98,7 @@ def cpu_flags(cpu_info: Path | None = None) -> frozenset[str] | None:
     return None
 
 
+@cache
 def cpu_instruction_sets() -> list[str]:
     """Of the CPU's flags those that decide an engine's speed; empty where they are unknown."""
     flags = cpu_flags() or frozenset()
@@ -106,9 +106,8 @@ def cpu_instruction_sets() -> list[str]:
 
 
 def cpp_compiler() -> str | None:
-    """The C++ compiler that torch.compile needs on a CPU, from `CXX` or by name; None: there is none."""
-    named = os.environ.get("CXX")
-    return next((found for name in ((named,) if named else _COMPILERS) if (found := shutil.which(name))), None)
+    """The C++ compiler that torch.compile uses on a CPU, `CXX` or g++; None: there is none."""
+    return shutil.which(os.environ.get("CXX") or "g++")
 
 
 def cpu_dtype(

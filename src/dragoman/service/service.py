@@ -17,7 +17,7 @@ from prometheus_client import REGISTRY
 
 from dragoman import __version__, heap, languages
 from dragoman.engine.process import leave_worker_cores
-from dragoman.engine.spec import EngineSpec
+from dragoman.engine.spec import EngineSpec, cpu_instruction_sets
 from dragoman.errors import DragomanError, EngineDead, Starting
 from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.watched import WatchedPipeline
@@ -38,7 +38,7 @@ from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.summary import traffic_of
 from dragoman.telemetry.traffic.window import TrafficWindow
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
-from dragoman.wire import KvCacheSize, Percentiles, RecorderState, Stats, Traffic
+from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
 
 if TYPE_CHECKING:
     from dragoman.telemetry.tracing import Tracing
@@ -237,6 +237,8 @@ class TranslationService:
             profile=self.model.profile.name,
             pipeline=self.pipeline.name,
             device=self.spec.device,
+            dtype=engine.dtype or (None if self.spec.engine.dtype == "auto" else self.spec.engine.dtype),
+            cpu_instruction_sets=cpu_instruction_sets() if self.spec.device == "cpu" else [],
             running=engine.running,
             waiting=engine.waiting,
             peak_running=engine.peak_running,
@@ -258,6 +260,7 @@ class TranslationService:
             inter_token_latency_sum_s=engine.inter_token_latency_sum_s,
             inter_token_latency_count=engine.inter_token_latency_count,
             kv_cache=KvCacheSize(tokens=engine.kv_cache_tokens, bytes_per_token=self.spec.kv_bytes_per_token),
+            startup=[StartupPhase(name=name, duration_s=round(duration_s, 3)) for name, duration_s in engine.startup],
             last_minute=self.rates.summary(),
             settings={"engine": asdict(self.spec.engine), "pipeline": asdict(self.settings.pipeline)},
         )
