@@ -1,4 +1,4 @@
-"""Results of journeys that nobody made: each repeat has the numbers it is told to have."""
+"""Made-up results of journeys: each repeat has given numbers."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 from dragoman_bench.bench.results import Load, Measurement, Point, RequestRecord, Results
 from dragoman_bench.bench.summary import spreads
-from dragoman_bench.journey.evidence import Evidence
+from dragoman_bench.journey.judging import Measured
 from tests.bench.making import record
 from tests.bench.simulated import conditions, measured
 
 
 def repeat(records: Sequence[RequestRecord] = (), **numbers: Any) -> Measurement:
-    """One measurement whose summary says `numbers`, whatever its records do."""
+    """One measurement whose summary has `numbers`, whatever its records are."""
     plain = measured(records or [record(output_tokens=10)])
     window_s = numbers.pop("window_s", 1000.0)  # long enough for many answers at any rate
     return replace(plain, window_s=window_s, summary=replace(plain.summary, **numbers))
@@ -26,8 +26,8 @@ def at_level(clients: int, repeats: Sequence[Measurement]) -> Point:
 
 def results(*points: Point, flags: Mapping[str, object] | None = None, **changes: Any) -> Results:
     journey = {"fingerprint": {"flags": dict(flags or {})}}
-    told = conditions(options={"duration_s": 10.0, "warmup_s": 2.0, "journey": journey}, **changes)
-    return Results(told, points)
+    found = conditions(options={"duration_s": 10.0, "warmup_s": 2.0, "journey": journey}, **changes)
+    return Results(found, points)
 
 
 def rates(*rps: float, clients: int = 25) -> Results:
@@ -35,6 +35,6 @@ def rates(*rps: float, clients: int = 25) -> Results:
     return results(at_level(clients, [repeat(rps=value) for value in rps]))
 
 
-def evidence(**legs: Results) -> Evidence:
+def of_legs(**legs: Results) -> Measured:
     """Legs by name, with `__` for the dot and `_` for the dash: `workers_1__variable`."""
-    return Evidence({name.replace("__", ".").replace("_", "-"): found for name, found in legs.items()})
+    return Measured({name.replace("__", ".").replace("_", "-"): found for name, found in legs.items()})

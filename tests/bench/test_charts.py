@@ -11,17 +11,16 @@ import matplotlib
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.patches import PathPatch, Polygon, Rectangle
 from PIL import Image
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Load, Point, Results
 from dragoman_bench.bench.summary import spreads
-from dragoman_bench.report import charts
-from dragoman_bench.report.charts import Window
-from dragoman_bench.report.charts.numbers import duration, number
-from dragoman_bench.report.charts.over_time import binned
-from dragoman_bench.report.charts.selection import typical
+from dragoman_bench.report import charts, timelines
+from dragoman_bench.report.named import loads_of, shared_load, typical
+from dragoman_bench.report.style import save_png, svg
+from dragoman_bench.report.timelines import Window, binned
 from tests.bench.making import record
 from tests.bench.simulated import Server, conditions, measured, point, three_ways
 
@@ -127,17 +126,17 @@ def test_latency_by_length_shows_each_bands_median(named: dict[str, Results]) ->
 def test_the_timeline_draws_each_request_from_send_to_end() -> None:
     rows = [record(i, intended_s=float(i), e2e_s=2.0, source_tokens=20 + 60 * i) for i in range(3)]
     at = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
-    axes = panels(charts.timeline({"plain": of_points(at)}, EIGHT))[0]
+    axes = panels(timelines.timeline({"plain": of_points(at)}, EIGHT))[0]
     boxes = [patch.get_path().get_extents() for patch in axes.patches if isinstance(patch, PathPatch)]
     assert [(box.x0, box.x1) for box in boxes] == [(0, 2), (1, 3), (2, 4)]
     assert [round(box.y0 + box.height / 2) for box in boxes] == [0, 1, 2]
     assert len({patch.get_facecolor() for patch in axes.patches}) == 3
 
 
-def test_the_timeline_parts_a_streamed_answer_at_its_first_token() -> None:
+def test_the_timeline_divides_a_streamed_answer_at_its_first_token() -> None:
     streamed = record(0, e2e_s=3.0, first_token_s=1.0)
     at = Point(EIGHT, (measured([streamed]),), spreads([measured([streamed])]))
-    axes = panels(charts.timeline({"stream": of_points(at)}, EIGHT))[0]
+    axes = panels(timelines.timeline({"stream": of_points(at)}, EIGHT))[0]
     pale, solid = (patch.get_path().get_extents() for patch in axes.patches)
     assert (pale.x0, pale.x1, solid.x0, solid.x1) == (0, 1, 1, 3)
     assert axes.patches[0].get_alpha() < axes.patches[1].get_alpha() == 1
@@ -146,7 +145,7 @@ def test_the_timeline_parts_a_streamed_answer_at_its_first_token() -> None:
 def test_the_timeline_marks_failures() -> None:
     rows = [record(0), record(1, e2e_s=5.0, error="timeout")]
     at = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
-    axes = panels(charts.timeline({"failing": of_points(at)}, EIGHT))[0]
+    axes = panels(timelines.timeline({"failing": of_points(at)}, EIGHT))[0]
     assert list(axes.lines[0].get_xdata()) == [5.0]
     assert list(axes.lines[0].get_ydata()) == [1]
 
@@ -175,20 +174,17 @@ def test_binning_keeps_the_shortest_idle_gap() -> None:
     assert all(left[0] < right[0] for left, right in pairwise(drawn))
 
 
-def test_what_a_server_does_not_tell_is_said_to_be_missing(named: dict[str, Results]) -> None:
-    told = typical(named["continuous"].points[1])
-    silent = measured(told.records)
-    both = {"told": named["continuous"], "silent": of_points(Point(EIGHT, (silent,), spreads([silent])))}
-    figure = charts.over_time(both, EIGHT)
-    assert ["not reported" in [text.get_text() for text in axes.texts] for axes in figure.axes] == [False] * 3 + [
-        True
-    ] * 3
-    assert charts.has_samples(both, EIGHT)
-    assert not charts.has_samples({"silent": both["silent"]}, EIGHT)
+def test_samples_that_a_server_does_not_report_are_missing(named: dict[str, Results]) -> None:
+    silent = measured(typical(named["continuous"].points[1]).records)
+    both = {"reports": named["continuous"], "silent": of_points(Point(EIGHT, (silent,), spreads([silent])))}
+    figure = timelines.over_time(both, EIGHT)
+    assert [bool(axes.texts) for axes in figure.axes] == [False] * 3 + [True] * 3
+    assert timelines.has_samples(both, EIGHT)
+    assert not timelines.has_samples({"silent": both["silent"]}, EIGHT)
 
 
 def test_rows_of_different_height_share_a_scale_that_holds_all(named: dict[str, Results]) -> None:
-    figure = charts.over_time(named, EIGHT)
+    figure = timelines.over_time(named, EIGHT)
     requests = [axes for axes in figure.axes if axes.get_ylabel() == "requests in the server"]
     highest = [max(max(line.get_ydata()) for line in axes.lines) for axes in requests]
     assert len(set(highest)) > 1
@@ -197,35 +193,37 @@ def test_rows_of_different_height_share_a_scale_that_holds_all(named: dict[str, 
 
 def test_gaps_add_up_to_all_of_them(named: dict[str, Results]) -> None:
     axes = panels(charts.inter_token_latency(named, EIGHT))[0]
-    outline = axes.patches[0].get_data()
-    assert sum(outline.values) == pytest.approx(1)
+    outline = next(patch for patch in axes.patches if isinstance(patch, Polygon)).get_xy()
+    tops = {(left[0], right[0]): left[1] for left, right in pairwise(outline) if left[1] == right[1] > 0}
+    assert sum(tops.values()) == pytest.approx(1)
     assert not charts.has_gaps({"static": named["static batches of 16"]}, EIGHT)
+
+
+def test_one_bar_a_result_has_its_median_at_that_load(named: dict[str, Results]) -> None:
+    chart = charts.rates_by_result(named, EIGHT, "Rates")
+    axes = panels(chart.draw())[0]
+    medians = [results.points[1].spreads["rps"].median for results in named.values()]
+    assert [patch.get_width() for patch in axes.patches] == pytest.approx(medians)
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(named)
+    assert f"{medians[0]:.2f} requests/s" in chart.alt
 
 
 def test_loads_are_ordered_by_kind_and_size() -> None:
     loads = [Load("poisson", rate_rps=2), EIGHT, Load("closed", clients=16), Load("poisson", rate_rps=0.5)]
     measurement = measured([record(0)])
     one = of_points(*(Point(load, (measurement,), spreads([measurement])) for load in loads))
-    assert [load.label for load in charts.loads_of({"one": one})] == [
+    assert [load.label for load in loads_of({"one": one})] == [
         "8 clients", "16 clients", "0.5 req/s poisson", "2 req/s poisson",
     ]  # fmt: skip
 
 
 def test_the_shared_load_is_the_highest_that_most_have(named: dict[str, Results]) -> None:
     more = of_points(*named["continuous"].points, point(lambda: Server(4), 16, requests=20, repeats=1))
-    assert charts.shared_load({**named, "more": more}) == EIGHT
-
-
-def test_the_same_results_give_the_same_drawing(named: dict[str, Results], tmp_path: Path) -> None:
-    first, second = (charts.svg(charts.timeline(named, EIGHT), "timeline", "rows") for _ in range(2))
-    assert first == second
-    for name in ("a", "b"):
-        charts.save_png(charts.throughput(named), tmp_path / f"{name}.png", "Throughput", "Conditions: none.")
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert shared_load({**named, "more": more}) == EIGHT
 
 
 def test_svg_can_be_put_into_a_page(named: dict[str, Results]) -> None:
-    drawn = charts.svg(charts.throughput(named), "rates", 'bars & "whiskers"')
+    drawn = svg(charts.throughput(named), "rates", 'bars & "whiskers"')
     assert drawn.startswith("<svg viewBox=") and drawn.endswith("</svg>")
     assert 'aria-label="bars &amp; &quot;whiskers&quot;"' in drawn
     assert "http" not in drawn and "<metadata" not in drawn and "<?xml" not in drawn
@@ -239,45 +237,26 @@ def test_svg_can_be_put_into_a_page(named: dict[str, Results]) -> None:
 def test_png_grows_by_title_and_caption(named: dict[str, Results], tmp_path: Path) -> None:
     figure = charts.throughput(named)
     width_in, height_in = figure.get_size_inches()
-    charts.save_png(figure, tmp_path / "made" / "rates.png", "Throughput", "A caption. " * 40)
+    save_png(figure, tmp_path / "made" / "rates.png", "Throughput", "A caption. " * 40)
     with Image.open(tmp_path / "made" / "rates.png") as image:
         assert image.width == round(width_in * 160)
         assert image.height > height_in * 160
     assert "Throughput" in [text.get_text() for text in figure.texts]
 
 
-def test_a_png_that_cannot_be_written_is_the_users_fault(named: dict[str, Results], tmp_path: Path) -> None:
+def test_a_png_that_cannot_be_written_is_a_config_error(named: dict[str, Results], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot write"):
-        charts.save_png(charts.throughput(named), tmp_path / "file" / "rates.png", "Throughput", "")
+    with pytest.raises(ConfigError):
+        save_png(charts.throughput(named), tmp_path / "file" / "rates.png", "Throughput", "")
 
 
 def test_labels_of_any_script_are_drawn(named: dict[str, Results]) -> None:
     odd = {"_hidden": named["continuous"], "$cost$ <b>": named["one at a time"]}
-    drawn = charts.svg(charts.throughput(odd), "odd", "odd")
+    drawn = svg(charts.throughput(odd), "odd", "odd")
     assert "_hidden</text>" in drawn and "$cost$ &lt;b&gt;</text>" in drawn
 
 
 def test_drawing_leaves_the_callers_settings_alone(named: dict[str, Results]) -> None:
     before = dict(matplotlib.rcParams)
-    charts.svg(charts.latency(named), "latency", "lines")
+    svg(charts.latency(named), "latency", "lines")
     assert dict(matplotlib.rcParams) == before
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [
-        (0, "0.00"),
-        (0.02663, "0.0266"),
-        (0.99999, "1.000"),
-        (2.2649, "2.26"),
-        (315.2, "315"),
-        (4837.4, "4,837"),
-    ],
-)
-def test_numbers_have_three_digits(value: float, told: str) -> None:
-    assert number(value) == told
-
-
-def test_durations_name_their_unit() -> None:
-    assert [duration(0.03), duration(1.5)] == ["30 ms", "1.5 s"]

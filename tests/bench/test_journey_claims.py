@@ -1,230 +1,270 @@
+"""Verdicts: the rules, each claim on made-up numbers, and the story's table."""
+
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import pytest
 
-from dragoman_bench.bench.results import GpuSample, Measurement, RequestRecord, Results
-from dragoman_bench.journey.claims import Finding, best_continuous, judge_all
-from dragoman_bench.journey.evidence import At, Evidence
-from tests.bench.journeys import at_level, evidence, rates, repeat, results
+from dragoman_bench.bench.results import GpuSample, RequestRecord, Results
+from dragoman_bench.journey.claims import NOT_MEASURED, best_continuous, judge_all, story_rows
+from dragoman_bench.journey.judging import (
+    BUSY_SHARE,
+    PREEMPTIONS,
+    RPS,
+    At,
+    Judgement,
+    Measured,
+    Rule,
+    both,
+    bounded,
+    differs,
+    first_decided,
+    no_worse,
+    ratio_within,
+    s_per_token,
+    short_p50_s,
+    short_to_long,
+)
+from tests.bench.journeys import at_level, of_legs, rates, repeat, results
 from tests.bench.making import record
 
-HOLDS, NOT, UNKNOWN = "holds here", "does not hold here", "cannot be told"
+HOLDS, NOT, UNDECIDED = "holds here", "does not hold here", "undecided"
+LEFT, RIGHT = At("left", 25), At("right", 25)
+Numbers = tuple[float, ...]
 
 
-def finding(claim: str, found: Evidence) -> Finding:
-    return next(finding for finding in judge_all(found) if finding.claim == claim)
-
-
-def verdict(claim: str, **legs: Results) -> str:
-    return finding(claim, evidence(**legs)).verdict
-
-
-def busy(*repeats: Measurement, flags: dict[str, object] | None = None) -> Results:
-    return results(at_level(25, repeats), flags=flags)
-
-
-def both_levels(alone: Sequence[float], crowded: Sequence[float]) -> Results:
-    return results(at_level(1, [repeat(rps=rps) for rps in alone]), at_level(25, [repeat(rps=rps) for rps in crowded]))
+def judged(rule: Rule, left: Results, right: Results | None = None) -> Judgement:
+    return rule(of_legs(left=left, **({"right": right} if right else {})))
 
 
 @pytest.mark.parametrize(
-    ("alone", "crowded", "expected"),
-    [([3.3, 3.4], [2.2, 2.3], HOLDS), ([2.2, 2.3], [3.3, 3.4], NOT), ([3.3], [2.2, 2.3], UNKNOWN)],
-)
-def test_one_worker_falls_with_load(alone: list[float], crowded: list[float], expected: str) -> None:
-    assert verdict("falls-with-load", workers_1__variable=both_levels(alone, crowded)) == expected
-
-
-@pytest.mark.parametrize(
-    ("share", "gpu", "expected"),
-    [(0.6, None, HOLDS), (0.99, None, NOT), (0.93, None, UNKNOWN), (0.93, 0.2, HOLDS), (0.93, 0.0, NOT)],
-)
-def test_an_engine_is_idle_by_its_own_count_or_the_gpus(share: float, gpu: float | None, expected: str) -> None:
-    numbers: dict[str, Any] = {"engine_busy_share": share, "gpu_share_below_10": gpu}
-    assert verdict("idle-engine", workers_1__variable=busy(repeat(**numbers), repeat(**numbers))) == expected
-
-
-@pytest.mark.parametrize(
-    ("two", "one", "expected"),
-    [((2.0, 2.01), (2.2, 2.21), HOLDS), ((3.0, 3.1), (2.2, 2.21), NOT), ((2.0, 3.0), (2.2, 2.9), UNKNOWN)],
-)
-def test_two_workers_are_worse(two: tuple[float, ...], one: tuple[float, ...], expected: str) -> None:
-    assert verdict("two-workers", workers_2__variable=rates(*two), workers_1__variable=rates(*one)) == expected
-
-
-@pytest.mark.parametrize(
-    ("static", "expected"), [((5.9, 6.0), HOLDS), ((20.0, 21.0), NOT), ((4.2, 8.0), UNKNOWN), ((5.9,), UNKNOWN)]
-)
-def test_static_batching_gives_about_2_7_times(static: tuple[float, ...], expected: str) -> None:
-    legs = {"static__uniform": rates(*static), "workers_1__uniform": rates(2.2, 2.2)}
-    assert verdict("static-batching", **legs) == expected
-
-
-def test_static_batching_is_judged_on_variable_texts_where_uniform_ones_are_missing() -> None:
-    legs = {"static__variable": rates(5.9, 6.0), "workers_1__variable": rates(2.2, 2.2)}
-    assert verdict("static-batching", **legs) == HOLDS
-
-
-def test_what_decides_about_static_batching_is_what_was_measured() -> None:
-    told = finding("static-batching", evidence(static__variable=rates(4.2, 8.0), workers_1__variable=rates(2.2, 2.2)))
-    assert told.verdict == UNKNOWN
-    assert "2.77 (1.91..3.64) times" in told.because
-
-
-def lengths(short_s: float, long_s: float) -> list[RequestRecord]:
-    """A hundred requests: the shorter half and the longer half."""
-    return [record(n, e2e_s=short_s if n < 50 else long_s, source_tokens=10 + n, output_tokens=10) for n in range(100)]
-
-
-@pytest.mark.parametrize(
-    ("static", "expected"),
+    ("left", "right", "verdict"),
     [
-        ([(0.9, 1.0), (0.91, 1.0)], HOLDS),
-        ([(0.1, 1.0), (0.11, 1.0)], NOT),
-        ([(0.1, 1.0), (0.9, 1.0)], UNKNOWN),
+        ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2), HOLDS),
+        ((2.0, 2.1, 2.2), (1.0, 1.1, 1.2), NOT),
+        ((2.00, 2.01, 2.02), (2.01, 2.02, 2.03), NOT),  # equal, and a difference would have shown
+        ((1.0, 2.0, 3.0), (1.5, 2.1, 3.5), UNDECIDED),  # equal, with ranges that could hide anything
+        ((1.0,), (2.0, 2.1, 2.2), UNDECIDED),  # measured once
     ],
 )
-def test_short_requests_wait_for_long_ones(static: list[tuple[float, float]], expected: str) -> None:
-    legs = {
-        "static__variable": busy(*(repeat(lengths(*pair)) for pair in static)),
-        "continuous_64__variable": busy(repeat(lengths(0.3, 1.0)), repeat(lengths(0.31, 1.0))),
-    }
-    assert verdict("head-of-line", **legs) == expected
-
-
-def tokens(*rates_s: float | None) -> Results:
-    return busy(*(repeat(output_tokens_s=rate) for rate in rates_s))
+def test_a_claimed_difference_must_exceed_the_range_of_the_repeats(left: Numbers, right: Numbers, verdict: str) -> None:
+    assert judged(differs(LEFT, RIGHT, RPS, "lower"), rates(*left), rates(*right)).verdict == verdict
+    assert judged(differs(RIGHT, LEFT, RPS, "higher"), rates(*left), rates(*right)).verdict == verdict
 
 
 @pytest.mark.parametrize(
-    ("uniform", "expected"), [((900.0, 910.0), HOLDS), ((400.0, 410.0), NOT), ((None, None), UNKNOWN)]
+    ("left", "right", "verdict"),
+    [
+        ((2.0, 2.1), (1.0, 1.1), HOLDS),
+        ((2.00, 2.01), (2.01, 2.02), HOLDS),
+        ((1.0, 1.1), (2.0, 2.1), NOT),
+        ((1.0, 3.0), (1.0, 3.1), UNDECIDED),
+    ],
 )
-def test_uniform_texts_flatter_by_tokens_not_by_requests(uniform: tuple[float | None, ...], expected: str) -> None:
-    legs = {"continuous_64__uniform": tokens(*uniform), "continuous_64__variable": tokens(500.0, 505.0)}
-    assert verdict("uniform-flatters", **legs) == expected
+def test_no_worse_accepts_equal_numbers(left: Numbers, right: Numbers, verdict: str) -> None:
+    assert judged(no_worse(LEFT, RIGHT, RPS), rates(*left), rates(*right)).verdict == verdict
 
 
-@pytest.mark.parametrize(("claim", "leg"), [("fewer-slots", "continuous_64"), ("thirty-two", "continuous_32")])
 @pytest.mark.parametrize(
-    ("many", "expected"), [((3.5, 3.6), HOLDS), ((40.0, 41.0), NOT), ((28.0, 28.1), NOT), ((20.0, 36.0), UNKNOWN)]
+    ("left", "right", "verdict"),
+    [
+        ((2.6, 2.7, 2.8), (1, 1, 1), HOLDS),
+        ((6.0, 6.1, 6.2), (1, 1, 1), NOT),
+        ((1.0, 1.1, 1.2), (1, 1, 1), NOT),
+        ((1.9, 2.7, 2.8), (1, 1, 1), UNDECIDED),  # the range exceeds the claimed one
+        ((1.0, 1.0), (0, 0), UNDECIDED),
+    ],
 )
-def test_fewer_slots_are_better(claim: str, leg: str, many: tuple[float, ...], expected: str) -> None:
-    legs = {f"{leg}__variable": rates(*many), "continuous_16__variable": rates(28.0, 28.2)}
-    assert verdict(claim, **legs) == expected
+def test_a_ratio_is_judged_by_its_whole_range(left: Numbers, right: Numbers, verdict: str) -> None:
+    assert judged(ratio_within(LEFT, RIGHT, RPS, 2.0, 3.5), rates(*left), rates(*right)).verdict == verdict
 
 
-def paced(*seconds_a_token: float) -> Results:
+@pytest.mark.parametrize(
+    ("shares", "verdict"),
+    [
+        ((0.5, 0.6), HOLDS),
+        ((0.96, 1.0), NOT),
+        ((0.92, 0.93), UNDECIDED),
+        ((0.5, 0.99), UNDECIDED),
+        ((0.5,), UNDECIDED),
+        ((None, None), UNDECIDED),
+    ],
+)
+def test_a_bound_must_be_kept_by_every_repeat(shares: tuple[float | None, ...], verdict: str) -> None:
+    found = results(at_level(25, [repeat(engine_busy_share=share) for share in shares]))
+    assert judged(bounded(LEFT, BUSY_SHARE, holds=(0, 0.9), fails=(0.95, inf)), found).verdict == verdict
+
+
+def test_rules_combine() -> None:
+    def fixed(verdict: str) -> Rule:
+        return lambda _: Judgement(verdict, verdict)  # type: ignore[arg-type]
+
+    nothing = of_legs()
+    assert both(fixed(HOLDS), fixed(HOLDS))(nothing).verdict == HOLDS
+    assert both(fixed(UNDECIDED), fixed(NOT))(nothing).verdict == NOT
+    assert both(fixed(HOLDS), fixed(UNDECIDED))(nothing).verdict == UNDECIDED
+    assert first_decided(fixed(UNDECIDED), fixed(HOLDS), fixed(NOT))(nothing).verdict == HOLDS
+    assert first_decided(fixed(UNDECIDED))(nothing).verdict == UNDECIDED
+
+
+def test_a_metric_that_some_repeats_lack_and_too_few_answers_decide_nothing() -> None:
+    found = results(at_level(25, [repeat(preemptions=0), repeat(preemptions=None), repeat(preemptions=0)]))
+    assert judged(bounded(LEFT, PREEMPTIONS, holds=(0, 0), fails=(1, inf)), found).verdict == UNDECIDED
+    few = results(at_level(25, [repeat(rps=1.0, window_s=8.0), repeat(rps=1.0, window_s=30.0)]))
+    assert judged(differs(LEFT, RIGHT, RPS, "lower"), few, rates(20.0, 20.1)).verdict == UNDECIDED
+
+
+def test_a_judgement_has_the_numbers_that_decided() -> None:
+    because = judged(differs(LEFT, RIGHT, RPS, "lower"), rates(1.0, 1.2), rates(20.0, 22.0)).because
+    assert "left at 25 clients 1.10 req/s [1.00..1.20]" in because
+    assert "right at 25 clients 21.0 req/s [20.0..22.0]" in because
+
+
+def leg(*numbers: dict[str, Any], clients: int = 25, flags: dict[str, object] | None = None) -> Results:
+    """One level, a repeat for each set of numbers."""
+    return results(at_level(clients, [repeat(**one) for one in numbers]), flags=flags)
+
+
+def lengths(short_s: float, long_s: float) -> dict[str, list[RequestRecord]]:
+    """A hundred requests: the shorter half and the longer half."""
+    spent = [record(n, e2e_s=short_s if n < 50 else long_s, source_tokens=10 + n, output_tokens=10) for n in range(100)]
+    return {"records": spent}
+
+
+def per_token(*values_s: float) -> Results:
     """Five clients whose requests took so long for each of their ten tokens."""
-    return results(at_level(5, [repeat([record(e2e_s=10 * pace, output_tokens=10)]) for pace in seconds_a_token]))
+    return leg(*({"records": [record(e2e_s=10 * one, output_tokens=10)]} for one in values_s), clients=5)
 
 
-@pytest.mark.parametrize(
-    ("many", "expected"),
-    [((0.02, 0.021), HOLDS), ((0.005, 0.0051), NOT), ((0.01, 0.01), NOT), ((0.001, 0.03), UNKNOWN)],
-)
-def test_idle_slots_cost_time_for_each_token(many: tuple[float, ...], expected: str) -> None:
-    legs = {"continuous_256__variable": paced(*many), "continuous_8__variable": paced(0.01, 0.0101)}
-    assert verdict("idle-slots", **legs) == expected
+def one_worker(alone: Numbers, busy: Numbers) -> Results:
+    levels = ((1, alone), (25, busy))
+    return results(*(at_level(clients, [repeat(rps=value) for value in rps]) for clients, rps in levels))
 
 
-def test_idle_slots_tell_the_gpu_memory_that_both_took() -> None:
-    sample = GpuSample(0.0, 0, 90.0, 2048.0)
-    many = results(at_level(5, [with_gpu(repeat(), sample), with_gpu(repeat(), sample)]))
-    told = finding("idle-slots", evidence(continuous_256__variable=many))
-    assert "GPU memory 2.00 GiB" in told.because
-
-
-def with_gpu(measurement: Measurement, *samples: GpuSample) -> Measurement:
-    return replace(measurement, gpu=samples)
-
-
-@pytest.mark.parametrize(("best", "expected"), [((12.0, 12.1), HOLDS), ((4.0, 4.1), NOT), ((9.0, 11.0), UNKNOWN)])
-def test_in_all_means_at_least_as_many_times_as_the_story(best: tuple[float, ...], expected: str) -> None:
-    legs = {
-        "workers_1__variable": rates(2.0, 2.01),
-        "continuous_64__variable": rates(1.0, 1.0),
-        "continuous_16__variable": rates(*best),
-    }
-    assert verdict("in-all", **legs) == expected
-
-
-@pytest.mark.parametrize(
-    ("gpu", "share", "expected"),
-    [(95.0, 0.0, HOLDS), (60.0, 0.0, NOT), (95.0, 0.3, NOT), (None, None, HOLDS)],
-)
-def test_steady_is_judged_on_the_gpu_where_there_is_one(gpu: float | None, share: float | None, expected: str) -> None:
-    numbers: dict[str, Any] = {"gpu_mean_percent": gpu, "gpu_share_below_10": share, "engine_busy_share": 0.99}
-    assert verdict("steady", continuous_64__variable=busy(repeat(**numbers), repeat(**numbers))) == expected
-
-
-def test_steady_needs_repeats_and_all_of_them() -> None:
-    one, other = repeat(engine_busy_share=0.99), repeat(engine_busy_share=0.5)
-    assert verdict("steady", continuous_64__variable=busy(one)) == UNKNOWN
-    assert verdict("steady", continuous_64__variable=busy(one, other)) == UNKNOWN
-    assert verdict("steady", continuous_64__variable=busy(other, other)) == NOT
-
-
-@pytest.mark.parametrize(("graphs", "expected"), [((50.0, 51.0), HOLDS), ((40.0, 40.1), NOT), ((20.0, 60.0), UNKNOWN)])
-def test_the_graph_ceiling_and_not_the_slots(graphs: tuple[float, ...], expected: str) -> None:
-    legs = {"graphs_32__variable": rates(*graphs), "continuous_32__variable": rates(40.0, 40.1)}
-    assert verdict("graph-ceiling", **legs) == expected
+def tokens(*values: float | None) -> Results:
+    return leg(*({"output_tokens_s": value} for value in values))
 
 
 def rated(*rps: float, preemptions: int = 0, **flags: object) -> Results:
-    told = {name.replace("_", "-"): value for name, value in flags.items()}
-    return busy(*(repeat(rps=value, preemptions=preemptions) for value in rps), flags=told)
+    named = {name.replace("_", "-"): value for name, value in flags.items()}
+    return leg(*({"rps": value, "preemptions": preemptions} for value in rps), flags=named)
 
 
-@pytest.mark.parametrize(
-    ("narrow", "expected"), [((20.0, 20.1), HOLDS), ((10.0, 10.1), NOT), ((14.9, 15.0), NOT), ((10.0, 20.0), UNKNOWN)]
-)
-def test_fewer_batched_tokens_are_better(narrow: tuple[float, ...], expected: str) -> None:
-    wide = rated(15.0, 15.1, max_num_batched_tokens=16384)
-    own = evidence(tokens_8192__variable=rated(*narrow, max_num_batched_tokens=8192), tokens_16384__variable=wide)
-    assert finding("batched-tokens", own).verdict == expected
-    of_the_default = evidence(
-        continuous_64__variable=rated(*narrow, max_num_batched_tokens=8192), tokens_16384__variable=wide
-    )
-    assert finding("batched-tokens", of_the_default).verdict == expected
+IDLE, STEADY = {"engine_busy_share": 0.6}, {"gpu_mean_percent": 95.0, "gpu_share_below_10": 0.0}
+WIDE = rated(15.0, 15.1, max_num_batched_tokens=16384)
+CASES: list[tuple[str, str, dict[str, Results]]] = [
+    ("falls-with-load", HOLDS, {"workers_1__variable": one_worker((3.3, 3.4), (2.2, 2.3))}),
+    ("falls-with-load", NOT, {"workers_1__variable": one_worker((2.2, 2.3), (3.3, 3.4))}),
+    ("idle-engine", HOLDS, {"workers_1__variable": leg(IDLE, IDLE)}),
+    ("idle-engine", NOT, {"workers_1__variable": leg(*[{"engine_busy_share": 0.99}] * 2)}),
+    (
+        "idle-engine",
+        HOLDS,
+        {"workers_1__variable": leg(*[{"engine_busy_share": 0.93, "gpu_share_below_10": 0.2}] * 2)},
+    ),
+    ("two-workers", HOLDS, {"workers_2__variable": rates(2.0, 2.01), "workers_1__variable": rates(2.2, 2.21)}),
+    ("two-workers", UNDECIDED, {"workers_2__variable": rates(2.0, 3.0), "workers_1__variable": rates(2.2, 2.9)}),
+    ("static-batching", HOLDS, {"static__uniform": rates(5.9, 6.0), "workers_1__uniform": rates(2.2, 2.2)}),
+    ("static-batching", NOT, {"static__variable": rates(20.0, 21.0), "workers_1__variable": rates(2.2, 2.2)}),
+    (
+        "head-of-line",
+        HOLDS,
+        {
+            "static__variable": leg(lengths(0.9, 1.0), lengths(0.91, 1.0)),
+            "continuous_64__variable": leg(lengths(0.3, 1.0), lengths(0.31, 1.0)),
+        },
+    ),
+    (
+        "uniform-flatters",
+        HOLDS,
+        {"continuous_64__uniform": tokens(900.0, 910.0), "continuous_64__variable": tokens(500.0, 505.0)},
+    ),
+    (
+        "uniform-flatters",
+        UNDECIDED,
+        {"continuous_64__uniform": tokens(None, None), "continuous_64__variable": tokens(500.0, 505.0)},
+    ),
+    (
+        "fewer-slots",
+        NOT,
+        {"continuous_64__variable": rates(40.0, 41.0), "continuous_16__variable": rates(28.0, 28.2)},
+    ),
+    (
+        "thirty-two",
+        HOLDS,
+        {"continuous_32__variable": rates(20.0, 20.1), "continuous_16__variable": rates(28.0, 28.2)},
+    ),
+    (
+        "idle-slots",
+        HOLDS,
+        {"continuous_256__variable": per_token(0.02, 0.021), "continuous_8__variable": per_token(0.01, 0.0101)},
+    ),
+    ("in-all", HOLDS, {"workers_1__variable": rates(2.0, 2.01), "continuous_16__variable": rates(12.0, 12.1)}),
+    ("in-all", NOT, {"workers_1__variable": rates(2.0, 2.01), "continuous_16__variable": rates(4.0, 4.1)}),
+    ("steady", HOLDS, {"continuous_64__variable": leg(STEADY, STEADY)}),
+    ("steady", NOT, {"continuous_64__variable": leg(*[{**STEADY, "gpu_share_below_10": 0.3}] * 2)}),
+    ("steady", HOLDS, {"continuous_64__variable": leg(*[{"engine_busy_share": 0.99}] * 2)}),
+    ("graph-ceiling", HOLDS, {"graphs_32__variable": rates(50.0, 51.0), "continuous_32__variable": rates(40.0, 40.1)}),
+    (
+        "batched-tokens",
+        HOLDS,
+        {
+            "tokens_8192__variable": rated(20.0, 20.1, max_num_batched_tokens=8192),
+            "tokens_16384__variable": WIDE,
+        },
+    ),
+    (
+        "batched-tokens",  # on a GPU the usual step has 8192
+        NOT,
+        {
+            "continuous_64__variable": rated(10.0, 10.1, max_num_batched_tokens=8192),
+            "tokens_16384__variable": WIDE,
+        },
+    ),
+    (
+        "batched-tokens",
+        UNDECIDED,
+        {
+            "continuous_64__variable": rated(20.0, 20.1, max_num_batched_tokens=2048),
+            "tokens_16384__variable": WIDE,
+        },
+    ),
+    ("memory", HOLDS, {"memory_0.3__variable": rated(15.0, 15.1), "continuous_64__variable": rated(15.0, 15.1)}),
+    (
+        "memory",
+        NOT,
+        {"memory_0.3__variable": rated(15.0, 15.1, preemptions=3), "continuous_64__variable": rated(15.0, 15.1)},
+    ),
+    ("memory", NOT, {"continuous_64__variable": rated(10.0, 10.1), "memory_roomy__variable": rated(15.0, 15.1)}),
+    ("no-tax", HOLDS, {"continuous_64__variable": rates(53.9, 54.0), "vllm_64__variable": rates(53.9, 54.1)}),
+    ("no-tax", NOT, {"continuous_256__variable": rates(40.0, 40.1), "vllm_256__variable": rates(53.9, 54.1)}),
+]
 
 
-def test_a_default_of_other_batched_tokens_does_not_stand_for_8192() -> None:
-    legs = {
-        "continuous_64__variable": rated(20.0, 20.1, max_num_batched_tokens=2048),
-        "tokens_16384__variable": rated(15.0, 15.1, max_num_batched_tokens=16384),
-    }
-    assert verdict("batched-tokens", **legs) == UNKNOWN
+@pytest.mark.parametrize(("claim", "expected", "legs"), CASES, ids=lambda value: str(value)[:20])
+def test_each_claim_is_judged_on_its_legs(claim: str, expected: str, legs: dict[str, Results]) -> None:
+    found = {finding.claim: finding.verdict for finding in judge_all(of_legs(**legs))}
+    assert found[claim] == expected
 
 
-@pytest.mark.parametrize(
-    ("small", "preemptions", "expected"),
-    [((15.0, 15.1), 0, HOLDS), ((15.0, 15.1), 3, NOT), ((10.0, 10.1), 0, NOT), ((10.0, 20.0), 0, UNKNOWN)],
-)
-def test_little_memory_suffices(small: tuple[float, ...], preemptions: int, expected: str) -> None:
-    roomy = rated(15.0, 15.1)
-    on_gpu = evidence(
-        **{"memory_0.3__variable": rated(*small, preemptions=preemptions), "continuous_64__variable": roomy}
-    )
-    assert finding("memory", on_gpu).verdict == expected
-    on_cpu = evidence(continuous_64__variable=rated(*small, preemptions=preemptions), memory_roomy__variable=roomy)
-    assert finding("memory", on_cpu).verdict == expected
+def test_every_claim_has_a_case_and_nothing_measured_decides_none() -> None:
+    findings = judge_all(of_legs())
+    assert {finding.verdict for finding in findings} == {UNDECIDED}
+    assert all(finding.rule and finding.because for finding in findings)
+    assert [finding.claim for finding in findings] == list(dict.fromkeys(claim for claim, _, _ in CASES))
 
 
-@pytest.mark.parametrize("slots", [64, 256])
-@pytest.mark.parametrize(
-    ("ours", "expected"), [((54.0, 54.1), HOLDS), ((53.9, 54.0), HOLDS), ((40.0, 40.1), NOT), ((30.0, 70.0), UNKNOWN)]
-)
-def test_dragoman_costs_nothing_beside_vllm_serve(slots: int, ours: tuple[float, ...], expected: str) -> None:
-    legs = {f"continuous_{slots}__variable": rates(*ours), f"vllm_{slots}__variable": rates(53.9, 54.1)}
-    assert verdict("no-tax", **legs) == expected
+def test_the_gpu_memory_of_idle_slots_is_shown() -> None:
+    measurement = replace(repeat(), gpu=(GpuSample(0.0, 0, 90.0, 2048.0),))
+    found = judge_all(of_legs(continuous_256__variable=results(at_level(5, [measurement] * 2))))
+    assert "GPU memory 2.00 GiB" in next(finding.because for finding in found if finding.claim == "idle-slots")
 
 
 def test_the_best_continuous_step_is_one_with_repeats() -> None:
-    found = evidence(
+    found = of_legs(
         continuous_8__variable=rates(5.0, 5.1),
         continuous_16__variable=rates(9.0),
         continuous_64__variable=rates(7.0, 7.1),
@@ -233,8 +273,43 @@ def test_the_best_continuous_step_is_one_with_repeats() -> None:
     assert best_continuous(found) == At("continuous-64.variable", 25)
 
 
-def test_nothing_measured_proves_nothing() -> None:
-    findings = judge_all(evidence())
-    assert {finding.verdict for finding in findings} == {UNKNOWN}
-    assert all(finding.rule and finding.because for finding in findings)
-    assert len({finding.claim for finding in findings}) == len(findings)
+def here(step: str, found: Measured) -> str:
+    return next(row.here for row in story_rows(found) if row.step.startswith(step))
+
+
+def test_the_storys_table_has_its_figures_and_ours() -> None:
+    rows = story_rows(of_legs())
+    quoted = " ".join(row.story for row in rows)
+    figures = ("2.2", "1.1", "3.3", "2.0", "5.9", "452 → 171", "15.0", "3.5", "10.7", "9.0 → 16.4", "93 % → 0 % → 93 %")
+    assert [figure for figure in figures if figure not in quoted] == []
+    assert {row.here for row in rows if not row.step.startswith("production")} == {NOT_MEASURED}
+    found = of_legs(
+        workers_1__variable=one_worker((3.0, 3.2), (1.0, 1.4)),
+        workers_1__uniform=rates(2.2),
+        continuous_64__variable=rates(30.0, 31.0),
+    )
+    for part in ("uniform: 2.20 req/s", "variable: 1.20 req/s [1.00..1.40]", "1 client: 3.10 req/s"):
+        assert part in here("one worker", found)
+    assert here("tuned", found) == "continuous-64: 30.5 req/s [30.0..31.0]"
+
+
+def test_utilisation_is_the_gpus_where_it_was_sampled_and_else_the_engines() -> None:
+    on_gpu = leg(*[{"gpu_mean_percent": 93.0, "gpu_share_below_10": 0.2, "engine_busy_share": 0.7}] * 2)
+    assert here("utilisation", of_legs(workers_1__variable=on_gpu)).startswith("GPU mean")
+    on_cpu = leg(*[{"engine_busy_share": 0.7}] * 2)
+    assert here("utilisation", of_legs(workers_1__variable=on_cpu)).startswith("engine busy: one worker 70.0 %")
+
+
+def test_short_and_long_requests_are_the_outer_quarters_of_completed_ones() -> None:
+    spent = [record(n, e2e_s=1 + n // 25, source_tokens=10 + n) for n in reversed(range(100))]
+    failed = [record(n, e2e_s=99.0, source_tokens=1, error="timeout") for n in range(50)]
+    assert short_p50_s(repeat([*spent, *failed])) == pytest.approx(1.0)
+    assert short_to_long(repeat([*spent, *failed])) == pytest.approx(0.25)
+    assert short_p50_s(repeat([record(n) for n in range(19)])) is None
+
+
+def test_time_per_token_is_over_completed_requests_with_known_tokens() -> None:
+    known = [record(0, e2e_s=1.0, output_tokens=10), record(1, e2e_s=3.0, output_tokens=30)]
+    other = [record(2, e2e_s=50.0), record(3, e2e_s=50.0, output_tokens=5, error="timeout")]
+    assert s_per_token(repeat([*known, *other])) == pytest.approx(0.1)
+    assert s_per_token(repeat([record(e2e_s=50.0)])) is None

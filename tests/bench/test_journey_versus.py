@@ -17,8 +17,7 @@ from dragoman_bench.bench.progress import Silent
 from dragoman_bench.bench.results import read_results
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.journey.measure import Meter, Remembered
-from dragoman_bench.journey.route import Terms, plan_versus
+from dragoman_bench.journey.measure import CachedWorkload, LoadMeter
 from dragoman_bench.journey.steps import MODES, Leg, Level, Mode, Pace
 from dragoman_bench.journey.versus import (
     ComparedServer,
@@ -68,8 +67,8 @@ class Servers:
         return ComparedServer(name, url, TargetOptions(), check, lambda: self.measured.append(name))
 
 
-def meter(interrupted: asyncio.Event | None = None) -> Meter:
-    return Meter({"variable": Remembered(NumberedTexts())}, PACE, Silent(), interrupted or asyncio.Event())
+def meter(interrupted: asyncio.Event | None = None) -> LoadMeter:
+    return LoadMeter({"variable": CachedWorkload(NumberedTexts())}, PACE, Silent(), interrupted or asyncio.Event())
 
 
 async def test_servers_are_measured_in_turn_plain_and_streamed() -> None:
@@ -141,10 +140,10 @@ def test_levels_that_only_one_was_measured_at_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("ratios", "text"),
     [
-        ((1.1, 1.2, 1.05), "1.10 (1.05..1.20), higher in every pair"),
-        ((0.9, 0.8), "0.85 (0.80..0.90), lower in every pair"),
-        ((0.9, 1.2), "1.05 (0.90..1.20), no difference"),
-        ((1.2,), "1.20 (1.20..1.20), measured once"),
+        ((1.1, 1.2, 1.05), "1.10 [1.05..1.20], higher in every pair"),
+        ((0.9, 0.8), "0.850 [0.800..0.900], lower in every pair"),
+        ((0.9, 1.2), "1.05 [0.900..1.20], no difference"),
+        ((1.2,), "1.20 [1.20..1.20], measured once"),
     ],
 )
 def test_a_ratio_has_its_range(ratios: tuple[float, ...], text: str) -> None:
@@ -156,25 +155,24 @@ def test_a_comparison_is_written_as_results_by_server_and_a_table(tmp_path: Path
     table = write_comparison(Comparison(("ours", "theirs"), {"plain": found, "streamed": found}), tmp_path)
     assert read_results(tmp_path / "versus.theirs.json") == found["theirs"]
     assert read_results(tmp_path / "versus.ours.streamed.json") == found["ours"]
-    assert "| plain | 25 | requests a second | 10.5 req/s (10.0..11.0) | 10.0 req/s (10.0..10.0) | 1.05" in table
+    assert "| plain | 25 | requests a second | 10.5 req/s [10.0..11.0] | 10.0 req/s [10.0..10.0] | 1.05" in table
     assert (tmp_path / "versus.md").read_text() == table
     document = json.loads((tmp_path / "versus.json").read_text())
     assert {"clients": 25, "metric": "requests a second", "mode": "streamed"}.items() <= document["ratios"][-2].items()
 
 
+def test_stored_comparisons_have_ratios_that_this_version_reads() -> None:
+    stored = sorted((Path(__file__).parents[2] / "results").glob("versus-*/versus.json"))
+    assert stored
+    for path in stored:
+        document = json.loads(path.read_text())
+        ratios = [PairRatios(**ratio) for ratio in document["ratios"]]
+        assert len(document["names"]) == 2 and all(ratio.text for ratio in ratios)
+
+
 def test_an_interrupted_comparison_without_a_pair_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         write_comparison(Comparison(("ours", "theirs"), {}, partial=True), tmp_path)
-
-
-@pytest.mark.parametrize("gpu", [True, False])
-def test_with_defaults_servers_get_a_memory_limit_and_nothing_else(gpu: bool) -> None:
-    ours, theirs = plan_versus(Terms(gpu=gpu), (25,), defaults=True)
-    assert set(ours.flags) == ({"gpu-memory-utilization"} if gpu else set())
-    assert set(theirs.flags) == ({"gpu-memory-utilization"} if gpu else set()) | {"kv-cache-memory-bytes"} - (
-        {"kv-cache-memory-bytes"} if gpu else set()
-    )
-    assert not ours.shaped and not theirs.shaped
 
 
 async def test_a_model_folder_that_a_server_reports_is_not_kept() -> None:
@@ -185,7 +183,7 @@ async def test_a_model_folder_that_a_server_reports_is_not_kept() -> None:
         return web.json_response(translation())
 
     async with serving({"/v1/translate": answer, "/v1/stats": stats}) as url:
-        measuring = Meter(meter().workloads, PACE, Silent(), asyncio.Event(), path="/home/me/model")
+        measuring = LoadMeter(meter().workloads, PACE, Silent(), asyncio.Event(), path="/home/me/model")
         leg = Leg("variable", (Level(1),))
         found = await measuring.measure_leg(url, TargetOptions(), leg, lambda: None, {})
     assert found.conditions.server == {"max_model_len": 1024}

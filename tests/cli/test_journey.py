@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from dragoman.cli.console import error_console
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.progress import Silent
 from dragoman_bench.bench.servers import ServerCommand, dragoman_serve
 from dragoman_bench.cli.journey import command
+from dragoman_bench.cli.observing import error_console
 from dragoman_bench.cli.subject import make_subject
-from dragoman_bench.journey.display import Display
-from dragoman_bench.journey.ending import conclude, markdown, write_ending
-from dragoman_bench.journey.measure import Meter, make_workloads
-from dragoman_bench.journey.page import write_page
-from dragoman_bench.journey.steps import Leg, Level, Pace, Step
-from dragoman_bench.journey.store import Fingerprints, Store, this_machine
-from dragoman_bench.journey.walk import Walk
+from dragoman_bench.journey.measure import LoadMeter, make_workloads
+from dragoman_bench.journey.page import conclude, write_files
+from dragoman_bench.journey.run import JourneyDisplay, JourneyRun, ResultsFolder, this_machine
+from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def invoke(*arguments: str) -> Result:
@@ -38,20 +39,20 @@ def test_steps_are_chosen_by_name() -> None:
     assert invoke("--list", "--only", "static").output.splitlines()[0].startswith("static")
     wrong = invoke("--list", "--only", "dynamic")
     assert isinstance(wrong.exception, ConfigError)
-    assert "no step 'dynamic'" in wrong.exception.message
+    assert wrong.exception.param == "only"
 
 
 def test_levels_repeats_and_vllm_serve_are_the_users_choice() -> None:
-    told = invoke("--list", "--gpu-levels", "--repeats", "5", "--skip-vllm-serve").output
-    assert "256×1" in told
-    assert "25×5" in told
-    assert "vllm" not in told
+    listed = invoke("--list", "--gpu-levels", "--repeats", "5", "--skip-vllm-serve").output
+    assert "256×1" in listed
+    assert "25×5" in listed
+    assert "vllm" not in listed
 
 
 def test_levels_modes_and_flags_of_a_comparison_are_options() -> None:
-    told = invoke("--list", "--versus", "--clients", "4,256,4", "--repeats", "5").output.splitlines()
-    assert [line.split()[0] for line in told[:2]] == ["continuous-64", "vllm-64"]
-    assert all("variable at 4×5, 256×5 clients" in line for line in told[:2])
+    lines = invoke("--list", "--versus", "--clients", "4,256,4", "--repeats", "5").output.splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["continuous-64", "vllm-64"]
+    assert all("variable at 4×5, 256×5 clients" in line for line in lines[:2])
     wrong = invoke("--list", "--versus", "--clients", "many")
     assert isinstance(wrong.exception, ConfigError)
     assert "--clients" in wrong.exception.message
@@ -65,30 +66,43 @@ def test_levels_modes_and_flags_of_a_comparison_are_options() -> None:
         assert isinstance(invoke("--list", "--versus", *refused).exception, ConfigError)
 
 
+def test_a_stored_journey_is_rendered_again_under_either_name_of_the_option(tmp_path: Path) -> None:
+    folder = tmp_path / "journey"
+    shutil.copytree(RESULTS / "journey-quick", folder)
+    for option in ("--render", "--retell"):
+        ran = invoke(option, str(folder), "--quick")
+        assert ran.exception is None
+        assert json.loads((folder / "journey.json").read_text())["summary"] == ran.output.splitlines()[-1]
+
+
 async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) -> None:
     """`--pipeline fake`: everything but the engine is real."""
     subject = make_subject("", "", "auto", None)
     pace, workloads = Pace(0.5, 0.1, timeout_s=20), make_workloads(subject)
-    store = Store(tmp_path, Fingerprints(subject, workloads, pace, this_machine()))
     leg = Leg("variable", (Level(25, 2),))
-    steps = tuple(Step(name, name, "dragoman", {"max-num-seqs": 64}, (leg,)) for name in ("workers-1", "continuous-64"))
+    steps = (Step("continuous-64", "", "dragoman", {"max-num-seqs": 64}, (leg,)),)
 
-    def fake(step: Step) -> ServerCommand:
-        return dragoman_serve(step.name, {**subject.dragoman, **step.flags, "pipeline": "fake"}, store.engine_log(step))
+    def fake(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
+        return dragoman_serve(step.name, {**subject.dragoman, **step.flags, "pipeline": "fake"}, engine_log)
 
-    display = Display(error_console, Silent())
-    meter = Meter(workloads, pace, display, asyncio.Event())
-    names = frozenset(step.name for step in steps)
-    travelled = await Walk(steps, names, subject, store, meter, display, starter=fake).go()
+    display = JourneyDisplay(error_console, Silent())
+    run = JourneyRun(
+        steps=steps,
+        chosen=frozenset(step.name for step in steps),
+        subject=subject,
+        folder=ResultsFolder(tmp_path, subject, workloads, pace, this_machine()),
+        meter=LoadMeter(workloads, pace, display, asyncio.Event()),
+        display=display,
+        command=fake,
+    )
+    journey = await run.run()
 
-    assert travelled.failures == {}
-    ending = conclude(travelled)
-    write_page(ending, tmp_path / "report.html")
-    write_ending(ending, tmp_path)
-    measured = ending.results["continuous-64.variable"]
+    assert journey.failures == {}
+    report = conclude(journey)
+    page, *_ = write_files(report, tmp_path)
+    measured = report.results["continuous-64.variable"]
     assert measured.conditions.model == "phrasebook"
     assert measured.conditions.server["engine"]["max_num_seqs"] == 64
     assert [len(point.repeats) for point in measured.points] == [2]
     assert all(repeat.summary.completed and not repeat.summary.errors for repeat in measured.points[0].repeats)
-    assert "one worker" in markdown(ending)
-    assert "continuous-64" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "continuous-64" in page.read_text(encoding="utf-8")

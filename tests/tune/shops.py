@@ -15,7 +15,7 @@ from dragoman_bench.bench.progress import Silent
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.journey.measure import Remembered
+from dragoman_bench.journey.measure import CachedWorkload
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.display import Display
 from dragoman_bench.tune.estimate import Estimate
@@ -59,7 +59,7 @@ class Shop:
     def open(self, *, slo: str | None = None, fresh: bool = False, content: str = "", **limits: Any) -> Workshop:
         """As a new run would."""
         self.started.clear()
-        texts = Remembered(workload(*(f"text {n}" for n in range(50))))
+        texts = CachedWorkload(workload(*(f"text {n}" for n in range(50))))
         workloads = {"mix": texts, "long": texts}
         display = Display(Console(file=self.said, width=300), Silent())
         meter = Meter(workloads, PACE, parse_slo(slo) if slo else None, display, self.interrupted)

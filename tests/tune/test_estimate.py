@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dragoman_bench.journey.estimate import STOP_S, UNKNOWN_START_S
+from dragoman_bench.journey.run import STOP_S, UNKNOWN_START_S
 from dragoman_bench.tune.estimate import Estimate, Work
 
 

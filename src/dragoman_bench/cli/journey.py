@@ -1,6 +1,6 @@
 """`dragoman journey`: the whole story, measured on this machine and model, with a verdict on each of its claims.
 
-stdout gets the findings as Markdown and, as its last line, one sentence; progress goes to stderr.
+stdout gets the findings as Markdown and, as its last line, a summary; progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -10,19 +10,14 @@ from typing import Any
 
 import click
 
-from dragoman.cli.console import error_console
-from dragoman.engine.spec import device
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.forms import whole_numbers
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.cli.observing import INTERRUPTED, interrupts, observed
+from dragoman_bench.bench.tables import about
+from dragoman_bench.cli.observing import INTERRUPTED, error_console, interrupts, observed
 from dragoman_bench.cli.subject import make_subject
-from dragoman_bench.journey.display import Display
-from dragoman_bench.journey.ending import Ending, conclude, markdown, write_ending
-from dragoman_bench.journey.estimate import Estimate, told
-from dragoman_bench.journey.measure import Meter, make_workloads
-from dragoman_bench.journey.page import write_page
-from dragoman_bench.journey.retelling import travelled_of
+from dragoman_bench.journey.measure import LoadMeter, make_workloads
+from dragoman_bench.journey.page import JourneyReport, as_markdown, conclude, write_files
 from dragoman_bench.journey.route import (
     FULL_PACE,
     LEFT_OUT_OF_QUICK,
@@ -32,10 +27,18 @@ from dragoman_bench.journey.route import (
     plan_route,
     plan_versus,
 )
+from dragoman_bench.journey.run import (
+    JourneyDisplay,
+    JourneyResults,
+    JourneyRun,
+    RemainingTime,
+    ResultsFolder,
+    read_folder,
+    this_machine,
+    vllm_uses_gpu,
+)
 from dragoman_bench.journey.steps import MODES, Mode, Pace, Step, Subject
-from dragoman_bench.journey.store import Fingerprints, Store, this_machine
 from dragoman_bench.journey.versus import Comparison, compare_servers, write_comparison
-from dragoman_bench.journey.walk import Travelled, Walk
 
 FAILED = 1
 OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine flags of both servers of --versus
@@ -53,16 +56,18 @@ OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine fla
 @click.option("--resume/--fresh", default=True, show_default=True,
               help="Keep what was measured under the same conditions, or measure all again.")  # fmt: skip
 @click.option("--only", "wanted", multiple=True, metavar="STEP", help="Measure this step only; may be repeated.")
-@click.option("--list", "listing", is_flag=True, help="Tell the steps and how long they take; measure nothing.")
+@click.option("--list", "listing", is_flag=True, help="List the steps and how long they take; measure nothing.")
 @click.option("--skip-vllm-serve", is_flag=True, help="Leave `vllm serve` out.")
 @click.option("--gpu-levels/--no-gpu-levels", default=None, help="64, 128 and 256 clients too.  [default: on a GPU]")
-@click.option("--repeats", type=click.IntRange(1), help="Where claims look.  [default: 3, with --quick 2]")
-@click.option("--repeats-elsewhere", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--repeats", type=click.IntRange(1), help="At levels that claims use.  [default: 3, with --quick 2]")
+@click.option("--repeats-elsewhere", type=click.IntRange(1), default=1, show_default=True, help="At other levels.")
 @click.option("--duration", type=click.FloatRange(1), metavar="SECONDS",
               help=f"Of each measurement.  [default: {FULL_PACE.duration_s:g}, quick {QUICK_PACE.duration_s:g}]")  # fmt: skip
 @click.option("--time-limit", type=click.FloatRange(1), metavar="SECONDS",
               help="Begin no step that would not end within it.")  # fmt: skip
-@click.option("--versus", is_flag=True, help="Instead: dragoman and `vllm serve` both up, measured in turn.")
+@click.option(
+    "--versus", is_flag=True, help="Instead: run dragoman and `vllm serve` together and measure them in turn."
+)
 @click.option("--clients", metavar="N,...", help="Load levels of --versus.  [default: 1,8,25; on a GPU 1,25,128,256]")
 @click.option("--mode", "modes", metavar="MODE,...",
               help="Answers of --versus.  [default: plain,streamed: TTFT and inter-token latency too]")  # fmt: skip
@@ -72,18 +77,17 @@ OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine fla
               help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
 @click.option("--max-cudagraph-capture-size", type=click.IntRange(0), metavar="TOKENS",
               help="Of both servers of --versus: the largest step that runs as a CUDA graph.  [GPU: 1024]")  # fmt: skip
-@click.option("--retell", type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="FOLDER",
-              help="Instead: tell anew what a folder's results say, of another machine too.")  # fmt: skip
+@click.option("--render", "--retell", "rendered", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              metavar="FOLDER", help="Instead: write the report of results in a folder, of any machine.")  # fmt: skip
 def command(**chosen: Any) -> None:
     """Measure the whole story here: workers, static batches, continuous batching, its settings, `vllm serve`.
 
     Each step starts a server, measures it and ends it. Ctrl-C keeps what was measured and reports it; the same command
     again measures what is missing.
     """
-    if chosen["retell"] is not None:
-        _end(
-            conclude(travelled_of(chosen["retell"], quick=chosen["quick"]), quick_note=_note(chosen)), chosen["retell"]
-        )
+    if chosen["rendered"] is not None:
+        journey = read_folder(chosen["rendered"], quick=chosen["quick"])
+        _report(conclude(journey, quick_note=_note(chosen)), chosen["rendered"])
         return
     terms = _terms(chosen)
     subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
@@ -126,7 +130,7 @@ def _modes(form: str | None) -> tuple[Mode, ...]:
 
 
 def _terms(chosen: dict[str, Any]) -> Terms:
-    gpu, high = device() == "cuda", chosen["gpu_levels"]
+    gpu, high = vllm_uses_gpu(), chosen["gpu_levels"]
     return Terms(
         gpu=gpu,
         quick=chosen["quick"],
@@ -147,57 +151,62 @@ def _folder(chosen: dict[str, Any]) -> Path:
 
 
 def _list(steps: tuple[Step, ...], pace: Pace) -> None:
-    estimate = Estimate(pace, [(step, step.legs) for step in steps])
+    remaining = RemainingTime(pace, [(step, step.legs) for step in steps])
     for step in steps:
         levels = "; ".join(
             f"{leg.workload} at {', '.join(f'{n.clients}×{n.repeats}' for n in leg.levels)} clients"
             for leg in step.legs
         )
-        click.echo(f"{step.name:16} {step.title}: {levels} ({told(estimate.step_s(step, step.legs))})")
-    click.echo(f"{len(steps)} steps, {told(estimate.left_s)}, if servers start as they usually do.")
+        click.echo(f"{step.name:16} {step.title}: {levels} ({about(remaining.step_s(step, step.legs))})")
+    click.echo(f"{len(steps)} steps, {about(remaining.total_s)}, if servers start as they usually do.")
 
 
 def _journey(
     chosen: dict[str, Any], route: tuple[Step, ...], steps: tuple[Step, ...], subject: Subject, pace: Pace
 ) -> None:
-    folder = _folder(chosen)
     workloads = make_workloads(subject)
-    store = Store(folder, Fingerprints(subject, workloads, pace, this_machine()))
+    folder = ResultsFolder(_folder(chosen), subject, workloads, pace, this_machine())
 
-    async def go(observer: Observer) -> Travelled:
-        display = Display(error_console, observer)
+    async def measure(observer: Observer) -> JourneyResults:
+        display = JourneyDisplay(error_console, observer)
         with interrupts() as interrupted:
-            meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
-            names = frozenset(step.name for step in steps)
-            walk = Walk(route, names, subject, store, meter, display, not chosen["resume"], chosen["time_limit"])
-            return await walk.go()
+            run = JourneyRun(
+                steps=route,
+                chosen=frozenset(step.name for step in steps),
+                subject=subject,
+                folder=folder,
+                meter=LoadMeter(workloads, pace, display, interrupted, subject.seed, subject.path),
+                display=display,
+                fresh=not chosen["resume"],
+                time_limit_s=chosen["time_limit"],
+            )
+            return await run.run()
 
-    travelled = observed(go)
-    _end(conclude(travelled, quick_note=_note(chosen)), folder)
-    if travelled.interrupted or travelled.failures:
-        click.get_current_context().exit(INTERRUPTED if travelled.interrupted else FAILED)
+    journey = observed(measure)
+    _report(conclude(journey, quick_note=_note(chosen)), folder.path)
+    if journey.interrupted or journey.failures:
+        click.get_current_context().exit(INTERRUPTED if journey.interrupted else FAILED)
 
 
 def _note(chosen: dict[str, Any]) -> str | None:
     return LEFT_OUT_OF_QUICK if chosen["quick"] else None
 
 
-def _end(ending: Ending, folder: Path) -> None:
-    """Writes the report beside the results, and tells it."""
-    write_page(ending, folder / "report.html")
-    paths = (folder / "report.html", *write_ending(ending, folder))
+def _report(report: JourneyReport, folder: Path) -> None:
+    """Writes the report beside the results, and prints it."""
+    paths = write_files(report, folder)
     error_console.print(f"written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
-    click.echo(markdown(ending))
-    click.echo(ending.summary)
+    click.echo(as_markdown(report))
+    click.echo(report.summary)
 
 
 def _versus(chosen: dict[str, Any], steps: tuple[Step, Step], subject: Subject, pace: Pace) -> None:
     folder, workloads = _folder(chosen), make_workloads(subject)
 
     async def measure(observer: Observer) -> Comparison:
-        display = Display(error_console, observer)
+        display = JourneyDisplay(error_console, observer)
         with interrupts() as interrupted:
-            meter = Meter(workloads, pace, display, interrupted, subject.seed, subject.path)
+            meter = LoadMeter(workloads, pace, display, interrupted, subject.seed, subject.path)
             return await compare_servers(steps, subject, folder, meter, display)
 
     comparison = observed(measure)

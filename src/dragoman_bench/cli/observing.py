@@ -8,10 +8,12 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from dragoman.cli.console import error_console
+from rich.console import Console
+
 from dragoman_bench.bench.processes import run_async
 from dragoman_bench.bench.progress import Lines, Live, Observer
 
+error_console = Console(stderr=True)
 INTERRUPTED = 130
 """The exit code of a command that a first Ctrl-C stopped."""
 _Made = TypeVar("_Made")

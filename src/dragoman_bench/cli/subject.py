@@ -1,4 +1,4 @@
-"""What `dragoman journey` measures: a model, and how each kind of server is told of it and asked to translate with it.
+"""What `dragoman journey` measures: a model, and how each kind of server is started with it and asked to translate.
 
 `vllm serve` is asked with the prompt of dragoman's own profile, so that both run the same tokens.
 """
@@ -23,7 +23,7 @@ from dragoman_bench.journey.steps import Subject
 PHRASEBOOK_WINDOW = 1024
 MIX = "en-ja:3,en-ko:1,zh-en:1"
 LONGEST = 200  # source tokens, the story's
-WINDOW = 2048  # tokens: texts of up to 200, with room for any language's translation
+WINDOW = 2048  # tokens: texts of up to 200, with space for the translation into any language
 _SLOT = re.compile(r"\{(source_code|target_code|source|target)\}")
 _BENCH_SLOTS = {
     "source": "{source_name}",
@@ -45,13 +45,13 @@ def make_subject(
     window = window or (PHRASEBOOK_WINDOW if phrasebook else WINDOW)
     dummy = load_format == "dummy"
     tokenizer = Path(chosen.path) / "tokenizer.json"
-    told: dict[str, str | int | float | bool] = {"load-format": load_format, "max-model-len": window}
+    common: dict[str, str | int | float | bool] = {"load-format": load_format, "max-model-len": window}
     named = {name: value for name, value in (("model", str(folder or model)), ("profile", profile)) if value}
     pairs = served_pairs(chosen.profile)
     return Subject(
         path=chosen.path,
         name=chosen.name,
-        dragoman={**named, **told},
+        dragoman={**named, **common},
         vllm={
             "served-model-name": chosen.name,
             "load-format": load_format,
@@ -102,7 +102,7 @@ def _as_bench(template: str) -> str:
 
 
 def _chat_arguments(profile: Profile, dummy: bool) -> dict[str, str]:
-    """What dragoman tells the checkpoint's chat template, such as not to think; lengths that are forced need none."""
+    """What dragoman passes to the checkpoint's chat template, such as not to think; forced lengths need none."""
     if dummy or profile.mode == "raw" or not profile.chat_arguments:
         return {}
     return {"default-chat-template-kwargs": json.dumps(dict(profile.chat_arguments))}

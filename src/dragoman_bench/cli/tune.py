@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 
 import click
 
-from dragoman.cli.console import error_console
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.summary import Slo, parse_slo
-from dragoman_bench.cli.observing import INTERRUPTED, interrupts, observed
+from dragoman_bench.cli.observing import INTERRUPTED, error_console, interrupts, observed
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tuning import Bench, here, make_demand, open_workshop
 from dragoman_bench.journey.steps import Pace, Subject

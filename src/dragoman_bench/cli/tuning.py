@@ -11,7 +11,6 @@ from pathlib import Path
 
 import psutil
 
-from dragoman.cli.console import error_console
 from dragoman.engine.spec import device
 from dragoman.errors import ConfigError
 from dragoman.prompts.encoder import PromptEncoder
@@ -25,9 +24,10 @@ from dragoman_bench.bench.results import Machine, describe_machine, whole
 from dragoman_bench.bench.summary import Slo
 from dragoman_bench.bench.texts import PhrasebookTexts
 from dragoman_bench.bench.workload import Pair, Workload, parse_pairs
-from dragoman_bench.journey.measure import Remembered
+from dragoman_bench.cli.observing import error_console
+from dragoman_bench.journey.measure import CachedWorkload
+from dragoman_bench.journey.run import this_machine
 from dragoman_bench.journey.steps import Pace, Subject
-from dragoman_bench.journey.store import this_machine
 from dragoman_bench.tune.demand import Demand, PromptShape, parse_clients
 from dragoman_bench.tune.display import Display
 from dragoman_bench.tune.estimate import Estimate
@@ -72,7 +72,7 @@ def open_workshop(
 ) -> Workshop:
     """Where this machine's servers are started and measured."""
     display = Display(error_console, observer)
-    workloads: dict[Draw, Workload] = {draw: Remembered(workload) for draw, workload in demand.workloads.items()}
+    workloads: dict[Draw, Workload] = {draw: CachedWorkload(workload) for draw, workload in demand.workloads.items()}
     meter = Meter(workloads, bench.pace, bench.slo, display, interrupted, subject.seed, subject.path)
     prints = Fingerprints(subject, workloads, content_of(demand), bench.pace, meter.stream, this_machine())
     store = Store(bench.folder, prints, bench.fresh)

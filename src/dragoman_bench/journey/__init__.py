@@ -1,5 +1,5 @@
-"""The story, measured: every way of feeding an engine, one after another, on this machine and model.
+"""The story, measured: each way of feeding an engine, one after another, on this machine and with this model.
 
-`route` says which servers are measured under which loads, `walk` does it, `claims` judges what came out, `story` holds the
-numbers it is set beside, `ending` writes the report.
+`route` lists the servers and loads, `run` measures them, `claims` and `judging` give the verdicts, `page` writes the report;
+`versus` compares dragoman with `vllm serve`.
 """

@@ -1,7 +1,6 @@
 """Measures one leg: a workload at several load levels, each as often as its claim needs, against one server.
 
 Every step of a journey sends the same texts at the same level and repeat: what differs between two results is the server.
-Knows nothing of how the server was started.
 """
 
 from __future__ import annotations
@@ -26,12 +25,15 @@ from dragoman_bench.journey.steps import Leg, Level, Mode, Pace, Subject, Worklo
 
 _WARMUP_TEXTS = 100
 _FEWEST_TEXTS = 200
-_STREAMED_VARIATION = WARMUP_VARIATION // 2  # texts apart from those of plain measurements
+_STREAMED_VARIATION = WARMUP_VARIATION // 2  # other texts than those of plain measurements
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """A workload that makes each variation once: every step of a journey asks for the same ones."""
+class CachedWorkload:
+    """A workload that makes each variation once: every step of a journey asks for the same ones.
+
+    Another `first_variation` selects other texts of the same lengths.
+    """
 
     workload: Workload
     first_variation: int = 0
@@ -57,29 +59,29 @@ class Remembered:
         return self.workload.samples()
 
 
-def make_workloads(subject: Subject) -> dict[WorkloadName, Remembered]:
+def make_workloads(subject: Subject) -> dict[WorkloadName, CachedWorkload]:
     """Uniform and variable texts for the subject. Raises ConfigError where its tokenizer cannot be read."""
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
     ratio = OutputRatio(*subject.forced) if subject.forced else None
-    made: dict[WorkloadName, Remembered] = {}
+    made: dict[WorkloadName, CachedWorkload] = {}
     for name, (low, high) in subject.lengths.items():
-        made[name] = Remembered(MadeUp(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio))
+        made[name] = CachedWorkload(MadeUp(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio))
     return made
 
 
 @dataclass(frozen=True, slots=True)
-class Meter:
+class LoadMeter:
     """What measuring needs beside a server and a leg."""
 
-    workloads: dict[WorkloadName, Remembered]
+    workloads: dict[WorkloadName, CachedWorkload]
     pace: Pace
     observer: Observer
     interrupted: asyncio.Event
     seed: int = 0
-    path: str | None = None  # of the model: a server may tell it, and results do not
+    path: str | None = None  # of the model: a server may report it, and results leave it out
 
-    def of_mode(self, mode: Mode) -> Meter:
+    def of_mode(self, mode: Mode) -> LoadMeter:
         """The same with the texts of a mode: streams get other texts of the same lengths than whole answers."""
         if mode == "plain":
             return self
@@ -134,7 +136,7 @@ class Meter:
         repeats = {str(level.clients): level.repeats for level in leg.levels}
         conditions = replace(
             bench.conditions,
-            server={name: told for name, told in bench.conditions.server.items() if told != self.path},
+            server={name: value for name, value in bench.conditions.server.items() if value != self.path},
             loads=tuple(Load("closed", clients=clients) for clients in _clients(leg)),
             options=bench.conditions.options | {"repeats": repeats, "label": notes.get("label"), "journey": notes},
         )
@@ -142,7 +144,7 @@ class Meter:
 
 
 def rounds(levels: Sequence[Level]) -> Iterator[tuple[int, Level]]:
-    """Repeats go round the levels rather than through them, so that a machine's drift spreads over all."""
+    """(repeat, level): each repeat goes over all levels, so that a machine whose speed drifts affects all alike."""
     for repeat in range(max(level.repeats for level in levels)):
         for level in levels:
             if repeat < level.repeats:
@@ -150,7 +152,7 @@ def rounds(levels: Sequence[Level]) -> Iterator[tuple[int, Level]]:
 
 
 def texts_for(level: Level, pace: Pace) -> int:
-    """As many as a fast GPU answers: where a server answers more, texts repeat, and its results say so."""
+    """As many as a fast GPU answers: where a server answers more, texts are sent again, which its results note."""
     answered_a_second = min(5 * level.clients, 75 + 2 * level.clients)
     return max(_FEWEST_TEXTS, round(answered_a_second * pace.duration_s))
 

@@ -1,15 +1,16 @@
-"""The nouns of a journey: a step is a server with its settings, a leg is what is sent to it.
+"""What a journey consists of: a step is a server with its settings, a leg is a workload sent to it at several load levels.
 
-Knows neither which steps there are (`route`) nor how one is done (`walk`).
+Also the model that is measured (`Subject`), and the command line that a step's server gets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from dragoman_bench.bench.servers import Flags
+from dragoman_bench.bench.servers import Flags, ServerCommand, dragoman_serve, vllm_serve
 from dragoman_bench.bench.targets import TargetOptions
 
 Kind = Literal["dragoman", "vllm"]
@@ -17,12 +18,12 @@ WorkloadName = Literal["uniform", "variable"]
 Mode = Literal["plain", "streamed"]
 MODES: tuple[Mode, ...] = ("plain", "streamed")
 
-OVERHEAD_S = 1.5  # of a measurement beside its warm-up and itself: what is in flight at the end of either is awaited
+OVERHEAD_S = 1.5  # of a measurement, beside its warm-up and itself: in-flight requests at the end of either are awaited
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """So many clients in a closed loop, measured so many times."""
+    """The clients of a closed loop, and how often it is measured."""
 
     clients: int
     repeats: int = 1
@@ -30,7 +31,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One workload at several levels: one results file."""
+    """One workload at several levels: one results file for each mode."""
 
     workload: WorkloadName
     levels: tuple[Level, ...]
@@ -43,20 +44,20 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One server and its legs. `title` is for people, `name` for file names and `--only`."""
+    """One server and its legs. `title` is for display, `name` for file names and `--only`."""
 
     name: str
     title: str
     kind: Kind
     flags: Flags
     legs: tuple[Leg, ...]
-    shaped: bool = True  # False: defaults; the subject's own limits (its window) are not passed on either
+    shaped: bool = True  # False: the server keeps its defaults, the subject's limits (its window) included
 
     def leg_name(self, leg: Leg) -> str:
         return f"{self.name}.{leg.workload}"
 
     def label(self, leg: Leg) -> str:
-        """For charts: variable texts are the rule."""
+        """For charts: variable texts are the usual ones."""
         return self.name if leg.workload == "variable" else f"{self.name} {leg.workload}"
 
 
@@ -69,23 +70,23 @@ class Pace:
     timeout_s: float = 120.0
 
     def leg_s(self, leg: Leg) -> float:
-        """What a leg is expected to take."""
+        """The expected time of a leg."""
         return leg.measurements * (self.duration_s + self.warmup_s + OVERHEAD_S)
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The model under test, and how each kind of server is told and asked.
+    """The model under test, and how each kind of server is started with it and asked to translate.
 
-    `path` is what vLLM is given; `name` is what results say (no folder of this machine). `forced` output lengths come
+    `path` is what vLLM is given; `name` is what results have (no folder of this machine). `forced` output lengths come
     with dummy weights.
     """
 
     path: str
     name: str
     dragoman: Flags  # which model, and its limits
-    vllm: Flags  # what vLLM needs to load it and to ask it well
-    limits: Flags  # for vLLM, where it is not left to its defaults
+    vllm: Flags  # what vLLM needs to load it and to apply its prompt
+    limits: Flags  # for vLLM, where it does not keep its defaults
     asked: TargetOptions  # of `vllm serve`
     lengths: Mapping[WorkloadName, tuple[int, int]]  # source tokens
     forced: tuple[float, float] | None = None  # output tokens as a share of source tokens
@@ -93,14 +94,27 @@ class Subject:
     pairs: str = "en-ja"
     seed: int = 0
 
-    def telling(self, kind: Kind) -> dict[str, object]:
+    def describe(self, kind: Kind) -> dict[str, object]:
         """All of it that decides results of such a server, without paths: for results files."""
-        told: dict[str, object] = {"model": self.name, "pairs": self.pairs}
+        common: dict[str, object] = {"model": self.name, "pairs": self.pairs}
         if kind == "dragoman":
-            return told | {"flags": {name: value for name, value in self.dragoman.items() if name != "model"}}
-        prompt = {"kind": self.asked.kind, "system": self.asked.system, "user": self.asked.user}
-        return told | {
+            return common | {"flags": {name: value for name, value in self.dragoman.items() if name != "model"}}
+        return common | {
             "flags": {**self.vllm, **self.limits},
-            "prompt": prompt,
+            "prompt": {"kind": self.asked.kind, "system": self.asked.system, "user": self.asked.user},
             "max_tokens": self.asked.sampling.max_tokens,
         }
+
+
+def target_of(step: Step, subject: Subject) -> TargetOptions:
+    """How a step's server is asked."""
+    return subject.asked if step.kind == "vllm" else TargetOptions()
+
+
+def command_of(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
+    """The command line of a step's server."""
+    if step.kind == "dragoman":
+        model = {name: value for name, value in subject.dragoman.items() if step.shaped or name not in subject.limits}
+        return dragoman_serve(step.name, {**model, **step.flags}, engine_log)
+    loading = {**subject.vllm, **subject.limits} if step.shaped else subject.vllm
+    return vllm_serve(step.name, subject.path, {**loading, **step.flags})

@@ -18,34 +18,23 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Bench, prepared
 from dragoman_bench.bench.results import Measurement, Results, write_results
 from dragoman_bench.bench.servers import Interrupted, serving
+from dragoman_bench.bench.tables import NONE, Column, markdown, number, table, write_text
 from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.journey.display import Display
-from dragoman_bench.journey.evidence import P99, RPS, At, Evidence, Metric, plain
-from dragoman_bench.journey.measure import Meter, rounds
-from dragoman_bench.journey.steps import Leg, Level, Mode, Step, Subject
-from dragoman_bench.journey.walk import command_of, target_of
-
-
-def _of(name: str, percentile: str) -> Callable[[Measurement], float | None]:
-    """Reads a percentile of a measurement's `ttft`, `itl` or `tpot`."""
-
-    def read(measurement: Measurement) -> float | None:
-        found = getattr(measurement.summary, name)
-        return getattr(found, percentile) if found else None
-
-    return read
-
+from dragoman_bench.journey.judging import P99, RPS, At, Measured, Metric, percentile
+from dragoman_bench.journey.measure import LoadMeter, rounds
+from dragoman_bench.journey.run import JourneyDisplay
+from dragoman_bench.journey.steps import Leg, Level, Mode, Step, Subject, command_of, target_of
 
 METRICS: dict[Mode, tuple[Metric, ...]] = {
     "plain": (RPS, P99),
     "streamed": (
         RPS,
         P99,
-        Metric("time to first token, median", _of("ttft", "p50_s"), " ms", 1000),
-        Metric("time to first token, 99th percentile", _of("ttft", "p99_s"), " ms", 1000),
-        Metric("inter-token latency, median", _of("itl", "p50_s"), " ms", 1000),
-        Metric("inter-token latency, 99th percentile", _of("itl", "p99_s"), " ms", 1000),
-        Metric("time per output token, median", _of("tpot", "p50_s"), " ms", 1000),
+        Metric("time to first token, median", percentile("ttft", "p50_s"), " ms", 1000),
+        Metric("time to first token, 99th percentile", percentile("ttft", "p99_s"), " ms", 1000),
+        Metric("inter-token latency, median", percentile("itl", "p50_s"), " ms", 1000),
+        Metric("inter-token latency, 99th percentile", percentile("itl", "p99_s"), " ms", 1000),
+        Metric("time per output token, median", percentile("tpot", "p50_s"), " ms", 1000),
     ),
 }
 """Inter-token latency counts gaps between events that carry text; a server may put several tokens into one event, which
@@ -77,10 +66,10 @@ class PairRatios:
 
     @property
     def text(self) -> str:
-        """`1.02 (0.99..1.04), no difference`."""
+        """`1.02 [0.99..1.04], no difference`."""
         low, high = min(self.ratios), max(self.ratios)
         side = "higher in every pair" if low > 1 else "lower in every pair" if high < 1 else "no difference"
-        ratio = f"{plain(median(self.ratios))} ({plain(low)}..{plain(high)})"
+        ratio = f"{number(median(self.ratios))} [{number(low)}..{number(high)}]"
         return f"{ratio}, {side}" if len(self.ratios) > 1 else f"{ratio}, measured once"
 
 
@@ -103,7 +92,7 @@ class Comparison:
 
 
 async def compare_servers(
-    steps: tuple[Step, Step], subject: Subject, folder: Path, meter: Meter, display: Display
+    steps: tuple[Step, Step], subject: Subject, folder: Path, meter: LoadMeter, display: JourneyDisplay
 ) -> Comparison:
     """Starts both and measures them in turn. Raises ServerFault where a server does not start or exits, ConfigError where
     one cannot do what is asked."""
@@ -118,7 +107,7 @@ async def compare_servers(
 
 
 async def _start(
-    stack: AsyncExitStack, step: Step, subject: Subject, folder: Path, meter: Meter, display: Display
+    stack: AsyncExitStack, step: Step, subject: Subject, folder: Path, meter: LoadMeter, display: JourneyDisplay
 ) -> ComparedServer:
     logs = folder / "logs"
     display.starting(step)
@@ -133,10 +122,10 @@ def turn_order(servers: int, round_number: int) -> tuple[int, ...]:
     return tuple((place + round_number) % servers for place in range(servers))
 
 
-async def alternate(meter: Meter, leg: Leg, servers: Sequence[ComparedServer]) -> dict[Mode, dict[str, Results]]:
+async def alternate(meter: LoadMeter, leg: Leg, servers: Sequence[ComparedServer]) -> dict[Mode, dict[str, Results]]:
     """Results by mode and server: the n-th repeat of one belongs to the n-th of the others. A round that not all servers
     finished is dropped. Raises ConfigError as a benchmark does, ServerFault where a server exited."""
-    meters: dict[Mode, Meter] = {mode: meter.of_mode(mode) for mode in leg.modes}
+    meters: dict[Mode, LoadMeter] = {mode: meter.of_mode(mode) for mode in leg.modes}
     async with AsyncExitStack() as stack:
         benches: dict[Mode, list[Bench]] = {}
         for mode, measuring in meters.items():
@@ -160,23 +149,23 @@ async def alternate(meter: Meter, leg: Leg, servers: Sequence[ComparedServer]) -
 
 
 async def _round(
-    meter: Meter, benches: Sequence[Bench], servers: Sequence[ComparedServer], level: Level, repeat: int
+    meter: LoadMeter, benches: Sequence[Bench], servers: Sequence[ComparedServer], level: Level, repeat: int
 ) -> list[Measurement]:
     """One measurement of each server, in the servers' order; empty where it was interrupted."""
     found: dict[int, Measurement] = {}
-    for number in turn_order(len(servers), repeat):
-        servers[number].announce()
-        measurement = await meter.measure_once(benches[number], level, repeat)
-        servers[number].check()
+    for place in turn_order(len(servers), repeat):
+        servers[place].announce()
+        measurement = await meter.measure_once(benches[place], level, repeat)
+        servers[place].check()
         if measurement is None or measurement.stopped == "interrupted":
             return []
-        found[number] = measurement
-    return [found[number] for number in range(len(servers))]
+        found[place] = measurement
+    return [found[place] for place in range(len(servers))]
 
 
 def pair_ratios(first: Results, second: Results, mode: Mode = "plain") -> list[PairRatios]:
     """By load level and metric. Levels and rounds that only one of the two has are left out."""
-    ours, theirs = Evidence({"": first}), Evidence({"": second})
+    ours, theirs = Measured({"": first}), Measured({"": second})
     found: list[PairRatios] = []
     for point in first.points:
         at = At("", point.load.clients or 0)
@@ -202,27 +191,19 @@ def write_comparison(comparison: Comparison, folder: Path) -> str:
         "partial": comparison.partial,
         "ratios": [asdict(ratio) for ratio in comparison.ratios],
     }
-    table = markdown(comparison)
-    try:
-        (folder / "versus.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        (folder / "versus.md").write_text(table, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write into {folder}: {error.strerror}", param="out") from error
-    return table
+    text = comparison_table(comparison)
+    write_text(folder / "versus.json", json.dumps(document, indent=1) + "\n", "out")
+    write_text(folder / "versus.md", text, "out")
+    return text
 
 
-def markdown(comparison: Comparison) -> str:
-    """A table: both servers' numbers (median and range of the rounds), and their ratio pair by pair."""
-    names = comparison.names
-    lines = [
-        f"| answers | clients | | {names[0]} | {names[1]} | ratio, pair by pair |",
-        "| --- | ---: | --- | ---: | ---: | --- |",
-    ]
+def comparison_table(comparison: Comparison) -> str:
+    """Markdown: both servers' numbers (median and range of the rounds), and their ratio pair by pair."""
+    rows: list[tuple[str, ...]] = []
     for ratio in comparison.ratios:
         metric = next(one for one in METRICS[ratio.mode] if one.name == ratio.metric)
-        results = comparison.results[ratio.mode]
-        numbers = [Evidence({"": results[name]}).told(At("", ratio.clients), metric) or "–" for name in names]
-        lines.append(
-            f"| {ratio.mode} | {ratio.clients} | {ratio.metric} | {numbers[0]} | {numbers[1]} | {ratio.text} |"
-        )
-    return "\n".join(lines) + "\n"
+        results, at = comparison.results[ratio.mode], At("", ratio.clients)
+        numbers = (Measured({"": results[name]}).text(at, metric) or NONE for name in comparison.names)
+        rows.append((ratio.mode, str(ratio.clients), ratio.metric, *numbers, ratio.text))
+    columns = ("answers", "clients", Column("metric", "left"), *comparison.names, Column("ratio, pair by pair", "left"))
+    return markdown(table("", columns, rows)) + "\n"

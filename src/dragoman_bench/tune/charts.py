@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dragoman_bench.bench.summary import parse_slo
-from dragoman_bench.report import Chart
-from dragoman_bench.report.charts import save_png, style
-from dragoman_bench.report.charts.numbers import number
+from dragoman_bench.bench.tables import number
+from dragoman_bench.report import Chart, style
+from dragoman_bench.report.style import save_png
 from dragoman_bench.tune import ladder_chart
 from dragoman_bench.tune.figures import conditions, spread
 from dragoman_bench.tune.ladder_chart import Read, climbed

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from dragoman_bench.report.cells import EMPTY, Cell
-from dragoman_bench.report.cells import spread as cell
-from dragoman_bench.report.charts.numbers import number
+from dragoman_bench.bench.tables import EMPTY, Cell, number
 from dragoman_bench.tune.figures import spread
 from dragoman_bench.tune.points import Seen
 
@@ -17,7 +15,7 @@ Column = tuple[str, Callable[[Sequence[Seen]], Cell]]
 
 
 def _of(read: Callable[[Seen], float | None], times: float = 1.0, unit: str = "") -> Callable[[Sequence[Seen]], Cell]:
-    return lambda seen: cell(spread(seen, read), times, unit)
+    return lambda seen: Cell.ranged(spread(seen, read), times, unit)
 
 
 def _most(read: Callable[[Seen], float | None], unit: str = "") -> Callable[[Sequence[Seen]], Cell]:

@@ -11,8 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.journey.estimate import told
-from dragoman_bench.report.charts.numbers import duration, number
+from dragoman_bench.bench.tables import about as told
+from dragoman_bench.bench.tables import number
+from dragoman_bench.bench.tables import seconds as duration
 from dragoman_bench.tune.points import Level, Outcome, Seen, Trial
 
 

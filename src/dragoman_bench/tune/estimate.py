@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from dragoman_bench.journey.estimate import STOP_S, UNKNOWN_START_S
+from dragoman_bench.journey.run import STOP_S, UNKNOWN_START_S
 from dragoman_bench.tune.points import Phase
 
 ORDER: tuple[Phase, ...] = ("ladder", "slots", "batched_tokens", "optional", "memory", "final", "recommended")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dragoman_bench.bench.results import Spread
 from dragoman_bench.bench.summary import spread_of
-from dragoman_bench.journey.estimate import told as about
-from dragoman_bench.report.charts.numbers import duration, number
+from dragoman_bench.bench.tables import about, number
+from dragoman_bench.bench.tables import seconds as duration
 from dragoman_bench.tune.outcome import Final, Metric, Recommendation, Standing, Tuning
 from dragoman_bench.tune.points import Seen
 

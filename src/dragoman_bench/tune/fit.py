@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman_bench.bench.summary import Slo
-from dragoman_bench.report.charts.numbers import duration
+from dragoman_bench.bench.tables import seconds as duration
 from dragoman_bench.tune.objective import State, judge
 from dragoman_bench.tune.sizing import MARGIN
 from dragoman_bench.tune.vitals import Server, Traffic, Vitals

@@ -22,7 +22,7 @@ from matplotlib.patches import Patch
 
 from dragoman_bench.bench.results import Spread
 from dragoman_bench.bench.summary import Slo
-from dragoman_bench.report.charts import style
+from dragoman_bench.report import style
 from dragoman_bench.tune.figures import spread
 from dragoman_bench.tune.outcome import Ladder, Rung
 from dragoman_bench.tune.points import Seen

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dragoman_bench.report.cells import Cell
+from dragoman_bench.bench.tables import Cell
 from dragoman_bench.tune import tables
 from dragoman_bench.tune.columns import SHORT_LADDER
 from dragoman_bench.tune.figures import conditions, course, sentence

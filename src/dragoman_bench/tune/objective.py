@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dragoman_bench.bench.summary import Limit
-from dragoman_bench.report.charts.numbers import duration
+from dragoman_bench.bench.tables import seconds as duration
 from dragoman_bench.tune.vitals import Quantiles, Server, Traffic
 
 State = Literal["met", "broken", "unknown"]

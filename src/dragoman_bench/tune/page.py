@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from dragoman.errors import ConfigError
 from dragoman_bench.report import Chart
-from dragoman_bench.report.charts import svg
+from dragoman_bench.report.style import svg
 from dragoman_bench.tune import tables
 from dragoman_bench.tune.charts import charts
 from dragoman_bench.tune.figures import conditions, sentence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dragoman_bench.journey.estimate import told
+from dragoman_bench.bench.tables import about as told
 from dragoman_bench.tune.estimate import Estimate, Work
 from dragoman_bench.tune.ladder import base_knobs, caps, check_level
 from dragoman_bench.tune.points import Phase

@@ -17,8 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Bench, prepared
 from dragoman_bench.bench.results import members
 from dragoman_bench.bench.servers import RunningServer, ServerCommand, ServerFault, serving
-from dragoman_bench.journey.steps import Step, Subject
-from dragoman_bench.journey.walk import command_of, target_of
+from dragoman_bench.journey.steps import Step, Subject, command_of, target_of
 from dragoman_bench.tune.meter import Meter
 from dragoman_bench.tune.points import KvCache, Level, Setup
 from dragoman_bench.tune.vitals import read_server

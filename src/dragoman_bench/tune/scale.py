@@ -15,7 +15,7 @@ from typing import Literal
 
 from dragoman_bench.bench.results import Spread
 from dragoman_bench.bench.summary import UNKNOWN_SPREAD, Limit, Slo, compare, spread_of
-from dragoman_bench.journey.evidence import plain
+from dragoman_bench.bench.tables import number as plain
 from dragoman_bench.tune.outcome import Metric
 from dragoman_bench.tune.points import Seen
 

@@ -45,7 +45,7 @@ class Fingerprints:
         told: dict[str, Any] = {
             "kind": setup.kind,
             "settings": setup.knobs.settings,
-            "subject": self.subject.telling(setup.kind),
+            "subject": self.subject.describe(setup.kind),
             "machine": dict(self.machine),
             "content": self.content,
         }

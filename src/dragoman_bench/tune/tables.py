@@ -9,9 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from dragoman_bench.report.cells import EMPTY, Cell, count
-from dragoman_bench.report.cells import spread as cell
-from dragoman_bench.report.charts.numbers import number
+from dragoman_bench.bench.tables import EMPTY, Cell, count, number
 from dragoman_bench.tune.columns import BRIEF, FINAL, LADDER, Column
 from dragoman_bench.tune.config_file import choices
 from dragoman_bench.tune.figures import course, levels, sentence, size, spread
@@ -123,7 +121,7 @@ def _trial(trial: Trial, tuning: Tuning) -> Row:
     if trial.outcome == "skipped":
         return Row(trial.name, note=f"skipped: {knobs.text}. {why.detail}")
     start = EMPTY if trial.start_s is None else Cell(number(trial.start_s))
-    tokens = count(trial.kv_cache.tokens if trial.kv_cache else None)
+    tokens = Cell(count(trial.kv_cache.tokens if trial.kv_cache else None))
     brief = [read(_shown(trial, tuning)) for _, read in BRIEF]
     cells = (knobs, _OUTCOMES[trial.outcome], why, *brief, start, tokens)
     return Row(trial.name, cells, ("best",) if best else (), marked=best)
@@ -158,7 +156,7 @@ def _standing(standing: Standing, recommended: bool) -> Row:
     if not standing.busy:
         told = f"{_OUTCOMES[standing.outcome].text}: {standing.reason}" if standing.reason else "not measured"
         return Row(name, note=f"{standing.contender.alone.label}; {told}")
-    cells = (_against(standing), *(read(standing.busy) for _, read in FINAL), cell(low), gpu, alone)
+    cells = (_against(standing), *(read(standing.busy) for _, read in FINAL), Cell.ranged(low), gpu, alone)
     return Row(name, cells, ("recommended",) if recommended else (), marked=recommended)
 
 

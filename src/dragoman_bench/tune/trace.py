@@ -20,7 +20,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import members, number, whole
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
 from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Reading, Workload, parse_pairs, read_workload
-from dragoman_bench.journey.measure import Remembered
+from dragoman_bench.journey.measure import CachedWorkload
 from dragoman_bench.journey.steps import Subject
 from dragoman_bench.tune.demand import Demand, PromptShape, counted, expected_outputs
 from dragoman_bench.tune.draws import drawn, made_up, pairs_without_texts
@@ -93,7 +93,7 @@ class _Blank:
 
 def _remembered(workloads: Mapping[Draw, Workload]) -> dict[Draw, Workload]:
     """Every server is sent the same texts: they are made once."""
-    return {draw: Remembered(workload) for draw, workload in workloads.items()}
+    return {draw: CachedWorkload(workload) for draw, workload in workloads.items()}
 
 
 def _tokens(tokens_of: Any, text: str) -> int:

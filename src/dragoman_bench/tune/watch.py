@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import check_url
 from dragoman_bench.bench.results import members
 from dragoman_bench.bench.summary import Slo
-from dragoman_bench.report.charts.numbers import number
+from dragoman_bench.bench.tables import number
 from dragoman_bench.tune.fit import Case, Remark, Severity, Verdict, remarks, verdict
 from dragoman_bench.tune.vitals import Vitals, read_server, read_traffic
 

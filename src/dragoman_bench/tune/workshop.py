@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from dragoman_bench.bench.servers import ServerFault
-from dragoman_bench.journey.estimate import told
+from dragoman_bench.bench.tables import about as told
 from dragoman_bench.journey.steps import Subject
 from dragoman_bench.tune.display import Display
 from dragoman_bench.tune.estimate import Estimate

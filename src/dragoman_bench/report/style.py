@@ -1,8 +1,7 @@
-"""How every chart looks: colours, type, legend, axes of time. One look on paper (PNG) and on a page (SVG).
+"""How every chart looks, and how it is written: colours, type, legend and time axes; SVG in a page, PNG in a file.
 
-The colours below are those of a light page. `PAGE_COLOURS` names each as a CSS variable, so that a page can give it
-another value in the dark (`render.svg`). Shape always says what colour says: markers, dashes, hatches, order. Knows no
-results.
+The colours are those of a light page. `PAGE_COLOURS` names each as a CSS variable, so that a dark page can give it another
+value. Shape always repeats what colour shows: markers, dashes, hatches, order.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -10,9 +9,15 @@ results.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache, wraps
+from html import escape
+from io import StringIO
 from math import ceil, floor, log10
+from pathlib import Path
+from textwrap import wrap
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from matplotlib import rc_context  # pyright: ignore[reportUnknownVariableType]
@@ -24,8 +29,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 from matplotlib.transforms import Affine2DBase, ScaledTranslation, Transform
 
+from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Band, Load
-from dragoman_bench.report.charts.numbers import duration
+from dragoman_bench.bench.tables import seconds
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,7 +91,23 @@ RC: dict[str, Any] = {
     "svg.hashsalt": "dragoman",
 }
 _LEGEND_ROW_IN = 0.23
+DPI = 160
+_TITLE_IN = 0.42
+_LINE_IN = 0.165
+_CAPTION_COLUMNS = 150
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK JP', sans-serif"
 _CJK_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Hiragino Sans", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic")
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """`slug` is its id in a page and its file's name; `alt` describes what it shows. `draw` makes a new figure."""
+
+    slug: str
+    title: str
+    caption: str
+    alt: str
+    draw: Callable[[], Figure]
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
@@ -126,7 +148,7 @@ def grid(
 
 
 def top_left(figure: Figure) -> Transform:
-    """Coordinates in inches from the figure's top left corner, upwards: they hold when the figure grows."""
+    """Coordinates in inches from the figure's top left, upwards: they stay valid when the figure grows."""
     return figure.dpi_scale_trans + ScaledTranslation(0, 1, cast("Affine2DBase", figure.transFigure))
 
 
@@ -163,20 +185,20 @@ def time_axis(axes: Axes, values_s: Iterable[float], which: Literal["x", "y"] = 
 def load_axis(axes: Axes, loads: Sequence[Load]) -> None:
     """Load levels as categories 0, 1, 2 ... on x."""
     kinds = {load.kind for load in loads}
-    labels, told = [load.label.replace(" ", "\n", 1) for load in loads], "load"
+    labels, title = [load.label.replace(" ", "\n", 1) for load in loads], "load"
     if kinds == {"closed"}:
-        labels, told = [str(load.clients) for load in loads], "concurrent clients (closed loop)"
+        labels, title = [str(load.clients) for load in loads], "concurrent clients (closed loop)"
     elif len(kinds) == 1 and kinds <= {"constant", "poisson"}:
-        labels, told = [f"{load.rate_rps:g}" for load in loads], f"offered load, req/s ({loads[0].kind})"
+        labels, title = [f"{load.rate_rps:g}" for load in loads], f"offered load, req/s ({loads[0].kind})"
     axes.set_xticks(range(len(loads)), labels)
     axes.set_xlim(-0.6, len(loads) - 0.4)
-    axes.set_xlabel(told)
+    axes.set_xlabel(title)
     axes.tick_params(axis="x", length=0)
 
 
-def note(axes: Axes, told: str, x: float, y: float, offset_pt: tuple[float, float], **look: Any) -> None:
+def note(axes: Axes, text: str, x: float, y: float, offset_pt: tuple[float, float], **look: Any) -> None:
     """Small words beside a point of the data."""
-    axes.annotate(told, (x, y), xytext=offset_pt, textcoords="offset points", fontsize=7.5, **look)
+    axes.annotate(text, (x, y), xytext=offset_pt, textcoords="offset points", fontsize=7.5, **look)
 
 
 def share_axis(axes: Axes) -> None:
@@ -184,9 +206,9 @@ def share_axis(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(_percent))
 
 
-def say(axes: Axes, told: str) -> None:
-    """Words in the place of data that is not there."""
-    axes.text(0.5, 0.5, told, transform=axes.transAxes, ha="center", va="center", color=MUTED)
+def placeholder(axes: Axes, text: str) -> None:
+    """Text in place of data that is missing."""
+    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED)
 
 
 @cache
@@ -197,7 +219,7 @@ def _fonts() -> tuple[str, ...]:
 
 
 def _tick(value: float, _: object) -> str:
-    return duration(value) if value > 0 else "0"
+    return seconds(value) if value > 0 else "0"
 
 
 def _percent(value: float, _: object) -> str:
@@ -226,3 +248,53 @@ def _round_times(low: float, high: float, most: int) -> list[float]:
         if len(found) <= most:
             return found
     return found
+
+
+@styled
+def svg(figure: Figure, slug: str, alt: str) -> str:
+    """An `<svg>` element for an HTML page. Ids begin with `slug`, which must be unique in the page; colours follow the
+    page's CSS variables (`PAGE_COLOURS`), those of a light page standing in for variables it does not set."""
+    written = StringIO()
+    figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    drawn = written.getvalue()
+    drawn = drawn[drawn.index("<svg") :]
+    head, body = drawn.split(">", 1)
+    box = re.search(r'viewBox="[^"]+"', head)
+    assert box is not None  # matplotlib always writes one
+    body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->|\n", "", body, flags=re.DOTALL)
+    body = re.sub(r'\bid="', f'id="{slug}-', body)
+    body = re.sub(r'(?:xlink:)?href="#', f'href="#{slug}-', body).replace("url(#", f"url(#{slug}-")
+    body = re.sub(r' d="[^"]*"', lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), body)
+    body = re.sub(r"(font: (?:\w+ )*[\d.]+px)[^;\"]+", rf"\1 {_FONT}", body)
+    for colour, variable in PAGE_COLOURS.items():
+        body = body.replace(colour, f"var({variable}, {colour})")
+    return f'<svg {box[0]} role="img" aria-label="{escape(alt)}">{body.strip()}'
+
+
+@styled
+def save_png(figure: Figure, path: Path, title: str, caption: str) -> None:
+    """With the title above and the caption below; for that the figure grows, so save a figure once. Raises ConfigError."""
+    _frame(figure, title, caption)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _frame(figure: Figure, title: str, caption: str) -> None:
+    lines = wrap(caption, _CAPTION_COLUMNS)
+    foot_in = _LINE_IN * len(lines) + 0.14
+    width_in, height_in = figure.get_size_inches()
+    total_in = height_in + _TITLE_IN + foot_in
+    layout = figure.get_layout_engine()
+    assert isinstance(layout, ConstrainedLayoutEngine)  # `grid` gives one
+    left, _, width, share = layout.get()["rect"]
+    layout.set(rect=(left, foot_in / total_in, width, share * height_in / total_in))
+    figure.set_size_inches(width_in, total_in)
+    origin = top_left(figure)
+    for legend in figure.legends:
+        legend.set_bbox_to_anchor((0.05, -_TITLE_IN - 0.02), transform=origin)
+    figure.text(0.08, -0.1, title, transform=origin, va="top", fontsize=12.5, fontweight="bold")
+    foot = figure.text(0.08, 0.06, "\n".join(lines), transform=figure.dpi_scale_trans, va="bottom", fontsize=7.5)
+    foot.set(color=MUTED, linespacing=1.35)

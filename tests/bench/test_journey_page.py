@@ -1,0 +1,113 @@
+"""What a journey reports: Markdown, data and the page, of made-up results and of the stored ones."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import Results
+from dragoman_bench.journey.page import JourneyReport, as_markdown, charted, conclude, write_files
+from dragoman_bench.journey.run import JourneyResults, read_folder
+from dragoman_bench.journey.steps import Leg, Level, Step
+from tests.bench.journeys import at_level, rates, results
+from tests.bench.reading import Page
+from tests.bench.simulated import Server, point
+
+STORED = Path(__file__).parents[2] / "results"
+LEVELS = (Level(1), Level(25, 3))
+
+
+def step(name: str) -> Step:
+    return Step(name, name, "dragoman", {}, (Leg("variable", LEVELS),))
+
+
+def journey_of(**found: Results) -> JourneyResults:
+    """Steps by name, `_` for the dash."""
+    named = {name.replace("_", "-"): result for name, result in found.items()}
+    legs = {f"{name}.variable": result for name, result in named.items()}
+    return JourneyResults(tuple(step(name) for name in named), legs)
+
+
+@pytest.fixture(scope="module")
+def report() -> JourneyReport:
+    """One worker, continuous batching and `vllm serve`, simulated; one step failed."""
+
+    def measured(server: Server, **changes: object) -> Results:
+        points = (point(lambda: replace(server), 1, requests=20, repeats=1), point(lambda: replace(server), 25))
+        return results(*points, slo=None, **changes)
+
+    journey = journey_of(
+        workers_1=measured(Server(1, idle_s=0.06, streams=False)),
+        continuous_64=measured(Server(64, streams=False)),
+        vllm_64=measured(Server(64, streams=False), target="openai-chat"),
+        static=results(*rates(1.0).points, slo=None),
+    )
+    journey.failures["workers-2"] = "workers-2 ended with exit code 1\n    the end of /a/folder/server.log:"
+    return conclude(journey, quick_note="The quick one leaves things out.")
+
+
+def test_the_markdown_has_verdicts_story_numbers_and_what_is_missing(report: JourneyReport) -> None:
+    text = as_markdown(report)
+    assert report.summary in text
+    for row in report.rows:
+        assert f"| {row.step} | {row.story} |" in text
+    for finding in report.findings:
+        assert finding.because in text and finding.rule in text
+    assert "| continuous-64.variable | 25 |" in text
+    assert "workers-2 failed: workers-2 ended with exit code 1" in text and "/a/folder" not in text
+    assert "The quick one leaves things out." in text
+
+
+def test_the_files_are_data_and_a_page_that_opens_with_the_picture_and_the_verdicts(
+    report: JourneyReport, tmp_path: Path
+) -> None:
+    page, text, data = write_files(report, tmp_path)
+    assert text.read_text(encoding="utf-8") == as_markdown(report)
+    document = json.loads(data.read_text(encoding="utf-8"))
+    assert [finding["verdict"] for finding in document["findings"]] == [one.verdict for one in report.findings]
+    html = page.read_text(encoding="utf-8")
+    parsed = Page(html)
+    places = [html.index(part) for part in ('id="picture"', "What holds here</h2>", "Conditions</h2>")]
+    assert places == sorted(places)
+    assert html.count(' good">holds here') == sum(one.verdict == "holds here" for one in report.findings)
+    assert "were not measured under the same conditions" not in parsed.text  # steps differ by plan
+
+
+def test_an_interrupted_journey_reports_what_it_did_not_reach() -> None:
+    journey = journey_of(workers_1=rates(1.0))
+    journey.interrupted = True
+    journey.not_reached = ["static"]
+    missing = " ".join(conclude(journey).missing)
+    assert "interrupted" in missing and "static" in missing
+
+
+def test_a_journey_that_measured_nothing_has_no_report(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        conclude(JourneyResults((step("workers-1"),)))
+
+
+def test_charts_show_variable_texts_of_the_steps_that_matter_at_all_their_levels() -> None:
+    found = {
+        "workers-1.variable": results(at_level(1, rates(1.0).points[0].repeats)),
+        "continuous-64.variable": rates(2.0),
+        "continuous-64.uniform": rates(1.0),
+        "tokens-16384.variable": rates(1.0),
+    }
+    shown = charted(found)
+    assert list(shown) == ["workers-1", "continuous-64"]
+    assert {tuple(load.clients for load in one.conditions.loads) for one in shown.values()} == {(1, 25)}
+    assert list(charted({"tokens-16384.variable": rates(1.0)})) == ["tokens-16384.variable"]
+
+
+@pytest.mark.parametrize(("folder", "verdicts"), [("journey-quick", (5, 4, 6)), ("journey-h200", (5, 6, 4))])
+def test_stored_results_are_read_and_judged(folder: str, verdicts: tuple[int, ...]) -> None:
+    report = conclude(read_folder(STORED / folder, quick=folder.endswith("quick")))
+    counts = Counter(finding.verdict for finding in report.findings)
+    assert (counts["holds here"], counts["does not hold here"], counts["undecided"]) == verdicts
+    stored = json.loads((STORED / folder / "journey.json").read_text(encoding="utf-8"))
+    assert [finding["claim"] for finding in stored["findings"]] == [finding.claim for finding in report.findings]

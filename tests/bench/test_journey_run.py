@@ -1,0 +1,181 @@
+"""A journey over stand-in servers: what is measured, kept, skipped and reported."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.results import Results, read_results, write_results
+from dragoman_bench.bench.servers import ServerCommand
+from dragoman_bench.journey.measure import CachedWorkload, LoadMeter
+from dragoman_bench.journey.run import (
+    JourneyDisplay,
+    JourneyResults,
+    JourneyRun,
+    ResultsFolder,
+    read_folder,
+    start_s_of,
+)
+from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
+from tests.bench.journeys import rates
+from tests.bench.making import workload
+from tests.bench.test_journey_route import SUBJECT
+from tests.waiting import until
+
+STAND_IN = str(Path(__file__).with_name("stand_in.py"))
+PACE = Pace(duration_s=0.3, warmup_s=0.1, timeout_s=5.0)
+LEG = Leg("variable", (Level(1), Level(2, 2)))
+MACHINE: dict[str, object] = {"cpu": "a CPU", "cores": 2, "vllm": "1.0"}
+
+
+def step(name: str, slots: int = 64, leg: Leg = LEG) -> Step:
+    return Step(name, f"step {name}", "dragoman", {"max-num-seqs": slots}, (leg,))
+
+
+class Journey:
+    """A folder, and runs into it. `behaviours`: how each step's server behaves."""
+
+    def __init__(self, path: Path, **behaviours: str) -> None:
+        self.behaviours = behaviours
+        self.started: list[str] = []
+        self.output = StringIO()
+        self.interrupted = asyncio.Event()
+        workloads = {"variable": CachedWorkload(workload(*(f"text {n}" for n in range(50))))}
+        self.folder = ResultsFolder(path, SUBJECT, workloads, PACE, MACHINE)
+        self.workloads = workloads
+
+    def command(self, step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
+        self.started.append(step.name)
+        behaviour = self.behaviours.get(step.name, "well")
+        return ServerCommand(step.name, (sys.executable, STAND_IN, behaviour), "/readyz")
+
+    async def run(
+        self,
+        steps: Sequence[Step],
+        *,
+        chosen: Sequence[str] | None = None,
+        fresh: bool = False,
+        time_limit_s: float | None = None,
+    ) -> JourneyResults:
+        self.started.clear()
+        display = JourneyDisplay(Console(file=self.output, width=200), Silent())
+        run = JourneyRun(
+            steps=tuple(steps),
+            chosen=frozenset(chosen if chosen is not None else [step.name for step in steps]),
+            subject=SUBJECT,
+            folder=self.folder,
+            meter=LoadMeter(self.workloads, PACE, display, self.interrupted),
+            display=display,
+            fresh=fresh,
+            time_limit_s=time_limit_s,
+            command=self.command,
+        )
+        return await run.run()
+
+
+async def test_every_leg_is_measured_written_and_not_measured_again(tmp_path: Path) -> None:
+    journey, steps = Journey(tmp_path), [step("one"), step("two", 16)]
+    first = await journey.run(steps)
+    assert journey.started == ["one", "two"]
+    assert list(first.in_order()) == ["one.variable", "two.variable"]
+    written = read_results(tmp_path / "two.variable.json")
+    assert written == first.results["two.variable"]
+    assert [(point.load.clients, len(point.repeats)) for point in written.points] == [(1, 1), (2, 2)]
+    assert all(repeat.summary.completed for point in written.points for repeat in point.repeats)
+    assert start_s_of(written)
+    assert written.conditions.options["journey"]["fingerprint"]["flags"] == {"max-num-seqs": 16}
+    assert written.conditions.options["label"] == "two"
+
+    again = await journey.run(steps)
+    assert (journey.started, again.results) == ([], first.results)
+    chosen = await journey.run(steps, chosen=["two"], fresh=True)
+    assert (journey.started, set(chosen.results)) == (["two"], {"one.variable", "two.variable"})
+
+
+async def test_changed_conditions_and_broken_or_partial_files_are_measured_again(tmp_path: Path) -> None:
+    folder, results = Journey(tmp_path).folder, rates(1.0)
+    one = step("one")
+
+    def stored(found: Results) -> Results | None:
+        write_results(found, folder.file(one, LEG))
+        return folder.load(one, LEG)
+
+    options = {"journey": folder.notes(one, LEG, 3.0)}
+    same = replace(results, conditions=replace(results.conditions, options=options))
+    assert stored(same) == same
+    for changed in (
+        (step("one", 16), LEG, folder),
+        (one, Leg("variable", (Level(1),)), folder),
+        (one, LEG, replace(folder, machine={**MACHINE, "vllm": "2.0"})),
+    ):
+        assert changed[2].load(changed[0], changed[1]) is None
+    folder.file(one, LEG).write_text("{")
+    assert folder.load(one, LEG) is None
+
+    journey = Journey(tmp_path)
+    stored(replace(same, partial=True))
+    found = await journey.run([one])
+    assert journey.started == ["one"] and not found.results["one.variable"].partial
+
+
+async def test_a_server_that_does_not_start_or_exits_is_reported_and_skipped(tmp_path: Path) -> None:
+    journey = Journey(tmp_path, one="dies", two="fragile")
+    found = await journey.run([step("one"), step("two"), step("three")])
+    assert list(found.results) == ["three.variable"]
+    assert "no such model" in found.failures["one"]
+    assert "exit code 7" in found.failures["two"]
+    assert not (tmp_path / "two.variable.json").exists()
+
+
+async def test_an_interrupted_journey_keeps_what_was_measured_and_is_resumed(tmp_path: Path) -> None:
+    journey, steps = Journey(tmp_path), [step("one"), step("two"), step("three")]
+    measured_one = tmp_path / "one.variable.json"
+
+    async def interrupt() -> None:
+        await until(measured_one.exists, "the first step's results")
+        journey.interrupted.set()
+
+    found, _ = await asyncio.gather(journey.run(steps), interrupt())
+    assert found.interrupted and "one.variable" in found.results and "three" in found.not_reached
+    journey.interrupted = asyncio.Event()
+    found = await journey.run(steps)
+    assert journey.started == ["two", "three"]
+    assert set(found.results) == {"one.variable", "two.variable", "three.variable"}
+
+
+async def test_no_step_is_begun_that_would_not_end_within_the_time_limit(tmp_path: Path) -> None:
+    journey = Journey(tmp_path)
+    found = await journey.run([step("one"), step("two")], time_limit_s=1.0)
+    assert (journey.started, found.not_reached) == ([], ["one", "two"])
+
+
+def leg(name: str, *rps: float) -> Results:
+    """As a journey stores it: the step's name is in its notes."""
+    found = rates(*rps)
+    options = {**found.conditions.options, "journey": {"step": name, "fingerprint": {"flags": {}}}}
+    return replace(found, conditions=replace(found.conditions, options=options))
+
+
+def test_a_folder_is_read_in_the_routes_order_compressed_or_not_without_other_files(tmp_path: Path) -> None:
+    write_results(leg("workers-1", 2.0), tmp_path / "workers-1.variable.json")
+    write_results(leg("continuous-64", 40.0), tmp_path / "continuous-64.variable.json.gz")
+    write_results(rates(50.0), tmp_path / "versus.continuous-64.json")
+    (tmp_path / "journey.json").write_text("{}")
+    (tmp_path / "logs").mkdir()
+    journey = read_folder(tmp_path)
+    assert list(journey.in_order()) == ["workers-1.variable", "continuous-64.variable"]
+    assert "static" in journey.not_reached and "workers-1" not in journey.not_reached
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        read_folder(tmp_path)
