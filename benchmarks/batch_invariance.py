@@ -15,6 +15,7 @@ import asyncio
 import json
 import platform
 import random
+from contextlib import suppress
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,20 @@ async def in_batch(session: aiohttp.ClientSession, bodies: list[dict[str, str]],
     return answers
 
 
+async def ready(session: aiohttp.ClientSession) -> None:
+    """Returns when the server is ready, which a server that was just started is not yet."""
+    while True:
+        with suppress(aiohttp.ClientConnectionError):
+            async with session.get("/readyz") as answer:
+                if answer.status == 200:
+                    return
+        await asyncio.sleep(1)
+
+
 async def compare(url: str, texts: int, seed: int) -> dict[str, Any]:
     bodies = held_out(texts, seed)
     async with aiohttp.ClientSession(url) as session:
+        await ready(session)
         async with session.get("/v1/stats") as answer:
             server = await answer.json()
         alone = [await translate(session, body) for body in bodies]
