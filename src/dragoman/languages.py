@@ -1,7 +1,7 @@
 """Language tags: parsing, normalising, matching against what a model serves, and names.
 
-Tags are BCP-47, canonicalised as CLDR does (`iw` is `he`, `cmn` is `zh`, `zh_tw` is `zh-TW`). Knows nothing of any
-model's own names for languages: those are a profile's data.
+Tags are BCP-47, canonicalised as CLDR does (`iw` is `he`, `cmn` is `zh`, `zh_tw` is `zh-TW`). The names that a model's
+prompts use for languages are not here: they are a profile's data.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from langcodes.tag_parser import LanguageTagError
 from dragoman.errors import UnsupportedLanguage
 
 MAX_TAG_CHARACTERS = 64
-"""Longer than any tag or language name that means something."""
+"""Longer than every tag and language name."""
 
 _CJK_SCRIPTS = frozenset({"Hans", "Hant", "Hani", "Jpan", "Hira", "Kana", "Hrkt", "Kore", "Hang", "Bopo"})
 _UNSPACED_SCRIPTS = _CJK_SCRIPTS - {"Kore", "Hang"} | {"Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu"}
 _RTL_SCRIPTS = frozenset({"Arab", "Aran", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg", "Mand", "Samr"})
 _NOT_A_LANGUAGE = frozenset({"und", "mul", "zxx", "mis"})
-_LOCAL_USE = re.compile(r"q[a-t][a-z]")  # qaa-qtz: whatever two parties agree on, which nobody else knows
+_LOCAL_USE = re.compile(r"q[a-t][a-z]")  # qaa-qtz: for private agreement
 _MORE_NAMED = ("gsw", "no", "zh-Hans", "zh-Hant", "pt-BR", "pt-PT", "sr-Latn", "sr-Cyrl", "es-MX", "fr-CA")
 _OTHER_NAMES = {
     "simplified chinese": "zh-Hans",
@@ -40,7 +40,7 @@ _OTHER_NAMES = {
     "brazilian portuguese": "pt-BR",
     "european portuguese": "pt-PT",
 }
-"""Names that people use and CLDR's list of languages has not, folded."""
+"""Names in use that CLDR's list of languages lacks, folded."""
 
 _TAG_PREFIX = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?(?![A-Za-z])")
 
@@ -49,30 +49,30 @@ _TAG_PREFIX = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?(?![A-Za-z])")
 def normalise(tag: str) -> str:
     """The canonical tag for a BCP-47 tag (any case, `_` for `-`), or for a language's exact English or own name.
 
-    Extensions and private-use subtags are dropped: they name no language. Raises UnsupportedLanguage, with the nearest
-    tag that would do where there is one, for anything else.
+    Extensions and private-use subtags are dropped: they name no language. Raises `UnsupportedLanguage`, which suggests
+    the nearest tag where there is one, for anything else.
     """
     text = tag.strip()
     if not text:
         raise UnsupportedLanguage('The language is empty; give a tag such as "en" or "zh-Hant".')
     if len(text) > MAX_TAG_CHARACTERS:
-        raise UnsupportedLanguage(f"{text[:24] + '…'!r} is no language: over {MAX_TAG_CHARACTERS} characters.")
+        raise UnsupportedLanguage(f"{text[:24] + '…'!r} is no language: it has over {MAX_TAG_CHARACTERS} characters.")
     found = _parsed(text) or _known_names().get(_folded(text)) or _named(text)
     if found is None:
         near = _nearest(text)
         hint = f' Did you mean "{near}"?' if near else ' Give a BCP-47 tag such as "en" or "zh-Hant".'
-        raise UnsupportedLanguage(f"{text!r} is no language that is known here.{hint}")
+        raise UnsupportedLanguage(f"{text!r} is not a known language.{hint}")
     return found
 
 
 @lru_cache(maxsize=4096)
 def _match(tag: str, served: tuple[str, ...]) -> str | None:
     wanted = normalise(tag)
-    group = _written(wanted)
+    group = _group(wanted)
     nearest = [
         (langcodes.tag_distance(wanted, normal), place, candidate)
         for place, candidate in enumerate(served)
-        if _written(normal := normalise(candidate)) == group
+        if _group(normal := normalise(candidate)) == group
     ]
     return min(nearest)[2] if nearest else None
 
@@ -81,9 +81,9 @@ def match(tag: str, served: Sequence[str]) -> str | None:
     """The entry of `served`, as spelt there, that serves `tag`; None when none does.
 
     An entry serves a tag when both are one language in one script: `zh-CN` is served by `zh`, `zh-TW` by `zh-Hant` and
-    never by `zh`, `pt-BR` by `pt` or for want of it by `pt-PT`, `nb` by `no`. A relative is not served: `yue` is not
-    `zh`, `nn` is not `no`. Among several the nearest region wins (CLDR's distance), then the earlier entry.
-    Raises UnsupportedLanguage when `tag` or an entry is no language.
+    never by `zh`, `pt-BR` by `pt` or else by `pt-PT`, `nb` by `no`. A related language is not served: `yue` is not `zh`,
+    `nn` is not `no`. Of several entries the one with the nearest region is taken (CLDR's distance), then the first.
+    Raises `UnsupportedLanguage` when `tag` or an entry is no language.
     """
     return _match(tag, tuple(served))
 
@@ -92,7 +92,7 @@ OTHER = "other"
 
 
 def tagger(served: Sequence[str]) -> Callable[[str], str]:
-    """What to call a caller's tag where names must be bounded, as in metrics: the served one, else `OTHER`."""
+    """A function from a client's tag to a bounded set of names, for metrics: the served tag, else `OTHER`."""
     entries = tuple(served)
 
     def tag_of(tag: str) -> str:
@@ -138,12 +138,12 @@ def uses_spaces(tag: str) -> bool:
 
 
 def direction(tag: str) -> Literal["ltr", "rtl"]:
-    """The direction that the language's script runs in."""
+    """The direction of the language's script."""
     return "rtl" if script(tag) in _RTL_SCRIPTS else "ltr"
 
 
 def _parsed(text: str) -> str | None:
-    """The canonical tag, None where the text is no tag, or is one that names no language."""
+    """The canonical tag; None where the text is no tag or names no language."""
     try:
         full = Language.get(langcodes.standardize_tag(text, macro=True))
     except LanguageTagError:
@@ -156,7 +156,7 @@ def _parsed(text: str) -> str | None:
 
 
 def _named(text: str) -> str | None:
-    """The tag of a language with that English name. `find` also takes near misses, so what it found must bear the name."""
+    """The tag of a language with that English name. `find` accepts similar names, so that the result is compared."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z ()'-]{2,}", text):
         return None
     try:
@@ -167,7 +167,7 @@ def _named(text: str) -> str | None:
 
 
 def _nearest(text: str) -> str | None:
-    """A tag to suggest: a country's language for its code (`jp`), a tag's sound beginning, or a name a slip away."""
+    """A tag to suggest: a country's language for its code (`jp`), a tag's valid beginning, or that of a similar name."""
     if re.fullmatch(r"[A-Za-z]{2}", text):
         return _spoken_in(Language.make(territory=text.upper()))
     prefix = _TAG_PREFIX.match(text)
@@ -192,7 +192,7 @@ def _known_names() -> dict[str, str]:
 
 
 def prepare() -> None:
-    """Read the tables of names now: it takes seconds, and would else hold up the first caller who misspells a tag."""
+    """Load the tables of names now. It takes seconds, which the first misspelt tag would have to wait for."""
     _named("English")
     _known_names()
 
@@ -201,8 +201,8 @@ def _folded(text: str) -> str:
     return " ".join(re.sub(r"[(),（），、-]", " ", text.casefold()).split())
 
 
-def _written(tag: str) -> tuple[str, str]:
-    """What decides whether one tag can serve another: the language (Bokmål is what `no` stands for) and the script."""
+def _group(tag: str) -> tuple[str, str]:
+    """One tag can serve another of the same group: the language (`no` means Bokmål) and the script."""
     language = primary(tag)
     return "no" if language == "nb" else language, script(tag)
 

@@ -61,7 +61,9 @@ def test_translategemma_agrees_with_its_structured_template(make_tokenizer: Buil
     assert compare(profiles()["translategemma"], loaded) is None
 
 
-def test_another_template_is_told_with_both_renderings_and_the_place(make_tokenizer: Build, tmp_path: Path) -> None:
+def test_another_template_is_a_difference_with_both_renderings_and_the_place(
+    make_tokenizer: Build, tmp_path: Path
+) -> None:
     changed = CHATML.replace("assistant\n", "assistant\n<think>\n")
     loaded = checkpoint(make_tokenizer, tmp_path, "byte-level", ["<|im_start|>", "<|im_end|>", "<think>"], changed)
     difference = compare(profiles()["lmt-60"], loaded)
@@ -71,7 +73,7 @@ def test_another_template_is_told_with_both_renderings_and_the_place(make_tokeni
     assert "differ in rendering" in str(difference)
 
 
-def test_a_template_that_refuses_the_turn_is_a_difference(make_tokenizer: Build, tmp_path: Path) -> None:
+def test_a_template_that_fails_on_the_turn_is_a_difference(make_tokenizer: Build, tmp_path: Path) -> None:
     refusing = "{{ raise_exception('only tools') }}"
     loaded = checkpoint(make_tokenizer, tmp_path, "byte-level", ["<|im_start|>", "<|im_end|>"], refusing)
     difference = compare(profiles()["lmt-60"], loaded)
@@ -79,7 +81,7 @@ def test_a_template_that_refuses_the_turn_is_a_difference(make_tokenizer: Build,
     assert "only tools" in difference.theirs
 
 
-def test_a_tokenizer_that_reads_templates_otherwise_is_a_difference(make_tokenizer: Build) -> None:
+def test_a_tokenizer_that_encodes_templates_differently_is_a_difference(make_tokenizer: Build) -> None:
     raw = make_tokenizer("llama-legacy", [])
     raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     # Matched after normalisation, so the space before the text lands before the token instead of after it.
@@ -93,7 +95,7 @@ def test_a_tokenizer_that_reads_templates_otherwise_is_a_difference(make_tokeniz
 def test_a_thinking_model_is_refused_for_chat(make_tokenizer: Build, tmp_path: Path) -> None:
     thinking = CHATML.replace("assistant\n", "assistant\n<think>\n")
     loaded = checkpoint(make_tokenizer, tmp_path, "byte-level", ["<|im_start|>", "<|im_end|>", "<think>"], thinking)
-    with pytest.raises(ConfigError, match="always thinks"):
+    with pytest.raises(ConfigError, match="non-thinking"):
         compare(profiles()["qwen3"], loaded)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -50,16 +49,16 @@ BENIGN = "Zebra"
 
 
 def directions(profile: Profile) -> list[tuple[str | None, str]]:
-    tags = [tag for tag in ("en", "zh", "ko") if tag in profile.languages]
-    served = [pair for pair in permutations(tags, 2) if profile.serves(*pair)]
-    return [*served, *((None, tag) for tag in tags if profile.serves(None, tag))]
+    """Directions that between them use every template."""
+    candidates = (("en", "zh"), ("zh", "en"), ("en", "ko"), (None, "zh"), (None, "ko"))
+    return [pair for pair in candidates if pair[1] in profile.languages and profile.serves(*pair)]
 
 
 def controls_of(ids: Sequence[int], tokenizer: TextTokenizer) -> list[int]:
     return [number for number in ids if number in tokenizer.added_ids]
 
 
-def cut(ids: Sequence[int], tokenizer: TextTokenizer) -> list[list[int]]:
+def runs_of(ids: Sequence[int], tokenizer: TextTokenizer) -> list[list[int]]:
     runs: list[list[int]] = [[]]
     for number in ids:
         if number in tokenizer.added_ids:
@@ -75,13 +74,13 @@ def opening(encoder: PromptEncoder) -> list[int]:
 
 def hostile_texts(seed: int, count: int) -> list[str]:
     chosen = random.Random(seed)
-    pieces = [
+    parts = [
         *HOSTILE,
         *(token[: len(token) // 2] for token in CONTROLS),
         *(token[len(token) // 2 :] for token in CONTROLS),
     ]
-    pieces += ["plain words", "你好", "안녕", "\t", "\n", ": ", ".", *"abcXYZ<>|/▁"]
-    return ["".join(chosen.choices(pieces, k=chosen.randint(1, 7))) for _ in range(count)]
+    parts += ["plain words", "你好", "안녕", "\t", "\n", ": ", ".", *"abcXYZ<>|/▁"]
+    return ["".join(chosen.choices(parts, k=chosen.randint(1, 7))) for _ in range(count)]
 
 
 def assert_only_the_templates_controls(
@@ -101,7 +100,7 @@ def assert_only_the_templates_controls(
             assert controls_of(prompt.token_ids, tokenizer) == expected, (source, target, text)
             filling = text.strip() if encoder.profile.trim_text else text
             wanted = [same(run.replace(BENIGN, filling), tokenizer) for run in runs]
-            got = [decode(tokenizer, run) for run in cut(prompt.token_ids, tokenizer)[len(opening(encoder)) :]]
+            got = [decode(tokenizer, run) for run in runs_of(prompt.token_ids, tokenizer)[len(opening(encoder)) :]]
             assert got == wanted, (source, target, text)
 
 
@@ -117,12 +116,8 @@ def same(text: str, tokenizer: TextTokenizer) -> str:
 def test_no_hostile_text_becomes_a_control_token_and_all_of_it_is_kept(
     profile: Profile, tokenizer: TextTokenizer
 ) -> None:
-    assert_only_the_templates_controls(PromptEncoder(profile, tokenizer), HOSTILE)
-
-
-def test_no_random_mixture_of_token_parts_becomes_a_control_token(profile: Profile, tokenizer: TextTokenizer) -> None:
-    seed = sum(map(ord, profile.name))
-    assert_only_the_templates_controls(PromptEncoder(profile, tokenizer), hostile_texts(seed, 50))
+    texts = (*HOSTILE, *hostile_texts(sum(map(ord, profile.name)), 50))
+    assert_only_the_templates_controls(PromptEncoder(profile, tokenizer), texts)
 
 
 def test_no_context_becomes_a_control_token(profile: Profile, tokenizer: TextTokenizer) -> None:
@@ -199,10 +194,9 @@ def test_bos_of_the_tokenizer_is_put_first_once(make_tokenizer: Callable[[str, I
         assert (ids[0], ids.count(begin)) == (begin, 1)
 
 
-def test_white_space_a_control_token_takes_in_is_left_to_it(
+def test_white_space_that_a_control_token_absorbs_is_not_encoded(
     make_tokenizer: Callable[[str, Iterable[str]], Tokenizer],
 ) -> None:
-
     raw = make_tokenizer("byte-level", [])
     raw.add_tokens(
         [AddedToken("<|user|>", special=True, rstrip=True), AddedToken("<|end|>", special=True, lstrip=True)]
@@ -245,7 +239,7 @@ def test_an_unserved_direction_is_refused(make_toy: Callable[[str, str], TextTok
         encoder.encode("Hallo", "de", "fr")
 
 
-def test_a_lone_surrogate_is_told_to_the_caller(make_toy: Callable[[str, str], TextTokenizer]) -> None:
+def test_a_lone_surrogate_is_untranslatable(make_toy: Callable[[str, str], TextTokenizer]) -> None:
     encoder = PromptEncoder(profiles()["phrasebook"], make_toy("byte-level", "phrasebook"))
     with pytest.raises(UntranslatableText):
         encoder.encode("\ud800", "en", "ja")
@@ -267,3 +261,102 @@ def test_text_is_trimmed_only_where_the_vendor_trims(make_toy: Callable[[str, st
     assert gemma.encode(" Hi\n", "en", "de") == gemma.encode("Hi", "en", "de")
     lmt = PromptEncoder(profiles()["lmt-60"], make_toy("byte-level", "lmt-60"))
     assert lmt.encode(" Hi\n", "en", "de") != lmt.encode("Hi", "en", "de")
+
+
+RENDERED = {
+    "phrasebook": ("en", "ko", "<|bos|><|en|><|ko|>Hi<|sep|>"),
+    "hunyuan-mt": ("en", "zh", "<|startoftext|>把下面的文本翻译成中文，不要额外解释。\n\nHi<|extra_0|>"),
+    "hy-mt1.5-7b": (
+        "en",
+        "de",
+        "<|startoftext|>Translate the following segment into German, without additional explanation.\n\nHi<|extra_0|>",
+    ),
+    "hy-mt1.5-1.8b": (
+        "zh",
+        "ja",
+        "<｜hy_begin▁of▁sentence｜><｜hy_User｜>将以下文本翻译为日语，注意只需要输出翻译后的结果，不要额外解释：\n\nHi<｜hy_Assistant｜>",
+    ),
+    "hy-mt2-30b-a3b": (
+        None,
+        "de",
+        "<｜hy_begin▁of▁sentence｜><｜reasoning_mode｜>reasoning_effort:no_think<｜hy_User｜>"
+        "Translate the following text into German. Note that you should"
+        " only output the translated result without any additional explanation:\n\nHi"
+        "<｜hy_Assistant｜><think></think>",
+    ),
+    "translategemma": (
+        "en",
+        "zh-Hant",
+        "<bos><start_of_turn>user\nYou are a professional English (en) to Chinese (zh-Hant) translator. Your goal is to"
+        " accurately convey the meaning and nuances of the original English text while adhering to Chinese grammar, vocabulary,"
+        " and cultural sensitivities.\nProduce only the Chinese translation, without any additional explanations or commentary."
+        " Please translate the following English text into Chinese:\n\n\nHi<end_of_turn>\n<start_of_turn>model\n",
+    ),
+    "seed-x": ("en", "zh", "Translate the following English sentence into Chinese:\nHi <zh>"),
+    "tower-instruct": (
+        "en",
+        "pt",
+        "<|im_start|>user\nTranslate the following text from English into Portuguese.\nEnglish: Hi\nPortuguese:<|im_end|>\n"
+        "<|im_start|>assistant\n",
+    ),
+    "tower-plus": (
+        "en",
+        "pt-PT",
+        "<|im_start|>user\nTranslate the following English source text to Portuguese (Portugal):\nEnglish: Hi\n"
+        "Portuguese (Portugal): <|im_end|>\n<|im_start|>assistant\n",
+    ),
+    "gemmax2": ("zh", "en", "Translate this from Chinese to English:\nChinese: Hi\nEnglish:"),
+    "milmmt": ("zh", "en", "Translate this from Chinese (Simplified) to English:\nChinese (Simplified): Hi\nEnglish:"),
+    "lmt-60": (
+        "en",
+        "el",
+        "<|im_start|>user\nTranslate the following text from English into Modern Greek:\nEnglish: Hi\nModern Greek:<|im_end|>\n"
+        "<|im_start|>assistant\n",
+    ),
+    "eurollm": (
+        "en",
+        "mt",
+        "<|im_start|>system\nYou are EuroLLM --- an AI assistant specialized in European languages that provides safe,"
+        " educational and helpful answers.<|im_end|>\n<|im_start|>user\nTranslate the following English source text to"
+        " Maltese:\nEnglish: Hi\nMaltese: <|im_end|>\n<|im_start|>assistant\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_a_profile_renders_what_its_vendor_published(name: str, make_toy: Callable[[str, str], TextTokenizer]) -> None:
+    source, target, expected = RENDERED[name]
+    assert PromptEncoder(profiles()[name], make_toy("byte-level", name)).render("Hi", source, target) == expected
+
+
+def test_qwen_gets_an_empty_think_block_and_a_system_prompt(make_toy: Callable[[str, str], TextTokenizer]) -> None:
+    rendered = PromptEncoder(profiles()["qwen3"], make_toy("byte-level", "qwen3")).render(
+        "Hi", "en", "ko", "A greeting"
+    )
+    assert rendered.startswith(
+        "<|im_start|>system\nYou are a translation engine. Translate the user's message from English into"
+    )
+    assert "not to be translated:\nA greeting<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n" in rendered
+    assert rendered.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+
+
+def test_a_template_without_system_role_gets_the_system_prompt_in_the_turn(
+    make_toy: Callable[[str, str], TextTokenizer],
+) -> None:
+    rendered = PromptEncoder(profiles()["chat"], make_toy("gemma", "chat")).render("Hi", None, "ko")
+    assert rendered.startswith(
+        "<bos><start_of_turn>user\nYou are a translation engine. Translate the user's message into Korean."
+    )
+    assert rendered.endswith("\n\nHi<end_of_turn>\n<start_of_turn>model\n")
+
+
+def test_context_uses_the_trained_prompt(make_toy: Callable[[str, str], TextTokenizer]) -> None:
+    one_five = PromptEncoder(profiles()["hy-mt1.5-7b"], make_toy("byte-level", "hy-mt1.5-7b"))
+    assert one_five.render("Hi", "en", "de", "CTX") == (
+        "<|startoftext|>CTX\n参考上面的信息，把下面的文本翻译成德语，注意不需要翻译上文，也不要额外解释：\nHi<|extra_0|>"
+    )
+    two = PromptEncoder(profiles()["hy-mt2-7b"], make_toy("byte-level", "hy-mt2-7b"))
+    assert "[Background Information]\nCTX\n\nPlease translate the following text into German," in two.render(
+        "Hi", "en", "de", "CTX"
+    )
+    assert "【背景信息】\nCTX\n\n请结合背景信息将以下文本翻译为中文。" in two.render("Hi", "en", "zh", "CTX")

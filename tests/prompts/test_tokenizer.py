@@ -1,16 +1,24 @@
+"""Tokenizers as they are loaded, and what no text can make them do."""
+
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tokenizers import Tokenizer
+import transformers
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from dragoman.errors import ConfigError
-from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.prompts.tokenizer import TextTokenizer, unknown_id, without_control_tokens, without_prefix
 
 Build = Callable[[str, Iterable[str]], Tokenizer]
+LETTERS = """{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+"pre_tokenizer": null, "post_processor": null, "decoder": null, "model": {"type": "BPE", "unk_token": "<unk>",
+"vocab": {"<unk>": 0, "<": 1, "a": 2, ">": 3, "b": 4, "x": 5, "y": 6, "z": 7}, "merges": []}}"""
 CHAT = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
 
 
@@ -31,18 +39,33 @@ def test_a_saved_checkpoint_loads_as_it_was(make_tokenizer: Build, family: str, 
 
 
 def test_a_folder_without_a_tokenizer_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no tokenizer could be loaded from"):
+    with pytest.raises(ConfigError, match="cannot load a tokenizer"):
         TextTokenizer.load(tmp_path)
 
 
-def test_a_checkpoint_without_a_chat_template_says_what_to_do(make_tokenizer: Build, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trusted", [True, False])
+def test_code_that_comes_with_a_model_runs_only_if_it_is_trusted(
+    trusted: bool, make_tokenizer: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[dict[str, Any]] = []
+
+    def from_pretrained(model: str, **options: Any) -> PreTrainedTokenizerFast:
+        given.append({"model": model, **options})
+        return PreTrainedTokenizerFast(tokenizer_object=make_tokenizer("byte-level", []))
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", from_pretrained)
+    TextTokenizer.load("vendor/model", trust_remote_code=trusted)
+    assert given == [{"model": "vendor/model", "trust_remote_code": trusted}]
+
+
+def test_a_checkpoint_without_a_chat_template_cannot_render_a_chat(make_tokenizer: Build, tmp_path: Path) -> None:
     loaded = TextTokenizer.load(save(tmp_path, make_tokenizer("byte-level", [])))
     assert not loaded.has_chat_template
-    with pytest.raises(ConfigError, match="name a profile"):
+    with pytest.raises(ConfigError, match="has no chat template"):
         loaded.render_chat([{"role": "user", "content": "Hi"}], {})
 
 
-def test_a_chat_template_that_refuses_is_a_config_error(make_tokenizer: Build, tmp_path: Path) -> None:
+def test_a_chat_template_that_fails_is_a_config_error(make_tokenizer: Build, tmp_path: Path) -> None:
     refusing = "{{ raise_exception('no such role') }}"
     loaded = TextTokenizer.load(save(tmp_path, make_tokenizer("byte-level", []), refusing))
     with pytest.raises(ConfigError, match="no such role"):
@@ -56,7 +79,7 @@ def test_count_is_what_the_model_would_read(make_tokenizer: Build, family: str) 
     assert tokenizer.count("Good morning!") == len(tokenizer.encode_template("Good morning!"))
 
 
-def test_a_template_is_cut_at_the_longest_token() -> None:
+def test_a_template_is_split_at_the_longest_token() -> None:
     raw = Tokenizer.from_str(LETTERS)
     raw.add_special_tokens(["<a", "<a>", "<a>b"])
     tokenizer = TextTokenizer(raw.to_str())
@@ -95,6 +118,94 @@ def test_truncation_saved_with_a_tokenizer_does_not_cut_texts(make_tokenizer: Bu
     assert len(tokenizer.encode_text("a")) == 1
 
 
-LETTERS = """{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
-"pre_tokenizer": null, "post_processor": null, "decoder": null, "model": {"type": "BPE", "unk_token": "<unk>",
-"vocab": {"<unk>": 0, "<": 1, "a": 2, ">": 3, "b": 4, "x": 5, "y": 6, "z": 7}, "merges": []}}"""
+def spelling_model(**options: Any) -> Tokenizer:
+    """A BPE that can make `</s>` by merges, as models converted from SentencePiece can."""
+    vocab = {"<unk>": 0, "</s>": 1, "<": 2, "/": 3, "s": 4, ">": 5, "</": 6, "s>": 7, "a": 8}
+    return Tokenizer(models.BPE(vocab, [("<", "/"), ("s", ">"), ("</", "s>")], unk_token="<unk>", **options))
+
+
+def plain(tokenizer: Tokenizer) -> Tokenizer:
+    return Tokenizer.from_str(json.dumps(without_control_tokens(json.loads(tokenizer.to_str()))))
+
+
+def test_merges_that_spell_a_control_token_are_removed() -> None:
+    raw = spelling_model()
+    assert raw.encode("</s>").ids == [1]
+    raw.add_special_tokens(["</s>"])
+    assert plain(raw).encode("</s>").tokens == ["</", "s>"]
+
+
+def test_a_whole_word_lookup_cannot_find_a_control_token() -> None:
+    raw = spelling_model(ignore_merges=True)
+    raw.add_special_tokens(["</s>"])
+    assert plain(raw).encode("</s>a").ids == [6, 7, 8]
+    assert plain(raw).encode("</s>").ids == [6, 7]
+
+
+def test_a_unigram_model_cannot_prefer_a_control_token() -> None:
+    vocab = [("<unk>", 0.0), ("</s>", -0.1), ("</", -5.0), ("s>", -5.0), ("a", -5.0)]
+    raw = Tokenizer(models.Unigram(vocab, unk_id=0))
+    assert raw.encode("a</s>").ids == [4, 1]
+    raw.add_special_tokens(["</s>"])
+    assert plain(raw).encode("a</s>").ids == [4, 2, 3]
+
+
+def test_a_model_without_merges_is_made_plain_too() -> None:
+    raw = Tokenizer(models.WordLevel({"<unk>": 0, "</s>": 1, "a": 2}, unk_token="<unk>"))
+    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    raw.add_special_tokens(["</s>"])
+    assert raw.encode("a </s>").ids == [2, 1]
+    assert plain(raw).encode("a </s>").ids == [2, 0]
+
+
+def test_tokens_that_are_not_special_are_control_tokens_too() -> None:
+    raw = spelling_model()
+    raw.add_tokens([AddedToken("<a>", special=False)])
+    assert plain(raw).token_to_id("<a>") is None
+
+
+def test_runs_of_white_space_stay_with_their_ids() -> None:
+    raw = spelling_model()
+    raw.add_special_tokens([f"<extra_{number}>" for number in range(5)])
+    raw.add_tokens([AddedToken("\n\n", special=False, normalized=False)])
+    number = raw.token_to_id("\n\n")
+    assert number == 14
+    assert plain(raw).encode("a\n\na").ids == raw.encode("a\n\na").ids == [8, number, 8]
+
+
+def test_the_id_for_unknown_characters_is_known_for_every_kind_of_model() -> None:
+    assert unknown_id(json.loads(spelling_model().to_str())["model"]) == 0
+    unigram = Tokenizer(models.Unigram([("a", 0.0), ("<unk>", 0.0)], unk_id=1))
+    assert unknown_id(json.loads(unigram.to_str())["model"]) == 1
+    assert unknown_id(json.loads(Tokenizer(models.BPE()).to_str())["model"]) is None
+
+
+def test_every_kind_of_leading_space_can_be_removed() -> None:
+    raw = Tokenizer(models.BPE({"a": 0, "▁": 1, "▁a": 2, "Ġ": 3, "Ġa": 4}, [("▁", "a"), ("Ġ", "a")]))
+    cases = (
+        (normalizers.Sequence([normalizers.Prepend("▁")]), None),
+        (normalizers.Prepend("▁"), None),
+        (None, pre_tokenizers.Metaspace(prepend_scheme="first")),
+        (None, pre_tokenizers.Sequence([pre_tokenizers.Metaspace(prepend_scheme="always")])),
+        (None, pre_tokenizers.ByteLevel(add_prefix_space=True)),
+    )
+    for normalizer, pre_tokenizer in cases:
+        raw.normalizer, raw.pre_tokenizer = normalizer, pre_tokenizer
+        assert raw.encode("a").ids in ([2], [4])
+        unprefixed = without_prefix(json.loads(raw.to_str()))
+        assert Tokenizer.from_str(json.dumps(unprefixed)).encode("a").ids == [0]
+
+
+def test_where_nothing_is_prepended_nothing_is_removed() -> None:
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert without_prefix(json.loads(raw.to_str())) is None
+
+
+def test_the_tokenizers_own_tables_are_not_changed() -> None:
+    raw = spelling_model()
+    raw.add_special_tokens(["</s>"])
+    tables = json.loads(raw.to_str())
+    without_control_tokens(tables)
+    without_prefix(tables)
+    assert tables == json.loads(raw.to_str())

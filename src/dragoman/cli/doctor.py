@@ -107,7 +107,7 @@ def _compiler() -> Finding:
 
 def _model(settings: Settings) -> Finding:
     try:
-        model = stack.choose_model(settings.model)
+        model = stack.choose_model(settings.model, trust_remote_code=settings.engine.trust_remote_code)
         spec = resolve(model.path, settings.engine, device())
     except DragomanError as error:
         return Finding("Model", "fail", error.message)

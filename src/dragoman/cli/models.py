@@ -1,4 +1,4 @@
-"""`dragoman models`: the profiles, what each serves and what each needs."""
+"""`dragoman models`: the profiles, their languages and the memory that they need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dragoman.prompts.profile import Profile
 @click.command("models")
 @click.argument("name", required=False)
 def command(name: str | None) -> None:
-    """List model profiles; with NAME, one of them in full."""
+    """List the model profiles, or show the profile NAME in full."""
     if name is not None:
         console.print(_details(catalog.select("", {}, name)))
         return
@@ -25,7 +25,7 @@ def command(name: str | None) -> None:
         table.add_row(profile.name, profile.title, str(len(profile.languages)), weights(profile), licence)
     console.print(table)
     console.print(
-        "\nA profile is picked from the model's config; name one with --profile, or bring your own with --profile-file.",
+        "\nThe profile is chosen by the model's name and config.json; --profile names another, --profile-file reads your own.",
         style="dim",
     )
 

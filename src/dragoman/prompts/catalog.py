@@ -1,4 +1,4 @@
-"""The profiles that ship, and which one a checkpoint gets. The profiles themselves are data: `catalog/*.toml`."""
+"""The packaged profiles (data: `catalog/*.toml`), and the one that a checkpoint gets."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from dragoman.errors import ConfigError
-from dragoman.prompts.profile import Profile
-from dragoman.prompts.reading import Tables, parse_profile, parse_tables, read_profile
+from dragoman.prompts.profile import Profile, Tables, parse_profile, parse_tables, read_profile
 from dragoman.prompts.tokenizer import TextTokenizer
 
 GENERIC = "chat"
@@ -21,7 +20,7 @@ MARKER = "dragoman_profile"  # a key of config.json by which a checkpoint names 
 
 @cache
 def profiles() -> Mapping[str, Profile]:
-    """Every profile that ships, by name."""
+    """Every packaged profile, by name."""
     return MappingProxyType({name: parse_profile(tables, name, _tables_of) for name, tables in _catalog().items()})
 
 
@@ -32,16 +31,17 @@ def select(
     file: Path | None = None,
     *,
     has_chat_template: bool | None = None,
+    trust_remote_code: bool = False,
 ) -> Profile:
-    """The profile for a checkpoint, from the surest sign to the weakest; `config` is its config.json.
+    """The profile for a checkpoint, chosen by the first of these that decides; `config` is its config.json.
 
-    A user's file, a name given, the checkpoint's own marker, its name, its architecture and vocabulary, and last the
-    generic chat profile if it has a chat template (None: its tokenizer is loaded to see). Raises `ConfigError`.
+    A user's file, the name of a profile, the checkpoint's own marker, its name, its architecture and vocabulary, and last
+    the generic chat profile if it has a chat template (None: its tokenizer is loaded to see). Raises `ConfigError`.
     """
     if file is not None:
         return read_profile(file, _tables_of)
     if named:
-        return _named(named, "asked for")
+        return _named(named, "given")
     if config.get(MARKER):
         return _named(str(config[MARKER]), f"{MARKER} in config.json")
     by_name = _by_name(model, config)
@@ -52,21 +52,23 @@ def select(
         return likely[0]
     if likely:
         raise ConfigError(
-            f"{model} may be one of several models that need different prompts: name one with --profile"
+            f"{model} may be one of several models that need different prompts: name the profile with --profile"
             f" ({', '.join(profile.name for profile in likely)}; {GENERIC} for a general instruct model)"
         )
-    if TextTokenizer.load(model).has_chat_template if has_chat_template is None else has_chat_template:
+    if has_chat_template is None:
+        has_chat_template = TextTokenizer.load(model, trust_remote_code=trust_remote_code).has_chat_template
+    if has_chat_template:
         return profiles()[GENERIC]
     raise ConfigError(
-        f"{model} is no model dragoman has prompts for, and has no chat template: name a profile with --profile"
+        f"no profile fits {model}, and it has no chat template: name a profile with --profile"
         f" ({_known()}) or describe its prompts in a TOML file (--profile-file)"
     )
 
 
-def _named(name: str, said: str) -> Profile:
+def _named(name: str, origin: str) -> Profile:
     found = profiles().get(name)
     if found is None:
-        raise ConfigError(f"no profile {name!r} ({said}); there are {_known()}")
+        raise ConfigError(f"no profile {name!r} ({origin}); there are {_known()}")
     return found
 
 
@@ -75,7 +77,7 @@ def _known() -> str:
 
 
 def _by_name(model: str, config: Mapping[str, Any]) -> Profile | None:
-    """By the folder or hub name, then by the name the checkpoint was saved under. The architecture must not contradict."""
+    """By the name of the folder or on the hub, then by that in config.json, if the architecture does not contradict it."""
     for name in (Path(model).name, str(config.get("_name_or_path", ""))):
         for profile in profiles().values():
             if any(re.search(pattern, name, re.IGNORECASE) for pattern in profile.match.names) and (
@@ -91,7 +93,7 @@ def _fits_architecture(profile: Profile, config: Mapping[str, Any]) -> bool:
 
 
 def _fits_config(profile: Profile, config: Mapping[str, Any]) -> bool:
-    """Only profiles that give vocabulary sizes can be told by config.json alone."""
+    """Only profiles that give vocabulary sizes can be recognised by config.json alone."""
     text_model: Mapping[str, Any] = config.get("text_config") or config  # multimodal models keep it apart
     return text_model.get("vocab_size") in profile.match.vocab_sizes and _fits_architecture(profile, config)
 

@@ -1,7 +1,7 @@
-"""Whether a profile still fits its checkpoint: rendered and encoded by both, at start-up, on ordinary text.
+"""Whether a profile still fits its checkpoint: an ordinary text rendered and encoded by both is compared at startup.
 
-A vendor may change a chat template, a copy of a model may ship another one, a profile may be wrong: each costs quality
-silently, so it is looked for. What to do about a difference is the caller's. Knows no engine.
+A vendor may change a chat template, a copy of a model may have another one, a profile may be wrong: each lowers the
+quality silently.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from itertools import permutations
 from typing import Any, Literal
 
 from dragoman.errors import ConfigError
-from dragoman.prompts.encoder import PromptEncoder
+from dragoman.prompts.encoder import PromptEncoder, language_values, render_chat
 from dragoman.prompts.profile import Profile, Template, fill
-from dragoman.prompts.rendering import language_values, render_chat
 from dragoman.prompts.tokenizer import Message, TextTokenizer
 
 _TEXT = "Good morning!\nThe train leaves at 6:30, so we should hurry."
@@ -24,7 +23,7 @@ _COMMON_TAGS = ("en", "de", "zh", "ja")
 
 @dataclass(frozen=True, slots=True)
 class TemplateDifference:
-    """The profile and the checkpoint disagree. `at`: where first, in characters of a rendering or in tokens."""
+    """The profile and the checkpoint disagree. `at`: the first place, in characters of a rendering or in tokens."""
 
     profile: str
     what: Literal["rendering", "tokens"]
@@ -53,7 +52,7 @@ def compare(profile: Profile, tokenizer: TextTokenizer) -> TemplateDifference | 
 
 
 def _samples(profile: Profile) -> Iterator[tuple[Template, str | None, str]]:
-    """For each template a direction that uses it; a template that none uses is passed over."""
+    """For each template a direction that uses it, if there is one."""
     served = [tag for tag in _COMMON_TAGS if tag in profile.languages] + list(profile.languages)[:4]
     pairs: list[tuple[str | None, str]] = [*permutations(dict.fromkeys(served), 2), *((None, tag) for tag in served)]
     for template in profile.templates:

@@ -1,19 +1,21 @@
-"""A segment and its languages become the ids of a prompt, in which no text of the user's can be a control token.
+"""A segment and its languages become the token ids of a prompt, in which no text of a client can be a control token.
 
-The template's control tokens are found in the template, before any text is put in it. Each becomes its id; what stands
-between two of them, template words and the user's text together, is encoded in one go by an encoder that has no control
-tokens. So ids equal the vendor's own rendering for ordinary text (encoding the user's text by itself would break merges
-where it meets the template's words), and hostile text stays text. Knows no engine.
+A profile's prompt for one direction is rendered first, with slots where the client's texts go. Where a profile has no
+wire format of its own, the checkpoint's chat template renders it, with marks in the slots. Then the control tokens of the
+template are found, before any text is in it. Each becomes its id; what is between two of them, template words and text
+together, is encoded by a tokenizer that has no control tokens. So the ids equal the vendor's own rendering for ordinary
+text (the text encoded by itself would break merges where it meets the template's words), and hostile text stays text.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from dragoman.errors import EngineFailed
-from dragoman.prompts.profile import Profile, fill
-from dragoman.prompts.rendering import Part, Slot, language_values, render_parts
-from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.errors import ConfigError, EngineFailed
+from dragoman.prompts.profile import Profile, Template, fill
+from dragoman.prompts.tokenizer import Message, TextTokenizer
 from dragoman.types import Sampling
 
 _PROBE = "Good morning."
@@ -21,7 +23,7 @@ _PROBE = "Good morning."
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What the engine is given. `source_tokens`: how many of the ids the text to translate added."""
+    """A prompt for the engine. `source_tokens`: how many of the ids are those of the text to translate."""
 
     token_ids: tuple[int, ...]
     source_tokens: int
@@ -29,11 +31,11 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What stands between two control tokens and holds text of the user's."""
+    """What is between two control tokens and has slots."""
 
     parts: tuple[Part, ...]
-    prefix: bool  # the tokenizer's own space comes before it
-    strip_left: bool  # the control token before it takes in white space
+    prefix: bool  # the tokenizer puts a space before it
+    strip_left: bool  # the control token before it absorbs white space
     strip_right: bool
 
     def fill(self, text: str, context: str) -> str:
@@ -45,9 +47,9 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A prompt for one direction, encoded but for the runs that hold text. `overhead`: ids of the prompt without text."""
+    """A prompt for one direction, encoded except for the runs with slots. `overhead`: ids of the prompt without text."""
 
-    pieces: tuple[tuple[int, ...] | _Run, ...]
+    items: tuple[tuple[int, ...] | _Run, ...]
     overhead: int
 
 
@@ -58,31 +60,35 @@ class PromptEncoder:
         self.profile = profile
         self.tokenizer = tokenizer
         self._opening = tokenizer.opening_ids if profile.bos == "tokenizer" else ()
-        self._plans: dict[tuple[str | None, str, bool], _Plan] = {}  # at most one a direction the profile serves
-        self.sampling = _resolved(profile, tokenizer)
+        self._plans: dict[tuple[str | None, str, bool], _Plan] = {}  # at most one for each direction served
+        self.sampling = _with_stop_ids(profile, tokenizer)
         """The profile's sampling, its stop tokens as ids."""
         self._check_wire()
 
     def encode(self, text: str, source: str | None, target: str, context: str | None = None) -> Prompt:
-        """Raises `UnsupportedLanguage` for a direction the model does not serve. Context it has no prompt for is left out."""
+        """The prompt. A context is ignored where the profile has no template for it.
+
+        Raises `UnsupportedLanguage` for a direction that the model does not serve, `UntranslatableText` for a lone
+        surrogate.
+        """
         plan = self._plan(source, target, with_context=bool(context))
         ids: list[int] = []
-        for piece in plan.pieces:
-            ids.extend(self._encode_run(piece, text, context or "") if isinstance(piece, _Run) else piece)
+        for item in plan.items:
+            ids.extend(self._encode_run(item, text, context or "") if isinstance(item, _Run) else item)
         added = len(ids) - plan.overhead
-        if context and any(Slot("context") in piece.parts for piece in plan.pieces if isinstance(piece, _Run)):
+        if context and any(_CONTEXT in item.parts for item in plan.items if isinstance(item, _Run)):
             added -= self.tokenizer.count(context)
         return Prompt(tuple(ids), max(added, 1))
 
     def overhead(self, source: str | None, target: str, context: str | None = None) -> int:
-        """How many ids of a prompt are not the text's; a token more or less where text and template meet."""
+        """How many ids of a prompt are not those of the text; one more or less where text and template meet."""
         plan = self._plan(source, target, with_context=bool(context))
         if not context:
             return plan.overhead
         return len(self.encode("", source, target, context).token_ids)
 
     def render(self, text: str, source: str | None, target: str, context: str | None = None) -> str:
-        """The prompt as the vendor would write it, for comparing and for reading. Never encode it: it holds user text."""
+        """The prompt as the vendor would write it, for comparisons and for people. Never encode it: it has a client's text."""
         values = {"text": self._trimmed(text), "context": context or ""}
         parts = self._parts(source, target, with_context=bool(context))
         return "".join(part if isinstance(part, str) else values[part.name] for part in parts)
@@ -93,7 +99,7 @@ class PromptEncoder:
     def _encode_run(self, run: _Run, text: str, context: str) -> list[int]:
         ids = self.tokenizer.encode_text(run.fill(self._trimmed(text), context), prefix=run.prefix)
         if not self.tokenizer.added_ids.isdisjoint(ids):
-            raise EngineFailed("a text was encoded as a control token; it was not sent to the model")
+            raise EngineFailed("a text was encoded as a control token and was therefore not sent to the model")
         return ids
 
     def _parts(self, source: str | None, target: str, *, with_context: bool) -> tuple[Part, ...]:
@@ -110,18 +116,20 @@ class PromptEncoder:
     def _build_plan(self, source: str | None, target: str, *, with_context: bool) -> _Plan:
         parts = self._parts(source, target, with_context=with_context)
         runs, controls = self._runs(parts)
-        pieces: list[tuple[int, ...] | _Run] = []
+        items: list[tuple[int, ...] | _Run] = []
         opening = self._opening
         if opening and controls and self.tokenizer.control_id(controls[0]) == opening[0] and not runs[0]:
-            opening = ()  # the wire begins with BOS itself
-        pieces.append(opening)
+            opening = ()  # the wire format begins with BOS itself
+        items.append(opening)
         for place, run_parts in enumerate(runs):
             if place:
-                pieces.append((self.tokenizer.control_id(controls[place - 1]),))
+                items.append((self.tokenizer.control_id(controls[place - 1]),))
             if run_parts:
-                pieces.append(self._settled(self._run(run_parts, controls, place)))
-        overhead = sum(len(self._encode_run(one, "", "") if isinstance(one, _Run) else one) for one in pieces)
-        return _Plan(tuple(_joined(pieces)), overhead)
+                run = self._run(run_parts, controls, place)
+                has_slots = any(isinstance(part, Slot) for part in run_parts)
+                items.append(run if has_slots else tuple(self._encode_run(run, "", "")))
+        overhead = sum(len(self._encode_run(item, "", "") if isinstance(item, _Run) else item) for item in items)
+        return _Plan(tuple(_merged(items)), overhead)
 
     def _runs(self, parts: tuple[Part, ...]) -> tuple[list[tuple[Part, ...]], list[str]]:
         """Runs and the control tokens between them: one run more than there are tokens."""
@@ -131,55 +139,128 @@ class PromptEncoder:
             if isinstance(part, Slot):
                 runs[-1].append(part)
                 continue
-            for place, piece in enumerate(self.tokenizer.split(part)):
+            for place, text in enumerate(self.tokenizer.split(part)):
                 if place % 2:
-                    controls.append(piece)
+                    controls.append(text)
                     runs.append([])
-                elif piece:
-                    runs[-1].append(piece)
+                elif text:
+                    runs[-1].append(text)
         return [tuple(run) for run in runs], controls
 
     def _run(self, parts: tuple[Part, ...], controls: list[str], place: int) -> _Run:
         before = controls[place - 1] if place else ""
         after = controls[place] if place < len(controls) else ""
-        strip_left = bool(before) and self.tokenizer.swallows(before)[1]
-        strip_right = bool(after) and self.tokenizer.swallows(after)[0]
+        strip_left = bool(before) and self.tokenizer.absorbs_space(before)[1]
+        strip_right = bool(after) and self.tokenizer.absorbs_space(after)[0]
         run = _Run(parts, prefix=True, strip_left=strip_left, strip_right=strip_right)
-        return replace(run, prefix=self._takes_prefix(run, before))
-
-    def _takes_prefix(self, run: _Run, before: str) -> bool:
-        """Whether the vendor's tokenizer puts its space before this run. Tokenizers differ, so it is asked, not guessed."""
+        # Tokenizers differ in where they put a space of their own: see what the vendor's does with this run.
         probe = run.fill(_PROBE, _PROBE)
         expected = self.tokenizer.encode_template(before + probe)[1 if before else 0 :]
-        return self.tokenizer.encode_text(probe, prefix=False) != expected
-
-    def _settled(self, run: _Run) -> tuple[int, ...] | _Run:
-        """A run without text is encoded now, once."""
-        if any(isinstance(part, Slot) for part in run.parts):
-            return run
-        return tuple(self._encode_run(run, "", ""))
+        return replace(run, prefix=self.tokenizer.encode_text(probe, prefix=False) != expected)
 
     def _check_wire(self) -> None:
-        """Every control token of the profile is one to the tokenizer, in each language that a token may name."""
+        """Raise `ConfigError` unless the tokenizer has every control token of the profile, in each language it may name."""
         for token in self.profile.control_tokens:
             for tag in self.profile.languages if "{" in token else ("",):
                 values = language_values(self.profile, self.profile.templates[0], tag, tag) if tag else {}
                 self.tokenizer.control_id(fill(token, values))
 
 
-def _resolved(profile: Profile, tokenizer: TextTokenizer) -> Sampling:
+def _with_stop_ids(profile: Profile, tokenizer: TextTokenizer) -> Sampling:
     stops = [tokenizer.control_id(token) for token in profile.stop_tokens]
     stops += [tokenizer.control_id(token) for token in profile.optional_stop_tokens if tokenizer.has(token)]
     ids = dict.fromkeys((*profile.sampling.stop_token_ids, *stops))
     return replace(profile.sampling, stop_token_ids=tuple(ids))
 
 
-def _joined(pieces: list[tuple[int, ...] | _Run]) -> list[tuple[int, ...] | _Run]:
-    """Neighbouring ids in one piece."""
-    joined: list[tuple[int, ...] | _Run] = []
-    for piece in pieces:
-        if joined and isinstance(piece, tuple) and isinstance(joined[-1], tuple):
-            joined[-1] = joined[-1] + piece
+def _merged(items: list[tuple[int, ...] | _Run]) -> list[tuple[int, ...] | _Run]:
+    """With neighbouring ids in one tuple."""
+    merged: list[tuple[int, ...] | _Run] = []
+    for item in items:
+        if merged and isinstance(item, tuple) and isinstance(merged[-1], tuple):
+            merged[-1] = merged[-1] + item
         else:
-            joined.append(piece)
-    return joined
+            merged.append(item)
+    return merged
+
+
+# ---- rendering
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place for a client's text in a prompt."""
+
+    name: Literal["text", "context"]
+
+
+Part = str | Slot
+_TEXT, _CONTEXT = Slot("text"), Slot("context")
+
+# Letters only, which no template trims, escapes or changes.
+_MARKS = {"text": "DragomanTextGoesHereQx7", "context": "DragomanContextGoesHereQx7"}
+_AT_MARK = re.compile("|".join(_MARKS.values()))
+_AT_SLOT = re.compile(r"\{text\}|\{context\}")
+_TEXT_MARKS = {_MARKS["text"], "{text}"}
+
+
+def language_values(profile: Profile, template: Template, source: str | None, target: str) -> dict[str, str]:
+    """The languages' values for a template's slots."""
+    into = profile.languages[target]
+    values = {"target": into.name(template.names), "target_code": into.code}
+    if source is not None:
+        from_ = profile.languages[source]
+        values |= {"source": from_.name(template.names), "source_code": from_.code}
+    return values
+
+
+def render_parts(
+    profile: Profile, tokenizer: TextTokenizer, template: Template, source: str | None, target: str
+) -> tuple[Part, ...]:
+    """The whole prompt. Raises `ConfigError` when the checkpoint's chat template cannot carry it."""
+    values = language_values(profile, template, source, target)
+    system, user = fill(template.system, values), fill(template.text, values)
+    if profile.wire is not None:
+        return _cut(fill(profile.wire, values | {"system": system, "user": user}), _AT_SLOT)
+    rendered = render_chat(profile, tokenizer, fill(system, _MARKS), fill(user, _MARKS))
+    parts = _cut(rendered, _AT_MARK)
+    _check_cut(parts, template, tokenizer)
+    return parts
+
+
+def render_chat(profile: Profile, tokenizer: TextTokenizer, system: str, user: str) -> str:
+    """One translation turn by the checkpoint's chat template; a system prompt that it does not take opens the turn."""
+    if not system:
+        return tokenizer.render_chat(_messages("", user), profile.chat_arguments)
+    try:
+        rendered = tokenizer.render_chat(_messages(system, user), profile.chat_arguments)
+    except ConfigError:  # such as Gemma's "System role not supported"
+        rendered = ""
+    if system.strip() in rendered:
+        return rendered
+    return tokenizer.render_chat(_messages("", f"{system}\n\n{user}"), profile.chat_arguments)
+
+
+def _messages(system: str, user: str) -> list[Message]:
+    turn: list[Message] = [{"role": "user", "content": user}]
+    return [{"role": "system", "content": system}, *turn] if system else turn
+
+
+def _cut(rendered: str, at: re.Pattern[str]) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    place = 0
+    for mark in at.finditer(rendered):
+        parts += [rendered[place : mark.start()], _TEXT if mark[0] in _TEXT_MARKS else _CONTEXT]
+        place = mark.end()
+    return tuple(part for part in [*parts, rendered[place:]] if part != "")
+
+
+def _check_cut(parts: tuple[Part, ...], template: Template, tokenizer: TextTokenizer) -> None:
+    if parts.count(_TEXT) != 1 or parts.count(_CONTEXT) != template.needs_context:
+        raise ConfigError(
+            f"the chat template of {tokenizer.name} loses or repeats the text to translate;"
+            " name a profile made for this model with --profile"
+        )
+    answer = "".join(part for part in parts[parts.index(_TEXT) :] if isinstance(part, str))
+    if answer.count("<think>") > answer.count("</think>"):
+        raise ConfigError(f"{tokenizer.name} always reasons before it answers: use its instruct (non-thinking) version")

@@ -1,13 +1,13 @@
 """How long a translation may become: a bound on output tokens from the number of source tokens.
 
-A fixed "twice the source" is wrong in both directions: English from Chinese needs four times the characters, Chinese from
-English a quarter. How many tokens that is depends on the tokenizer. So one small text that we have in many languages is
-encoded once with the loaded tokenizer, which gives R = target tokens per source token for every pair.
+"Twice the source" is wrong in both directions: English from Chinese needs four times the characters, Chinese from English
+a quarter, and how many tokens that is depends on the tokenizer. Therefore one short text in many languages is encoded
+with the loaded tokenizer, which gives R = target tokens per source token for every pair.
 
-The factor 2 over R: on the Universal Declaration of Human Rights, 650 ordered pairs of 26 languages, the article that
-strays furthest from its pair's mean is 1.92 times as long as that says (99% stay under 1.67). The constant 32 and the floor
-of 48 serve short texts, whose ratio means little: "OK" may become a sentence. A translation that still reaches the bound
-ends as `length`, never as a success. Knows no text but its own.
+The factor of 2 over R: in the Universal Declaration of Human Rights, 650 ordered pairs of 26 languages, the article that
+differs most from its pair's mean is 1.92 times as long as expected (99% are under 1.67). The constant of 32 and the minimum
+of 48 are for short texts, whose ratio means little: "OK" may become a sentence. A translation that reaches the bound ends
+as `length`, never as a success.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from dragoman.prompts.tokenizer import TextTokenizer
 _SPREAD = 2.0
 _CONSTANT_TOKENS = 32
 _SHORT_SOURCE_TOKENS = 20
-_SHORT_FLOOR_TOKENS = 48
+_SHORT_MIN_TOKENS = 48
 _UNKNOWN_RATIO = 2.5
-_UNKNOWN_RATIO_DENSE = 4.0  # source tokens that carry a word or more each, or a source we cannot name
+_UNKNOWN_RATIO_DENSE = 4.0  # source tokens may be words, or the source is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class LengthTable:
 
     @classmethod
     def measure(cls, tokenizer: TextTokenizer) -> LengthTable:
+        """Count the parallel text's tokens in each language."""
         return cls({tag: sum(map(tokenizer.count, sentences)) for tag, sentences in parallel_text().items()})
 
     def ratio(self, source: str | None, target: str) -> float:
@@ -47,12 +48,12 @@ class LengthTable:
             return wanted / given
         return _UNKNOWN_RATIO_DENSE if source is None or is_cjk(source) else _UNKNOWN_RATIO
 
-    def max_tokens(self, source: str | None, target: str, source_tokens: int, room: int) -> int:
-        """The output's bound for a source of `source_tokens`, at most `room`: what the model's window has left."""
+    def max_tokens(self, source: str | None, target: str, source_tokens: int, available_tokens: int) -> int:
+        """The most output tokens for a source of `source_tokens`; at most what the model's context window has left."""
         bound = math.ceil(_SPREAD * self.ratio(source, target) * source_tokens) + _CONSTANT_TOKENS
         if source_tokens < _SHORT_SOURCE_TOKENS:
-            bound = max(bound, _SHORT_FLOOR_TOKENS)
-        return min(room, bound)
+            bound = max(bound, _SHORT_MIN_TOKENS)
+        return min(available_tokens, bound)
 
     def _measured(self, tag: str | None) -> int | None:
         """The count for the tag, or for the nearest that is the same language in the same script: `pt-BR` is `pt`."""

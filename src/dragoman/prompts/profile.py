@@ -1,17 +1,24 @@
-"""What a model must be told, and how, for it to translate: the nouns of a profile.
+"""Profiles: how the prompts of one model family look, and how profiles are read from TOML.
 
-A profile is data. It holds the prompt templates a model was trained on, the language names those templates use, the wire
-form around a turn, how tokens are chosen and when to stop. Knows no tokenizer, no engine and no file: `reading` makes
-profiles from TOML, `catalog` has those that ship, `encode` turns one and a text into token ids.
+A profile is data: the prompt templates that a model was trained on, the language names that those templates use, the
+format around a turn, how tokens are sampled and when to stop. A TOML file may say `extends = "<name>"`: it then takes
+every top-level key that it does not set from that profile.
 """
 
 from __future__ import annotations
 
+import difflib
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError, UnsupportedLanguage
 from dragoman.types import Sampling
@@ -33,7 +40,7 @@ def slots_of(template: str) -> frozenset[str]:
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Put `values` in their slots, in one pass: a value's own braces are never slots. Slots without a value stay."""
+    """Put `values` into their slots, in one pass: braces in a value are never slots. Slots without a value stay."""
     return _SLOT.sub(lambda slot: values.get(slot[1], slot[0]), template)
 
 
@@ -51,7 +58,7 @@ class Language:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One trained prompt. Its slots say what it needs: `{source}` a known source, `{context}` a context."""
+    """One prompt that the model was trained on. It needs what its slots name, such as `{source}` or `{context}`."""
 
     text: str
     system: str = ""
@@ -76,7 +83,7 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """How a checkpoint is recognised. `names` are regular expressions searched for in its name; the rest is config.json."""
+    """How a checkpoint is recognised: regular expressions searched for in its name, and values of its config.json."""
 
     names: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ()
@@ -98,7 +105,10 @@ class ModelSize:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Everything the prompts of one model family need. `wire` None: the checkpoint's own chat template is the wire."""
+    """Everything that the prompts of one model family need. `wire` None: the checkpoint's own chat template is used.
+
+    Raises `ConfigError` when it contradicts itself.
+    """
 
     name: str
     title: str
@@ -106,8 +116,8 @@ class Profile:
     templates: tuple[Template, ...]  # the first that fits is used
     languages: Mapping[str, Language]  # by tag
     wire: str | None = None
-    control_tokens: tuple[str, ...] = ()  # of wire and templates; a tokenizer that lacks one is the wrong tokenizer
-    bos: Literal["template", "tokenizer"] = "template"  # tokenizer: put first what it puts before any text
+    control_tokens: tuple[str, ...] = ()  # of wire and templates; the tokenizer must have all of them
+    bos: Literal["template", "tokenizer"] = "template"  # tokenizer: first comes what it puts before every text
     chat_arguments: Mapping[str, object] = field(
         default_factory=dict[str, object]
     )  # for the checkpoint's chat template
@@ -120,7 +130,7 @@ class Profile:
     match: Match = field(default_factory=Match)
     models: tuple[ModelSize, ...] = ()
     licence: str = ""
-    territory: str = ""  # where the licence does not let it be used
+    territory: str = ""  # where the licence does not allow its use
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -159,7 +169,7 @@ class Profile:
         if target not in self.languages:
             return UnsupportedLanguage(f"{self.title} does not translate into {target!r}", param="target")
         if source is None:
-            return UnsupportedLanguage(f"{self.title} must be told the source language", param="source")
+            return UnsupportedLanguage(f"{self.title} needs the source language", param="source")
         if source not in self.languages:
             return UnsupportedLanguage(f"{self.title} does not translate from {source!r}", param="source")
         pivots = " or ".join(self.pivots)
@@ -173,7 +183,7 @@ def _is_chinese(tag: str | None) -> bool:
 
 
 def _faults(profile: Profile) -> list[str]:
-    """What is inconsistent, in words. Empty when nothing is."""
+    """What contradicts itself, in words."""
     faults = [fault for template in profile.templates for fault in _template_faults(template, profile)]
     if not profile.templates:
         faults.append("has no templates")
@@ -186,8 +196,8 @@ def _faults(profile: Profile) -> list[str]:
     faults += [f"wire has an unknown slot {{{slot}}}" for slot in sorted(slots_of(profile.wire) - WIRE_SLOTS)]
     if profile.wire.count("{user}") != 1:
         faults.append("wire must have the slot {user} once")
-    ours = "".join((profile.wire, *(template.text for template in profile.templates)))
-    faults += [f"control token {token!r} is in no template" for token in profile.control_tokens if token not in ours]
+    text = "".join((profile.wire, *(template.text for template in profile.templates)))
+    faults += [f"control token {token!r} is in no template" for token in profile.control_tokens if token not in text]
     return faults
 
 
@@ -203,3 +213,90 @@ def _template_faults(template: Template, profile: Profile) -> list[str]:
     if template.names == "zh":
         faults += [f"language {tag!r} lacks its Chinese name" for tag, one in profile.languages.items() if not one.zh]
     return faults
+
+
+# ---- reading
+
+Tables = Mapping[str, Any]
+Base = Callable[[str], Tables]
+
+
+def read_profile(path: Path, base: Base) -> Profile:
+    """The profile in a TOML file. `base` returns the tables of a profile that is extended. Raises `ConfigError`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as fault:
+        raise ConfigError(f"profile {path}: cannot be read: {fault}") from fault
+    return parse_profile(parse_tables(text, str(path)), str(path), base)
+
+
+def parse_tables(text: str, where: str) -> Tables:
+    """A profile's TOML. `where` names it in errors. Raises `ConfigError`."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise ConfigError(f"profile {where}: not TOML: {fault}") from fault
+
+
+def parse_profile(tables: Tables, where: str, base: Base) -> Profile:
+    """The profile in a file's tables. Raises `ConfigError` that names an unknown or missing key, or a wrong type."""
+    merged = dict(_extended(tables, where, base))
+    merged["languages"] = _languages(merged.get("languages"))
+    for key, known, at in _keys(merged):
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+            raise ConfigError(f"profile {where}: unknown key {key!r}; {hint}{at}")
+    try:
+        # JSON: there a list may stand for a tuple while every other type must be exactly right.
+        return _adapter().validate_json(json.dumps(merged, default=str), strict=True)
+    except ValidationError as fault:
+        first = fault.errors(include_url=False)[0]
+        path = ".".join(str(step) for step in first["loc"])
+        raise ConfigError(f"profile {where}: {path}: {first['msg']}") from fault
+
+
+@cache
+def _adapter() -> TypeAdapter[Profile]:
+    return TypeAdapter(Profile)
+
+
+def _extended(tables: Tables, where: str, base: Base) -> Tables:
+    if "extends" not in tables:
+        return tables
+    name = tables["extends"]
+    if not isinstance(name, str):
+        raise ConfigError(f"profile {where}: extends: must be the name of a profile")
+    own = {key: value for key, value in tables.items() if key != "extends"}
+    return {**_extended(base(name), name, base), **own}
+
+
+def _languages(value: Any) -> Any:
+    """`de = "German"` is short for `de = { en = "German", code = "de" }`."""
+    if not isinstance(value, dict):
+        return value
+    named = ((tag, {"en": one} if isinstance(one, str) else one) for tag, one in cast("dict[str, Any]", value).items())
+    return {tag: {"code": tag, **cast("Tables", one)} if isinstance(one, dict) else one for tag, one in named}
+
+
+def _keys(tables: Tables) -> Iterator[tuple[str, frozenset[str], str]]:
+    """Every key that must be a field, the fields that it may be, and the table that it is in."""
+    nested: tuple[tuple[str, type, list[Any]], ...] = (
+        ("", Profile, [tables]),
+        ("templates", Template, _items(tables.get("templates"))),
+        ("models", ModelSize, _items(tables.get("models"))),
+        ("languages", Language, _items(tables.get("languages"))),
+        ("match", Match, [tables.get("match")]),
+        ("sampling", Sampling, [tables.get("sampling")]),
+    )
+    for table_name, made, found in nested:
+        known = frozenset(one.name for one in fields(made))
+        for table in found:
+            for key in cast("Tables", table) if isinstance(table, dict) else ():
+                yield key, known, f" (in {table_name})" if table_name else ""
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(cast("Tables", value).values())
+    return cast("list[Any]", value) if isinstance(value, list) else []

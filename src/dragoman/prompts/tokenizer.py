@@ -1,10 +1,15 @@
-"""The model's tokenizer, twice: as the vendor made it, for templates; and unable to make control tokens, for text.
+"""The model's tokenizer, twice: as the vendor made it, for templates, and without its control tokens, for text.
 
-Knows no profile and no prompt. `plain` says how the second is made from the first.
+A tokenizer looks for its added tokens (`<|im_end|>`, `</s>`, `<think>`) in every text, so that a client could write them.
+Options that promise otherwise (`split_special_tokens`, `encode_special_tokens`) still accept tokens whose `special` is
+false. Therefore the control tokens are removed from the JSON of the second tokenizer: from the added tokens, from the
+model's vocabulary, and with them the merges that would still make them in models converted from SentencePiece. Runs of
+white space (added tokens in Gemma) stay: they are layout, not control, and the vendor's rendering uses them.
 """
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,9 +19,9 @@ from typing import Any, Protocol, cast
 from tokenizers import Tokenizer
 
 from dragoman.errors import ConfigError, UntranslatableText
-from dragoman.prompts.plain import is_layout, unknown_id, without_control_tokens, without_prefix
 
 Message = Mapping[str, object]
+Json = dict[str, Any]
 
 
 class ChatTemplate(Protocol):
@@ -26,17 +31,17 @@ class ChatTemplate(Protocol):
 
 
 class TextTokenizer:
-    """Encodes text that anybody may have written, and finds control tokens in templates, which we wrote."""
+    """Encodes text that a client may have written, and finds control tokens in templates, which are trusted."""
 
     def __init__(self, tokenizer_json: str, chat: ChatTemplate | None = None, name: str = "tokenizer") -> None:
         tables = json.loads(tokenizer_json)
         plain = without_control_tokens(tables)
-        bare = without_prefix(plain)
+        without_space = without_prefix(plain)
         self.name = name
         self._chat = chat
         self._full = Tokenizer.from_str(json.dumps({**tables, "truncation": None, "padding": None}))
         self._plain = Tokenizer.from_str(json.dumps(plain))
-        self._bare = self._plain if bare is None else Tokenizer.from_str(json.dumps(bare))
+        self._unprefixed = self._plain if without_space is None else Tokenizer.from_str(json.dumps(without_space))
         self._added: dict[str, dict[str, Any]] = {
             str(token["content"]): token for token in tables["added_tokens"] if not is_layout(token)
         }
@@ -47,13 +52,16 @@ class TextTokenizer:
 
     @classmethod
     def load(cls, model: str | Path, *, trust_remote_code: bool = False) -> TextTokenizer:
-        """From a model folder or a hub id. Raises `ConfigError` where there is no fast tokenizer to be had."""
+        """From a model folder or a hub id. Raises `ConfigError` where there is no fast tokenizer.
+
+        `trust_remote_code`: let transformers run a tokenizer class that comes with the model.
+        """
         from transformers import AutoTokenizer  # here, because it takes seconds and only this needs it
 
         try:
             loaded = cast(Any, AutoTokenizer).from_pretrained(str(model), trust_remote_code=trust_remote_code)
         except (OSError, ValueError, KeyError, ImportError) as fault:
-            raise ConfigError(f"no tokenizer could be loaded from {model}: {str(fault).splitlines()[0]}") from fault
+            raise ConfigError(f"cannot load a tokenizer from {model}: {str(fault).splitlines()[0]}") from fault
         backend = getattr(loaded, "backend_tokenizer", None)
         if not isinstance(backend, Tokenizer):
             raise ConfigError(f"the tokenizer of {model} has no fast form (tokenizer.json); dragoman needs one")
@@ -61,7 +69,7 @@ class TextTokenizer:
         return cls(backend.to_str(), chat, str(model))
 
     def count(self, text: str) -> int:
-        """Tokens of `text` as the model would read it."""
+        """The number of tokens of `text`."""
         return len(self.encode_text(text))
 
     def encode_text(self, text: str, *, prefix: bool = True) -> list[int]:
@@ -70,7 +78,7 @@ class TextTokenizer:
         Raises `UntranslatableText` for a text with lone surrogates.
         """
         try:
-            return (self._plain if prefix else self._bare).encode(text, add_special_tokens=False).ids
+            return (self._plain if prefix else self._unprefixed).encode(text, add_special_tokens=False).ids
         except (TypeError, UnicodeEncodeError) as fault:
             raise UntranslatableText("the text has a lone surrogate, which is not Unicode text") from fault
 
@@ -80,7 +88,7 @@ class TextTokenizer:
 
     @property
     def opening_ids(self) -> tuple[int, ...]:
-        """What the tokenizer puts before any text of its own accord: usually BOS or nothing."""
+        """What the tokenizer puts before every text: usually BOS or nothing."""
         encoding = self._full.encode("a", add_special_tokens=True)
         opening: list[int] = []
         for number, special in zip(encoding.ids, encoding.special_tokens_mask, strict=True):
@@ -94,20 +102,20 @@ class TextTokenizer:
         found = self._added.get(token)
         if found is None:
             raise ConfigError(
-                f"the tokenizer of {self.name} has no token {token!r}: is this the profile of that model?"
+                f"the tokenizer of {self.name} has no token {token!r}: name the profile of that model with --profile"
             )
         return int(found["id"])
 
     def has(self, token: str) -> bool:
         return token in self._added
 
-    def swallows(self, token: str) -> tuple[bool, bool]:
-        """Whether the token takes in white space on its left, and on its right."""
+    def absorbs_space(self, token: str) -> tuple[bool, bool]:
+        """Whether the token takes the white space on its left, and on its right."""
         found = self._added[token]
         return bool(found["lstrip"]), bool(found["rstrip"])
 
     def split(self, template: str) -> list[str]:
-        """A trusted text cut at its control tokens, which stand at the odd places."""
+        """A trusted text split at its control tokens, which are at the odd places."""
         return self._pattern.split(template)
 
     @property
@@ -117,13 +125,104 @@ class TextTokenizer:
     def render_chat(
         self, messages: Sequence[Message], arguments: Mapping[str, object], *, generation_prompt: bool = True
     ) -> str:
-        """The checkpoint's own rendering. Raises `ConfigError` when it has no chat template or that refuses."""
+        """The checkpoint's own rendering. Raises `ConfigError` when there is no chat template or it fails."""
         if self._chat is None:
-            raise ConfigError(f"{self.name} has no chat template: name a profile, or give one with a wire in a file")
+            raise ConfigError(
+                f"{self.name} has no chat template: name a profile with --profile, or"
+                " write one with a wire format of its own (--profile-file)"
+            )
         try:
             rendered = self._chat.apply_chat_template(
                 list(messages), tokenize=False, add_generation_prompt=generation_prompt, **arguments
             )
         except Exception as fault:  # the vendor's template is code, and may raise anything
-            raise ConfigError(f"the chat template of {self.name} refuses a translation turn: {fault}") from fault
+            raise ConfigError(f"the chat template of {self.name} fails on a translation turn: {fault}") from fault
         return str(rendered)
+
+
+# ---- a tokenizer's JSON without control tokens
+
+_UNREACHABLE_SCORE = -1e9
+
+
+def is_layout(token: Mapping[str, Any]) -> bool:
+    """Whether an added token is white space only, which text may contain."""
+    return not token["special"] and not str(token["content"]).replace("▁", " ").strip()
+
+
+def unknown_id(model: Mapping[str, Any]) -> int | None:
+    """The id of characters that the vocabulary lacks."""
+    if "unk_id" in model:
+        return model["unk_id"]
+    return model["vocab"].get(model.get("unk_token"))
+
+
+def without_control_tokens(tokenizer: Json) -> Json:
+    """The tokenizer's JSON, unable to make the id of any added token but layout. `tokenizer` is not changed."""
+    plain = {**tokenizer, "truncation": None, "padding": None, "post_processor": None}
+    plain["model"] = dict(tokenizer["model"])
+    added: list[Json] = tokenizer["added_tokens"]
+    control = {str(token["content"]): int(token["id"]) for token in added if not is_layout(token)}
+    layout = [token for token in added if is_layout(token)]
+    model: Json = plain["model"]
+    if model["type"] == "Unigram":
+        model["vocab"] = _unigram_vocabulary(model["vocab"], set(control.values()))
+    else:
+        if "merges" in model:
+            model["merges"] = _merges(model["merges"], control.keys() & model["vocab"].keys())
+        model["vocab"] = _vocabulary(model["vocab"], control, layout, model.get("unk_token"))
+    # An added token that the vocabulary lacks would be renumbered.
+    known = {entry[0] for entry in model["vocab"]} if model["type"] == "Unigram" else set(model["vocab"])
+    plain["added_tokens"] = [token for token in layout if token["content"] in known]
+    return plain
+
+
+def without_prefix(tokenizer: Json) -> Json | None:
+    """The JSON without the space that some tokenizers put before text, or None where they put none.
+
+    SentencePiece tokenizers mark the start of the text with a space; after a control token there is no start, and whether
+    the mark comes again differs between them (`legacy`, `prepend_scheme`).
+    """
+    changed = copy.copy(tokenizer)
+    changed["normalizer"] = _no_prefix(tokenizer.get("normalizer"))
+    changed["pre_tokenizer"] = _no_prefix(tokenizer.get("pre_tokenizer"))
+    return None if changed == tokenizer else changed
+
+
+def _no_prefix(step: Json | None) -> Json | None:
+    if step is None or step["type"] == "Prepend":
+        return None
+    step = dict(step)
+    for inner in ("normalizers", "pretokenizers"):
+        if inner in step:
+            step[inner] = [one for one in map(_no_prefix, step[inner]) if one is not None]
+    if "prepend_scheme" in step:
+        step["prepend_scheme"] = "never"
+    if step.get("add_prefix_space"):
+        step["add_prefix_space"] = False
+    return step
+
+
+def _vocabulary(
+    vocab: dict[str, int], control: dict[str, int], layout: list[Json], unknown: str | None
+) -> dict[str, int]:
+    kept = {entry: number for entry, number in vocab.items() if entry not in control or entry == unknown}
+    # Layout tokens outside the model's vocabulary would be renumbered on loading.
+    return {str(token["content"]): int(token["id"]) for token in layout} | kept
+
+
+def _unigram_vocabulary(vocab: list[list[Any]], control: set[int]) -> list[list[Any]]:
+    """Ids are positions, so a control token keeps its place, with a name and a score that no tokenization prefers."""
+    return [
+        [f"\ufdd0{number}", _UNREACHABLE_SCORE] if number in control else entry for number, entry in enumerate(vocab)
+    ]
+
+
+def _merges(merges: list[Any], control: set[str]) -> list[Any]:
+    """Without those that have or make a control token."""
+
+    def makes_control(merge: Any) -> bool:
+        left, right = merge.split(" ", 1) if isinstance(merge, str) else merge
+        return left in control or right in control or left + right in control
+
+    return [merge for merge in merges if not makes_control(merge)] if control else merges

@@ -88,7 +88,7 @@ class TranslationService:
     @classmethod
     def from_settings(cls, settings: Settings) -> TranslationService:
         """Choose model, engine settings and pipeline; nothing heavy runs yet. Raises `ConfigError`."""
-        model = stack.choose_model(settings.model)
+        model = stack.choose_model(settings.model, trust_remote_code=settings.engine.trust_remote_code)
         tracing = stack.tracing(settings.tracing, model)
         spec = stack.engine_spec(settings)
         recorder = Recorder(settings.traffic) if settings.traffic.enabled else None

@@ -42,16 +42,17 @@ class Model:
     path: str
     name: str
     profile: Profile
+    trust_remote_code: bool = False
 
 
-def choose_model(settings: ModelSettings) -> Model:
+def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) -> Model:
     """Resolve the model and its profile. Raises `ConfigError`. Touches only config.json."""
     path = settings.path or str(phrasebook.model_dir())
     config = read_config(path)
     file = Path(settings.profile_file) if settings.profile_file else None
-    profile = catalog.select(path, config, settings.profile or None, file)
+    profile = catalog.select(path, config, settings.profile or None, file, trust_remote_code=trust_remote_code)
     name = settings.name or ("phrasebook" if not settings.path else Path(path).name)
-    return Model(path, name, profile)
+    return Model(path, name, profile, trust_remote_code)
 
 
 def engine_spec(settings: Settings) -> EngineSpec:
@@ -89,7 +90,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
     """Tokenizer, encoder and measured lengths. Says loudly where the checkpoint's own template differs."""
-    tokenizer = TextTokenizer.load(model.path)
+    tokenizer = TextTokenizer.load(model.path, trust_remote_code=model.trust_remote_code)
     difference = check.compare(model.profile, tokenizer)
     if difference is not None:
         log.warning(
