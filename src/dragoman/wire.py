@@ -1,4 +1,4 @@
-"""Typed models of `GET /v1/stats` and `GET /v1/traffic`: what a server reports of itself, used by server and bench.
+"""Typed models of `GET /v1/stats`, `GET /v1/traffic` and `dragoman models --json`, used by server and bench.
 
 A field that a later version adds has a default, and unknown fields are ignored, so that a bench reads older and newer servers.
 """
@@ -104,6 +104,32 @@ class Traffic(BaseModel):
     ]
     outcomes: Annotated[dict[str, int], Field(description="Texts by outcome: ok, cancelled or an error's code.")]
     recorder: RecorderState
+
+
+class PromptTemplate(BaseModel):
+    """A trained prompt: slots in braces, such as `{text}` and `{source}`."""
+
+    text: str
+    system: str = ""
+
+
+class ModelDescription(BaseModel):
+    """`dragoman models --json`: a model, and the prompts of the profile that is chosen for it."""
+
+    path: Annotated[str, Field(description="The folder or hub id that vLLM is given.")]
+    name: str
+    profile: str
+    title: str
+    mode: Annotated[str, Field(description="chat, structured or raw.")]
+    wire: Annotated[str | None, Field(description="The form around a turn; null: the checkpoint's chat template.")] = (
+        None
+    )
+    chat_arguments: Annotated[dict[str, Any], Field(description="For the checkpoint's chat template.")] = {}
+    max_source_tokens: Annotated[int | None, Field(description="Longer texts are cut into segments.")] = None
+    templates: list[PromptTemplate]
+    directions: Annotated[
+        dict[str, int], Field(description="The template of each direction, by place; keys are like en>ja.")
+    ]
 
 
 LengthBand = Literal["short", "medium", "long"]

@@ -90,7 +90,7 @@ def test_the_page_names_every_result_load_and_condition(named: dict[str, Results
     _, parsed = page
     shared = named["continuous"].conditions
     wanted = [*named, "1 client", "8 clients", "NVIDIA H200", shared.workload, "Qwen/Qwen3-4B", "0123456789", "e2e_s=1"]
-    assert [told for told in wanted if told not in parsed.text] == []
+    assert [text for text in wanted if text not in parsed.text] == []
 
 
 def test_every_chart_has_its_numbers_in_words(named: dict[str, Results], page: tuple[str, Page]) -> None:
@@ -121,7 +121,7 @@ def test_everything_failing_still_gives_a_report(tmp_path: Path) -> None:
 
 def test_flags_are_shown(troubled_page: tuple[str, Page]) -> None:
     _, parsed = troubled_page
-    for told in (
+    for text in (
         "Read with care",
         "partial: 1 of 3 repeats",
         "saturated",
@@ -129,7 +129,7 @@ def test_flags_are_shown(troubled_page: tuple[str, Page]) -> None:
         "22.5% failed",
         "partial",
     ):
-        assert told in parsed.text
+        assert text in parsed.text
     assert "source files that differ from the commit" in parsed.text
 
 

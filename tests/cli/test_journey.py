@@ -69,7 +69,7 @@ def test_levels_modes_and_flags_of_a_comparison_are_options() -> None:
 def test_a_stored_journey_is_rendered_again_under_either_name_of_the_option(tmp_path: Path) -> None:
     folder = tmp_path / "journey"
     shutil.copytree(RESULTS / "journey-quick", folder)
-    for option in ("--render", "--retell"):
+    for option in ("--render", "--retell"):  # words: example
         ran = invoke(option, str(folder), "--quick")
         assert ran.exception is None
         assert json.loads((folder / "journey.json").read_text())["summary"] == ran.output.splitlines()[-1]

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from dragoman import phrasebook
+from dragoman.cli.models import describe
 from dragoman.errors import ConfigError
 from dragoman.prompts import catalog
+from dragoman.service.stack import Model
+from dragoman.wire import ModelDescription
 from dragoman_bench.bench.targets import filled, make_target
 from dragoman_bench.bench.workload import Item, Pair
 from dragoman_bench.cli.subject import asked_of_vllm, make_subject, served_pairs
@@ -18,8 +21,12 @@ EN_JA = Pair("en", "ja")
 ITEM = Item("Where is the {station}?", "en", "ja", 8)
 
 
-def test_the_packaged_model_is_asked_of_vllm_token_for_token_as_dragoman_asks_it() -> None:
-    asked = asked_of_vllm(catalog.profiles()["phrasebook"], EN_JA, 1024)
+def of_profile(name: str) -> ModelDescription:
+    return describe(Model("path", name, catalog.profiles()[name]))
+
+
+def test_vllm_gets_the_packaged_models_prompt_token_for_token() -> None:
+    asked = asked_of_vllm(of_profile("phrasebook"), EN_JA, 1024)
     assert asked.kind == "openai-completions"
     prompt = filled(asked.user, ITEM)
     assert prompt == "<|bos|><|en|><|ja|>Where is the {station}?<|sep|>"
@@ -31,15 +38,15 @@ def test_the_packaged_model_is_asked_of_vllm_token_for_token_as_dragoman_asks_it
 
 
 def test_an_instruct_model_is_asked_through_its_chat_template_with_our_wording() -> None:
-    asked = asked_of_vllm(catalog.profiles()["qwen3"], EN_JA, 2048)
+    asked = asked_of_vllm(of_profile("qwen3"), EN_JA, 2048)
     assert asked.kind == "openai-chat"
     assert "from {source_name} into {target_name}" in (asked.system or "")
     assert asked.user == "{text}"
 
 
 @pytest.mark.parametrize("name", sorted(catalog.profiles()))
-def test_every_profile_can_be_sent_texts_and_makes_a_prompt_of_them(name: str) -> None:
-    profile = catalog.profiles()[name]
+def test_every_profile_makes_a_prompt_of_a_text(name: str) -> None:
+    profile = of_profile(name)
     pair = served_pairs(profile)[0]
     assert pair.source in phrasebook.LANGUAGES
     asked = asked_of_vllm(profile, pair, 2048)
@@ -50,7 +57,7 @@ def test_every_profile_can_be_sent_texts_and_makes_a_prompt_of_them(name: str) -
 def test_directions_that_a_model_does_not_serve_are_not_sent() -> None:
     profile = catalog.profiles()["tower-instruct"]
     assert not profile.serves("en", "ja")
-    assert all(profile.serves(pair.source, pair.target) for pair in served_pairs(profile))
+    assert all(profile.serves(pair.source, pair.target) for pair in served_pairs(of_profile("tower-instruct")))
 
 
 def test_without_a_model_the_phrasebook_is_measured_within_its_own_limits() -> None:
@@ -73,8 +80,8 @@ def test_results_name_the_model_and_not_its_folder(tmp_path: Path) -> None:
     subject = make_subject(str(model), "qwen3", "dummy", None)
     assert subject.dragoman["model"] == subject.path == str(model)
     for kind in ("dragoman", "vllm"):
-        assert str(tmp_path) not in json.dumps(subject.telling(kind))
-        assert subject.telling(kind)["model"] == "Some-Qwen3-4B"
+        assert str(tmp_path) not in json.dumps(subject.describe(kind))
+        assert subject.describe(kind)["model"] == "Some-Qwen3-4B"
     assert subject.lengths == {"uniform": (50, 50), "variable": (10, 200)}
 
 
@@ -88,6 +95,8 @@ def test_random_weights_have_forced_lengths_and_no_thinking_to_turn_off(tmp_path
     assert json.loads(str(real.vllm["default-chat-template-kwargs"])) == {"enable_thinking": False}
 
 
-def test_a_folder_that_is_not_there_is_told_at_once() -> None:
-    with pytest.raises(ConfigError, match="not a folder"):
-        make_subject("./absent", "", "auto", None)
+def test_a_missing_folder_and_an_unknown_profile_are_config_errors() -> None:
+    for model, profile in (("./absent", ""), ("", "absent")):
+        with pytest.raises(ConfigError) as error:
+            make_subject(model, profile, "auto", None)
+        assert error.value.param == "model"

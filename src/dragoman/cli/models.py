@@ -10,12 +10,20 @@ from rich.table import Table
 from dragoman.cli.console import console
 from dragoman.prompts import catalog
 from dragoman.prompts.profile import Profile
+from dragoman.service.stack import Model, choose_model
+from dragoman.settings import ModelSettings
+from dragoman.wire import ModelDescription, PromptTemplate
 
 
 @click.command("models")
 @click.argument("name", required=False)
-def command(name: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Describe one model and its profile as JSON, for programs.")
+@click.option("--model", default="", help="Of --json: model folder or hub id.  [default: the packaged phrasebook]")
+def command(name: str | None, as_json: bool, model: str) -> None:
     """List the model profiles, or show the profile NAME in full."""
+    if as_json:
+        click.echo(describe(choose_model(ModelSettings(path=model, profile=name or ""))).model_dump_json())
+        return
     if name is not None:
         console.print(_details(catalog.select("", {}, name)))
         return
@@ -27,6 +35,30 @@ def command(name: str | None) -> None:
     console.print(
         "\nThe profile is chosen by the model's name and config.json; --profile names another, --profile-file reads your own.",
         style="dim",
+    )
+
+
+def describe(model: Model) -> ModelDescription:
+    """A model with the prompts that it gets for each direction, without context."""
+    profile = model.profile
+    served = [(one, other) for one in profile.languages for other in profile.languages if one != other]
+    templates = {
+        f"{source}>{target}": profile.template(source, target, with_context=False)
+        for source, target in served
+        if profile.serves(source, target)
+    }
+    distinct = list(dict.fromkeys(templates.values()))
+    return ModelDescription(
+        path=model.path,
+        name=model.name,
+        profile=profile.name,
+        title=profile.title,
+        mode=profile.mode,
+        wire=profile.wire,
+        chat_arguments=dict(profile.chat_arguments),
+        max_source_tokens=profile.max_source_tokens,
+        templates=[PromptTemplate(text=template.text, system=template.system) for template in distinct],
+        directions={direction: distinct.index(template) for direction, template in templates.items()},
     )
 
 

@@ -77,7 +77,8 @@ OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine fla
               help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
 @click.option("--max-cudagraph-capture-size", type=click.IntRange(0), metavar="TOKENS",
               help="Of both servers of --versus: the largest step that runs as a CUDA graph.  [GPU: 1024]")  # fmt: skip
-@click.option("--render", "--retell", "rendered", type=click.Path(path_type=Path, exists=True, file_okay=False),
+@click.option("--render", "--retell", "rendered",  # words: example (the name of earlier versions)
+              type=click.Path(path_type=Path, exists=True, file_okay=False),
               metavar="FOLDER", help="Instead: write the report of results in a folder, of any machine.")  # fmt: skip
 def command(**chosen: Any) -> None:
     """Measure the whole story here: workers, static batches, continuous batching, its settings, `vllm serve`.
