@@ -169,6 +169,8 @@ def journeys() -> str:
         f"`dragoman journey`, requests a second with {JOURNEY_CLIENTS} clients and texts of mixed length. The reports have all numbers, the rules and "
         f"what decided each verdict: {links}.\n\n"
         + table(("step", *JOURNEYS.values()), steps)
+        + "\n![Requests over time on 2 CPU cores: in a static batch all wait for the longest](images/timeline.png)\n"
+        + "\n![Latency on 2 CPU cores, by step](images/latency.png)\n"
         + f"\n{conditions}\n"
         + "- The H200's steps hand each prompt over immediately; dragoman's defaults on a GPU do better, see the comparison above.\n\n"
         + table(("statement", *heads), [[statement, *verdicts] for statement, verdicts in statements.items()])
