@@ -1,10 +1,10 @@
-"""Every point of a grid, max_num_seqs x max_num_batched_tokens, measured: what `dragoman tune` is held against.
+"""Every point of a grid, max_num_seqs x max_num_batched_tokens, measured: what `dragoman tune` is compared with.
 
     dragoman tune --trace trace.jsonl --slo p95_s=2 --out results/tune
     python benchmarks/tune_grid.py --trace trace.jsonl --slo p95_s=2 --tuned results/tune/tune.json --out results/tune-grid
 
 One engine start a point and, as in a tune, the demand's busy level three times. Then the grid's best point and what the tune
-chose are brought up side by side and measured in turn, since numbers taken half an hour apart compare machines' moods. Resumes
+chose are served together and measured in turn, as numbers taken half an hour apart differ with the machine's state. Resumes
 as a tune does. Writes OUT/grid.json.
 """
 
@@ -19,26 +19,33 @@ from typing import Any
 
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.summary import parse_slo
-from dragoman_bench.cli.observing import interrupts, observed
+from dragoman_bench.cli.observing import error_console, interrupts, observed
 from dragoman_bench.cli.subject import make_subject
-from dragoman_bench.cli.tune import CPU_PACE, PACE
-from dragoman_bench.cli.tuning import Bench, here, make_demand, open_workshop
-from dragoman_bench.tune.contenders import sharing_of
-from dragoman_bench.tune.document import read_tuning
-from dragoman_bench.tune.estimate import Estimate, Work
-from dragoman_bench.tune.final import Match, hold
-from dragoman_bench.tune.meter import measurement_s
-from dragoman_bench.tune.outcome import Contender, Metric, Tuning
-from dragoman_bench.tune.points import Ask, Knobs, Level, Seen, Setup, Steps, Trial
-from dragoman_bench.tune.trial import Driver
-from dragoman_bench.tune.workshop import Workshop
+from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
+from dragoman_bench.tune.final import FinalPlan, run_final, sharing_of
+from dragoman_bench.tune.ladder import Measure, Search
+from dragoman_bench.tune.outcome import (
+    Candidate,
+    Hardware,
+    Knobs,
+    LoadLevel,
+    Metric,
+    Results,
+    Setup,
+    Trial,
+    Tuning,
+    read_tuning,
+)
+from dragoman_bench.tune.progress import Progress, TimeEstimate, Work
+from dragoman_bench.tune.search import TuneJob, measurement_s
+from dragoman_bench.tune.trial import Servers, TrialRunner
 
 SEARCH = ("ladder", "slots", "batched_tokens")
 """The phases of a tune that look for what the grid looks for; memory and the final answer other questions."""
 
 
 def points(options: argparse.Namespace) -> list[Knobs]:
-    """The grid. A step that cannot hold a token of every slot is no point of it."""
+    """The grid, without steps that cannot hold a token of every sequence."""
     memory = {"kv_cache_memory_bytes": options.kv_cache_mib << 20} if options.kv_cache_mib else {}
     return [
         Knobs(slots, tokens, options.graphs, **memory)
@@ -48,17 +55,14 @@ def points(options: argparse.Namespace) -> list[Knobs]:
     ]
 
 
-def name_of(knobs: Knobs) -> str:
-    return f"grid-{knobs.max_num_seqs}-{knobs.max_num_batched_tokens}"
-
-
-def gather_all(grid: list[Knobs], level: Level, repeats: int) -> Steps[list[Trial]]:
-    """Point after point; one that does not start or dies is a result."""
+def gather_all(grid: list[Knobs], level: LoadLevel, repeats: int) -> Search[list[Trial]]:
+    """Point after point; one that does not start or crashes is a result."""
     done: list[Trial] = []
     for knobs in grid:
+        name = f"grid-{knobs.max_num_seqs}-{knobs.max_num_batched_tokens}"
         trial: Trial | None = None
         for repeat in range(repeats):
-            trial = yield Ask(name_of(knobs), "slots", Setup(knobs), level, "a point of the grid", repeat)
+            trial = yield Measure(name, "slots", Setup(knobs), level, "a point of the grid", repeat)
             if trial.outcome != "measured":
                 break
         if trial is not None:
@@ -66,52 +70,52 @@ def gather_all(grid: list[Knobs], level: Level, repeats: int) -> Steps[list[Tria
     return done
 
 
-def value(seen: tuple[Seen, ...], metric: Metric) -> float:
+def value(results: Results, metric: Metric) -> float:
     """The median of the repeats."""
-    return median(getattr(one, metric) or 0.0 for one in seen)
+    return median(getattr(one, metric) or 0.0 for one in results)
 
 
 def row(trial: Trial, metric: Metric) -> dict[str, Any]:
-    values = [getattr(one, metric) or 0.0 for one in trial.seen]
-    told: dict[str, Any] = {**trial.setup.knobs.settings, "outcome": trial.outcome, "reason": trial.reason}
+    values = [getattr(one, metric) or 0.0 for one in trial.results]
+    found: dict[str, Any] = {**trial.setup.knobs.settings, "outcome": trial.outcome, "reason": trial.reason}
     if values:
-        told |= {metric: median(values), "low": min(values), "high": max(values), "repeats": len(values)}
-        told["e2e_p95_s"] = median(one.e2e_p95_s or 0.0 for one in trial.seen)
-    return told
+        found |= {metric: median(values), "low": min(values), "high": max(values), "repeats": len(values)}
+        found["e2e_p95_s"] = median(one.e2e_p95_s or 0.0 for one in trial.results)
+    return found
 
 
-def engine_starts(tuning: Tuning) -> int:
-    """How many the search for slots and step size took."""
-    return sum(trial.started for trial in tuning.trials if trial.phase in SEARCH)
+def engine_starts(tuning: Tuning, phases: tuple[str, ...]) -> int:
+    return sum(
+        trial.outcome not in ("did_not_start", "skipped")
+        for trial in tuning.trials
+        if not phases or trial.phase in phases
+    )
 
 
 async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
     subject = make_subject(options.model, options.profile, options.load_format, options.max_model_len)
-    place, machine = here()
-    demand = make_demand(subject, options.profile, options.trace, options.clients)
+    hardware, machine = this_hardware()
     slo = parse_slo(options.slo) if options.slo else None
+    job = TuneJob(make_demand(subject, options.trace, options.clients), hardware, machine, slo)
     metric: Metric = "goodput_rps" if slo else "rps"
-    pace = CPU_PACE if place.device == "cpu" else PACE
+    pace = CPU_PACE if hardware.device == "cpu" else PACE
     pace = replace(pace, duration_s=options.duration or pace.duration_s)
-    grid, busy = points(options), Level(demand.levels.busy)
-    work = (
-        Work("slots", len(grid), len(grid) * options.repeats),
-        Work("final", 2, 2 * options.repeats),
-    )
-    estimate = Estimate.of(measurement_s(pace), work)
+    grid = points(options)
+    work = (Work("slots", len(grid), len(grid) * options.repeats), Work("final", 2, 2 * options.repeats))
+    progress = Progress(error_console, observer, TimeEstimate.of(measurement_s(pace), work))
     with interrupts() as interrupted:
-        shop = open_workshop(subject, demand, Bench(pace, slo, options.out), estimate, observer, interrupted)
-        shop.begin("slots", f"{len(grid)} points")
-        async with Driver(shop) as driver:
-            trials = await driver.drive(gather_all(grid, busy, options.repeats))
-        measured = [trial for trial in trials if trial.seen]
+        servers = make_servers(subject, job, pace, options.out, progress, interrupted)
+        progress.begin("slots", f"{len(grid)} points")
+        async with TrialRunner(servers) as runner:
+            trials = await runner.run(gather_all(grid, job.busy, options.repeats))
+        measured = [trial for trial in trials if trial.results]
         document: dict[str, Any] = {
             "conditions": {
                 "machine": asdict(machine),
-                "demand": asdict(demand.summary()),
+                "demand": asdict(job.demand.summary()),
                 "slo": options.slo,
                 "pace": asdict(pace),
-                "busy_clients": busy.clients,
+                "busy_clients": job.busy.clients,
                 "metric": metric,
             },
             "points": [row(trial, metric) for trial in trials],
@@ -119,36 +123,36 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
         }
         if not measured:
             return document
-        best = max(measured, key=lambda trial: value(trial.seen, metric))
+        best = max(measured, key=lambda trial: value(trial.results, metric))
         document["best"] = row(best, metric)
         if options.tuned:
-            document["tuned"] = await duel(options, shop, best, busy, metric, place)
+            document["tuned"] = await compared(options, servers, best, job.busy, metric, hardware)
     return document
 
 
-async def duel(
-    options: argparse.Namespace, shop: Workshop, best: Trial, busy: Level, metric: Metric, place: Any
+async def compared(
+    options: argparse.Namespace, servers: Servers, best: Trial, busy: LoadLevel, metric: Metric, hardware: Hardware
 ) -> dict[str, Any]:
     """The grid's best point and the tune's choice, in turn."""
     tuning = read_tuning(options.tuned)
     if tuning.recommendation is None:
         raise SystemExit(f"{options.tuned} recommends nothing")
-    chosen = tuning.recommendation.knobs
-    grid_best = best.setup.knobs
+    chosen, grid_best = tuning.recommendation.knobs, best.setup.knobs
     if chosen.kv_cache_memory_bytes is not None:  # memory is not what is compared
         chosen = replace(chosen, kv_cache_memory_bytes=grid_best.kv_cache_memory_bytes)
-    fighters = (
-        Contender("grid-best", "the grid's best point", Setup(grid_best), grid_best, 0),
-        Contender("tuned", "what the tune chose", Setup(chosen), chosen, 1),
+    candidates = (
+        Candidate("grid-best", "the grid's best point", Setup(grid_best), grid_best, 0),
+        Candidate("tuned", "what the tune chose", Setup(chosen), chosen, 1),
     )
-    shop.begin("final", "The grid's best point against the tune's choice")
-    final = await hold(shop, Match(fighters, busy, None, options.repeats, metric, sharing_of(2, place, None, ())))
-    sides = [[getattr(seen, metric) or 0.0 for seen in one.busy] for one in final.standings]
-    ratios = [tuned / best for best, tuned in zip(*sides, strict=False) if best]
+    servers.progress.begin("final", "The grid's best point and the tune's choice")
+    plan = FinalPlan(candidates, busy, None, options.repeats, metric, sharing_of(2, hardware, None, ()))
+    final = await run_final(servers, plan)
+    sides = [[getattr(one, metric) or 0.0 for one in entry.busy] for entry in final.entries]
+    ratios = [tuned / grid for grid, tuned in zip(*sides, strict=False) if grid]
     return {
         "knobs": tuning.recommendation.knobs.settings,
-        "engine_starts": engine_starts(tuning),
-        "engine_starts_in_all": sum(trial.started for trial in tuning.trials),
+        "engine_starts": engine_starts(tuning, SEARCH),
+        "engine_starts_in_all": engine_starts(tuning, ()),
         "grid_best": sides[0],
         "tuned": sides[1],
         "ratio": median(ratios) if ratios else None,
@@ -176,7 +180,7 @@ def main() -> None:
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--duration", type=float)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--tuned", type=Path, help="a tune's tune.json, to hold its choice against the best point")
+    parser.add_argument("--tuned", type=Path, help="a tune's tune.json, to compare its choice with the best point")
     parser.add_argument("--out", type=Path, default=Path("results/tune-grid"))
     options = parser.parse_args()
     document = observed(lambda observer: go(options, observer))

@@ -21,22 +21,19 @@ import psutil
 
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import git_commit, installed_packages
-from dragoman_bench.cli.observing import interrupts, observed
+from dragoman_bench.cli.observing import error_console, interrupts, observed
 from dragoman_bench.cli.subject import make_subject
-from dragoman_bench.cli.tune import CPU_PACE, PACE
-from dragoman_bench.cli.tuning import Bench, here, make_demand, open_workshop
+from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
 from dragoman_bench.journey.steps import Subject
-from dragoman_bench.tune.checking import check
+from dragoman_bench.tune.attempt import Attempt, Best, Context
+from dragoman_bench.tune.compare import Objective
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.estimate import Estimate, Work
-from dragoman_bench.tune.incumbent import Case, Challenge, Incumbent
-from dragoman_bench.tune.ladder import climb
-from dragoman_bench.tune.meter import measurement_s
-from dragoman_bench.tune.outcome import Ladder, Memory
-from dragoman_bench.tune.points import Knobs, Place, Steps, Trial
-from dragoman_bench.tune.scale import Scale
-from dragoman_bench.tune.sizing import Sizer, with_memory
-from dragoman_bench.tune.trial import Driver
+from dragoman_bench.tune.ladder import Search, climb
+from dragoman_bench.tune.memory import Sizer, check_memory
+from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, Memory, Trial
+from dragoman_bench.tune.progress import Progress, TimeEstimate, Work
+from dragoman_bench.tune.search import TuneJob, measurement_s
+from dragoman_bench.tune.trial import TrialRunner
 
 SHORT, LONG = (8, 16), (300, 400)  # tokens of a text
 
@@ -59,31 +56,30 @@ def write_trace(path: Path, long_share: float, in_flight: int) -> Path:
     return path
 
 
-def too_large(place: Place, knobs: Knobs) -> Challenge:
+def too_large(hardware: Hardware, knobs: Knobs) -> Attempt:
     """More than there is."""
-    if place.device == "cuda":
-        knobs = replace(knobs, gpu_memory_utilization=None, kv_cache_memory_bytes=2 * place.memory_bytes)
+    if hardware.device == "cuda":
+        knobs = replace(knobs, gpu_memory_utilization=None, kv_cache_memory_bytes=2 * hardware.memory_bytes)
     else:
         knobs = replace(knobs, kv_cache_memory_bytes=2 * psutil.virtual_memory().total)
-    return Challenge("too-large", "memory", knobs, "twice the memory that there is")
+    return Attempt("too-large", "memory", knobs, "twice the memory that there is")
 
 
-def steps(demand: Demand, short: Demand, place: Place) -> Steps[dict[str, Any]]:
-    ladder, trial = yield from climb(demand, place, None, 1)
-    case = Case(demand, place, Scale(None, "rps"), ladder, trial, 1)
-    refused = yield too_large(place, ladder.setup.knobs).ask(case.busy, 0)
-    blind = yield from _checked(
-        case, "blind", Sizer(short, place, trial), "sized as if no long text came", trial, ladder
-    )
-    whole = yield from _checked(case, "whole", case.sizer, "sized from the whole demand", trial, ladder)
+def steps(demand: Demand, short: Demand, hardware: Hardware) -> Search[dict[str, Any]]:
+    ladder, trial = yield from climb(demand, hardware, None, 1)
+    context = Context(demand, hardware, Objective(None, "rps"), ladder, trial, 1)
+    refused = yield too_large(hardware, ladder.setup.knobs).measure(context.busy, 0)
+    blind = yield from _checked(context, "blind", Sizer(short, hardware, trial), "sized as if no long text came")
+    whole = yield from _checked(context, "whole", Sizer(demand, hardware, trial), "sized from the whole demand")
     return {"too_large": {"outcome": refused.outcome, "reason": refused.reason}, "blind": blind, "whole": whole}
 
 
-def _checked(case: Case, name: str, sizer: Sizer, why: str, trial: Trial, ladder: Ladder) -> Steps[dict[str, Any]]:
-    memory = sizer.size(ladder.setup.knobs.max_num_seqs or 1)
-    knobs = with_memory(ladder.setup.knobs, memory)
-    best = Incumbent(knobs, (), trial, memory)
-    after = yield from check(case, best, Challenge(name, "memory", knobs, why))
+def _checked(context: Context, name: str, sizer: Sizer, why: str) -> Search[dict[str, Any]]:
+    memory = sizer.size(context.ladder.setup.knobs.max_num_seqs or 1)
+    settings = context.ladder.setup.knobs.settings
+    choices = tuple(Choice(setting, value, "as the ladder's") for setting, value in settings.items())
+    best = Best(choices, (), context.ladder_trial).sized(memory)
+    after = yield from check_memory(context, best, Attempt(name, "memory", best.knobs, why))
     return {"first": _size(memory), "then": _size(after.memory), "trials": after.memory.trials if after.memory else ()}
 
 
@@ -91,9 +87,9 @@ def _size(memory: Memory | None) -> dict[str, Any]:
     return asdict(memory) if memory is not None else {}
 
 
-def told(trial: Trial) -> dict[str, Any]:
+def as_row(trial: Trial) -> dict[str, Any]:
     """A trial as it ended."""
-    seen = trial.seen[-1] if trial.seen else None
+    last = trial.results[-1] if trial.results else None
     numbers = ("requests", "failed", "preemptions", "peak_kv_cache_usage", "rps", "e2e_p95_s")
     return {
         "trial": trial.name,
@@ -102,29 +98,30 @@ def told(trial: Trial) -> dict[str, Any]:
         "outcome": trial.outcome,
         "reason": trial.reason,
         "kv_cache_tokens": trial.kv_cache.tokens if trial.kv_cache else None,
-        "level": seen.level.label if seen else None,
-        **({name: getattr(seen, name) for name in numbers} if seen else {}),
+        "level": last.level.label if last else None,
+        **({name: getattr(last, name) for name in numbers} if last else {}),
     }
 
 
 async def go(options: argparse.Namespace, subject: Subject, observer: Observer) -> dict[str, Any]:
-    place, machine = here()
+    hardware, machine = this_hardware()
     traces = [write_trace(options.out / name, share, options.clients) for name, share in TRACES.items()]
-    demand, short = (make_demand(subject, options.profile, trace, None) for trace in traces)
-    pace = replace(CPU_PACE if place.device == "cpu" else PACE, duration_s=options.duration)
-    estimate = Estimate.of(measurement_s(pace), (Work("ladder", 1, 6), Work("memory", 4, 4)))
+    demand, short = (make_demand(subject, trace, None) for trace in traces)
+    pace = replace(CPU_PACE if hardware.device == "cpu" else PACE, duration_s=options.duration)
+    work = (Work("ladder", 1, 6), Work("memory", 4, 4))
+    progress = Progress(error_console, observer, TimeEstimate.of(measurement_s(pace), work))
     with interrupts() as interrupted:
-        shop = open_workshop(subject, demand, Bench(pace, None, options.out), estimate, observer, interrupted)
-        async with Driver(shop) as driver:
-            found = await driver.drive(steps(demand, short, place))
-        conditions_ = {
+        job = TuneJob(demand, hardware, machine)
+        async with TrialRunner(make_servers(subject, job, pace, options.out, progress, interrupted)) as runner:
+            found = await runner.run(steps(demand, short, hardware))
+        conditions = {
             "machine": asdict(machine),
             "packages": installed_packages(),
             "git_commit": git_commit(),
             "demand": asdict(demand.summary()),
             "pace": asdict(pace),
         }
-        return {"conditions": conditions_, **found, "trials": [told(trial) for trial in driver.trials.values()]}
+        return {"conditions": conditions, **found, "trials": [as_row(trial) for trial in runner.trials.values()]}
 
 
 TRACES = {"whole.jsonl": 0.08, "short.jsonl": 0.0}

@@ -9,9 +9,8 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Page
 
-from dragoman_bench.tune.config_file import config_text
-from dragoman_bench.tune.page import write_page
-from tests.tune.telling import WHOLE
+from dragoman_bench.tune.outcome import read_tuning
+from dragoman_bench.tune.outputs import config_text, write_report_page
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +24,8 @@ async def audit(page: Page, name: str) -> list[Any]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tune") / "report.html"
-    write_page(WHOLE, path, config_text(WHOLE, {}))
+    tuning = read_tuning(Path(__file__).parents[2] / "results" / "tune-h200-25" / "tune.json")
+    write_report_page(tuning, path, config_text(tuning, {}))
     return path
 
 

@@ -1,94 +1,124 @@
+"""Demands: what is read from a trace or stated, and what is computed from it."""
+
 from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.workload import Item
-from dragoman_bench.tune.demand import Demand, PromptShape, counted, expected_outputs, parse_clients
-from dragoman_bench.tune.outcome import Levels
-from tests.tune.lab import demand
+from dragoman_bench.tune.demand import (
+    PromptShape,
+    counted,
+    in_flight,
+    longest,
+    parse_clients,
+    prompt_shape,
+    stated_demand,
+    stratified,
+    trace_demand,
+)
+from dragoman_bench.tune.outcome import Concurrency
+from tests.tune.simulated import SUBJECT, demand
+
+SHAPE = PromptShape(8, 120, 1024)
 
 
-def of(*lengths: tuple[int, int], shape: PromptShape | None = None, peak: int = 4) -> Demand:
-    """From pairs of source and output tokens."""
-    items = tuple(Item("x", "en", "ja", source) for source, _ in lengths)
-    return Demand("ours", items, tuple(o for _, o in lengths), Levels(1, 2, peak), shape or PromptShape(10), {})
+def trace(folder: Path, lines: list[dict[str, Any]]) -> Path:
+    path = folder / "trace.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
 
 
-@pytest.mark.parametrize(("text", "expected"), [("2-25", (2, 25, 25)), ("8", (8, 8, 8)), ("1-1", (1, 1, 1))])
-def test_stated_clients_are_levels(text: str, expected: tuple[int, int, int]) -> None:
-    assert parse_clients(text) == Levels(*expected, stated=True)
+def lengths_only(count: int = 70) -> list[dict[str, Any]]:
+    return [
+        {"source": "en", "target": "ja", "source_tokens": 10 + n % 50, "output_tokens": 12, "in_flight": n % 7 + 1}
+        for n in range(count)
+    ]
 
 
-@pytest.mark.parametrize("text", ["", "0", "-3", "25-2", "2-", "a-b", "2-3-4", "1.5"])
-def test_what_is_no_range_of_clients_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="not like 2-25"):
+def test_clients_are_usual_and_busy() -> None:
+    assert parse_clients("2-25") == Concurrency(2, 25, 25, stated=True)
+    assert parse_clients("25") == Concurrency(25, 25, 25, stated=True)
+
+
+@pytest.mark.parametrize("text", ["25-2", "0-3", "many", "-3"])
+def test_clients_that_are_no_range_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="2-25"):
         parse_clients(text)
 
 
-def test_counted_concurrency_gives_median_95th_percentile_and_maximum() -> None:
-    assert counted([*range(1, 101)]) == Levels(50, 95, 100)
-    assert counted([3]) == Levels(3, 3, 3)
+def test_a_trace_records_concurrency_and_lengths(tmp_path: Path) -> None:
+    found = trace_demand(trace(tmp_path, lengths_only()), SUBJECT, SHAPE)
+    assert (found.levels.low, found.levels.busy, found.levels.peak) == (4, 7, 7)
+    assert {item.source_tokens for item in found.items} == {10 + n for n in range(50)}
+    assert not found.output_estimated
+    assert set(found.outputs) == {12}
+    sent = found.workloads["mix"].items(40, 1)
+    assert all(item.text.strip() and item.output_tokens is None for item in sent)
+    assert sent == found.workloads["mix"].items(40, 1)
+    assert {item.text for item in sent} != {item.text for item in found.workloads["mix"].items(40, 2)}
 
 
-def test_a_text_takes_its_prompt_and_its_output() -> None:
-    assert of((20, 30), (50, 40)).totals == [60, 100]
+def test_stated_clients_replace_the_concurrency_of_a_trace(tmp_path: Path) -> None:
+    found = trace_demand(trace(tmp_path, lengths_only()), SUBJECT, SHAPE, parse_clients("1-3"))
+    assert found.levels.busy == 3
 
 
-def test_a_text_that_is_cut_takes_a_prompt_for_each_piece() -> None:
-    cut = of((20, 30), (500, 400), shape=PromptShape(10, piece_tokens=200))
-
-    assert cut.totals == [60, 930]
-    assert cut.sequences(1) == 3
-    assert of((20, 30)).sequences(25) == 25
-
-
-def test_peak_tokens_lie_between_the_mean_and_the_worst_case() -> None:
-    several = demand((2, 25, 25), long=(6, 1500))
-    mean = sum(several.totals) / len(several.totals)
-
-    peak, summary = several.peak_tokens(25), several.summary()
-
-    assert 25 * mean < peak < summary.peak_tokens_worst
-    assert summary.peak_tokens_drawn == peak
-    assert summary.peak_tokens_worst == 25 * summary.longest_sequence
+def test_concurrency_is_counted_from_times_where_it_is_not_recorded(tmp_path: Path) -> None:
+    assert in_flight([(0.0, 2.0), (1.0, 3.0), (2.5, 4.0)]) == [1, 2, 2]
+    assert counted([1, 2, 2, 9]).peak == 9
+    lines = [{"source": "en", "target": "ja", "text": "Hello there.", "at_s": n / 10, "e2e_s": 0.35} for n in range(40)]
+    assert trace_demand(trace(tmp_path, lines), SUBJECT, SHAPE).levels.busy == 4
+    with pytest.raises(ConfigError, match="--clients"):
+        trace_demand(trace(tmp_path, [{"source": "en", "target": "ja", "text": "Hello."}]), SUBJECT, SHAPE)
 
 
-def test_a_few_very_long_texts_show_in_the_peak_of_the_draws() -> None:
-    assert demand(long=(6, 1500)).peak_tokens(25) > demand().peak_tokens(25) + 1500
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
+    path = trace(tmp_path, [*lengths_only(1), {"in_flight": 1}])
+    with pytest.raises(ConfigError, match=f"{path}:2"):
+        trace_demand(path, SUBJECT, SHAPE)
+    with pytest.raises(ConfigError, match="jsonl"):
+        trace_demand(tmp_path / "trace.txt", SUBJECT, SHAPE)
 
 
-def test_the_same_demand_gives_the_same_draws() -> None:
-    assert demand().peak_tokens(25) == demand().peak_tokens(25)
+def test_a_stated_demand_has_the_lengths_of_the_subject() -> None:
+    found = stated_demand(SUBJECT, SHAPE, parse_clients("2-6"))
+    assert found.output_estimated
+    assert all(item.source_tokens <= 260 for item in found.items)
+    long = found.workloads["long"].items(20, 0)
+    assert max(item.source_tokens for item in long) > 100
 
 
-def test_what_is_held_while_served_is_less_than_everything_at_its_full_length() -> None:
-    ours = demand()
-    tail = sorted(ours.totals)[-60:]
-
-    assert sum(ours.totals) / 600 * 20 < ours.long_tokens(38) < 38 * max(tail)
-    assert of((100, 100)).long_tokens(1) <= 210
-
-
-def test_recorded_outputs_are_kept_and_missing_ones_follow_their_ratio() -> None:
-    items = [Item("a", "en", "ja", 100, None, 200), Item("b", "en", "ja", 50), Item("c", "en", "ja", 1)]
-
-    assert expected_outputs(items) == ((200, 100, 2), False)
+def test_long_texts_are_several_sequences_with_a_prompt_each() -> None:
+    found = replace(demand(), shape=PromptShape(8, 40))
+    assert found.sequences(16) > demand().sequences(16) == 16
+    assert sum(found.prompts) > sum(demand().prompts)
+    assert found.peak_tokens(16) > found.peak_tokens(4)
 
 
-def test_without_any_recorded_output_a_ratio_stands_in_until_one_is_measured() -> None:
-    outputs, estimated = expected_outputs([Item("a", "en", "ja", 100)])
-    assert (outputs, estimated) == ((150,), True)
-
-    guessed = Demand("ours", (Item("a", "en", "ja", 100),), outputs, Levels(1, 1, 1), PromptShape(), {}, 0, True)
-    assert guessed.with_output_ratio(0.8).outputs == (80,)
-    assert of((100, 130)).with_output_ratio(0.8).outputs == (130,)
+def test_prompt_shape_follows_the_models_limits() -> None:
+    assert prompt_shape(SUBJECT).segment_tokens == 410  # by its window of 1,024
+    short = replace(SUBJECT, lengths={"variable": (10, 120)})
+    assert prompt_shape(short) == PromptShape(0, 120, 1024)
 
 
-def test_the_summary_tells_lengths_by_observed_percentiles() -> None:
-    found = of(*((tokens, 2 * tokens) for tokens in range(1, 101))).summary()
+def test_measured_lengths_replace_estimates_and_never_what_was_recorded() -> None:
+    estimated = replace(demand(), output_estimated=True)
+    assert sum(estimated.measured(2.0, None).outputs) == 2 * sum(item.source_tokens for item in estimated.items)
+    assert demand().measured(2.0, None).outputs == demand().outputs
+    assert demand().measured(None, 30).shape.overhead == 30
 
-    assert (found.source.p50, found.source.p95, found.source.p99, found.source.longest) == (50, 95, 99, 100)
-    assert found.output is not None
-    assert found.output.p50 == 100
-    assert found.longest_sequence == 310
+
+def test_any_twenty_texts_in_a_row_have_the_same_mix_of_lengths() -> None:
+    sizes = list(range(400))
+    places = list(islice(stratified(sizes, Random(1)), 400))
+    assert sorted(places) == sizes
+    for start in range(0, 400, 20):
+        assert sorted(place // 20 for place in places[start : start + 20]) == list(range(20))
+    assert longest([5, 1, 9, 3]) == [2]

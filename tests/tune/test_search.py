@@ -1,167 +1,173 @@
-"""Whole tunes over stand-in servers: every part in its order, stopped anywhere, and gone on with."""
+"""The search of settings: the SLO comes first, each value has its own reason, memory is checked, a crash is a result."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
-from dragoman_bench.bench.results import Machine
-from dragoman_bench.tune.config_file import config_text
-from dragoman_bench.tune.demand import Demand, PromptShape
-from dragoman_bench.tune.outcome import Levels, Tuning
-from dragoman_bench.tune.outputs import write_outcome
-from dragoman_bench.tune.planned import planned
-from dragoman_bench.tune.points import Place
-from dragoman_bench.tune.search import Job, estimated, tune
-from dragoman_bench.tune.workshop import BY_HAND
-from tests.bench.making import workload
-from tests.tune.shops import PACE, Shop
-from tests.waiting import until
+import pytest
 
-PLACE = Place("cpu", 24 * 2**30)
-MACHINE = Machine("Linux", "x86_64", "a CPU", 2, 24.0)
+from dragoman.errors import ConfigError
+from dragoman_bench.tune.knobs import parse_extras, search_knobs
+from dragoman_bench.tune.ladder import climb
+from dragoman_bench.tune.memory import Sizer
+from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, KvCache, LoadLevel, SearchResult, Setup, Trial
+from tests.tune.simulated import CPU, at_once, demand, job, no_fault, run, saturating, servers
+
+UNCAPPED = LoadLevel(16)
 
 
-def job(**changes: Any) -> Job:
-    texts = workload(*(f"{'word ' * (n % 9)}text {n}" for n in range(60)))
-    outputs = tuple(item.source_tokens for item in texts.recorded)
-    shape = PromptShape(overhead=4, window=64)
-    demand = Demand("made here", texts.recorded, outputs, Levels(1, 3, 4), shape, {"mix": texts, "long": texts})
-    return Job(demand, PLACE, MACHINE, **({"repeats": 1, "baselines": ("embedder",)} | changes))
+async def searched(
+    folder: Path,
+    performance: Any = saturating,
+    slo: str | None = "p95_s=4",
+    fault: Any = no_fault,
+    also: str = "",
+    **more: Any,
+) -> tuple[SearchResult, dict[str, Trial]]:
+    wanted = job(slo)
+    made = servers(folder, wanted, performance, fault=fault, **more)
+
+    def whole() -> Any:
+        ladder, trial = yield from climb(wanted.demand, CPU, wanted.slo)
+        return (yield from search_knobs(wanted.demand, CPU, wanted.slo, ladder, trial, parse_extras(also)))
+
+    return await run(made, whole())
 
 
-async def run(shop: Shop, job: Job, **opening: Any) -> Tuning:
-    return await tune(shop.open(slo="e2e_s=30", **opening), job)
+def chosen(finding: SearchResult, name: str) -> Choice:
+    return next(choice for choice in finding.choices if choice.name == name)
 
 
-async def test_a_tune_goes_from_the_ladder_to_a_recommendation(tmp_path: Path) -> None:
-    shop = Shop(tmp_path)
-    tuning = await run(shop, job())
-    assert not tuning.partial
-    assert tuning.ladder is not None and tuning.ladder.knee is not None
-    assert shop.started[0] == "ladder"
-    assert [name for name in shop.started if name.startswith("final")] == ["final-finalist", "final-embedder"]
-    assert tuning.memory is not None and tuning.memory.checked == "held"
-    assert any(trial.outcome == "skipped" for trial in tuning.trials)
-    assert tuning.final is not None and tuning.final.together
-    assert {one.verdict for one in tuning.final.standings} <= {"itself", "higher", "equal", "lower"}
-    assert tuning.recommendation is not None
-    assert {"engine.max_num_seqs", "engine.kv_cache_memory_bytes"} <= {
-        one.path for one in tuning.recommendation.choices
-    }
-    assert tuning.took_s is not None and tuning.took_s > 0
+def capped_differs(capped: dict[int, tuple[float, float]], real: dict[int, tuple[float, float]]) -> Any:
+    """An engine that behaves otherwise with few sequences than with as many requests at once in front of it."""
+
+    def performance(knobs: Knobs, level: LoadLevel) -> tuple[float, float]:
+        slots = knobs.max_num_seqs or 0
+        return real[slots] if slots in real else capped[min(16, at_once(knobs, level))]
+
+    return performance
 
 
-async def test_a_simpler_setup_is_shown_by_itself_before_it_is_recommended(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, final_finalist="slow")
-    tuning = await run(shop, job())
-    found = tuning.recommendation
-    assert found is not None and found.contender == "embedder"
-    assert shop.started[-1] == "recommended"
-    assert found.memory is not None and found.memory.checked == "held" and found.memory.trials == ("recommended",)
-    assert found.seen and {seen.level.clients for seen in found.seen} == {3}
-    assert not any("computed" in caveat for caveat in found.caveats)
-    assert tuning.starts == sum(not name.startswith(("final", "recommended")) for name in shop.started)
-    assert "by itself with its memory, 3 clients:" in " ".join(config_text(tuning, {}).replace("\n#", " ").split())
+async def test_a_cap_that_meets_the_slo_is_tried_where_the_knee_as_max_num_seqs_misses_it(tmp_path: Path) -> None:
+    capped = {1: (2.0, 9.0), 2: (5.0, 3.5), 4: (5.1, 3.6), 8: (5.0, 3.8), 16: (5.0, 9.0)}
+    finding, trials = await searched(tmp_path, capped_differs(capped, {2: (5.0, 9.1), 4: (5.0, 3.9), 8: (5.0, 3.9)}))
+    assert not trials["slots-2"].results[-1].slo_met
+    assert finding.knobs.max_num_seqs == 4
+    assert finding.best_trial == "slots-4"
+    assert all(result.slo_met for result in trials["slots-4"].at(UNCAPPED))
 
 
-async def test_one_that_does_not_hold_by_itself_is_recommended_with_that_said(tmp_path: Path) -> None:
-    shop = Shop(tmp_path, final_finalist="slow")
-    shop.manners |= dict.fromkeys(["recommended", *(f"recommended-{n}" for n in range(2, 9))], "fragile")
-    found = (await run(shop, job())).recommendation
-    assert found is not None and found.contender == "embedder"
-    assert found.memory is not None and found.memory.checked == "did not hold"
-    assert found.seen == ()
-    assert any("no memory that was tried held" in caveat for caveat in found.caveats)
+async def test_the_reason_of_a_value_has_the_numbers_of_that_value(tmp_path: Path) -> None:
+    capped = {1: (2.0, 9.0), 2: (5.0, 3.5), 4: (5.1, 3.6), 8: (5.0, 3.8), 16: (5.0, 9.0)}
+    finding, _ = await searched(tmp_path, capped_differs(capped, {2: (5.0, 9.1), 4: (5.3, 3.21), 8: (5.0, 3.9)}))
+    reason = chosen(finding, "max_num_seqs").reason
+    assert "5.30" in reason and "3.21 s" in reason
+    assert "9.1" not in reason
 
 
-async def test_its_raw_results_lie_in_its_folder_and_its_outcome_is_written(tmp_path: Path) -> None:
-    tuning = await run(Shop(tmp_path), job(baselines=()))
-    assert tuning.final is None and not tuning.partial
-    assert all((tmp_path / seen.file).is_file() for trial in tuning.trials for seen in trial.seen)
-    paths = write_outcome(tuning, tmp_path, {"engine.max_model_len": 1024})
-    assert [path.name for path in paths] == ["dragoman.toml", "report.html", "tune.md", "tune.json"]
-    assert "max_model_len = 1024" in paths[0].read_text(encoding="utf-8")
+async def test_no_value_that_misses_the_slo_is_chosen_where_the_ladders_engine_meets_it(tmp_path: Path) -> None:
+    capped = {1: (2.0, 9.0), 2: (5.0, 3.5), 4: (5.0, 3.6), 8: (5.0, 3.8), 16: (5.0, 3.9)}
+    missing = dict.fromkeys((2, 4, 8), (8.0, 4.5))
+    finding, trials = await searched(tmp_path, capped_differs(capped, missing))
+    assert {"slots-2", "slots-4", "slots-8"} <= set(trials)
+    assert finding.knobs.max_num_seqs == 32  # the ladder's own, which met it with all clients at once
+    assert "3.90 s" in chosen(finding, "max_num_seqs").reason
 
 
-async def test_the_same_again_measures_nothing_and_says_the_same(tmp_path: Path) -> None:
-    shop = Shop(tmp_path)
-    first = await run(shop, job())
-    again = await run(shop, job())
-    assert shop.started == []
-    assert (again.ladder, again.trials, again.finding) == (first.ladder, first.trials, first.finding)
-    assert (again.final, again.recommendation) == (first.final, first.recommendation)
+async def test_where_nothing_meets_the_slo_the_most_requests_win(tmp_path: Path) -> None:
+    finding, trials = await searched(tmp_path, saturating, "p95_s=0.1")
+    assert finding.knobs.max_num_seqs == trials["slots-16"].setup.knobs.max_num_seqs == 16
 
 
-async def test_an_interrupt_leaves_an_answer_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    shop = Shop(tmp_path)
-    rungs = tmp_path / "points"
-
-    async def interrupt() -> None:
-        await until(lambda: any(rungs.glob("ladder.cap-*.json")), "a rung")
-        shop.interrupted.set()
-
-    tuning, _ = await asyncio.gather(run(shop, job()), interrupt())
-    assert tuning.partial and tuning.partial_because == BY_HAND
-    assert tuning.ladder is not None and tuning.ladder.knee is not None
-    assert (tuning.finding, tuning.final) == (None, None)
-    assert shop.started == ["ladder"]
-    assert "max_num_seqs = 16" in config_text(tuning, {})  # the ladder's: nothing says that one slot is enough
-    shop.interrupted = asyncio.Event()
-    whole = await run(shop, job())
-    assert not whole.partial
-    kept = {seen.file for trial in tuning.trials for seen in trial.seen}
-    assert kept <= {seen.file for trial in whole.trials for seen in trial.seen}
+async def test_fewer_sequences_win_ties_and_get_the_memory_that_they_need(tmp_path: Path) -> None:
+    finding, trials = await searched(tmp_path, saturating, None)
+    assert finding.knobs.max_num_seqs == 16
+    assert finding.memory is not None and finding.memory.checked == "held"
+    assert chosen(finding, "kv_cache_memory_bytes") == finding.memory.choice
+    assert trials["slots-16"].at(LoadLevel(24, draw="long"))  # the check, on the trial's own server
 
 
-async def test_where_no_engine_starts_nothing_was_measured_and_the_trials_say_why(tmp_path: Path) -> None:
-    tuning = await run(Shop(tmp_path, ladder="dies", ladder_2="starved"), job())
-    assert tuning.ladder is not None and tuning.ladder.knee is None
-    assert [trial.outcome for trial in tuning.trials] == ["did_not_start", "did_not_start"]
-    assert "no such model" in tuning.trials[0].reason
-    assert tuning.recommendation is None
+async def test_a_server_that_does_not_start_with_the_sized_memory_is_tried_with_more(tmp_path: Path) -> None:
+    def fault(knobs: Knobs, level: LoadLevel | None) -> str:
+        return (
+            "ValueError: KV cache is needed to be larger"
+            if knobs.max_num_seqs == 16 and knobs.kv_cache_memory_bytes
+            else ""
+        )
+
+    finding, trials = await searched(tmp_path, saturating, None, fault)
+    assert trials["slots-16"].outcome == "did_not_start"
+    assert trials["slots-16-more-memory"].outcome == "measured"
+    assert finding.knobs.max_num_seqs == 16
 
 
-async def test_points_that_crash_are_results_and_not_the_end(tmp_path: Path) -> None:
-    """Whatever comes after the ladder dies: the ladder's own engine is what is left to recommend."""
-    shop = Shop(tmp_path)
-    names = [f"slots-{n}" for n in range(17)] + [f"tokens-{1 << n}" for n in range(16)]
-    names += ["memory", *(f"memory-{n}" for n in range(2, 9)), "final-embedder"]
-    shop.manners |= dict.fromkeys(names, "fragile")
-    tuning = await run(shop, job())
-    failed = [trial for trial in tuning.trials if trial.outcome == "failed_under_load"]
-    assert failed
-    assert tuning.recommendation is not None
-    assert tuning.final is not None
-    standings = {one.contender.name: one for one in tuning.final.standings}
-    assert standings["embedder"].outcome == "failed_under_load"
-    assert standings["finalist"].busy
-    assert tuning.recommendation.contender == "finalist"
+async def test_memory_that_does_not_hold_is_enlarged(tmp_path: Path) -> None:
+    tight = iter([3])
+
+    def fault(knobs: Knobs, level: LoadLevel | None) -> str:
+        if level is not None and level.draw == "long" and next(tight, 0):
+            return "RuntimeError: the engine crashed for lack of memory"
+        return ""
+
+    finding, trials = await searched(tmp_path, saturating, None, fault)
+    assert trials["slots-16"].outcome == "failed_under_load"
+    assert finding.memory is not None
+    assert (finding.memory.checked, finding.memory.trials) == ("held", ("slots-16", "memory-2"))
+    assert finding.knobs.kv_cache_memory_bytes == trials["memory-2"].setup.knobs.kv_cache_memory_bytes
 
 
-async def test_a_time_limit_skips_and_names_what_would_not_end_in_it(tmp_path: Path) -> None:
-    shop, now_s = Shop(tmp_path), [0.0]
-    opened = shop.open(deadline_s=90.0, clock=lambda: now_s[0])
+async def test_a_better_step_size_is_found_and_the_others_are_skipped_with_a_reason(tmp_path: Path) -> None:
+    def performance(knobs: Knobs, level: LoadLevel) -> tuple[float, float]:
+        rps, p95_s = saturating(knobs, level)
+        return (rps * 1.5, p95_s) if (knobs.max_num_batched_tokens or 0) <= 1024 else (rps, p95_s)
 
-    async def pass_time() -> None:
-        await until(lambda: any((tmp_path / "points").glob("ladder.clients-*.json")), "the last rung")
-        now_s[0] = 89.99
-
-    tuning, _ = await asyncio.gather(tune(opened, job()), pass_time())
-    assert tuning.partial and "time limit" in tuning.partial_because
-    assert shop.started == ["ladder"]
-    assert tuning.recommendation is not None
-    assert tuning.final is not None and tuning.final.rounds == 0
+    finding, trials = await searched(tmp_path, performance, None)
+    assert finding.knobs.max_num_batched_tokens == 512  # a step usually holds less than 1,024
+    assert trials["tokens-512"].outcome == "measured"
+    assert trials["tokens-32768"].outcome == "skipped" and trials["tokens-32768"].reason
 
 
-def test_the_plan_is_told_with_its_time() -> None:
-    wanted = job(repeats=3, also=("fp8",), baselines=("vllm-serve", "story"))
-    lines = list(planned(wanted, estimated(wanted, PACE.duration_s)))
-    told = "\n".join(lines)
-    assert "at most 1, 2, 3 requests at once" in told
-    assert "finalist, vllm-serve, story: 3 rounds (3 starts, 12 measurements" in told
-    assert "fp8 (1 start, 3 measurements" in told
-    assert lines[-1].startswith("In all about ")
-    bare = job(baselines=())
-    assert not any(line.startswith("final") for line in planned(bare, estimated(bare, PACE.duration_s)))
+async def test_extras_are_taken_where_they_help_and_skipped_where_they_cannot_run(tmp_path: Path) -> None:
+    def performance(knobs: Knobs, level: LoadLevel) -> tuple[float, float]:
+        rps, p95_s = saturating(knobs, level)
+        return (rps * 1.5, p95_s) if knobs.enable_prefix_caching is False else (rps, p95_s)
+
+    finding, trials = await searched(tmp_path, performance, None, also="prefix-caching,priority,fp8,data-parallel")
+    assert finding.knobs.enable_prefix_caching is False
+    assert finding.knobs.scheduling_policy is None and trials["priority"].outcome == "measured"
+    assert (trials["fp8"].outcome, trials["data-parallel"].outcome) == ("skipped", "skipped")
+    with pytest.raises(ConfigError, match="fp9"):
+        parse_extras("fp9")
+
+
+def test_memory_is_sized_from_the_peak_and_never_below_one_window() -> None:
+    trial = Trial(
+        "ladder", "ladder", Setup(Knobs(32)), "", kv_cache=KvCache(50_000, 8192.0), engine={"max_model_len": 512}
+    )
+    sizer = Sizer(demand(), CPU, trial)
+    memory = sizer.size(16)
+    assert memory.needed_tokens >= demand().peak_tokens(16)
+    assert memory.wanted_tokens >= 1.25 * memory.needed_tokens - 1
+    assert memory.value is not None and memory.value >= memory.wanted_tokens * 8192
+    assert sizer.size(16, 1.6).wanted_tokens > memory.wanted_tokens
+    assert sizer.size(1).wanted_tokens >= 512
+    small = Sizer(
+        demand(), Hardware("cpu", 16 << 20), Trial("t", "ladder", Setup(Knobs(32)), "", kv_cache=KvCache(900, 8192.0))
+    )
+    assert 1 <= small.slots_that_fit(16) < 16
+
+
+def test_on_a_gpu_memory_is_a_share_of_it() -> None:
+    trial = Trial(
+        "ladder", "ladder", Setup(Knobs(32)), "", kv_cache=KvCache(500_000, 147_456.0), gpu_memory_utilization=0.9
+    )
+    memory = Sizer(demand(), Hardware("cuda", 140 << 30, 1), trial).size(16)
+    assert memory.setting == "gpu_memory_utilization"
+    assert memory.value is not None and 0.01 <= memory.value < 0.9
+    assert memory.saved_bytes is not None and memory.saved_bytes > 0
+
+
+def test_without_a_size_of_a_token_the_servers_own_memory_is_kept() -> None:
+    memory = Sizer(demand(), CPU, Trial("ladder", "ladder", Setup(Knobs(32)), "")).size(16)
+    assert (memory.value, memory.choice) == (None, None)

@@ -1,132 +1,148 @@
-"""Looking at a running server: once, again and again, and what becomes of one that goes away."""
+"""`dragoman tune --watch`: what each rule finds in what a server reports."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from dragoman.errors import ConfigError
+from dragoman.wire import Stats, Traffic
 from dragoman_bench.bench.summary import parse_slo
-from dragoman_bench.tune.watch import Look, to_document, told, watch
-from tests.bench.serving import Handler, serving
-from tests.serving import fake_service, served
-from tests.tune.watched import STATS, TRAFFIC
+from dragoman_bench.tune.watch import Observation, judge_limit, remarks, verdict_of, watch
+
+STATS: dict[str, Any] = {
+    "state": "serving",
+    "model": "Qwen/Qwen3-4B",
+    "profile": "qwen",
+    "pipeline": "continuous",
+    "device": "cuda",
+    "running": 7,
+    "waiting": 0,
+    "kv_cache_usage": 0.1,
+    "finished": 40_000,
+    "uptime_s": 9_000.0,
+    "inter_token_latency_s": {"p50": 0.004, "p95": 0.009, "p99": 0.02},
+    "kv_cache": {"tokens": 40_000, "bytes_per_token": 147_456},
+    "settings": {"engine": {"max_num_seqs": 64, "max_num_batched_tokens": 8192}},
+}
+TRAFFIC: dict[str, Any] = {
+    "records": 4_211,
+    "window_s": 3600.0,
+    "in_flight": {"p50": 4, "p95": 25, "max": 31},
+    "source_tokens": {"p50": 61, "p95": 171, "max": 204},
+    "output_tokens": {"p50": 64, "p95": 180, "max": 240},
+    "queue_s": {"p50": 0.001, "p95": 0.02, "max": 0.3},
+    "ttft_s": {"p50": 0.03, "p95": 0.09, "max": 0.5},
+    "e2e_s": {"p50": 0.4, "p95": 1.1, "max": 2.4},
+    "arrivals_per_s": 1.17,
+    "peak_tokens": 9_000,
+    "outcomes": {"ok": 4_200, "cancelled": 11, "queue_full": 0},
+    "recorder": {"state": "on", "written": 4_211, "lost": 0},
+}
 
 
-def saying(document: dict[str, Any], asked: list[str] | None = None) -> Handler:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        if asked is not None:
-            asked.append(f"{request.method} {request.path}")
-        return web.json_response(document)
-
-    return answer
+def observed(stats: dict[str, Any] | None = None, traffic: dict[str, Any] | None = None) -> Observation:
+    return Observation(Stats.model_validate(STATS | (stats or {})), Traffic.model_validate(TRAFFIC | (traffic or {})))
 
 
-async def looks(url: str, count: int = 1, **options: Any) -> list[Look]:
-    found: list[Look] = []
-    async with aclosing(watch(url, **options)) as watching:
-        async for look in watching:
-            found.append(look)
-            if len(found) == count:
-                break
-    return found
+def severity(about: str, now: Observation, before: Observation | None = None, slo: str | None = None) -> str:
+    found = remarks(now, before, parse_slo(slo) if slo else None)
+    return next(remark.severity for remark in found if remark.about == about)
 
 
-async def test_one_look_reads_two_pages_and_changes_nothing() -> None:
-    asked: list[str] = []
-    async with serving({"/v1/stats": saying(STATS, asked), "/v1/traffic": saying(TRAFFIC, asked)}) as url:
-        every = [look async for look in watch(url + "/", parse_slo("p95_s=2"))]
-    assert [look.verdict for look in every] == ["fits"] and every[0].fits
-    assert asked == ["GET /v1/stats", "GET /v1/traffic"]
+def verdict(now: Observation, slo: str | None = None) -> str:
+    return verdict_of(remarks(now, None, parse_slo(slo) if slo else None), now.traffic)
 
 
-async def test_a_look_is_told_in_lines_the_worst_first() -> None:
-    async with serving({"/v1/stats": saying(STATS | {"preemptions": 400}), "/v1/traffic": saying(TRAFFIC)}) as url:
-        [look] = await looks(url)
-    lines = told(look).splitlines()
-    assert f"{url}, Qwen/Qwen3-4B, 4,211 texts, 1.17 a second: the configuration does not fit." in lines[0]
-    assert lines[1].startswith("  ✗ preemptions: 400 since the server's start")
-    assert any(line.startswith("  ✓ slots: 64 slots") for line in lines)
-    document = to_document(look)
-    assert document["verdict"] == "does not fit" and document["remarks"][0]["about"] == "preemptions"
+def test_what_fits_fits() -> None:
+    assert {one.severity for one in remarks(observed())} == {"fits"}
+    assert verdict(observed(), "p95_s=2") == "fits"
 
 
-async def test_later_looks_count_from_the_one_before() -> None:
-    numbers = iter(range(100, 1000))
+@pytest.mark.parametrize(
+    ("about", "stats", "traffic", "expected"),
+    [
+        ("slots", {}, {"in_flight": {"p50": 4, "p95": 25, "max": 90}}, "note"),
+        ("slots", {}, {"in_flight": {"p50": 4, "p95": 80, "max": 90}, "queue_s": {"p95": 0.6}}, "warning"),
+        ("slots", {}, {"in_flight": {"p50": 4, "p95": 80, "max": 90}}, "note"),
+        ("KV cache", {}, {"peak_tokens": 50_000}, "problem"),
+        ("KV cache", {}, {"peak_tokens": 38_000}, "warning"),
+        ("KV cache", {}, {"peak_tokens": 900}, "note"),
+        ("KV cache", {"kv_cache_usage": 0.97}, {}, "warning"),
+        ("queue", {}, {"queue_s": {"p95": 0.3}}, "warning"),
+        ("queue", {}, {"queue_s": {"p95": 0.9}}, "problem"),
+        ("refusals", {}, {"outcomes": {"ok": 4_000, "queue_full": 1}}, "warning"),
+        ("refusals", {}, {"outcomes": {"ok": 4_000, "queue_full": 100}}, "problem"),
+        ("failures", {}, {"outcomes": {"ok": 4_000, "engine_dead": 100}}, "problem"),
+        ("max_num_batched_tokens", {}, {"source_tokens": {"max": 9_000}}, "note"),
+        ("preemptions", {"preemptions": 3}, {}, "warning"),
+        ("preemptions", {"preemptions": 300}, {}, "problem"),
+        ("state", {"state": "draining"}, {}, "note"),
+        ("traffic", {}, {"records": 20}, "note"),
+    ],
+)
+def test_each_rule(about: str, stats: dict[str, Any], traffic: dict[str, Any], expected: str) -> None:
+    assert severity(about, observed(stats, traffic)) == expected
 
-    async def stats(_: web.Request) -> web.StreamResponse:
-        number = next(numbers)
-        return web.json_response(STATS | {"uptime_s": float(number), "preemptions": number, "finished": number})
 
-    async with serving({"/v1/stats": stats, "/v1/traffic": saying(TRAFFIC)}) as url:
-        first, second, third = await looks(url, 3, every_s=0.001)
-    assert "100 since the server's start" in told(first)
-    assert "1 since the last look" in told(second) and "1 since the last look" in told(third)
+def test_counters_are_compared_with_the_last_look_unless_the_server_was_restarted() -> None:
+    before = observed({"preemptions": 300})
+    assert severity("preemptions", observed({"preemptions": 300, "uptime_s": 9_300.0}), before) == "fits"
+    restarted = observed({"preemptions": 0, "uptime_s": 10.0})
+    assert severity("state", restarted, before) == "note"
 
 
-async def test_it_ends_when_it_is_interrupted() -> None:
-    interrupted = asyncio.Event()
-    async with serving({"/v1/stats": saying(STATS), "/v1/traffic": saying(TRAFFIC)}) as url:
-        found: list[Look] = []
-        async for look in watch(url, every_s=3600.0, interrupted=interrupted):
-            found.append(look)
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("p95_s=2", "fits"),
+        ("p95_s=1", "problem"),
+        ("p90_s=1", "note"),  # between the 50th and the 95th percentile
+        ("p90_s=1.2", "fits"),
+        ("e2e_s=2", "problem"),
+        ("itl_ms_p95=5", "problem"),
+        ("tpot_ms_p95=5", "note"),
+    ],
+)
+def test_limits_are_judged_from_the_percentiles_that_are_reported(limit: str, expected: str) -> None:
+    now = observed()
+    assert now.traffic is not None
+    assert judge_limit(parse_slo(limit).limits[0], now.traffic, now.stats)[0] == expected
+
+
+def test_little_traffic_shows_what_is_wrong_and_not_that_all_is_well() -> None:
+    assert verdict(observed({}, {"records": 20})) == "cannot be told"
+    assert verdict(observed({}, {"records": 20, "peak_tokens": 50_000})) == "does not fit"
+    assert verdict(observed({}, {"queue_s": {"p95": 0.3}})) == "fits, but look"
+
+
+async def test_a_server_is_looked_at_until_interrupted_and_may_be_away_for_a_while() -> None:
+    answers, interrupted = [STATS, {"state": "gone"}, STATS], asyncio.Event()
+
+    async def stats(_: web.Request) -> web.Response:
+        answer = answers.pop(0)
+        if not answers:
             interrupted.set()
-    assert len(found) == 1
+        return web.json_response(answer)
+
+    async def traffic(_: web.Request) -> web.Response:
+        return web.json_response(TRAFFIC)
+
+    app = web.Application()
+    app.add_routes([web.get("/v1/stats", stats), web.get("/v1/traffic", traffic)])
+    async with TestServer(app) as server:
+        looks = [look async for look in watch(str(server.make_url("")), None, 0.01, interrupted)]
+    assert [look.verdict for look in looks] == ["fits", "cannot be told", "fits"]
+    assert looks[0].document["remarks"] and looks[0].lines
 
 
-async def test_a_server_that_goes_away_is_a_remark_and_may_come_back() -> None:
-    answers = iter([200, 200, 503, 503, 200, 200])
-
-    async def stats(_: web.Request) -> web.StreamResponse:
-        return web.json_response(STATS, status=next(answers))
-
-    async with serving({"/v1/stats": stats, "/v1/traffic": saying(TRAFFIC)}) as url:
-        found = await looks(url, 5, every_s=0.001)
-    assert [look.fits for look in found] == [True, True, False, False, True]
-    assert found[2].vitals is None and "does not tell of an engine" in told(found[2])
-
-
-async def test_a_server_that_does_not_tell_its_traffic_is_looked_at_all_the_same() -> None:
-    async with serving({"/v1/stats": saying(STATS)}) as url:
-        [look] = await looks(url)
-    assert look.verdict == "cannot be told"
-    assert any("does not tell its traffic" in remark.told for remark in look.remarks)
-
-
-async def test_what_is_no_dragoman_is_told_in_one_line() -> None:
-    async with serving({"/v1/stats": saying({"hello": "world"})}) as url:
-        with pytest.raises(ConfigError, match="is this a dragoman server"):
-            await looks(url)
+async def test_what_is_no_dragoman_is_refused() -> None:
+    async with TestServer(web.Application()) as server:
+        with pytest.raises(ConfigError, match="dragoman"):
+            await anext(watch(str(server.make_url(""))))
     with pytest.raises(ConfigError, match="cannot reach"):
-        await looks(url)  # it has gone
-    with pytest.raises(ConfigError, match="is not a URL"):
-        await looks("localhost")
-
-
-async def test_a_key_is_sent_where_one_is_given() -> None:
-    sent: list[str | None] = []
-
-    async def stats(request: web.Request) -> web.StreamResponse:
-        sent.append(request.headers.get("Authorization"))
-        return web.json_response(STATS)
-
-    async with serving({"/v1/stats": stats}) as url:
-        await looks(url, api_key="secret")
-        await looks(url)
-    assert sent == ["Bearer secret", None]
-
-
-async def test_a_real_server_is_read() -> None:
-    async with served(fake_service()) as client:
-        answers = [client.post("/v1/translate", json={"text": f"Hello {n}", "target": "ja"}) for n in range(5)]
-        assert all(answer.status_code == 200 for answer in await asyncio.gather(*answers))
-        [look] = await looks(str(client.base_url))
-    assert look.vitals is not None and look.vitals.server.slots == 32 and look.vitals.server.state == "serving"
-    traffic = look.vitals.traffic
-    assert traffic is not None and traffic.records == 5 and traffic.outcomes == {"ok": 5}
-    assert traffic.in_flight.highest and traffic.peak_tokens and traffic.e2e_s.p95
-    assert look.verdict == "cannot be told"
+        await anext(watch("http://127.0.0.1:9"))

@@ -1,5 +1,6 @@
-"""`dragoman tune`: finds the engine settings that serve a demand best under an SLO, by measuring, and says why.
+"""Finds the engine settings that serve a recorded or stated workload best on this machine, and says why.
 
-A search says what to measure next and never measures; a driver measures and never decides; a report tells. They share the
-nouns of `points`. Imports `bench` and the ground; knows nothing of the server but its command line and what it tells.
+From a trace to `dragoman.toml`: `demand` (what is sent), `ladder` (how many requests at once), `knobs` and `memory` (the
+settings that need a server of their own), `trial` (one server started and measured), `final` (against the baselines),
+`recommend`, `outputs`. `search` runs them in this order; `watch` looks at a running server.
 """

@@ -1,47 +1,34 @@
-"""The tables of a tune, for a page and for Markdown alike: what was recommended, the ladder, every trial, memory, the final.
+"""The tables and sentences of a tune's report: what is recommended, the final, the ladder, memory, every trial, conditions.
 
-A table knows neither HTML nor Markdown. Columns that no row has anything in are left out.
+Columns that are empty in all rows are left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from dragoman_bench.bench.tables import EMPTY, Cell, count, number
-from dragoman_bench.tune.columns import BRIEF, FINAL, LADDER, Column
-from dragoman_bench.tune.config_file import choices
-from dragoman_bench.tune.figures import course, levels, sentence, size, spread
-from dragoman_bench.tune.outcome import Final, Ladder, Lengths, Memory, Rung, Standing, Tuning
-from dragoman_bench.tune.points import Outcome, Seen, Trial, by_name
+from dragoman_bench.bench.results import Spread
+from dragoman_bench.bench.summary import spread_of
+from dragoman_bench.bench.tables import EMPTY, Cell, Column, Row, Table, about, count, number, percent, size, table
+from dragoman_bench.tune.outcome import (
+    Final,
+    FinalEntry,
+    Ladder,
+    Lengths,
+    LevelResult,
+    Memory,
+    Outcome,
+    Rung,
+    Trial,
+    Tuning,
+    by_name,
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """`note`: words instead of the cells (then there are none)."""
-
-    head: str
-    cells: tuple[Cell, ...] = ()
-    flags: tuple[str, ...] = ()
-    note: str = ""
-    marked: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """`slug` is its id in a page; `columns[0]` heads the rows' heads. `words`: columns that are read, not compared."""
-
-    slug: str
-    title: str
-    told: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    words: frozenset[str] = frozenset()
-
-
-_BELOW = "against the one below"
-_AGAINST = "the finalist against it"
+Read = Callable[[LevelResult], float | None]
+Number = tuple[str, Callable[[Sequence[LevelResult]], Cell]]
+"""A column's name, and how its cell is read over the repeats of a level."""
+_RANGES = "Median of the repeats [lowest..highest]."
 _OUTCOMES: dict[Outcome, Cell] = {
     "measured": Cell("measured", tone="good"),
     "did_not_start": Cell("did not start", tone="bad"),
@@ -49,168 +36,234 @@ _OUTCOMES: dict[Outcome, Cell] = {
     "skipped": Cell("skipped"),
     "interrupted": Cell("interrupted", tone="bad"),
 }
-_RANGES = "Median of the repeats [lowest..highest]."
 
 
-def recommended(tuning: Tuning) -> Table:
-    """What dragoman.toml holds, and why."""
-    rows = tuple(Row(one.path, (Cell(str(one.value)), Cell(sentence(one.why)))) for one in choices(tuning))
-    columns = ("setting", "value", "why")
-    return Table("recommended", "What to serve with", "As in dragoman.toml.", columns, rows, frozenset({"why"}))
+def spread(results: Sequence[LevelResult], read: Read) -> Spread | None:
+    """Over the repeats; None where one of them lacks the number."""
+    values = [value for one in results if (value := read(one)) is not None]
+    return spread_of(values) if values and len(values) == len(results) else None
 
 
-def ladder(found: Ladder, columns: Sequence[Column] = LADDER) -> Table:
-    """A row a cap; the knee is marked, what was skipped says why."""
-    rows = tuple(_rung(rung, found, columns) for rung in found.rungs)
-    told = f"{found.clients} clients; the cap is how many of their requests may be at the server. {_RANGES}"
-    told = f"{told} Ended: {sentence(found.ended)}" if found.ended else told
-    return _pruned(Table("rungs", "The ladder", told, ("cap", *(name for name, _ in columns), _BELOW), rows))
+def sentence(text: str) -> str:
+    """With a full stop, and a capital where the first word is an ordinary one."""
+    text = text.strip()
+    if text.split(" ", 1)[0].islower():
+        text = text[:1].upper() + text[1:]
+    return text if not text or text.endswith((".", "!", "?")) else f"{text}."
 
 
-def trials(tuning: Tuning) -> Table | None:
-    """Every point of the search, skipped ones too; None where there is none."""
-    rows = tuple(_trial(trial, tuning) for trial in by_name(tuning.trials).values())
-    if not rows:
-        return None
-    told = (
+def _ranged(name: str, read: Read, scale: float = 1.0, unit: str = "") -> Number:
+    return name, lambda results: Cell.ranged(spread(results, read), scale, unit)
+
+
+def _highest(name: str, read: Read, write: Callable[[float], str]) -> Number:
+    """The highest of the repeats: a peak is not averaged away."""
+
+    def cell(results: Sequence[LevelResult]) -> Cell:
+        values = [value for one in results if (value := read(one)) is not None]
+        return Cell(write(max(values))) if values else EMPTY
+
+    return name, cell
+
+
+def _should_be_zero(name: str, read: Callable[[LevelResult], int | None]) -> Number:
+    def cell(results: Sequence[LevelResult]) -> Cell:
+        values = [value for one in results if (value := read(one)) is not None]
+        return Cell(count(sum(values)), tone="bad" if any(values) else "") if values else EMPTY
+
+    return name, cell
+
+
+def _slo(results: Sequence[LevelResult]) -> Cell:
+    met = [one.slo_met for one in results if one.slo_met is not None]
+    if not met:
+        return EMPTY
+    if all(met):
+        return Cell("met", tone="good")
+    missed = sorted({verdict.limit for one in results for verdict in one.verdicts if not verdict.met})
+    text = "missed" if not any(met) else f"met in {sum(met)} of {len(met)}"
+    return Cell(text, "; ".join(missed), "bad")
+
+
+_GOODPUT = _ranged("goodput req/s", lambda one: one.goodput_rps)
+_RPS = _ranged("req/s", lambda one: one.rps)
+_P50 = _ranged("p50 s", lambda one: one.e2e_p50_s)
+_P95 = _ranged("p95 s", lambda one: one.e2e_p95_s)
+_P99 = _ranged("p99 s", lambda one: one.e2e_p99_s)
+_DECODE = _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000)
+_PREEMPTED = _should_be_zero("preempted", lambda one: one.preemptions)
+_FAILED = _should_be_zero("failed", lambda one: one.failed)
+_SLO: Number = ("SLO", _slo)
+LADDER: tuple[Number, ...] = (
+    _GOODPUT, _RPS, _P50, _P95, _P99, _DECODE,
+    _ranged("ITL p95 ms", lambda one: one.itl_p95_s, 1000),
+    _SLO,
+    _ranged("running, mean", lambda one: one.mean_running),
+    _ranged("waiting in the engine, mean", lambda one: one.mean_waiting),
+    _highest("KV cache peak", lambda one: one.peak_kv_cache_usage, lambda share: percent(share)),
+    _ranged("GPU mean", lambda one: one.gpu_mean_percent, 1, "%"),
+    _PREEMPTED, _FAILED,
+)  # fmt: skip
+FINAL: tuple[Number, ...] = (_GOODPUT, _RPS, _P95, _P99, _DECODE, _SLO, _PREEMPTED, _FAILED)
+TRIAL: tuple[Number, ...] = (_GOODPUT, _RPS, _P95, _SLO, _PREEMPTED, _FAILED)
+
+
+def all_tables(tuning: Tuning) -> dict[str, Table]:
+    """Those that there is data for, by slug, in the order in which they are read."""
+    found: list[Table] = []
+    if tuning.choices:
+        found.append(_recommended(tuning))
+    if tuning.final is not None:
+        found.append(_final(tuning, tuning.final))
+    if tuning.ladder is not None:
+        found.append(_ladder(tuning.ladder))
+    if tuning.memory is not None:
+        found.append(_memory(tuning, tuning.memory))
+    if tuning.trials:
+        found.append(_trials(tuning))
+    found.append(_facts("conditions", "Conditions", _conditions(tuning)))
+    return {one.slug: one for one in found}
+
+
+def _recommended(tuning: Tuning) -> Table:
+    columns = ("setting", Column("value", "left"), Column("why", "left"))
+    rows = [(f"engine.{one.name}", str(one.value), sentence(one.reason)) for one in tuning.choices]
+    return table("What to serve with", columns, rows, note="As in dragoman.toml.", slug="recommended")
+
+
+def _ladder(found: Ladder) -> Table:
+    """A row a cap; the knee is marked, and what was skipped has its reason."""
+    note = f"{found.clients} clients; the cap is how many of their requests may be at the server. {_RANGES}"
+    note += f" Ended: {sentence(found.ended)}" if found.ended else ""
+    columns = (Column("cap", "left"), *(Column(name) for name, _ in LADDER), Column("compared with the cap below"))
+    return Table("The ladder", columns, tuple(_rung(rung, found) for rung in found.rungs), note, "rungs").pruned()
+
+
+def _rung(rung: Rung, found: Ladder) -> Row:
+    knee, head = rung.cap == found.knee, Cell(str(rung.cap))
+    flags = ("knee",) if knee else ("best median",) if rung.cap == found.best else ()
+    if not rung.results:
+        return Row((head,), flags, f"skipped: {rung.skipped}")
+    below = EMPTY if rung.verdict == "first" else Cell(rung.verdict)
+    return Row((head, *(read(rung.results) for _, read in LADDER), below), flags, marked=knee)
+
+
+def _trials(tuning: Tuning) -> Table:
+    """Every point of the search, skipped ones too."""
+    note = (
         f"In the order in which they were made. Numbers are those at {tuning.demand.levels.busy} clients; the ladder's at its "
-        f"knee, a check's at its own load. What was set: in full for the first, then what differs from it. {_RANGES}"
+        f"knee, a memory check's at its own load. Settings: all for the first, then what differs from it. {_RANGES}"
     )
-    columns = ("trial", "what was set", "outcome", "why", *(name for name, _ in BRIEF), "start s", "KV tokens")
-    return _pruned(
-        Table("trials", "Every point of the search", told, columns, rows, frozenset({"what was set", "outcome", "why"}))
-    )
-
-
-def final(tuning: Tuning, found: Final) -> Table:
-    """A row a contender, what it serves when it is busy and, of its tail, when it is not; the recommended is marked."""
-    busy, low = tuning.demand.levels.busy, tuning.demand.levels.low
-    chosen = tuning.recommendation.contender if tuning.recommendation else ""
-    rows = tuple(_standing(standing, standing.contender.name == chosen) for standing in found.standings)
-    how = "all up at once, measured in turn" if found.together else "one after another"
-    told = f"{found.rounds} rounds at {busy} clients, {how}; once at {low}. {sentence(found.memory_told)} {_RANGES}"
-    quiet = f"p95 s, {low} clients"
-    columns = ("configuration", _AGAINST, *(name for name, _ in FINAL), quiet, "GPU memory", "its settings")
-    return _pruned(Table("standings", "The final", told, columns, rows, frozenset({"its settings", _AGAINST})))
-
-
-def memory(tuning: Tuning, found: Memory) -> Table:
-    """How the memory setting was computed, and whether it held."""
-    rows = tuple(Row(name, (Cell(value),)) for name, value in _memory_facts(tuning, found))
-    return Table("sizing", "Memory", sentence(found.because), ("quantity", "value"), rows, frozenset({"value"}))
-
-
-def conditions(tuning: Tuning) -> Table:
-    """What was tuned for, on what, with what."""
-    rows = tuple(Row(name, (Cell(value),)) for name, value in _conditions(tuning))
-    return Table("conditions", "Conditions", "", ("condition", "value"), rows, frozenset({"value"}))
-
-
-def _rung(rung: Rung, found: Ladder, columns: Sequence[Column]) -> Row:
-    knee = rung.cap == found.knee
-    flags = (("knee",) if knee else ()) + (("best median",) if rung.cap == found.best and not knee else ())
-    if not rung.seen:
-        return Row(str(rung.cap), flags=flags, note=f"skipped: {rung.skipped}" if rung.skipped else "not measured")
-    against = EMPTY if rung.verdict == "first" else Cell(rung.verdict)
-    return Row(str(rung.cap), (*(read(rung.seen) for _, read in columns), against), flags, marked=knee)
+    columns = (
+        Column("trial", "left"), Column("settings", "left"), Column("outcome", "left"), Column("why", "left"),
+        *(Column(name) for name, _ in TRIAL), Column("start s"), Column("KV tokens"),
+    )  # fmt: skip
+    rows = tuple(_trial(trial, tuning) for trial in by_name(tuning.trials).values())
+    return Table("Every point of the search", columns, rows, note, "trials").pruned()
 
 
 def _trial(trial: Trial, tuning: Tuning) -> Row:
-    best = tuning.finding is not None and trial.name == tuning.finding.best_trial
-    knobs, why = Cell(_set(trial, tuning.trials[0])), Cell(sentence(trial.why), sentence(trial.reason))
+    head, settings = Cell(trial.name), _settings(trial, tuning.trials[0])
     if trial.outcome == "skipped":
-        return Row(trial.name, note=f"skipped: {knobs.text}. {why.detail}")
-    start = EMPTY if trial.start_s is None else Cell(number(trial.start_s))
-    tokens = Cell(count(trial.kv_cache.tokens if trial.kv_cache else None))
-    brief = [read(_shown(trial, tuning)) for _, read in BRIEF]
-    cells = (knobs, _OUTCOMES[trial.outcome], why, *brief, start, tokens)
-    return Row(trial.name, cells, ("best",) if best else (), marked=best)
+        return Row((head,), note=f"skipped: {settings}. {sentence(trial.reason)}")
+    best = tuning.finding is not None and trial.name == tuning.finding.best_trial
+    why = Cell(sentence(trial.why), sentence(trial.reason))
+    results = _shown(trial, tuning)
+    start = Cell(number(trial.start_s)) if trial.start_s is not None else EMPTY
+    tokens = Cell(count(trial.kv_cache.tokens)) if trial.kv_cache else EMPTY
+    numbers = (read(results) if results else EMPTY for _, read in TRIAL)
+    cells = (head, Cell(settings), _OUTCOMES[trial.outcome], why, *numbers, start, tokens)
+    return Row(cells, ("best",) if best else (), marked=best)
 
 
-def _set(trial: Trial, first: Trial) -> str:
-    """The knobs in full, or how they differ."""
+def _settings(trial: Trial, first: Trial) -> str:
     mine, base = trial.setup.knobs.settings, first.setup.knobs.settings
     if trial.name == first.name:
         return trial.setup.knobs.label
-    told = [f"{name} {value}" for name, value in mine.items() if base.get(name) != value]
-    told += [f"{name} left to the server" for name in base if name not in mine]
-    return ", ".join(told) or "the same"
+    changed = [f"{name} {value}" for name, value in mine.items() if base.get(name) != value]
+    changed += [f"{name} left to the server" for name in base if name not in mine]
+    return ", ".join(changed) or "the same"
 
 
-def _shown(trial: Trial, tuning: Tuning) -> Sequence[Seen]:
-    """Measurements at one level: a ladder's at its knee, else the busy level's, else the last (a check's own)."""
+def _shown(trial: Trial, tuning: Tuning) -> Sequence[LevelResult]:
+    """Results at one level: the ladder's at its knee, else the busy level's, else the last."""
     found = tuning.ladder
     if trial.phase == "ladder" and found is not None and found.setup == trial.setup:
-        return next((rung.seen for rung in found.rungs if rung.cap == found.knee), ())
-    levels = list(dict.fromkeys(seen.level for seen in trial.seen))
+        return next((rung.results for rung in found.rungs if rung.cap == found.knee), ())
+    levels = list(dict.fromkeys(one.level for one in trial.results))
     busy = [level for level in levels if level.clients == tuning.demand.levels.busy and level.draw == "mix"]
     chosen = (busy or levels)[-1:]
     return trial.at(chosen[0]) if chosen else ()
 
 
-def _standing(standing: Standing, recommended: bool) -> Row:
-    low = spread(standing.low, lambda seen: seen.e2e_p95_s)
-    memory_mib = standing.gpu_memory_mib
-    gpu = EMPTY if memory_mib is None else Cell(size(memory_mib * 2**20))
-    alone, name = Cell(standing.contender.alone.label), standing.contender.title
-    if not standing.busy:
-        told = f"{_OUTCOMES[standing.outcome].text}: {standing.reason}" if standing.reason else "not measured"
-        return Row(name, note=f"{standing.contender.alone.label}; {told}")
-    cells = (_against(standing), *(read(standing.busy) for _, read in FINAL), Cell.ranged(low), gpu, alone)
-    return Row(name, cells, ("recommended",) if recommended else (), marked=recommended)
+def _final(tuning: Tuning, found: Final) -> Table:
+    """A row a candidate: at the busy level, and its tail at the usual one; the recommended one is marked."""
+    busy, low = tuning.demand.levels.busy, tuning.demand.levels.low
+    chosen = tuning.recommendation.candidate if tuning.recommendation else ""
+    how = "all up together, measured in turn" if found.together else "one after another"
+    note = f"{found.rounds} rounds at {busy} clients, {how}; once at {low}. {sentence(found.memory_note)} {_RANGES}"
+    columns = (
+        Column("configuration", "left"), Column("the finalist compared with it", "left"),
+        *(Column(name) for name, _ in FINAL),
+        Column(f"p95 s, {low} clients"), Column("GPU memory"), Column("its settings", "left"),
+    )  # fmt: skip
+    rows = tuple(_entry(entry, recommended=entry.candidate.name == chosen) for entry in found.entries)
+    return Table("The final", columns, rows, note, "final").pruned()
 
 
-def _against(standing: Standing) -> Cell:
-    told = {
+def _entry(entry: FinalEntry, *, recommended: bool) -> Row:
+    head, settings = Cell(entry.candidate.title), entry.candidate.alone.label
+    if not entry.busy:
+        return Row((head,), note=f"{settings}; {_OUTCOMES[entry.outcome].text}: {entry.reason or 'not measured'}")
+    because = sentence(entry.because)
+    compared = {
         "itself": EMPTY,
         "not measured": EMPTY,
-        "higher": Cell("better", sentence(standing.because), "good"),
-        "equal": Cell("equal within the spread", sentence(standing.because)),
-        "lower": Cell("worse", sentence(standing.because), "bad"),
-    }
-    return told[standing.verdict]
+        "higher": Cell("better", because, "good"),
+        "equal": Cell("equal within the spread", because),
+        "lower": Cell("worse", because, "bad"),
+    }[entry.verdict]
+    gpu = EMPTY if entry.gpu_memory_mib is None else Cell(size(entry.gpu_memory_mib * 2**20))
+    low = Cell.ranged(spread(entry.low, lambda one: one.e2e_p95_s))
+    cells = (head, compared, *(read(entry.busy) for _, read in FINAL), low, gpu, Cell(settings))
+    return Row(cells, ("recommended",) if recommended else (), marked=recommended)
 
 
-def _memory_facts(tuning: Tuning, found: Memory) -> Iterator[tuple[str, str]]:
+def _memory(tuning: Tuning, found: Memory) -> Table:
+    """How the memory setting was computed, and whether it held."""
     demand = tuning.demand
-    yield "most tokens at once, drawn from the demand", f"{demand.peak_tokens_drawn:,} ({demand.levels.peak} texts)"
-    yield "with the longest text at every place", f"{demand.peak_tokens_worst:,} ({demand.longest_sequence:,} each)"
-    yield "tokens that are needed", f"{found.needed_tokens:,}"
-    yield "with the margin", f"{found.wanted_tokens:,} ({number(found.margin)} times)"
+    facts = {
+        "most tokens at once, drawn from the demand": f"{count(demand.peak_tokens_drawn)} ({demand.levels.peak} texts)",
+        "with the longest text at every place": f"{count(demand.peak_tokens_worst)} ({count(demand.longest_sequence)} each)",
+        "tokens that are needed": count(found.needed_tokens),
+        "with the margin": f"{count(found.wanted_tokens)} ({number(found.margin)} times)",
+    }
     if found.bytes_per_token is not None:
         cache = size(found.wanted_tokens * found.bytes_per_token)
-        yield "bytes of that", f"{cache}, {size(found.bytes_per_token)} a token"
+        facts["bytes of that"] = f"{cache}, {size(found.bytes_per_token)} a token"
     if found.capacity_tokens is not None:
-        yield "what the measured server held", f"{found.capacity_tokens:,} tokens"
-    if found.value is None:
-        yield found.setting, "left as it is: it cannot be computed"
-    else:
-        yield found.setting, f"{found.value:,}" + (f" ({size(found.value)})" if found.value > 1 else "")
+        facts["what the measured server held"] = f"{count(found.capacity_tokens)} tokens"
+    facts[found.setting] = "left as it is: it cannot be computed"
+    if found.value is not None:
+        facts[found.setting] = f"{found.value:,}" + (f" ({size(found.value)})" if found.value > 1 else "")
     if found.saved_bytes is not None:
-        yield (
-            "against the measured server",
-            f"{size(abs(found.saved_bytes))} {'less' if found.saved_bytes >= 0 else 'more'}",
-        )
-    yield "checked under more than the peak load", f"{found.checked}{_checks(found)}"
+        more = "less" if found.saved_bytes >= 0 else "more"
+        facts["compared with the measured server"] = f"{size(abs(found.saved_bytes))} {more}"
+    checks = f" ({', '.join(found.trials)})" if found.trials else ""
+    facts["checked under more than the peak load"] = f"{found.checked}{checks}"
     trials = by_name(tuning.trials)
     for name in found.trials:
-        for seen in trials[name].seen if name in trials else ():
-            if seen.level.draw == "long":
-                yield f"{name} under that load", _under_load(seen)
+        for result in trials[name].results if name in trials else ():
+            if result.level.draw == "long":
+                facts[f"{name} under that load"] = _under_load(result)
+    return _facts("memory", "Memory", facts.items(), sentence(found.because))
 
 
-def _under_load(seen: Seen) -> str:
-    usage = seen.peak_kv_cache_usage
-    cache = f", the cache {usage:.0%} full at most" if usage is not None else ""
-    preempted = f", {seen.preemptions} preemptions" if seen.preemptions is not None else ""
-    return f"{seen.level.label}: {seen.requests:,} requests{cache}{preempted}, {seen.failed} failed"
-
-
-def _checks(found: Memory) -> str:
-    if not found.trials:
-        return ""
-    *before, last = found.trials
-    return f" ({last}; before it {', '.join(before)})" if before else f" ({last})"
+def _under_load(result: LevelResult) -> str:
+    usage = result.peak_kv_cache_usage
+    cache = f", the cache {percent(usage)} full at most" if usage is not None else ""
+    preempted = f", {result.preemptions} preemptions" if result.preemptions is not None else ""
+    return f"{result.level.label}: {count(result.requests)} requests{cache}{preempted}, {result.failed} failed"
 
 
 def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
@@ -219,18 +272,19 @@ def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
     yield "model", tuning.model
     yield "started", tuning.started_at.replace("T", " ").replace("+00:00", " UTC")
     yield "demand", demand.description
-    yield "texts that it was taken from", f"{demand.texts:,}"
-    yield "concurrency", levels(tuning)
+    yield "texts that it was taken from", count(demand.texts)
+    yield "concurrency", concurrency(tuning)
     yield "source tokens", _lengths(demand.source)
     yield "output tokens", _lengths(demand.output) + (" (estimated)" if demand.output_estimated else "")
     yield "tokens of the prompt around a text", str(demand.prompt_overhead)
-    yield "SLO", tuning.slo or "none stated: throughput decides"
+    yield "SLO", tuning.slo or "none: requests a second decide"
     yield "GPU", "; ".join(gpus) or "none"
     yield "CPU", f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
     yield "system", f"{machine.system}, {machine.architecture}"
     yield "versions", ", ".join(f"{name} {version}" for name, version in tuning.packages.items()) or "unknown"
     yield "course", course(tuning)
-    yield from ((name.replace("_", " "), _plain(value)) for name, value in tuning.options.items())
+    for name, value in tuning.options.items():
+        yield name.replace("_", " "), value if isinstance(value, str) else json.dumps(value, default=str)
 
 
 def _lengths(found: Lengths | None) -> str:
@@ -239,15 +293,61 @@ def _lengths(found: Lengths | None) -> str:
     return f"median {found.p50}, 95 % up to {found.p95}, 99 % up to {found.p99}, longest {found.longest}"
 
 
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+def _facts(slug: str, title: str, facts: Iterable[tuple[str, str]], note: str = "") -> Table:
+    return table(title, ("quantity", Column("value", "left")), facts, note=note, slug=slug)
 
 
-def _pruned(table: Table) -> Table:
-    """Without the columns that are empty in all rows."""
-    full = [row for row in table.rows if row.cells]
-    kept = [place for place in range(len(table.columns) - 1) if any(not row.cells[place].empty for row in full)]
-    rows = tuple(
-        replace(row, cells=tuple(row.cells[place] for place in kept)) if row.cells else row for row in table.rows
-    )
-    return replace(table, columns=(table.columns[0], *(table.columns[place + 1] for place in kept)), rows=rows)
+# sentences
+
+
+def concurrency(tuning: Tuning) -> str:
+    found = tuning.demand.levels
+    how = "as stated" if found.stated else "as recorded"
+    return f"{found.low} texts at once usually, {found.busy} when busy, {found.peak} at most ({how})"
+
+
+def conditions_lines(tuning: Tuning) -> Iterator[str]:
+    """Model and machine, demand, SLO."""
+    machine = tuning.machine
+    hardware = ", ".join(gpu.name for gpu in machine.gpus)
+    hardware = hardware or f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
+    versions = ", ".join(f"{name} {version}" for name, version in tuning.packages.items())
+    yield f"Model {tuning.model} on {hardware}{'; ' if versions else ''}{versions}."
+    yield f"Demand: {tuning.demand.description}; {concurrency(tuning)}."
+    yield f"SLO: {tuning.slo}." if tuning.slo else "No SLO was given: requests a second decide."
+
+
+def course(tuning: Tuning) -> str:
+    """What the tune cost, in a sentence."""
+    skipped = sum(trial.outcome == "skipped" for trial in tuning.trials)
+    parts = [f"{tuning.starts} engine start{'s' if tuning.starts != 1 else ''} for the search"]
+    if skipped:
+        parts.append(f"{skipped} point{'s' if skipped != 1 else ''} skipped with a reason")
+    if tuning.took_s is not None:
+        parts.append(f"it took {about(tuning.took_s)}")
+    if tuning.estimate_s is not None:
+        parts.append(f"the estimate was {about(tuning.estimate_s)}")
+    return sentence(", ".join(parts))
+
+
+def summary(tuning: Tuning) -> str:
+    """One line."""
+    if tuning.recommendation is not None:
+        return sentence(tuning.recommendation.headline)
+    knee = tuning.ladder.knee if tuning.ladder is not None else None
+    reached = f"the ladder's knee is at {knee} requests at once" if knee is not None else "nothing was measured"
+    if tuning.partial:
+        return f"Not finished ({tuning.partial_because or 'interrupted'}); {reached}."
+    failed = next((trial for trial in reversed(tuning.trials) if trial.outcome != "measured"), None)
+    return sentence(f"nothing can be recommended: {reached}" + (f"; {failed.name} {failed.ending}" if failed else ""))
+
+
+def remarks(tuning: Tuning) -> Iterator[str]:
+    """What would mislead without a note."""
+    if tuning.partial:
+        yield f"Not finished ({tuning.partial_because or 'interrupted'}): parts that are missing were not reached."
+    if tuning.recommendation is not None:
+        yield from map(sentence, tuning.recommendation.caveats)
+    if tuning.demand.output_estimated:
+        yield "Output lengths were not recorded: a ratio to the source's length stands for them."
+    yield from map(sentence, tuning.demand.notes)

@@ -1,51 +1,115 @@
-"""`dragoman tune --watch URL`: looks at a running server once or again and again, and says whether it still fits.
+"""`dragoman tune --watch URL`: whether a running server's configuration still fits its traffic, and why.
 
-It only reads (`GET /v1/stats`, `GET /v1/traffic`): a look changes nothing and translates nothing. Knows how to look and how
-to say it; what is judged is `fit`'s.
+It reads `GET /v1/stats` and `GET /v1/traffic` and changes nothing. The rules compare what arrived with what the server holds:
+sequences with concurrency, cache with tokens, waiting with the whole time, refusals, preemptions, the SLO. They say what to
+look at; what would be better only a measurement can show.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
+from pydantic import ValidationError
 
 from dragoman.errors import ConfigError
+from dragoman.wire import Percentiles, Stats, Traffic, TrafficPercentiles
 from dragoman_bench.bench.benchmark import check_url
-from dragoman_bench.bench.results import members
-from dragoman_bench.bench.summary import Slo
-from dragoman_bench.bench.tables import number
-from dragoman_bench.tune.fit import Case, Remark, Severity, Verdict, remarks, verdict
-from dragoman_bench.tune.vitals import Vitals, read_server, read_traffic
+from dragoman_bench.bench.results import members, whole
+from dragoman_bench.bench.summary import Limit, Slo
+from dragoman_bench.bench.tables import count, number, percent, seconds, size
+from dragoman_bench.tune.memory import MARGIN
 
-PATIENCE_S = 10.0
+Severity = Literal["fits", "note", "warning", "problem"]
+WatchVerdict = Literal["fits", "fits, but look", "does not fit", "cannot be told"]
+SEVERITIES: tuple[Severity, ...] = ("problem", "warning", "note", "fits")
+"""The worst first."""
+FEWEST_TEXTS = 100  # below, a 95th percentile is a handful of texts
+TOO_LARGE = 4.0  # times what is enough, before a cache is called far too large
+WAITING, WAITING_MUCH = 0.2, 0.5  # share of the whole time
+UNNOTICED_S = 0.05
+RARE = 0.001  # share of texts or sequences
+NEARLY_FULL = 0.95
+_TIMEOUT_S = 10.0
+_WITH_SLOTS = frozenset({"continuous", "fake"})  # pipelines whose sequences are max_num_seqs
+_REFUSED = frozenset({"queue_full"})
+_FAILED = frozenset({"engine_dead", "engine_failed", "internal_error", "unavailable"})
 _SIGNS: dict[Severity, str] = {"problem": "✗", "warning": "!", "note": "·", "fits": "✓"}
-_SAID: dict[Verdict, str] = {
+_SUMMARIES: dict[WatchVerdict, str] = {
     "fits": "the configuration fits",
     "fits, but look": "the configuration serves, but look at what is marked !",
     "does not fit": "the configuration does not fit",
     "cannot be told": "whether the configuration fits cannot be told yet",
 }
+_TUNE = "export the recorded traffic and run `dragoman tune` on it"
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """`text` has the numbers, `advice` what to do, where there is something."""
+
+    about: str
+    severity: Severity
+    text: str
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a server reports at one time. `traffic` None: it does not report its traffic."""
+
+    stats: Stats
+    traffic: Traffic | None = None
+
+    @property
+    def engine(self) -> dict[str, Any]:
+        return members(self.stats.settings.get("engine"))
+
+    @property
+    def slots(self) -> int | None:
+        """Sequences that run at the same time; None where the pipeline has none that can be compared."""
+        sequences = whole(self.engine.get("max_num_seqs")) if self.stats.pipeline in _WITH_SLOTS else None
+        return None if sequences is None else sequences * (whole(self.engine.get("data_parallel_size")) or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look and what it found, the worst first. `vitals` None: the server did not answer."""
+    """One look at a server and what it found, the worst first. `observation` None: the server did not answer."""
 
     at: str  # ISO 8601, UTC
     url: str
-    vitals: Vitals | None
+    observation: Observation | None
     remarks: tuple[Remark, ...]
-    verdict: Verdict
+    verdict: WatchVerdict
 
     @property
-    def fits(self) -> bool:
-        return self.verdict in ("fits", "fits, but look")
+    def document(self) -> dict[str, Any]:
+        """JSON-ready."""
+        remarks = [
+            {"about": one.about, "severity": one.severity, "text": one.text, "advice": one.advice}
+            for one in self.remarks
+        ]
+        return {"at": self.at, "url": self.url, "verdict": self.verdict, "remarks": remarks}
+
+    @property
+    def lines(self) -> str:
+        """For a terminal: a line in all, and one a remark."""
+        served = ""
+        if self.observation is not None:
+            traffic = self.observation.traffic
+            served = f", {self.observation.stats.model}"
+            if traffic is not None:
+                served += f", {traffic.records:,} texts, {number(traffic.arrivals_per_s)} a second"
+        lines = [f"{self.at} {self.url}{served}: {_SUMMARIES[self.verdict]}."]
+        for one in self.remarks:
+            text = f"{one.text}; {one.advice}" if one.advice else one.text
+            lines += [f"  {_SIGNS[one.severity]} {one.about}: {text}."]
+        return "\n".join(lines)
 
 
 async def watch(
@@ -55,77 +119,226 @@ async def watch(
     interrupted: asyncio.Event | None = None,
     api_key: str | None = None,
 ) -> AsyncGenerator[Look]:
-    """Looks: one, or with `every_s` until `interrupted`. Raises ConfigError where the first one finds no dragoman; later
-    a server that does not answer is a remark, as it may come back."""
+    """One look, or with `every_s` until `interrupted`. Raises ConfigError where the first one finds no dragoman; later a
+    server that does not answer is a remark, as it may come back."""
     url, ended = check_url(url), interrupted or asyncio.Event()
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=PATIENCE_S)) as session:
-        before = await _vitals(session, url)
-        yield _look(url, Case(before, None, slo))
+    async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S)) as session:
+        before = await _observe(session, url)
+        yield _look(url, before, None, slo)
         while every_s is not None and not await _set_within(ended, every_s):
             try:
-                now = await _vitals(session, url)
+                now = await _observe(session, url)
             except ConfigError as error:
                 yield Look(_now(), url, None, (Remark("server", "problem", error.message),), "cannot be told")
                 continue
-            yield _look(url, Case(now, before, slo))
+            yield _look(url, now, before, slo)
             before = now
 
 
-def told(look: Look) -> str:
-    """For a terminal: a line that says it, and one a remark."""
-    lines = [f"{look.at} {look.url}{_served(look.vitals)}: {_SAID[look.verdict]}."]
-    for remark in look.remarks:
-        advice = f"; {remark.advice}" if remark.advice else ""
-        lines.append(f"  {_SIGNS[remark.severity]} {remark.about}: {remark.told}{advice}.")
-    return "\n".join(lines)
+def remarks(now: Observation, before: Observation | None = None, slo: Slo | None = None) -> tuple[Remark, ...]:
+    """The worst first. `before`: an earlier look at the same server, for what has grown since."""
+    restarted = before is not None and now.stats.uptime_s < before.stats.uptime_s
+    found = list(_of_server(now, restarted))
+    found += _of_preemptions(now.stats, None if before is None or restarted else before.stats)
+    if now.traffic is not None and now.traffic.records:
+        found += _of_slo(now, now.traffic, slo)
+        found += _of_slots(now, now.traffic)
+        found += _of_queue(now, now.traffic)
+        found += _of_cache(now, now.traffic)
+        found += _of_outcomes(now, now.traffic)
+        found += _of_steps(now, now.traffic)
+    return tuple(sorted(found, key=lambda remark: SEVERITIES.index(remark.severity)))
 
 
-def to_document(look: Look) -> dict[str, Any]:
-    """JSON-ready."""
-    found = [
-        {"about": one.about, "severity": one.severity, "told": one.told, "advice": one.advice} for one in look.remarks
-    ]
-    return {"at": look.at, "url": look.url, "verdict": look.verdict, "remarks": found}
+def verdict_of(found: tuple[Remark, ...], traffic: Traffic | None) -> WatchVerdict:
+    """A problem is one on little traffic too; that all is well takes enough of it."""
+    severities = {remark.severity for remark in found}
+    if "problem" in severities:
+        return "does not fit"
+    if traffic is None or traffic.records < FEWEST_TEXTS or not severities & {"fits", "warning"}:
+        return "cannot be told"
+    return "fits, but look" if "warning" in severities else "fits"
 
 
-def _look(url: str, case: Case) -> Look:
-    found = remarks(case)
-    return Look(_now(), url, case.now, found, verdict(found, case.now.traffic))
+def judge_limit(limit: Limit, traffic: Traffic, stats: Stats) -> tuple[Severity, str]:
+    """Whether a limit was met, from the few percentiles that a server reports: one between two that are reported is met
+    where the higher is within the limit, missed where the lower is beyond it."""
+    per_metric: dict[str, TrafficPercentiles | Percentiles] = {
+        "e2e": traffic.e2e_s,
+        "ttft": traffic.ttft_s,
+        "itl": stats.inter_token_latency_s,
+        "tpot": Percentiles(),  # not reported
+    }
+    found = per_metric[limit.metric]
+    known = [(50.0, found.p50), (95.0, found.p95)]
+    known.append((100.0, found.max) if isinstance(found, TrafficPercentiles) else (99.0, found.p99))
+    wanted = 100.0 if limit.percentile is None else limit.percentile
+    below = max(((rank, value_s) for rank, value_s in known if rank <= wanted and value_s is not None), default=None)
+    above = min(((rank, value_s) for rank, value_s in known if rank >= wanted and value_s is not None), default=None)
+    if above is not None and above[1] <= limit.limit_s:
+        return "fits", _percentile(*above)
+    if below is not None and below[1] > limit.limit_s:
+        return "problem", _percentile(*below)
+    reported = " and ".join(_percentile(*one) for one in (below, above) if one is not None)
+    return "note", f"cannot be told: {reported or 'the server does not report it'}"
 
 
-def _served(vitals: Vitals | None) -> str:
-    if vitals is None:
-        return ""
-    model = f", {vitals.server.model}" if vitals.server.model else ""
-    if vitals.traffic is None or vitals.traffic.arrivals_per_s is None:
-        return model
-    return f"{model}, {vitals.traffic.records:,} texts, {number(vitals.traffic.arrivals_per_s)} a second"
+def _percentile(rank: float, value_s: float) -> str:
+    return f"{'the slowest' if rank == 100 else f'the {rank:g}th percentile'} is {seconds(value_s)}"
 
 
-async def _vitals(session: aiohttp.ClientSession, url: str) -> Vitals:
-    stats = members(await _read(session, f"{url}/v1/stats"))
-    if "running" not in stats:
-        raise ConfigError(f"{url}/v1/stats does not tell of an engine: is this a dragoman server?", param="url")
-    return Vitals(read_server(stats), read_traffic(await _read(session, f"{url}/v1/traffic")))
+def _of_server(now: Observation, restarted: bool) -> Iterator[Remark]:
+    stats, traffic = now.stats, now.traffic
+    if stats.state != "serving":
+        yield Remark("state", "note", f"the server is {stats.state}")
+    if restarted:
+        yield Remark("state", "note", "it was restarted since the last look")
+    if stats.kv_cache_usage >= NEARLY_FULL:
+        yield Remark("KV cache", "warning", f"{percent(stats.kv_cache_usage)} of the cache is in use at this moment")
+    if traffic is None:
+        refused = f"; it has refused {stats.refused:,} calls since its start" if stats.refused else ""
+        yield Remark("traffic", "note", f"it does not report its traffic: only its counters are judged{refused}")
+    elif traffic.records < FEWEST_TEXTS:
+        text = f"{traffic.records} texts in the last {_window(traffic)}: too few to say that the configuration fits"
+        yield Remark("traffic", "note", text, "look again after busier hours")
+
+
+def _of_preemptions(now: Stats, before: Stats | None) -> Iterator[Remark]:
+    since = "since the last look" if before is not None else "since the server's start"
+    grown = now.preemptions - (before.preemptions if before is not None else 0)
+    if not grown:
+        yield Remark("preemptions", "fits", f"none {since}")
+        return
+    finished = now.finished - (before.finished if before is not None else 0)
+    often = not finished or grown / finished > RARE
+    text = f"{grown:,} {since}, in {finished:,} sequences: the cache was full, and they were computed again"
+    yield Remark("preemptions", "problem" if often else "warning", text, f"give the cache more memory, or {_TUNE}")
+
+
+def _of_slots(now: Observation, traffic: Traffic) -> Iterator[Remark]:
+    slots, busy, peak = now.slots, traffic.in_flight.p95, traffic.in_flight.max
+    if slots is None or busy is None or peak is None:
+        return
+    arrived = f"{count(busy)} in-flight texts at the 95th percentile of arrivals, {count(peak)} at most"
+    if peak <= slots:
+        yield Remark("slots", "fits", f"max_num_seqs is {slots:,}; {arrived}")
+    elif busy <= slots:
+        yield Remark("slots", "note", f"max_num_seqs is {slots:,}; {arrived}: the highest peaks wait")
+    else:
+        waits = _waiting(traffic)
+        severity: Severity = "warning" if waits is None or waits >= WAITING else "note"
+        text = f"max_num_seqs is {slots:,}, fewer than the texts in flight: {arrived}"
+        yield Remark("slots", severity, text, f"{_TUNE}: more sequences help where the engine is not the limit")
+
+
+def _of_cache(now: Observation, traffic: Traffic) -> Iterator[Remark]:
+    holds, took = now.stats.kv_cache.tokens, traffic.peak_tokens
+    if not holds or not took:
+        return
+    text, enough = f"it holds {holds:,} tokens; the texts in flight took {took:,} at most", took * MARGIN
+    if holds < took:
+        # Where sequences are too few as well, some of these tokens were of texts that waited outside the cache.
+        few = now.slots is not None and (traffic.in_flight.max or 0) > now.slots
+        advice = f"raise its memory, or {_TUNE}"
+        yield Remark("KV cache", "warning" if few else "problem", f"{text}: more than it holds", advice)
+    elif holds < enough:
+        advice = f"raise its memory: {MARGIN:g} times the peak is {enough:,.0f} tokens"
+        yield Remark("KV cache", "warning", f"{text}: little to spare", advice)
+    elif holds > enough * TOO_LARGE:
+        per_token = now.stats.kv_cache.bytes_per_token
+        spare = f"{holds - enough:,.0f} tokens" if per_token is None else f"about {size((holds - enough) * per_token)}"
+        yield Remark("KV cache", "note", f"{text}: far too large, by {spare}", f"to give memory back, {_TUNE}")
+    else:
+        yield Remark("KV cache", "fits", f"{text}: {holds / took:.1f} times as much")
+
+
+def _of_queue(now: Observation, traffic: Traffic) -> Iterator[Remark]:
+    waits, queue_s, e2e_s = _waiting(traffic), traffic.queue_s.p95, traffic.e2e_s.p95
+    if waits is None or queue_s is None or e2e_s is None:
+        return
+    text = f"95th percentiles: {seconds(queue_s)} of waiting, {seconds(e2e_s)} in all ({percent(waits)})"
+    if queue_s < UNNOTICED_S or waits < WAITING:
+        yield Remark("queue", "fits", text)
+        return
+    few = now.slots is not None and (traffic.in_flight.p95 or 0) > now.slots
+    why = "there are fewer sequences than texts" if few else "there are sequences left, so the engine is behind"
+    advice = _TUNE if few else f"{_TUNE}; where it finds nothing better, add a replica"
+    yield Remark("queue", "problem" if waits >= WAITING_MUCH else "warning", f"{text}: {why}", advice)
+
+
+def _of_outcomes(now: Observation, traffic: Traffic) -> Iterator[Remark]:
+    total = sum(traffic.outcomes.values())
+    if not total:
+        return
+    for about, codes, what in (
+        ("refusals", _REFUSED, "refused, as the queue was full"),
+        ("failures", _FAILED, "failed inside the server"),
+    ):
+        failed = sum(traffic.outcomes.get(code, 0) for code in codes)
+        severity: Severity = "fits" if not failed else "problem" if failed / total > RARE else "warning"
+        text = f"{failed:,} of {total:,} texts" if failed else f"none of {total:,} texts"
+        yield Remark(about, severity, f"{text} {what} in the last {_window(traffic)}")
+
+
+def _of_steps(now: Observation, traffic: Traffic) -> Iterator[Remark]:
+    step, longest = whole(now.engine.get("max_num_batched_tokens")), traffic.source_tokens.max
+    if step is not None and longest is not None and longest > step:
+        text = f"texts of up to {count(longest)} tokens, where a step takes {step:,}: their prompts take several steps"
+        yield Remark("max_num_batched_tokens", "note", text)
+
+
+def _of_slo(now: Observation, traffic: Traffic, slo: Slo | None) -> Iterator[Remark]:
+    for limit in slo.limits if slo else ():
+        severity, text = judge_limit(limit, traffic, now.stats)
+        yield Remark("SLO", severity, f"{limit.label}: {text}")
+
+
+def _waiting(traffic: Traffic) -> float | None:
+    """The share of waiting in the whole time, at the 95th percentiles of both."""
+    queue_s, e2e_s = traffic.queue_s.p95, traffic.e2e_s.p95
+    return None if queue_s is None or not e2e_s else min(1.0, queue_s / e2e_s)
+
+
+def _window(traffic: Traffic) -> str:
+    return f"{traffic.window_s / 60:.0f} min" if traffic.window_s >= 60 else seconds(traffic.window_s)
+
+
+def _look(url: str, now: Observation, before: Observation | None, slo: Slo | None) -> Look:
+    found = remarks(now, before, slo)
+    return Look(_now(), url, now, found, verdict_of(found, now.traffic))
+
+
+async def _observe(session: aiohttp.ClientSession, url: str) -> Observation:
+    """Raises ConfigError where no dragoman answers."""
+    try:
+        stats = Stats.model_validate(await _read(session, f"{url}/v1/stats"))
+    except ValidationError as error:
+        raise ConfigError(
+            f"{url}/v1/stats does not describe an engine: is this a dragoman server?", param="url"
+        ) from error
+    traffic = await _read(session, f"{url}/v1/traffic")
+    with suppress(ValidationError):
+        return Observation(stats, Traffic.model_validate(traffic))
+    return Observation(stats)
 
 
 async def _read(session: aiohttp.ClientSession, url: str) -> object:
-    """The JSON there; None where the server has no such page. Raises ConfigError where nobody answers."""
+    """The JSON there; None where the server has no such page. Raises ConfigError where no server answers."""
     try:
         async with session.get(url) as response:
             return await response.json(content_type=None) if response.status == 200 else None
     except TimeoutError as error:
-        raise ConfigError(f"{url} did not answer within {PATIENCE_S:g} s", param="url") from error
+        raise ConfigError(f"{url} did not answer within {_TIMEOUT_S:g} s", param="url") from error
     except (aiohttp.ClientError, OSError) as error:
         raise ConfigError(f"cannot reach {url}: {error}", param="url") from error
     except ValueError:
         return None
 
 
-async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+async def _set_within(event: asyncio.Event, seconds_: float) -> bool:
     with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        await asyncio.wait_for(event.wait(), seconds_)
     return event.is_set()
 
 

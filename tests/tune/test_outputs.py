@@ -1,0 +1,97 @@
+"""The files of a tune: settings that a server reads, data that is read again, Markdown and a page; from committed outcomes."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from dragoman.errors import ConfigError
+from dragoman.settings import load
+from dragoman_bench.tune.charts import charts
+from dragoman_bench.tune.outcome import SCHEMA, Choice, Tuning, read_tuning, write_tuning
+from dragoman_bench.tune.outputs import config_text, tune_markdown, write_outcome, write_report_page
+from dragoman_bench.tune.tables import all_tables
+
+COMMITTED = sorted((Path(__file__).parents[2] / "results").glob("tune-*/tune.json"))
+FLAGS = {"model": "", "max-model-len": 1024, "load-format": "auto"}
+
+
+@pytest.fixture(scope="module")
+def whole() -> Tuning:
+    return read_tuning(next(path for path in COMMITTED if path.parent.name == "tune-cpu"))
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+def test_committed_outcomes_are_read_and_reported(path: Path, tmp_path: Path) -> None:
+    assert json.loads(path.read_text(encoding="utf-8"))["schema"] == 1
+    tuning = read_tuning(path)
+    assert tuning.finding is not None and tuning.recommendation is not None and tuning.final is not None
+    assert tuning.trials[0].results and tuning.ladder is not None and tuning.ladder.knee
+    assert all(choice.reason for choice in tuning.recommendation.choices)
+    files = write_outcome(tuning, tmp_path, FLAGS)
+    assert [file.name for file in files] == ["dragoman.toml", "report.html", "tune.md", "tune.json"]
+    assert read_tuning(files[3]) == tuning
+    assert json.loads(files[3].read_text(encoding="utf-8"))["schema"] == SCHEMA
+    settings = load(files[0], environment={}).settings
+    assert settings.engine.max_num_seqs == tuning.recommendation.knobs.max_num_seqs
+    assert settings.engine.max_model_len == 1024
+
+
+def test_every_value_stands_under_its_own_reason(whole: Tuning) -> None:
+    assert whole.recommendation is not None
+    choices = (Choice("max_num_seqs", 4, "the reason of four"), Choice("max_num_batched_tokens", 512, "of 512"))
+    text = config_text(replace(whole, recommendation=replace(whole.recommendation, choices=choices)), FLAGS)
+    lines = text.splitlines()
+    assert lines[lines.index("max_num_seqs = 4") - 1] == "# the reason of four"
+    assert lines[lines.index("max_num_batched_tokens = 512") - 1] == "# of 512"
+    assert tomllib.loads(text)["engine"]["max_num_seqs"] == 4
+
+
+def test_what_was_not_reached_is_missing_and_the_best_so_far_is_written(whole: Tuning, tmp_path: Path) -> None:
+    partial = replace(
+        whole, finding=None, final=None, recommendation=None, partial=True, partial_because="stopped by hand"
+    )
+    assert partial.choices
+    assert set(all_tables(partial)) == {"recommended", "rungs", "trials", "conditions"}
+    assert set(charts(partial)) == {"rungs"}
+    write_outcome(partial, tmp_path, FLAGS)
+    assert "stopped by hand" in (tmp_path / "tune.md").read_text(encoding="utf-8")
+    with pytest.raises(ConfigError):
+        config_text(replace(partial, ladder=None), FLAGS)
+
+
+def test_the_page_loads_nothing_and_shows_settings_final_ladder_and_every_trial(whole: Tuning, tmp_path: Path) -> None:
+    write_report_page(whole, tmp_path / "report.html", config_text(whole, FLAGS))
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
+    for slug in ("recommended", "final", "rungs", "memory", "trials", "conditions"):
+        assert f'<table id="{slug}"' in page
+    assert page.count("<svg") == 2
+    for drawn in page.split("<svg")[1:]:
+        ElementTree.fromstring("<svg" + drawn[: drawn.index("</svg>")].replace("xlink:", "") + "</svg>")
+
+
+def test_tables_hold_every_candidate_cap_and_trial(whole: Tuning) -> None:
+    tables = all_tables(whole)
+    assert whole.ladder is not None and whole.final is not None
+    assert [row.cells[0].text for row in tables["rungs"].rows] == [str(rung.cap) for rung in whole.ladder.rungs]
+    assert [row.marked for row in tables["final"].rows].count(True) == 1
+    assert len(tables["trials"].rows) == len({trial.name for trial in whole.trials})
+    assert tune_markdown(whole).count("\n## ") == 6 - 1 + bool(list(whole.demand.notes))
+
+
+def test_a_file_that_is_no_outcome_is_refused(tmp_path: Path, whole: Tuning) -> None:
+    path = tmp_path / "tune.json"
+    for text in ("{}", "[1]", "no json", '{"schema": 9}', f'{{"schema": {SCHEMA}, "model": 1}}'):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ConfigError, match="not a tune's outcome"):
+            read_tuning(path)
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_tuning(tmp_path / "nowhere.json")
+    with pytest.raises(ConfigError, match="cannot write"):
+        write_tuning(whole, path / "below" / "tune.json")

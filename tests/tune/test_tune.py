@@ -1,0 +1,222 @@
+"""Whole tunes on simulated servers: the final, the recommendation, the time limit, an interrupt, and going on after it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import Machine
+from dragoman_bench.bench.summary import parse_slo
+from dragoman_bench.tune.compare import Objective, meets
+from dragoman_bench.tune.final import candidates, parse_baselines, serve_defaults, sharing_of
+from dragoman_bench.tune.outcome import (
+    FINALIST,
+    Candidate,
+    Choice,
+    FinalEntry,
+    Hardware,
+    Knobs,
+    LoadLevel,
+    SearchResult,
+    Setup,
+    Tuning,
+)
+from dragoman_bench.tune.recommend import best_entry
+from dragoman_bench.tune.search import TuneJob, plan_lines, tune
+from dragoman_bench.tune.trial import BY_HAND
+from tests.tune.simulated import CPU, MACHINE, PACE, SimulatedServers, job, result, saturating, servers
+
+SLO = parse_slo("p95_s=4")
+LEVEL = LoadLevel(16)
+
+
+def with_baselines(**more: Any) -> TuneJob:
+    return job(baselines=("vllm-serve", "story"), **more)
+
+
+async def tuned(
+    folder: Path, wanted: TuneJob, performance: Any = saturating, **more: Any
+) -> tuple[Tuning, SimulatedServers]:
+    made = servers(folder, wanted, performance, **more)
+    return await tune(made, wanted), made
+
+
+def better_with_16_slots(knobs: Knobs, level: LoadLevel) -> tuple[float, float]:
+    rps, p95_s = saturating(knobs, level)
+    return (rps * 1.5, p95_s / 2) if knobs.max_num_seqs == 16 and knobs.max_num_batched_tokens == 2048 else (rps, p95_s)
+
+
+async def test_what_is_better_than_every_baseline_is_recommended(tmp_path: Path) -> None:
+    tuning, _ = await tuned(tmp_path, with_baselines(), better_with_16_slots)
+    assert tuning.final is not None and tuning.recommendation is not None and tuning.finding is not None
+    assert tuning.final.rounds == 3
+    assert [entry.verdict for entry in tuning.final.entries] == ["itself", "higher", "higher"]
+    assert (tuning.recommendation.candidate, tuning.recommendation.better) == (FINALIST, True)
+    assert tuning.recommendation.choices == tuning.finding.choices
+    assert not tuning.partial
+
+
+async def test_of_equals_the_simplest_is_recommended_and_measured_by_itself(tmp_path: Path) -> None:
+    tuning, made = await tuned(tmp_path, with_baselines())
+    assert tuning.recommendation is not None
+    assert tuning.recommendation.candidate == "vllm-serve"
+    assert made.started[-1] == "recommended"
+    assert tuning.recommendation.results
+    memory = tuning.recommendation.memory
+    assert memory is not None and memory.checked == "held"
+    assert Choice("max_num_seqs", 128, tuning.recommendation.choices[0].reason) == tuning.recommendation.choices[0]
+
+
+def entry(name: str, simplicity: int, *repeats: tuple[float, float]) -> FinalEntry:
+    busy = tuple(result(LEVEL, rps, p95_s, SLO, repeat) for repeat, (rps, p95_s) in enumerate(repeats))
+    return FinalEntry(Candidate(name, name, Setup(Knobs()), Knobs(), simplicity), "measured", "", busy, ())
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ({"a": [(9.0, 4.2)] * 3, "b": [(6.0, 3.9)] * 3}, "b"),  # meets the SLO, at a lower rate
+        (
+            {"a": [(9.0, 4.2), (9.0, 4.2), (9.0, 3.9)], "b": [(9.0, 3.9), (9.0, 3.9), (9.0, 4.2)]},
+            "b",
+        ),  # met in most repeats
+        ({"a": [(9.0, 3.9)] * 3, "b": [(9.1, 3.8)] * 3}, "a"),  # equal: the simplest
+        ({"a": [(6.0, 3.9)] * 3, "b": [(9.0, 3.8)] * 3}, "b"),
+        ({"a": [(6.0, 4.9)] * 3, "b": [(9.0, 4.8)] * 3}, "b"),  # nothing meets it: requests a second decide
+    ],
+)
+def test_what_meets_the_slo_comes_first_then_the_rate_then_simplicity(rates: Any, expected: str) -> None:
+    entries = [entry(name, place, *repeats) for place, (name, repeats) in enumerate(rates.items())]
+    objective = Objective.over(SLO, [one.busy for one in entries])
+    assert best_entry(entries, objective)[0].candidate.name == expected
+
+
+def test_goodput_counts_what_finished_within_the_slo() -> None:
+    fast, slow = (result(LEVEL, 9.0, 4.2, SLO),), (result(LEVEL, 6.0, 3.9, SLO),)
+    objective = Objective.over(SLO, [fast, slow])
+    assert objective.metric == "goodput_rps"
+    assert objective.compare(slow, fast) == "higher"
+    assert (meets(fast), meets(slow)) == (False, True)
+    assert objective.spread(fast).median == 4.5
+
+
+def test_rounds_in_turn_show_a_lead_that_is_smaller_than_the_drift() -> None:
+    objective = Objective(None, "rps")
+    ours = tuple(result(LEVEL, rps, 1.0, None, place) for place, rps in enumerate((30.0, 22.0, 26.0)))
+    theirs = tuple(result(LEVEL, rps, 1.0, None, place) for place, rps in enumerate((27.0, 19.0, 23.0)))
+    assert objective.compare(ours, theirs) == "equal"
+    assert objective.compare_rounds(ours, theirs) == "higher"
+    assert objective.compare_rounds(theirs, ours) == "lower"
+
+
+async def test_a_candidate_that_crashes_is_out_and_the_final_goes_on(tmp_path: Path) -> None:
+    def fault(knobs: Knobs, level: LoadLevel | None) -> str:
+        return "RuntimeError: the engine crashed" if knobs.max_num_batched_tokens == 8192 and level == LEVEL else ""
+
+    tuning, _ = await tuned(tmp_path, with_baselines(), better_with_16_slots, fault=fault)
+    assert tuning.final is not None and tuning.recommendation is not None
+    story = tuning.final.entries[-1]
+    assert (story.outcome, story.verdict) == ("failed_under_load", "not measured")
+    assert "the engine crashed" in story.reason
+    assert tuning.final.rounds == 3
+    assert tuning.recommendation.candidate == FINALIST
+
+
+@pytest.mark.parametrize("limit_s", [200.0, 400.0, 550.0])
+async def test_a_time_limit_leaves_the_final_at_least_its_first_round(tmp_path: Path, limit_s: float) -> None:
+    wanted = with_baselines(time_limit_s=limit_s)
+    tuning, made = await tuned(tmp_path, wanted)
+    assert tuning.final is not None
+    assert tuning.final.rounds >= 1
+    assert all(one.busy for one in tuning.final.entries)
+    assert tuning.partial
+    first_round_s = wanted.final_s(made.progress.estimate) if limit_s == 200.0 else 0.0
+    longer_warmup_s = 4 * 3  # of servers that idle beside others
+    assert tuning.took_s is not None and tuning.took_s <= limit_s + first_round_s + longer_warmup_s
+
+
+async def test_a_time_limit_that_suffices_changes_nothing(tmp_path: Path) -> None:
+    whole, _ = await tuned(tmp_path / "a", with_baselines())
+    limited, _ = await tuned(tmp_path / "b", with_baselines(time_limit_s=3600.0))
+    assert not limited.partial
+    assert limited.recommendation == whole.recommendation
+
+
+async def test_the_estimate_is_on_the_long_side(tmp_path: Path) -> None:
+    tuning, _ = await tuned(tmp_path, with_baselines())
+    assert tuning.estimate_s is not None and tuning.took_s is not None
+    assert tuning.took_s <= tuning.estimate_s * 1.1
+
+
+async def test_an_interrupt_keeps_what_was_measured_and_the_next_run_goes_on_from_there(tmp_path: Path) -> None:
+    wanted = with_baselines()
+    made = servers(tmp_path, wanted)
+
+    def performance(knobs: Knobs, level: LoadLevel) -> tuple[float, float]:
+        if level.cap == 4:
+            made.interrupted.set()
+        return saturating(knobs, level)
+
+    partial = await tune(replace(made, performance=performance), wanted)
+    assert (partial.partial, partial.partial_because, partial.final) == (True, BY_HAND, None)
+    assert partial.ladder is not None and partial.ladder.knee == 4
+    assert partial.choices
+    again = servers(tmp_path, wanted, kept=made.kept)
+    whole = await tune(again, wanted)
+    uninterrupted, _ = await tuned(tmp_path, wanted)
+    assert whole.recommendation == uninterrupted.recommendation
+    assert len(again.kept) == len(servers(tmp_path, wanted).kept) + len(made.kept)
+
+
+async def test_where_nothing_starts_there_is_no_recommendation_and_the_trial_says_why(tmp_path: Path) -> None:
+    tuning, _ = await tuned(tmp_path, with_baselines(), fault=lambda knobs, level: "ValueError: no such model")
+    assert tuning.ladder is not None and tuning.ladder.knee is None
+    assert tuning.choices == ()
+    assert "no such model" in tuning.trials[-1].reason
+
+
+async def test_without_baselines_there_is_no_final(tmp_path: Path) -> None:
+    tuning, made = await tuned(tmp_path, job())
+    assert tuning.final is None and tuning.recommendation is not None
+    assert tuning.recommendation.candidate == FINALIST
+    assert not any(name.startswith("final") for name in made.started)
+
+
+def test_the_plan_names_each_part_and_what_is_set_aside_for_the_final() -> None:
+    wanted = with_baselines(time_limit_s=600.0, also=("priority",))
+    lines = list(plan_lines(wanted, wanted.estimate(PACE.duration_s)))
+    assert "2 texts at once usually, 16 when busy, 16 at most" in lines[0]
+    assert any(line.startswith("ladder") and "1, 2, 4, 8, 16" in line for line in lines)
+    assert any(line.startswith("optional") and "priority" in line for line in lines)
+    assert "set aside for the final" in lines[-2]
+
+
+def test_baselines_are_named_and_have_vllms_defaults() -> None:
+    assert parse_baselines("story,vllm-serve") == ("vllm-serve", "story")
+    assert parse_baselines("none") == ()
+    with pytest.raises(ConfigError, match="me"):
+        parse_baselines("me")
+    h200 = Hardware("cuda", 141 << 30, 1)
+    assert serve_defaults(h200, MACHINE) == (1024, 8192)
+    assert serve_defaults(Hardware("cuda", 24 << 30, 1), MACHINE) == (256, 2048)
+    named = {one.name: one for one in candidates(Knobs(8), ("vllm-serve", "story"), h200, MACHINE, None)}
+    assert named["vllm-serve"].setup == Setup(Knobs(), "vllm")
+    assert named["story"].alone == Knobs(16, 8192, 32, 0.3)
+    on_cpu = candidates(Knobs(8), ("story",), CPU, Machine("", "", "", 2, 8.0), 1 << 30)
+    assert all(one.setup.knobs.kv_cache_memory_bytes == 1 << 30 for one in on_cpu)
+
+
+def test_a_gpu_is_shared_where_the_model_fits_so_often() -> None:
+    sharing = sharing_of(4, Hardware("cuda", 141 << 30, 1), None, ())
+    assert (sharing.together, sharing.share) == (True, 0.24)
+
+
+def test_the_knobs_of_a_finding_are_its_choices() -> None:
+    finding = SearchResult((Choice("max_num_seqs", 4, "a"), Choice("enable_prefix_caching", False, "b")), None, None)
+    assert finding.knobs == Knobs(4, enable_prefix_caching=False)
+    assert Setup(finding.knobs).flags == {"max-num-seqs": 4, "enable-prefix-caching": "false"}
+    assert Setup(finding.knobs, "vllm").flags["enable-prefix-caching"] is False
