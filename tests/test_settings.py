@@ -28,7 +28,7 @@ def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[engine]\nmax_num_seq = 8\n", "did you mean engine.max_num_seqs?"),
         ("[engin]\nseed = 8\n", "did you mean engine?"),
@@ -38,10 +38,10 @@ def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
         ("[engine\n", "cannot be read"),
     ],
 )
-def test_a_wrong_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str, told: str) -> None:
+def test_a_wrong_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as refusal:
         load(written(tmp_path, text), environment={})
-    assert told in refusal.value.message
+    assert message in refusal.value.message
     assert "\n" not in refusal.value.message
 
 

@@ -64,7 +64,9 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    max_num_seqs: Positive | None = _setting(None, "sequences decoding at once; default 256 on a GPU, 64 on a CPU")
+    max_num_seqs: Positive | None = _setting(
+        None, "sequences that run at the same time; default 256 on a GPU, 64 on a CPU"
+    )
     max_num_batched_tokens: Positive | None = _setting(None, "tokens in one step; default 8192 on a GPU, 2048 on a CPU")
     max_model_len: Positive | None = _setting(
         None, "tokens a prompt and its output share; default: the model's own, 8192 at most"

@@ -110,9 +110,9 @@ async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(co
     process.send_signal(signal.SIGTERM)
     _, rest = await process.communicate()
     assert process.returncode == 0
-    told = [json.loads(line) for line in (*lines, *rest.decode().splitlines())]
-    assert all({"time", "level", "logger", "message"} <= set(one) for one in told)
-    [request] = [one for one in told if one["message"] == "request"]
+    records = [json.loads(line) for line in (*lines, *rest.decode().splitlines())]
+    assert all({"time", "level", "logger", "message"} <= set(one) for one in records)
+    [request] = [one for one in records if one["message"] == "request"]
     assert (request["request_id"], request["outcome"]) == ("mine", "ok")
 
     assert (collector.paths, collector.services) == ({"/v1/traces"}, {"translation"})
@@ -124,7 +124,7 @@ async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(co
 
 async def test_one_line_for_people_a_request_and_a_collector_that_is_not_there_costs_nothing() -> None:
     with Collector() as gone:
-        url = gone.url  # nobody listens there afterwards
+        url = gone.url  # nothing listens there afterwards
     process = await serve("--tracing-endpoint", url)
     lines = await lines_until(process, "dragoman listens on")
     assert (await translated(address(lines[-1]))).status_code == 200
@@ -138,18 +138,18 @@ async def test_one_line_for_people_a_request_and_a_collector_that_is_not_there_c
 
 
 @pytest.mark.parametrize(
-    ("program", "endpoint", "told"),
+    ("program", "endpoint", "records"),
     [
         (WITHOUT_OPENTELEMETRY, "http://localhost:4318", "pip install 'dragoman[tracing]'"),
         (None, "localhost:4318", "is not a URL such as http://localhost:4318"),
     ],
 )
 async def test_tracing_that_cannot_be_is_one_line_and_exit_code_2(
-    program: str | None, endpoint: str, told: str
+    program: str | None, endpoint: str, records: str
 ) -> None:
     process = await serve("--tracing-endpoint", endpoint, program=program)
     _, said = await process.communicate()
     assert process.returncode == 2
     [line] = said.decode().splitlines()
     assert line.startswith("error: ")
-    assert told in line
+    assert records in line

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
     reason="needs two cores and thread affinity",
 )
 
-# A scheduler with a thread beside its main one, and a worker that is bound to the cores named; told when both are ready.
+# A scheduler with a thread beside its main one, and a worker that is bound to the cores named; found when both are ready.
 _SCHEDULER = """
 import subprocess, sys, threading
 worker = "import os, sys; os.sched_setaffinity(0, {cores}); print('ready', flush=True); sys.stdin.read()"
@@ -57,24 +57,24 @@ def test_every_thread_of_a_scheduler_leaves_its_workers_cores() -> None:
         assert cores_of(pid) == set(rest)
         (worker,) = psutil.Process(pid).children()
         assert cores_of(worker.pid) == {first}
-    assert os.sched_getaffinity(0) == {first, *rest}, "whoever asks stays where it was"
+    assert os.sched_getaffinity(0) == {first, *rest}, "the caller stays where it was"
 
 
-def test_a_worker_that_is_bound_to_nothing_moves_nobody() -> None:
+def test_a_worker_that_is_bound_to_nothing_moves_no_process() -> None:
     allowed = set(os.sched_getaffinity(0))
     with scheduler(allowed) as pid:
         assert keep_off_workers([pid]) == set()
         assert cores_of(pid) == allowed
 
 
-def test_workers_that_leave_no_core_move_nobody() -> None:
+def test_workers_that_leave_no_core_move_no_process() -> None:
     first, *rest = sorted(os.sched_getaffinity(0))
     with scheduler({first}) as one, scheduler(set(rest)) as other:
         assert keep_off_workers([one, other]) == set()
         assert cores_of(one) == {first, *rest}
 
 
-def test_a_process_that_is_gone_is_no_error() -> None:
+def test_a_process_that_has_exited_is_no_error() -> None:
     with scheduler({min(os.sched_getaffinity(0))}) as pid:
         pass
     assert keep_off_workers([pid]) == set()
@@ -84,34 +84,34 @@ def test_a_process_that_is_gone_is_no_error() -> None:
 _SERVER = """
 import json, multiprocessing, os, subprocess, sys, threading
 import psutil
-from dragoman.engine import process as affinity
+from dragoman.engine import process
 
 def cores():
     return sorted(set().union(*(os.sched_getaffinity(one.id) for one in psutil.Process().threads())))
 
 def of_a_child():
-    told = subprocess.check_output([sys.executable, "-c", "import os; print(sorted(os.sched_getaffinity(0)))"])
-    return json.loads(told)
+    found = subprocess.check_output([sys.executable, "-c", "import os; print(sorted(os.sched_getaffinity(0)))"])
+    return json.loads(found)
 
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 child = subprocess.Popen([sys.executable, "-c", {scheduler!r}], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 child.stdout.readline()
-told = {{"before": cores(), "kept": sorted(affinity.leave_worker_cores()), "after": cores(), "child": of_a_child()}}
-with affinity.on_all_cores():
-    told["engine"] = of_a_child()
-told |= {{"later": cores(), "again": sorted(affinity.leave_worker_cores()), "made": affinity.has_left_worker_cores()}}
-print(json.dumps(told))
+found = {{"before": cores(), "kept": sorted(process.leave_worker_cores()), "after": cores(), "child": of_a_child()}}
+with process.on_all_cores():
+    found["engine"] = of_a_child()
+found |= {{"later": cores(), "again": sorted(process.leave_worker_cores()), "left": process.has_left_worker_cores()}}
+print(json.dumps(found))
 child.communicate()
 """
 
 
-def test_a_server_makes_way_and_what_it_starts_as_an_engine_does_not() -> None:
+def test_a_server_leaves_its_workers_cores_and_an_engine_that_it_starts_has_all() -> None:
     first, *rest = sorted(os.sched_getaffinity(0))
     code = _SERVER.format(scheduler=_SCHEDULER.format(cores={first}))
-    told = json.loads(subprocess.check_output([sys.executable, "-c", code]))
-    assert told["before"] == told["engine"] == [first, *rest]
-    assert told["kept"] == told["after"] == told["child"] == told["later"] == told["again"] == rest
-    assert told["made"]
+    found = json.loads(subprocess.check_output([sys.executable, "-c", code]))
+    assert found["before"] == found["engine"] == [first, *rest]
+    assert found["kept"] == found["after"] == found["child"] == found["later"] == found["again"] == rest
+    assert found["left"]
 
 
 def test_a_server_without_workers_stays_where_it_is() -> None:

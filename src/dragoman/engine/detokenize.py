@@ -1,9 +1,9 @@
-"""A whole answer's text, from its token ids at once.
+"""A whole answer's text, from all its token ids together.
 
 vLLM detokenises every token of every sequence as it comes, in the process that also answers requests: half of what that
-process does for a token, and at hundreds of sequences the limit of what it can do. A caller who waits for the whole answer has
-no use for its parts, so vLLM is told to leave it, and the ids are decoded when the sequence has ended. Streams, stop strings
-(vLLM looks for them in text) and tokenizers without a Rust backend are left to vLLM. Knows neither engines nor requests.
+process does for a token, and at hundreds of sequences the limit of what it can do. A caller who waits for the whole answer
+has no use for its parts, so vLLM is configured to skip it, and the ids are decoded when the sequence has ended. Streams, stop
+strings (vLLM looks for them in text) and tokenizers without a Rust backend are left to vLLM.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run a command in a terminal of its own, as a shell would: `python -m tests.e2e.terminal TTY COMMAND...`.
+"""Run a command in a terminal of its own, as a shell would: `python -m tests.acceptance.terminal TTY COMMAND...`.
 
 Started in a session of its own, it opens TTY, which so becomes the session's terminal, and turns into the command.
 """

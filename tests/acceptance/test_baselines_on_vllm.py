@@ -1,4 +1,4 @@
-"""Both baselines once with a real vLLM in their workers: what the scripted engine cannot show."""
+"""Both baselines once with a real vLLM in their workers: what a scripted engine cannot show."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dragoman.types import Completion
 from tests.pipelines.building import exited, loaded, running
 from tests.pipelines.scripted import sequence
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(600)]
 
 OUT_OF_VOCABULARY = 10_000_000
 

@@ -1,4 +1,4 @@
-"""`dragoman serve` in a terminal, on a real engine of its own: the engine is killed under load, and then comes Ctrl-C."""
+"""`dragoman serve` in a terminal, with a real engine of its own: the engine is killed under load, then Ctrl-C is typed."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import httpx
 import psutil
 import pytest
 from sacrebleu.metrics.chrf import CHRF
-from tools.phrasebook.generator import Generator
 
 from dragoman.engine.spec import device
+from tests import sentences
+from tests.sentences import Message
 from tests.waiting import until
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(600)]
 
 START_S = 300.0  # of an engine, on a machine that does other things too
 CTRL_C = b"\x03"
 FLAGS = {"max-model-len": 1024, "enforce-eager": True}  # starts sooner
 BINDS = device() == "cpu" and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
 """Whether vLLM binds workers to cores here, with one left for the server."""
-Message = dict[str, str]
 Call = asyncio.Task[list[dict[str, Any]]]
 
 
@@ -37,7 +37,7 @@ class Terminal:
     """A pseudo-terminal with `dragoman serve` in it."""
 
     def __init__(self, folder: Path) -> None:
-        self.said = ""
+        self.output = ""
         self._folder = folder
         self._ours, self._theirs = pty.openpty()
 
@@ -46,25 +46,26 @@ class Terminal:
         command = [sys.executable, "-m", "dragoman.cli.main", "serve"]
         command += [f"--{name}={value}" for name, value in flags.items()]
         self.process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tests.e2e.terminal", os.ttyname(self._theirs), *command), start_new_session=True
+            *(sys.executable, "-m", "tests.acceptance.terminal", os.ttyname(self._theirs), *command),
+            start_new_session=True,
         )
         asyncio.get_running_loop().add_reader(self._ours, self._read)
         return self
 
     def _read(self) -> None:
-        self.said += os.read(self._ours, 65536).decode(errors="replace")
+        self.output += os.read(self._ours, 65536).decode(errors="replace")
 
     def type(self, keys: bytes) -> None:
         os.write(self._ours, keys)
 
     @property
     def url(self) -> str | None:
-        found = re.search(r"listens on (http://\S+)", self.said)
+        found = re.search(r"listens on (http://\S+)", self.output)
         return found.group(1) if found else None
 
     async def listening(self) -> str:
         await until(lambda: self.url is not None or self.process.returncode is not None, "a server", deadline_s=START_S)
-        assert self.url, self.said
+        assert self.url, self.output
         return self.url
 
     def engine(self) -> psutil.Process:
@@ -103,9 +104,8 @@ async def client(terminal: Terminal) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def messages(count: int, seed: int) -> list[Message]:
-    """Long ones: what asks for them is in flight for a while."""
-    generator = Generator("heldout", seed)
-    return [dict(generator.message(10).texts) for _ in range(count)]
+    """Long ones: their calls are in flight for a while."""
+    return sentences.messages(count, 10, seed=seed)
 
 
 async def translate(client: httpx.AsyncClient, asked: list[Message]) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def is_whole(asked: list[Message], translations: list[dict[str, Any]]) -> bool:
 
 
 async def stats_when(client: httpx.AsyncClient, **wanted: Any) -> dict[str, Any]:
-    """`/v1/stats`, once its figures are at least these, and its words exactly."""
+    """`/v1/stats`, once its numbers are at least these, and its strings exactly."""
     while True:
         stats = (await client.get("/v1/stats")).json()
         held = (stats[key] == value if isinstance(value, str) else stats[key] >= value for key, value in wanted.items())
@@ -155,10 +155,10 @@ async def stats_when(client: httpx.AsyncClient, **wanted: Any) -> dict[str, Any]
 async def held_midway(
     terminal: Terminal, client: httpx.AsyncClient, ask: Callable[[], list[Call]], running: int
 ) -> tuple[list[Call], psutil.Process]:
-    """What `ask` asks for, all of it in flight, and the engine, stopped while it generates: so it stays, however long we look.
+    """The calls that `ask` makes, all in flight, and the engine, suspended while it generates: so they stay in flight.
 
     The kernel may let this process wait for as long as calls take, behind an engine that spins in a session of its own:
-    when they have ended before we came to stop the engine, they are asked for again.
+    when they have ended before the engine could be suspended, the calls are made again.
     """
 
     async def in_flight() -> tuple[int, int]:
@@ -177,10 +177,10 @@ async def held_midway(
         await asyncio.gather(*calls)
 
 
-async def test_calls_in_flight_survive_the_killing_of_their_engine(
+async def test_calls_in_flight_at_a_crash_of_the_engine_are_completed(
     terminal: Terminal, client: httpx.AsyncClient
 ) -> None:
-    """And the server, which keeps off its workers' cores, lends them to the engine that is born, and leaves them again."""
+    """The server keeps off its workers' cores, gives them to the engine that it restarts, and keeps off them again."""
     cores = terminal.cores() if BINDS else None
     asked = [messages(6, seed) for seed in range(8)]
 
@@ -194,21 +194,23 @@ async def test_calls_in_flight_survive_the_killing_of_their_engine(
     readiness = await client.get("/readyz")
     assert (readiness.status_code, readiness.json()["error"]["code"]) == (503, "restarting")
     assert (await client.get("/healthz")).status_code == 200
-    latecomer = messages(1, 9)
-    answers = await asyncio.gather(*calls, translate(client, latecomer))
-    assert all(map(is_whole, [*asked, latecomer], answers))
+    late_call = messages(1, 9)
+    answers = await asyncio.gather(*calls, translate(client, late_call))
+    assert all(map(is_whole, [*asked, late_call], answers))
     assert (await client.get("/readyz")).status_code == 200
-    assert (await client.get("/v1/stats")).json()["restarts"] == 1
+    stats = (await client.get("/v1/stats")).json()
+    assert stats["restarts"] == 1
+    assert {"load", "KV cache"} <= {phase["name"] for phase in stats["startup"]}
     if cores is not None:
         server, worker = cores
         assert worker and not server & worker
         assert terminal.cores() == cores
 
 
-async def test_ctrl_c_in_the_terminal_answers_what_is_in_flight_and_leaves_with_0(
+async def test_ctrl_c_in_the_terminal_completes_calls_in_flight_and_exits_with_0(
     terminal: Terminal, client: httpx.AsyncClient
 ) -> None:
-    """The terminal sends the signal to the engine's processes too. This is the last of the terminal."""
+    """The terminal sends the signal to the engine's processes too. The last test of this terminal: it ends the server."""
     restarts = (await client.get("/v1/stats")).json()["restarts"]
     asked = [messages(6, seed) for seed in range(20, 25)]
 
@@ -223,4 +225,4 @@ async def test_ctrl_c_in_the_terminal_answers_what_is_in_flight_and_leaves_with_
     answers = await asyncio.gather(*calls)
     assert all(map(is_whole, asked, answers))
     assert await terminal.process.wait() == 0
-    assert "engine died" not in terminal.said.rpartition("draining")[2]
+    assert "crashed" not in terminal.output.rpartition("draining")[2]
