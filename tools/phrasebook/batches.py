@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from tools.phrasebook.corpus import load
 from tools.phrasebook.generator import Generator
-from tools.phrasebook.message import DIRECTIONS, Message
+from tools.phrasebook.render import DIRECTIONS, Message
 from tools.phrasebook.split import Split
 from tools.phrasebook.tokenizer import BOS_ID, EOS_ID, PAD_ID, SEP_ID, language_id
 

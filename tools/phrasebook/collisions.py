@@ -12,9 +12,9 @@ from random import Random
 
 from dragoman.phrasebook import LANGUAGES
 from tools.phrasebook.corpus import Corpus, Pattern
-from tools.phrasebook.draw import Drawer
-from tools.phrasebook.localised import LISTED_KINDS, listed_values
+from tools.phrasebook.generator import Drawer
 from tools.phrasebook.render import render
+from tools.phrasebook.values import LISTED_KINDS, listed_values
 
 _NUMBERS = frozenset({"int", "digit", "room"})
 _NAMES = frozenset({"name", "company"})

@@ -1,121 +1,237 @@
 """Measures an exported model on held-out messages: `python -m tools.phrasebook.evaluate --model DIR --out FILE`.
 
 Every direction gets the same messages, typed as users type them, and, apart, the same single sentences. Decoding is
-greedy, in bfloat16, as an engine would serve it. What "held out" means is in `split`; the figures go to one JSON file
-with the conditions they were measured under.
+greedy, by transformers, in bfloat16 on a GPU and in float32 on a CPU. What "held out" means is in `split`. The figures go
+to one JSON file with the conditions they were measured under, and with `--docs` to a page.
+
+chrF is sacrebleu's corpus score (Popović 2015), character order 6, no words. Numbers count as copied when a translation
+has exactly the digit runs of its reference; tags, placeholders and other copied text when it occurs as often as in the
+reference.
 """
 
 import hashlib
 import json
 import platform
+import re
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import torch
+from jinja2 import Environment, StrictUndefined
 from rich.console import Console
 from rich.table import Table
+from sacrebleu.metrics.chrf import CHRF
 from tokenizers import Tokenizer
+from transformers import LlamaForCausalLM
 
 from dragoman import __version__
 from dragoman.errors import ConfigError
-from dragoman.phrasebook import LANGUAGES, model_dir
+from dragoman.phrasebook import model_dir
 from tools.phrasebook import data_dir, tokenizer
 from tools.phrasebook.corpus import Corpus, load
-from tools.phrasebook.decode import Job, translate
-from tools.phrasebook.docs import render
-from tools.phrasebook.export import WEIGHTS
-from tools.phrasebook.export import load as load_model
 from tools.phrasebook.generator import Generator
-from tools.phrasebook.message import DIRECTIONS, Message
-from tools.phrasebook.model import Phrasebook
-from tools.phrasebook.scores import Translated, summarise
+from tools.phrasebook.model import WEIGHTS, parameters_total
+from tools.phrasebook.model import load as load_model
+from tools.phrasebook.render import DIRECTIONS, Copied, Message
+from tools.phrasebook.tokenizer import EOS_ID, PAD_ID, encode, prompt_ids
+
+BANDS = (20, 50, 100, 200)
+"""Upper ends of the length bands, in source tokens; longer ones form the last band."""
+_PAGE = Path(__file__).with_name("phrasebook.md.jinja")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One text to translate, with what the translation should be. `tokens` is the length of the source."""
+
+    direction: tuple[str, str]
+    text: str
+    reference: str = ""
+    tokens: int = 0
+    copied: tuple[Copied, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A task with the model's answer."""
+
+    task: Task
+    answer: str
+
+    @property
+    def exact(self) -> bool:
+        return self.answer == self.task.reference
+
+
+def translate(model: LlamaForCausalLM, fitted: Tokenizer, tasks: Sequence[Task], batch: int = 256) -> list[Translated]:
+    """Every task translated greedily, in order, where the model is. An answer may have as many tokens as twice its prompt
+    and 32 more, within the model's positions."""
+    prompts = [prompt_ids(fitted, *task.direction, task.text) for task in tasks]
+    order = sorted(range(len(tasks)), key=lambda index: len(prompts[index]))
+    answers = [""] * len(tasks)
+    for start in range(0, len(order), batch):
+        chosen = order[start : start + batch]
+        longest = len(prompts[chosen[-1]])
+        ids = torch.full((len(chosen), longest), PAD_ID)
+        for row, index in enumerate(chosen):
+            ids[row, longest - len(prompts[index]) :] = torch.tensor(prompts[index])
+        ids = ids.to(model.device)
+        limit = min(2 * longest + 32, model.config.max_position_embeddings - longest)
+        output = cast(Any, model).generate(
+            ids, attention_mask=(ids != PAD_ID).long(), do_sample=False, max_new_tokens=limit
+        )
+        rows: list[list[int]] = output[:, longest:].tolist()
+        for index, row in zip(chosen, rows, strict=True):
+            end = row.index(EOS_ID) if EOS_ID in row else len(row)
+            answers[index] = fitted.decode(row[:end], skip_special_tokens=False)
+    return [Translated(task, answer) for task, answer in zip(tasks, answers, strict=True)]
+
+
+def tasks_of(messages: Iterable[Message], fitted: Tokenizer) -> list[Task]:
+    """Each message in every direction."""
+    tasks: list[Task] = []
+    for message in messages:
+        lengths = {language: len(encode(fitted, text)) for language, text in message.sources.items()}
+        tasks += (Task((s, t), message.sources[s], message.texts[t], lengths[s], message.copied) for s, t in DIRECTIONS)
+    return tasks
 
 
 def measure(
-    model: Phrasebook, fitted: Tokenizer, corpus: Corpus, messages: int, seed: int, batch: int = 512
+    model: LlamaForCausalLM, fitted: Tokenizer, corpus: Corpus, messages: int, seed: int, batch: int = 512
 ) -> dict[str, Any]:
     """Scores on that many held-out messages of one to ten sentences, and on as many single sentences."""
     generator = Generator("heldout", seed, corpus)
+    texts = {
+        "messages": [generator.message() for _ in range(messages)],
+        "sentences": [generator.sentence() for _ in range(messages)],
+    }
     return {
-        "messages": summarise(_translated(model, fitted, [generator.message() for _ in range(messages)], batch)),
-        "sentences": summarise(_translated(model, fitted, [generator.sentence() for _ in range(messages)], batch)),
+        name: summarise(translate(model, fitted, tasks_of(some, fitted), batch=batch)) for name, some in texts.items()
     }
 
 
-def _translated(model: Phrasebook, fitted: Tokenizer, messages: Sequence[Message], batch: int) -> list[Translated]:
-    cases = [(message, source, target) for message in messages for source, target in DIRECTIONS]
-    answers = translate(model, fitted, [Job(s, t, message.sources[s]) for message, s, t in cases], batch)
-    lengths = {
-        (id(message), language): len(tokenizer.encode(fitted, message.sources[language]))
-        for message in messages
-        for language in LANGUAGES
+def summarise(translations: Sequence[Translated]) -> dict[str, Any]:
+    """Every score of `translations`: in all, by direction, by length band, of copying by kind; and some misses."""
+    bands: dict[str, list[Translated]] = {}
+    for translated in sorted(translations, key=lambda t: t.task.tokens):
+        bands.setdefault(_band(translated.task.tokens), []).append(translated)
+    misses = islice((t for t in translations if not t.exact), 20)
+    return {
+        "all": quality(translations),
+        "directions": {
+            f"{source}-{target}": quality([t for t in translations if t.task.direction == (source, target)])
+            for source, target in DIRECTIONS
+        },
+        "bands": {band: quality(some) for band, some in bands.items()},
+        "copies": copies(translations),
+        "misses": [
+            {"direction": "-".join(t.task.direction), "reference": t.task.reference, "answer": t.answer} for t in misses
+        ],
     }
-    return [
-        Translated((s, t), message.texts[t], answer, lengths[id(message), s], message.copied)
-        for (message, s, t), answer in zip(cases, answers, strict=True)
-    ]
 
 
-def fingerprint(directory: Path) -> str:
-    """A hash of the data files, to tell which corpus a figure belongs to."""
+def quality(translations: Sequence[Translated]) -> dict[str, float | int]:
+    """Corpus chrF (0 to 100) and the share of translations that equal their reference; zeros if there are none."""
+    if not translations:
+        return {"count": 0, "chrf": 0.0, "exact": 0.0}
+    score = CHRF().corpus_score([t.answer for t in translations], [[t.task.reference for t in translations]]).score
+    exact = sum(t.exact for t in translations) / len(translations)
+    return {"count": len(translations), "chrf": round(float(score), 2), "exact": round(exact, 4)}
+
+
+def copies(translations: Iterable[Translated]) -> dict[str, dict[str, float | int]]:
+    """By kind of copied text: how many there were and the share that was copied exactly."""
+    total: Counter[str] = Counter()
+    right: Counter[str] = Counter()
+    for translated in translations:
+        answer, reference = translated.answer, translated.task.reference
+        for item in dict.fromkeys(translated.task.copied):
+            total[item.kind] += 1
+            right[item.kind] += answer.count(item.text) == reference.count(item.text)
+        if numbers := Counter(re.findall(r"\d+", reference)):
+            total["numbers of a message"] += 1
+            right["numbers of a message"] += numbers == Counter(re.findall(r"\d+", answer))
+    return {kind: {"count": count, "exact": round(right[kind] / count, 5)} for kind, count in sorted(total.items())}
+
+
+def _band(tokens: int) -> str:
+    low = 1
+    for high in BANDS:
+        if tokens <= high:
+            return f"{low}-{high}"
+        low = high + 1
+    return f"over {BANDS[-1]}"
+
+
+def conditions(model: LlamaForCausalLM, directory: Path, corpus: Corpus, messages: int, seed: int) -> dict[str, Any]:
+    """What the figures depend on."""
+    training = directory / "training.json"
+    on_gpu = model.device.type == "cuda"
+    return {
+        "dragoman": __version__,
+        "date": datetime.now(UTC).date().isoformat(),
+        "device": torch.cuda.get_device_name() if on_gpu else f"CPU ({platform.machine()})",
+        "torch": torch.__version__,
+        "decoding": f"greedy, {str(model.dtype).removeprefix('torch.')}",
+        "split": "heldout",
+        "seed": seed,
+        "messages": messages,
+        "parameters": parameters_total(model),
+        "weights_bytes": (directory / WEIGHTS).stat().st_size,
+        "patterns": len(corpus.patterns),
+        "lexicon_entries": sum(len(values) for values in corpus.lexicon.values()),
+        "data_sha256": _fingerprint(data_dir()),
+        "training": _training(json.loads(training.read_text(encoding="utf-8"))) if training.is_file() else None,
+    }
+
+
+def _fingerprint(directory: Path) -> str:
+    """A hash of the data files, which identifies the corpus that a figure belongs to."""
     digest = hashlib.sha256()
     for path in sorted(directory.rglob("*.toml")):
         digest.update(path.relative_to(directory).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def conditions(model: Phrasebook, directory: Path, corpus: Corpus, messages: int, seed: int) -> dict[str, Any]:
-    """What the figures depend on."""
-    device = next(model.parameters()).device
-    training = directory / "training.json"
-    return {
-        "dragoman": __version__,
-        "date": datetime.now(UTC).date().isoformat(),
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else f"CPU ({platform.machine()})",
-        "torch": torch.__version__,
-        "decoding": "greedy, bfloat16",
-        "split": "heldout",
-        "seed": seed,
-        "messages": messages,
-        "parameters": model.parameters_total(),
-        "weights_bytes": (directory / WEIGHTS).stat().st_size,
-        "patterns": len(corpus.patterns),
-        "lexicon_entries": sum(len(values) for values in corpus.lexicon.values()),
-        "data_sha256": fingerprint(data_dir()),
-        "training": _training(json.loads(training.read_text(encoding="utf-8"))) if training.is_file() else None,
-    }
-
-
 def _training(record: dict[str, Any]) -> dict[str, Any]:
+    used = record["used"]
     return {
         "device": record["device"],
-        "minutes": round(record["used"]["elapsed_s"] / 60, 1),
-        "steps": record["used"]["step"],
-        "tokens": record["used"]["tokens"],
+        "minutes": round(used["elapsed_s"] / 60, 1),
+        "steps": used["step"],
+        "tokens": used["tokens"],
         "seed": record["plan"]["seed"],
     }
 
 
-def table(result: dict[str, Any]) -> Table:
-    shown = Table(title="Phrasebook on held-out text: chrF, and share of exact matches")
+def page(result: Mapping[str, Any]) -> str:
+    """docs/phrasebook.md for one result."""
+    # Markdown for a file of the repository, not HTML for a browser: nothing to escape.
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return environment.from_string(_PAGE.read_text(encoding="utf-8")).render(result)
+
+
+def table(result: Mapping[str, Any]) -> Table:
+    """The scores by direction, for a terminal."""
+    shown = Table(title="Packaged model on held-out text: chrF, and share of exact matches")
     for column in ("direction", "messages", "exact", "sentences", "exact"):
         shown.add_column(column, justify="left" if column == "direction" else "right")
+    parts = (result["messages"], result["sentences"])
     for name in (*result["messages"]["directions"], "all"):
-        rows = [part["all"] if name == "all" else part["directions"][name] for part in _parts(result)]
+        rows = [part["all"] if name == "all" else part["directions"][name] for part in parts]
         shown.add_row(name, *(cell for row in rows for cell in (f"{row['chrf']:.2f}", f"{row['exact']:.1%}")))
     return shown
 
 
-def _parts(result: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    return result["messages"], result["sentences"]
-
-
-@click.command(help="Measure a phrasebook model on held-out messages.")
+@click.command(help="Measure a packaged model on held-out messages.")
 @click.option("--model", "directory", type=click.Path(path_type=Path, file_okay=False), default=model_dir())
 @click.option("--messages", type=click.IntRange(min=1), default=500, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
@@ -127,10 +243,12 @@ def main(directory: Path, messages: int, seed: int, out: Path, docs: Path | None
     console = Console()
     try:
         corpus = load(data_dir())
-        model = load_model(directory).to(device)
+        # Few CPUs compute bfloat16 faster than float32.
+        model = load_model(directory, torch.float32 if device == "cpu" else torch.bfloat16)
     except ConfigError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
+    model = cast(LlamaForCausalLM, cast(Any, model).to(device))
     began = time.monotonic()
     figures = measure(model, tokenizer.load(directory), corpus, messages, seed, batch)
     result = {"conditions": conditions(model, directory, corpus, messages, seed), **figures}
@@ -138,7 +256,7 @@ def main(directory: Path, messages: int, seed: int, out: Path, docs: Path | None
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if docs is not None:
-        docs.write_text(render(result), encoding="utf-8")
+        docs.write_text(page(result), encoding="utf-8")
     console.print(table(result))
     for kind, copied in result["messages"]["copies"].items():
         console.print(f"{kind}: {copied['exact']:.2%} of {copied['count']} copied exactly")

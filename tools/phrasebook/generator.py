@@ -1,24 +1,108 @@
-"""The stream of messages, aligned in four languages, that trains and tests the model and loads a server in a bench.
+"""The stream of aligned messages that trains and tests the packaged model and loads a server in a benchmark.
 
-`Generator(split, seed)` gives the same messages for the same seed and data. What the held-out side guarantees is in
+`Generator(split, seed)` returns the same messages for the same seed and data. What the held-out side guarantees is in
 `split`: no copied value, filling or composition of a held-out message occurs in training. Messages have one to ten
-sentences, mostly of one topic, joined by a space in English and Korean and by nothing in Japanese and Chinese, or by
-new lines; some carry inline tags, placeholders or emoji.
+sentences, mostly of one topic; some carry inline tags, placeholders or emoji.
 """
 
 from collections.abc import Callable, Sequence
 from random import Random
 
 from dragoman.phrasebook import LANGUAGES
-from tools.phrasebook.careless import draw_styles
-from tools.phrasebook.compose import PLAIN, Layout, compose
-from tools.phrasebook.corpus import Corpus, Pattern, packaged
-from tools.phrasebook.draw import Drawer
-from tools.phrasebook.localised import LISTED_KINDS, listed_values
-from tools.phrasebook.message import Message
-from tools.phrasebook.render import Filling, render
-from tools.phrasebook.split import Split, composition_held_out
-from tools.phrasebook.values import Value, stock
+from tools.phrasebook.corpus import Corpus, CorpusError, Pattern, packaged
+from tools.phrasebook.render import CANONICAL, PLAIN, Filling, Layout, Message, Style, compose, render
+from tools.phrasebook.split import Fillings, Split, composition_held_out, value_held_out
+from tools.phrasebook.values import (
+    COPIED_KINDS,
+    LISTED_KINDS,
+    LOCALISED_KINDS,
+    Value,
+    draw_copied,
+    draw_localised,
+    listed_values,
+    stock,
+)
+
+_TRIES = 60
+_PLACEHOLDER_SHARE = 0.05
+_REPLACEABLE = frozenset({"name", "company", "int", "room", "code", "file", "url", "email", "version", "phone"})
+_WRAP_SHARE = 0.15
+_TAG_LETTERS = "bbbbaaaiguxtsp"
+
+
+class Drawer:
+    """A stream of filled patterns from one corpus and one side of the split."""
+
+    def __init__(self, corpus: Corpus, split: Split, rng: Random) -> None:
+        self._lexicon = corpus.lexicon
+        self._fillings = Fillings(corpus)
+        self._held_out = split == "heldout"
+        self._rng = rng
+        self._stock = stock()
+        self._unsplittable: set[str] = set()
+
+    def fill(self, pattern: Pattern, tag_share: float) -> tuple[Filling, bool]:
+        """Values for `pattern` on this side of the split, and whether training never fills it so.
+
+        On the held-out side a pattern may leave nothing to hold out; then the filling is one that training knows.
+        """
+        values = self._values(pattern, {})
+        if pattern.templates[0].text not in self._unsplittable:
+            values = self._on_this_side(pattern, values)
+        novel = self._held_out and (
+            any(value_held_out(value) for value in values.values()) or self._fillings.held_out(pattern, values)
+        )
+        marked = tag_share > 0 and self._rng.random() < tag_share
+        return self._marked(pattern, values) if marked else Filling(pattern, values, {}), novel
+
+    def _on_this_side(self, pattern: Pattern, values: dict[str, Value]) -> dict[str, Value]:
+        """`values`, those redrawn that are held out in combination, until the combination is on this side."""
+        alone = {ref: value for ref, value in values.items() if value.split_key is not None}
+        tries = _TRIES if len(alone) < len(values) else 0
+        for _ in range(tries):
+            if self._fillings.held_out(pattern, values) == self._held_out:
+                return values
+            values = self._values(pattern, alone)
+        if tries and not self._held_out:
+            raise CorpusError(f"{pattern.name}: the split holds out every filling")
+        self._unsplittable.add(pattern.templates[0].text)
+        return values
+
+    def _values(self, pattern: Pattern, kept: dict[str, Value]) -> dict[str, Value]:
+        values = dict(kept)
+        for ref, kind in pattern.kinds.items():
+            if ref in kept:
+                continue
+            value = self._value(kind)
+            while any(a == b for other in values.values() for a, b in zip(value.texts, other.texts, strict=True)):
+                value = self._value(kind)
+            values[ref] = value
+        return values
+
+    def _value(self, kind: str) -> Value:
+        if kind in _REPLACEABLE and self._rng.random() < _PLACEHOLDER_SHARE:
+            kind = "placeholder"
+        value = self._draw(kind)
+        while value.split_key and value_held_out(value) != self._held_out:
+            value = self._draw(kind)
+        return value
+
+    def _draw(self, kind: str) -> Value:
+        if kind in COPIED_KINDS:
+            return draw_copied(kind, self._rng, self._stock)
+        if kind in LOCALISED_KINDS:
+            return draw_localised(kind, self._rng)
+        return self._rng.choice(self._lexicon[kind])
+
+    def _marked(self, pattern: Pattern, values: dict[str, Value]) -> Filling:
+        """A tag around one slot, among those that every language names exactly once, or around the sentence."""
+        slots = [tuple(slot.ref for slot in template.slots) for template in pattern.templates]
+        once = [ref for ref in values if all(refs.count(ref) == 1 for refs in slots)]
+        tag = f"{self._rng.choice(_TAG_LETTERS)}{self._rng.randint(0, 9)}"
+        if not once or self._rng.random() < _WRAP_SHARE:
+            return Filling(pattern, values, {}, wrap=tag)
+        return Filling(pattern, values, {self._rng.choice(once): tag})
+
 
 _LENGTHS = (1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10)
 _ONE_TOPIC_SHARE = 0.6
@@ -28,6 +112,7 @@ _EMOJI_SHARE = 0.08
 _WORD_SHARE = 0.06
 _RARE_KINDS = frozenset({"url", "email", "phone", "file", "version", "code", "placeholder", "int", "company"})
 _CANDIDATES = 12
+_NOISY_SHARE = 0.15
 
 
 class Generator:
@@ -114,7 +199,7 @@ class Generator:
         rng = self._rng
         joint = rng.choice(("\n", "\n", "\n\n")) if rng.random() < _NEWLINE_SHARE else ""
         tail = stock().pick(rng, "emoji") if rng.random() < _EMOJI_SHARE else ""
-        return Layout(joint, tail, draw_styles(rng))
+        return Layout(joint, tail, _styles(rng))
 
 
 def _weight(pattern: Pattern) -> float:
@@ -145,3 +230,15 @@ def _words(corpus: Corpus) -> list[Value]:
         for texts, value in values.items()
         if all(count[text.lower()] == 1 for count, text in zip(counts, texts, strict=True))
     ]
+
+
+def _styles(rng: Random) -> tuple[Style, ...]:
+    """A style for each language; most are CANONICAL."""
+    return tuple(_style(rng, language) if rng.random() < _NOISY_SHARE else CANONICAL for language in LANGUAGES)
+
+
+def _style(rng: Random, language: str) -> Style:
+    bare = rng.random() < 0.5
+    if language == "en":
+        return Style(lower=rng.random() < 0.5, bare=bare, curly=rng.random() < 0.3)
+    return Style(bare=bare, half_width=language in ("ja", "zh") and rng.random() < 0.6)

@@ -1,158 +1,98 @@
-"""The phrasebook model: a small Llama in plain PyTorch, weight for weight the one that transformers and vLLM load.
+"""The packaged model: transformers' Llama with these sizes, and its model directory, which transformers and vLLM load.
 
-Pre-norm RMSNorm, rotary positions, SwiGLU, grouped-query attention and tied embeddings (Touvron et al. 2023,
-arXiv:2302.13971). Parameter names are those of transformers' `LlamaForCausalLM`. The module knows shapes only; no
-tokens, languages or data.
+Heads are 64 wide, which every attention kernel of an engine supports.
 """
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
 
 import torch
-import torch.nn.functional as F  # noqa: N812
-from torch import Tensor, nn
+from safetensors.torch import save_file  # pyright: ignore[reportUnknownVariableType]
+from tokenizers import Tokenizer
+from transformers import LlamaConfig, LlamaForCausalLM
 
-from tools.phrasebook.shape import Shape
+from dragoman.errors import ConfigError
+from tools.phrasebook import tokenizer
+from tools.phrasebook.tokenizer import BOS_ID, EOS_ID, PAD_ID, VOCABULARY
 
-
-@dataclass(slots=True)
-class Cache:
-    """Keys and values of every layer, (batch, kv heads, capacity, head_dim), filled up to `length` of each row."""
-
-    keys: list[Tensor] = field(repr=False)
-    values: list[Tensor] = field(repr=False)
-    length: Tensor
-
-    @classmethod
-    def empty(cls, shape: Shape, batch: int, capacity: int, like: Tensor) -> "Cache":
-        size = (batch, shape.kv_heads, capacity, shape.head_dim)
-        keys = [like.new_zeros(size) for _ in range(shape.layers)]
-        values = [like.new_zeros(size) for _ in range(shape.layers)]
-        return cls(keys, values, torch.zeros(batch, dtype=torch.long, device=like.device))
-
-
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    half = x.shape[-1] // 2
-    turned = torch.cat((-x[..., half:], x[..., :half]), dim=-1)
-    return x * cos + turned * sin
+WEIGHTS = "model.safetensors"
+SIZES: Mapping[str, int] = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 320,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 5,
+    "num_key_value_heads": 5,
+    "head_dim": 64,
+    "intermediate_size": 704,
+    "max_position_embeddings": 1024,
+}
 
 
-class Attention(nn.Module):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        width, kv_width = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-        self.q_proj = nn.Linear(shape.hidden, width, bias=False)
-        self.k_proj = nn.Linear(shape.hidden, kv_width, bias=False)
-        self.v_proj = nn.Linear(shape.hidden, kv_width, bias=False)
-        self.o_proj = nn.Linear(width, shape.hidden, bias=False)
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, cache: Cache | None, layer: int) -> Tensor:
-        batch, length, _ = x.shape
-        grouped = self.shape.heads != self.shape.kv_heads
-        q, k, v = (
-            project(x).view(batch, length, -1, self.shape.head_dim).transpose(1, 2)
-            for project in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        q, k = _rotate(q, cos, sin).to(v.dtype), _rotate(k, cos, sin).to(v.dtype)
-        if cache is None:
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
-        else:
-            keys, values, mask = _extend(cache, layer, k, v)
-            mixed = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=grouped)
-        return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
+def configuration(sizes: Mapping[str, int]) -> dict[str, Any]:
+    """The `config.json` of a model of these sizes, readable by transformers 4 and 5."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "dragoman_profile": "phrasebook",  # the prompt profile that the server uses
+        "model_type": "llama",
+        "dtype": "bfloat16",
+        "torch_dtype": "bfloat16",
+        **sizes,
+        "rope_theta": 10_000.0,
+        "rms_norm_eps": 1e-5,
+        "hidden_act": "silu",
+        "tie_word_embeddings": True,
+        "attention_bias": False,
+        "mlp_bias": False,
+        "initializer_range": 0.02,
+        "bos_token_id": BOS_ID,
+        "eos_token_id": EOS_ID,
+        "pad_token_id": PAD_ID,
+    }
 
 
-def _extend(cache: Cache, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Writes keys and values behind those of each row; the mask lets a query see what came before it in its row."""
-    batch, _, length, _ = k.shape
-    keys, values = cache.keys[layer], cache.values[layer]
-    at = cache.length[:, None] + torch.arange(length, device=k.device)
-    rows = torch.arange(batch, device=k.device)[:, None]
-    keys[rows, :, at] = k.transpose(1, 2)
-    values[rows, :, at] = v.transpose(1, 2)
-    mask = torch.arange(keys.shape[2], device=k.device) <= at[:, None, :, None]
-    return keys, values, mask
+def create(sizes: Mapping[str, int], seed: int) -> LlamaForCausalLM:
+    """An untrained model in float32: normal weights of deviation 0.02, smaller where a layer writes to the residual stream
+    (GPT-2's scheme)."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        config = LlamaConfig(**{name: value for name, value in configuration(sizes).items() if "dtype" not in name})
+        model = LlamaForCausalLM(config)
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if name.endswith(("o_proj.weight", "down_proj.weight")):
+                weights.mul_((2 * sizes["num_hidden_layers"]) ** -0.5)
+    return model.float()
 
 
-class MLP(nn.Module):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.gate_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
-        self.up_proj = nn.Linear(shape.hidden, shape.intermediate, bias=False)
-        self.down_proj = nn.Linear(shape.intermediate, shape.hidden, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+def parameters_total(model: LlamaForCausalLM) -> int:
+    """Tied embeddings count once."""
+    return sum(weights.numel() for weights in model.parameters())
 
 
-class Layer(nn.Module):
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.input_layernorm = nn.RMSNorm(shape.hidden, eps=shape.norm_epsilon)
-        self.self_attn = Attention(shape)
-        self.post_attention_layernorm = nn.RMSNorm(shape.hidden, eps=shape.norm_epsilon)
-        self.mlp = MLP(shape)
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, cache: Cache | None, layer: int) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), cos, sin, cache, layer)
-        return x + self.mlp(self.post_attention_layernorm(x))
-
-
-class Trunk(nn.Module):
-    """The model without its output projection."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        self.embed_tokens = nn.Embedding(shape.vocabulary, shape.hidden)
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
-        self.norm = nn.RMSNorm(shape.hidden, eps=shape.norm_epsilon)
-
-    def forward(self, ids: Tensor, cache: Cache | None) -> Tensor:
-        start = 0 if cache is None else cache.length[:, None]
-        cos, sin = self._angles(start + torch.arange(ids.shape[1], device=ids.device))
-        x = self.embed_tokens(ids)
-        cos, sin = cos.to(x.dtype), sin.to(x.dtype)
-        for number, layer in enumerate(self.layers):
-            x = layer(x, cos, sin, cache, number)
-        if cache is not None:
-            cache.length = cache.length + ids.shape[1]
-        return self.norm(x)
-
-    def _angles(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        steps = torch.arange(0, self.shape.head_dim, 2, device=positions.device).float() / self.shape.head_dim
-        angles = positions[..., None].float() * self.shape.rope_theta**-steps
-        angles = torch.cat((angles, angles), dim=-1)
-        if positions.dim() == 2:
-            angles = angles[:, None]
-        return angles.cos(), angles.sin()
+def export(model: LlamaForCausalLM, sizes: Mapping[str, int], fitted: Tokenizer, directory: Path) -> None:
+    """Writes config.json, model.safetensors (bfloat16), the tokenizer's two files and generation_config.json."""
+    directory.mkdir(parents=True, exist_ok=True)
+    weights = {
+        name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
+        for name, tensor in model.state_dict().items()
+        if name != "lm_head.weight"  # tied to the embeddings
+    }
+    save_file(weights, directory / WEIGHTS, metadata={"format": "pt"})
+    fitted.save(str(directory / "tokenizer.json"))
+    generation = {"do_sample": False, "bos_token_id": BOS_ID, "eos_token_id": EOS_ID, "pad_token_id": PAD_ID}
+    for name, content in (
+        ("config.json", configuration(sizes)),
+        ("tokenizer_config.json", tokenizer.settings()),
+        ("generation_config.json", generation),
+    ):
+        (directory / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-class Phrasebook(nn.Module):
-    """The language model. `forward` gives hidden states, (batch, length, hidden); `logits` projects them."""
-
-    def __init__(self, shape: Shape) -> None:
-        super().__init__()
-        self.shape = shape
-        self.model = Trunk(shape)
-
-    def forward(self, ids: Tensor, cache: Cache | None = None) -> Tensor:
-        return self.model(ids, cache)
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        return F.linear(hidden, self.model.embed_tokens.weight)
-
-    def parameters_total(self) -> int:
-        return sum(parameter.numel() for parameter in self.parameters())
-
-
-def initialise(model: Phrasebook, seed: int) -> None:
-    """Normal weights of deviation 0.02, smaller where a layer writes to the residual stream (GPT-2's scheme)."""
-    generator = torch.Generator().manual_seed(seed)
-    for name, parameter in model.named_parameters():
-        if parameter.dim() < 2:
-            continue
-        writes = name.endswith(("o_proj.weight", "down_proj.weight"))
-        deviation = 0.02 / (2 * model.shape.layers) ** 0.5 if writes else 0.02
-        with torch.no_grad():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator) * deviation)
+def load(directory: Path, dtype: torch.dtype = torch.bfloat16) -> LlamaForCausalLM:
+    """The exported model, on the CPU, ready to evaluate. Raises ConfigError if the directory holds none."""
+    if not (directory / WEIGHTS).is_file():
+        raise ConfigError(f"{directory}: no {WEIGHTS} here; train a model with `python -m tools.phrasebook.train`")
+    model = cast(Any, LlamaForCausalLM).from_pretrained(directory, dtype=dtype, local_files_only=True)
+    return cast(LlamaForCausalLM, model.eval())

@@ -19,8 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from tools.phrasebook.corpus import Corpus, Pattern
-from tools.phrasebook.localised import LISTED_KINDS, listed_values
-from tools.phrasebook.values import Value
+from tools.phrasebook.values import LISTED_KINDS, Value, listed_values
 
 Split = Literal["train", "heldout"]
 SPLITS: tuple[Split, ...] = ("train", "heldout")

@@ -1,4 +1,4 @@
-"""Trains the phrasebook model from nothing: `python -m tools.phrasebook.train --out DIR --minutes M`.
+"""Trains the packaged model from nothing: `python -m tools.phrasebook.train --out DIR --minutes M`.
 
 Fits the tokenizer, streams generated pairs to one device, and exports the model directory. Ctrl-C saves a checkpoint
 and exports what there is; `--resume` goes on from there with what is left of the budget. It measures only the loss;
@@ -11,29 +11,35 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import torch
+import torch.nn.functional as F  # noqa: N812
+from rich.console import Console
+from rich.progress import Progress
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from dragoman.errors import ConfigError
 from tools.phrasebook import data_dir, tokenizer
 from tools.phrasebook.batches import Batch, Stream, loader
-from tools.phrasebook.corpus import Corpus, load
-from tools.phrasebook.export import export
-from tools.phrasebook.learner import Learner
-from tools.phrasebook.message import DIRECTIONS
-from tools.phrasebook.progress import Progress
-from tools.phrasebook.shape import Shape
+from tools.phrasebook.corpus import load
+from tools.phrasebook.model import SIZES, create, export, parameters_total
+from tools.phrasebook.render import DIRECTIONS
 
 _CHECKPOINT = "checkpoint.pt"
-_TOKENIZER_MESSAGES = 20_000
-_HELD_OUT_MESSAGES = 64
 _REPORT_EVERY = 50
 _SAVE_EVERY_S = 120.0
+_WARM_UP_STEPS = 300
+_DECAY_SHARE = 0.35
+_CLIP = 1.0
+
+Report = Callable[[float, str], None]
+"""Called with the share of the budget that is used, and a line of text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,109 +57,185 @@ class Plan:
     compile: bool = False
     resume: bool = False
     data: Path = field(default_factory=data_dir)
-    shape: Shape = field(default_factory=Shape)
-    tokenizer_messages: int = _TOKENIZER_MESSAGES
-    held_out_messages: int = _HELD_OUT_MESSAGES
+    sizes: Mapping[str, int] = field(default_factory=lambda: dict(SIZES))
+    tokenizer_messages: int = 20_000
+    held_out_messages: int = 64
 
-    def progress(self, step: int, elapsed_s: float) -> float:
+    def progress(self, used: "Usage") -> float:
         """Share of the budget that is used up."""
-        return step / self.steps if self.steps else elapsed_s / (60 * self.minutes)
+        return used.step / self.steps if self.steps else used.elapsed_s / (60 * self.minutes)
 
 
-def run(plan: Plan, report: Progress) -> Learner:
-    """Trains to the end of the budget or to Ctrl-C, and exports either way. Raises ConfigError on broken data."""
-    corpus = load(plan.data)
-    learner = Learner(plan.shape, torch.device(plan.device), plan.seed, plan.rate, plan.compile)
-    fitted = _start(plan, corpus, learner, report)
-    report.note(
-        f"{learner.model.parameters_total():,} parameters, {fitted.get_vocab_size()} tokens, "
-        f"{len(corpus.patterns)} patterns, {sum(map(len, corpus.lexicon.values()))} lexicon entries"
+@dataclass(slots=True)
+class Usage:
+    """What a run has used so far."""
+
+    step: int = 0
+    tokens: int = 0
+    elapsed_s: float = 0.0
+    sessions: int = 0
+
+
+def rate(step: int, progress: float) -> float:
+    """The learning rate as a share of its peak: it warms up over the first steps, stays, and falls to zero over the last
+    part of the budget (WSD: Hu et al. 2024, arXiv:2404.06395)."""
+    warm = min(1.0, (step + 1) / _WARM_UP_STEPS)
+    return warm * min(1.0, max(0.0, 1.0 - progress) / _DECAY_SHARE)
+
+
+class Learner:
+    """Trains one model on one device: the model, its optimiser, its tokenizer, and the checkpoint that resumes them."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Fits the tokenizer, or resumes from the checkpoint in `plan.out`. Raises ConfigError on invalid data, or where
+        there is nothing to resume."""
+        self.plan = plan
+        self.used = Usage()
+        self.device = torch.device(plan.device)
+        self.model = create(plan.sizes, plan.seed).to(self.device)  # pyright: ignore[reportArgumentType]
+        self.optimiser = torch.optim.AdamW(_groups(self.model), lr=plan.rate, betas=(0.9, 0.95), fused=True)
+        trunk = cast(Any, self.model.model)
+        self._trunk: Any = torch.compile(trunk, dynamic=True) if plan.compile else trunk
+        self.corpus = load(plan.data)
+        if plan.resume:
+            self.tokenizer = self._restore()
+            return
+        plan.out.mkdir(parents=True, exist_ok=True)
+        texts = tokenizer.training_texts(self.corpus, plan.tokenizer_messages, plan.seed)
+        self.tokenizer = tokenizer.train(texts, plan.sizes["vocab_size"])
+
+    def step(self, batch: Batch, progress: float) -> Tensor:
+        """One optimiser step; the mean loss per answer token, still on the device."""
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.plan.rate * rate(self.used.step, progress)
+        loss = self.loss(batch)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), _CLIP)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        self.used.step += 1
+        self.used.tokens += batch.ids.numel()
+        return loss.detach()
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Of the answers' tokens alone: only their positions are projected to the vocabulary."""
+        ids = batch.ids.to(self.device, torch.long, non_blocking=True)
+        learn = batch.learn.to(self.device, non_blocking=True)
+        # Few CPUs compute bfloat16 faster than float32.
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
+            # Rows are padded at the right, where causal attention hides the padding: no mask is needed.
+            hidden: Tensor = self._trunk(input_ids=ids, use_cache=False).last_hidden_state
+            logits = cast(Tensor, self.model.lm_head(hidden.flatten(0, 1).index_select(0, learn)))
+        return F.cross_entropy(logits.float(), ids.flatten().index_select(0, learn + 1))
+
+    @torch.no_grad()
+    def held_out_loss(self, batches: list[Batch]) -> float:
+        """The mean of the batches' losses. Raises ConfigError where it is not finite."""
+        mean = sum(float(self.loss(batch)) for batch in batches) / len(batches)
+        if not math.isfinite(mean):
+            raise ConfigError(f"the loss became {mean} at step {self.used.step}; try a lower --rate")
+        return mean
+
+    def save(self) -> None:
+        """Writes everything that resuming needs, in one step: an interrupted save leaves the old file."""
+        state = {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "used": asdict(self.used),
+            "tokenizer": self.tokenizer.to_str(),
+        }
+        path = self.plan.out / _CHECKPOINT
+        partial = path.with_suffix(".partial")
+        torch.save(state, partial)
+        partial.replace(path)
+
+    def _restore(self) -> Tokenizer:
+        path = self.plan.out / _CHECKPOINT
+        if not path.is_file():
+            raise ConfigError(f"{path}: nothing to resume")
+        state = cast("dict[str, Any]", torch.load(path, map_location=self.device, weights_only=True))
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.used = Usage(**state["used"])
+        return Tokenizer.from_str(state["tokenizer"])
+
+
+def _groups(model: torch.nn.Module) -> list[dict[str, Any]]:
+    """Decay for the matrices, none for embeddings and norms."""
+    decayed = {name: p.dim() == 2 and "embed" not in name for name, p in model.named_parameters()}
+    matrices = [p for name, p in model.named_parameters() if decayed[name]]
+    rest = [p for name, p in model.named_parameters() if not decayed[name]]
+    return [{"params": matrices, "weight_decay": 0.05}, {"params": rest, "weight_decay": 0.0}]
+
+
+def run(plan: Plan, report: Report) -> Learner:
+    """Trains to the end of the budget or to Ctrl-C, and exports either way. Raises ConfigError on invalid data."""
+    learner = Learner(plan)
+    corpus = learner.corpus
+    report(
+        0.0,
+        f"{parameters_total(learner.model):,} parameters, {learner.tokenizer.get_vocab_size()} tokens, "
+        f"{len(corpus.patterns)} patterns, {sum(map(len, corpus.lexicon.values()))} lexicon entries",
     )
     losses: list[dict[str, float]] = []
     try:
-        _train(plan, learner, fitted, report, losses)
+        _train(learner, report, losses)
     except KeyboardInterrupt:
-        report.note("interrupted: saving")
-    _save(plan, learner, fitted)
-    export(learner.model, fitted, plan.out)
-    _write_record(plan, learner, losses)
-    return learner
-
-
-def _start(plan: Plan, corpus: Corpus, learner: Learner, report: Progress) -> Tokenizer:
-    """The tokenizer, new or from the checkpoint that `learner` is set to."""
-    checkpoint = plan.out / _CHECKPOINT
-    if plan.resume:
-        if not checkpoint.is_file():
-            raise ConfigError(f"{checkpoint}: nothing to resume")
-        state = learner.restore(checkpoint)
-        report.note(f"resuming at step {learner.tally.step}")
-        return Tokenizer.from_str(state["tokenizer"])
-    plan.out.mkdir(parents=True, exist_ok=True)
-    texts = tokenizer.training_texts(corpus, plan.tokenizer_messages, plan.seed)
-    return tokenizer.train(texts, plan.shape.vocabulary)
-
-
-def _train(plan: Plan, learner: Learner, fitted: Tokenizer, report: Progress, losses: list[dict[str, float]]) -> None:
-    tally = learner.tally
-    stream = Stream(plan.data, fitted.to_str(), "train", plan.seed * 101 + tally.sessions, plan.tokens)
-    held_out = _held_out(plan, fitted)
-    tally.sessions += 1
-    batches = iter(loader(stream, plan.workers, pin=learner.device.type == "cuda"))
-    batch = next(batches)
-    before, began = tally.elapsed_s, time.monotonic()
-    saved = began
-    while (used := plan.progress(tally.step, tally.elapsed_s)) < 1.0:
-        loss = learner.step(batch, used)
-        if tally.step % _REPORT_EVERY == 0:
-            losses.append(_measured(learner, float(loss), held_out))
-            report.step(min(used, 1.0), tally, losses[-1])
-        if time.monotonic() - saved > _SAVE_EVERY_S:
-            _save(plan, learner, fitted)
-            saved = time.monotonic()
-        batch = next(batches)
-        tally.elapsed_s = before + time.monotonic() - began
-
-
-def _held_out(plan: Plan, fitted: Tokenizer) -> list[Batch]:
-    """One fixed set of held-out pairs, in every direction."""
-    stream = Stream(
-        plan.data,
-        fitted.to_str(),
-        "heldout",
-        plan.seed,
-        plan.tokens,
-        messages=plan.held_out_messages,
-        pairs_per_message=len(DIRECTIONS),
-    )
-    return stream.chunk()
-
-
-def _measured(learner: Learner, loss: float, held_out: list[Batch]) -> dict[str, float]:
-    if not math.isfinite(loss):
-        raise ConfigError(f"the loss became {loss} at step {learner.tally.step}; try a lower --rate")
-    return {"step": learner.tally.step, "loss": loss, "held_out_loss": learner.held_out_loss(held_out)}
-
-
-def _save(plan: Plan, learner: Learner, fitted: Tokenizer) -> None:
-    learner.save(plan.out / _CHECKPOINT, {"tokenizer": fitted.to_str()})
-
-
-def _write_record(plan: Plan, learner: Learner, losses: list[dict[str, float]]) -> None:
-    """`training.json`: the conditions of the run and its losses."""
+        report(plan.progress(learner.used), "interrupted: saving")
+    learner.save()
+    export(learner.model, plan.sizes, learner.tokenizer, plan.out)
     device = torch.cuda.get_device_name() if learner.device.type == "cuda" else platform.processor() or "CPU"
     record: dict[str, Any] = {
         "plan": {**asdict(plan), "out": plan.out.name, "data": plan.data.name},
-        "used": asdict(learner.tally),
-        "parameters": learner.model.parameters_total(),
+        "used": asdict(learner.used),
+        "parameters": parameters_total(learner.model),
         "device": device,
         "torch": torch.__version__,
         "losses": losses,
     }
     (plan.out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return learner
 
 
-@click.command(help="Train the phrasebook model and export it to a Hugging Face model directory.")
+def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> None:
+    plan, used = learner.plan, learner.used
+    text = learner.tokenizer.to_str()
+    stream = Stream(plan.data, text, "train", plan.seed * 101 + used.sessions, plan.tokens)
+    held_out = Stream(
+        plan.data,
+        text,
+        "heldout",
+        plan.seed,
+        plan.tokens,
+        messages=plan.held_out_messages,
+        pairs_per_message=len(DIRECTIONS),
+    ).chunk()
+    used.sessions += 1
+    batches = iter(loader(stream, plan.workers, pin=learner.device.type == "cuda"))
+    batch = next(batches)
+    before, began = used.elapsed_s, time.monotonic()
+    saved = began
+    while (progress := plan.progress(used)) < 1.0:
+        loss = learner.step(batch, progress)
+        if used.step % _REPORT_EVERY == 0:
+            losses.append({"step": used.step, "loss": float(loss), "held_out_loss": learner.held_out_loss(held_out)})
+            report(progress, _line(used, losses[-1]))
+        if time.monotonic() - saved > _SAVE_EVERY_S:
+            learner.save()
+            saved = time.monotonic()
+        batch = next(batches)
+        used.elapsed_s = before + time.monotonic() - began
+
+
+def _line(used: Usage, measured: Mapping[str, float]) -> str:
+    speed = used.tokens / max(used.elapsed_s, 1e-9)
+    return (
+        f"step {used.step}  loss {measured['loss']:.4f}  held out {measured['held_out_loss']:.4f}  "
+        f"{used.tokens / 1e6:.1f} M tokens  {speed / 1e3:.0f} k/s"
+    )
+
+
+@click.command(help="Train the packaged model and export it to a Hugging Face model directory.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Model directory.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), default=8.0, show_default=True)
 @click.option("--steps", type=click.IntRange(min=1), help="Budget in steps instead of minutes.")
@@ -168,8 +250,15 @@ def main(workers: int | None, **options: Any) -> None:
     if workers is None:
         workers = max(0, (os.cpu_count() or 1) - 2)
     torch.set_float32_matmul_precision("high")
+    console = Console()
     try:
-        with Progress() as report:
+        with Progress(console=console, disable=not console.is_terminal) as bar:
+            task = bar.add_task("training", total=1.0)
+
+            def report(progress: float, text: str) -> None:
+                bar.update(task, completed=min(progress, 1.0))
+                console.print(f"{progress:6.1%}  {text}", highlight=False, soft_wrap=True)
+
             run(Plan(workers=workers, **options), report)
     except ConfigError as error:
         click.echo(f"error: {error}", err=True)

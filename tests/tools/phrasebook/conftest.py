@@ -1,4 +1,4 @@
-"""A tiny corpus of its own, so that these tests say what broke even where the packaged data changes."""
+"""A tiny corpus of its own, so that these tests show what broke even where the packaged data changes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,13 +7,22 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 from tools.phrasebook.corpus import Corpus, load
-from tools.phrasebook.model import Phrasebook, initialise
-from tools.phrasebook.shape import Shape
+from tools.phrasebook.model import create
+from transformers import LlamaForCausalLM
 
 from tools.phrasebook import tokenizer
 
 DATA = Path(__file__).parent / "data"
-SMALL = Shape(vocabulary=1024, hidden=128, layers=2, heads=4, kv_heads=2, intermediate=192, positions=512)
+SMALL = {
+    "vocab_size": 1024,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "head_dim": 32,
+    "intermediate_size": 128,
+    "max_position_embeddings": 512,
+}
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -37,17 +46,15 @@ def corpus(data: Path) -> Corpus:
 
 @pytest.fixture(scope="session")
 def fitted(corpus: Corpus) -> Tokenizer:
-    """A small tokenizer, of its 1024 ids only some are used."""
-    return tokenizer.train(tokenizer.training_texts(corpus, 300, seed=1), vocabulary=SMALL.vocabulary)
+    """A small tokenizer; of its 1024 ids only some are used."""
+    return tokenizer.train(tokenizer.training_texts(corpus, 300, seed=1), vocabulary=SMALL["vocab_size"])
 
 
 @pytest.fixture
-def model() -> Phrasebook:
-    """An untrained model of two layers with grouped queries, so that no shape stands for another by chance."""
-    model = Phrasebook(SMALL)
-    initialise(model, seed=1)
+def model() -> LlamaForCausalLM:
+    """An untrained model whose layers have an effect: fresh weights are so small that tied embeddings repeat the last token."""
+    model = create(SMALL, seed=1)
     with torch.no_grad():
-        # Fresh weights are so small that a model with tied embeddings only repeats its last token.
         for layer in model.model.layers.parameters():
             if layer.dim() == 2:
                 layer.mul_(8)

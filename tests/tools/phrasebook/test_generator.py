@@ -1,13 +1,125 @@
-"""The stream of messages and what its held-out side promises."""
+"""Sentences and messages: how they are written, that a seed repeats them, and what the held-out side promises."""
 
+import gzip
+import hashlib
+import json
 import re
+from random import Random
 
 import pytest
-from tools.phrasebook.corpus import Corpus, packaged
+from tools.phrasebook.corpus import Corpus, Pattern, packaged, parse
 from tools.phrasebook.generator import Generator
-from tools.phrasebook.message import Message
+from tools.phrasebook.render import Filling, Message, render
+from tools.phrasebook.sentences import COUNT, SEED, sentences
+from tools.phrasebook.split import Fillings, Split, composition_held_out, value_held_out
+from tools.phrasebook.values import Value, copied, draw_localised, listed_values
 
+from dragoman import phrasebook
 from dragoman.phrasebook import LANGUAGES
+
+DIGESTS = {
+    ("train", 0): "b485593e5a531e357e9c19b74c8af7edfc8c5d6d3aab2e5d2784f92c8b0429bc",
+    ("heldout", 1): "6167ed131b0601672ce949e050f533b69aac065ae014cca9805f2e08acf8c80d",
+}
+"""Of the first 300 messages. The packaged weights were trained on such a stream: were it to change, messages that they were
+trained on could count as held out."""
+
+
+def pattern(en: str, ko: str) -> Pattern:
+    return Pattern("test", tuple(parse(text) for text in (en, "。", ko, "。")), (False,) * 4)
+
+
+def word(corpus: Corpus, kind: str, english: str) -> Value:
+    return next(value for value in corpus.lexicon[kind] if value.texts[0] == english)
+
+
+def test_a_word_that_opens_a_sentence_is_capitalised_and_a_copied_value_is_not(corpus: Corpus) -> None:
+    file = copied("file", "report_v2.pdf")
+    opening = pattern("{a:food} is {place}, {file}. {file}, {place}.", ".")
+    values = {"food": word(corpus, "food", "apple"), "place": word(corpus, "place", "museum"), "file": file}
+    expected = "An apple is museum, report_v2.pdf. report_v2.pdf, museum."
+    assert render(Filling(opening, values, {}), 0) == expected
+
+
+def test_an_article_of_its_own_is_kept(corpus: Corpus) -> None:
+    wish = pattern("I want {a:food}.", ".")
+    assert render(Filling(wish, {"food": word(corpus, "food", "rice")}, {}), 0) == "I want some rice."
+
+
+def test_a_country_brings_its_article_once() -> None:
+    state = next(value for value in listed_values("country") if value.texts[3] == "美国")
+    for text, expected in (
+        ("I left {country}.", "I left the United States."),
+        ("I left the {country} office.", "I left the United States office."),
+        ("{country} won.", "The United States won."),
+    ):
+        assert render(Filling(pattern(text, "."), {"country": state}, {}), 0) == expected
+
+
+def test_a_particle_looks_through_a_tag_at_the_word(corpus: Corpus) -> None:
+    towards = pattern(".", "{place}[으로/로] 가요.")
+    filling = Filling(towards, {"place": word(corpus, "place", "museum")}, {"place": "b0"})
+    assert render(filling, 2) == "<b0>박물관</b0>으로 가요."
+
+
+def test_a_particle_behind_a_title_follows_the_title() -> None:
+    waits = pattern(".", "{name} 씨[은/는] 기다려요.")
+    assert render(Filling(waits, {"name": copied("name", "Tom")}, {}), 2) == "Tom 씨는 기다려요."
+
+
+def test_a_placeholder_gets_both_forms_of_a_particle() -> None:
+    waits = pattern(".", "{name}[을/를] 찾아요.")
+    assert render(Filling(waits, {"name": copied("placeholder", "{0}")}, {}), 2) == "{0}을(를) 찾아요."
+
+
+def test_lower_case_spares_copied_values() -> None:
+    meets = pattern("Meet {name} at {time}.", ".")
+    noon = next(value for value in _times() if value.texts[0] == "3:30 PM")
+    filling = Filling(meets, {"name": copied("name", "Maria"), "time": noon}, {})
+    assert render(filling, 0, lower=True) == "meet Maria at 3:30 pm."
+
+
+def _times() -> list[Value]:
+
+    rng = Random(1)
+    return [draw_localised("time", rng) for _ in range(2000)]
+
+
+def test_about_a_tenth_of_the_copied_values_is_held_out() -> None:
+    held_out = sum(value_held_out(copied("int", str(number))) for number in range(1000))
+    assert 60 < held_out < 140
+
+
+def test_a_number_is_held_out_by_its_digits_whatever_its_kind() -> None:
+    for number in map(str, range(200)):
+        percent = copied("percent", f"{number}%", split_key=number)
+        assert value_held_out(percent) == value_held_out(copied("room", number))
+
+
+def test_the_order_of_sentences_makes_another_composition(corpus: Corpus) -> None:
+    patterns = corpus.patterns
+    both = {(composition_held_out((a, b)), composition_held_out((b, a))) for a in patterns for b in patterns}
+    assert len(both) > 2
+
+
+def test_a_word_that_only_one_pattern_uses_is_never_held_out(corpus: Corpus) -> None:
+    fillings = Fillings(corpus)
+    wish = next(pattern for pattern in corpus.patterns if "food" in pattern.kinds.values())
+    assert not [value for value in corpus.lexicon["food"] if fillings.held_out(wish, {"food": value})]
+
+
+def test_some_fillings_are_held_out_and_most_are_not() -> None:
+    corpus = packaged()
+    fillings = Fillings(corpus)
+    flags = [
+        fillings.held_out(pattern, {ref: value})
+        for pattern in corpus.patterns
+        if len(pattern.kinds) == 1
+        for ref, kind in pattern.kinds.items()
+        for value in corpus.lexicon.get(kind, ())
+    ]
+    assert 0.03 < sum(flags) / len(flags) < 0.15
+
 
 MANY = 3000
 
@@ -112,3 +224,19 @@ def test_two_slots_of_a_class_never_hold_the_same_word(trained: list[Message]) -
     pairs = [trip.groups() for trip in trips if trip]
     assert len(pairs) > 100
     assert not [pair for pair in pairs if pair[0] == pair[1]]
+
+
+@pytest.mark.parametrize(("split", "seed"), sorted(DIGESTS))
+def test_the_packaged_messages_are_those_that_the_weights_know(split: Split, seed: int) -> None:
+    generator, digest = Generator(split, seed), hashlib.sha256()
+    for _ in range(300):
+        message = generator.message()
+        copied = [(item.kind, item.text) for item in message.copied]
+        content = [message.texts, message.sources, copied, message.sentences, message.novel]
+        digest.update(json.dumps(content, ensure_ascii=False).encode())
+    assert digest.hexdigest() == DIGESTS[split, seed]
+
+
+def test_the_sentences_of_load_tests_are_generated_again() -> None:
+    lines = gzip.decompress(phrasebook.sentences_file().read_bytes()).decode().splitlines()
+    assert [tuple(json.loads(line)) for line in lines] == list(sentences(COUNT, SEED))

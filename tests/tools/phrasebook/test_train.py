@@ -1,91 +1,150 @@
-"""Training, from nothing to an exported model, on a tiny budget."""
+"""Training, from messages to an exported model, on a tiny budget."""
 
-import io
 import json
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from random import Random
 
 import pytest
 import torch
 from click.testing import CliRunner
-from rich.console import Console
-from tools.phrasebook.docs import render
-from tools.phrasebook.export import load
-from tools.phrasebook.learner import Learner, rate
-from tools.phrasebook.progress import Progress
-from tools.phrasebook.shape import Shape
-from tools.phrasebook.train import Plan, run
+from tests.tools.phrasebook.conftest import SMALL
+from tokenizers import Tokenizer
+from tools.phrasebook.batches import Batch, Pair, Stream, batched, loader, paired
+from tools.phrasebook.corpus import Corpus
+from tools.phrasebook.generator import Generator
+from tools.phrasebook.model import SIZES, create, export, load, parameters_total
+from tools.phrasebook.render import DIRECTIONS
+from tools.phrasebook.tokenizer import BOS_ID, EOS_ID, SEP_ID, language_id
+from tools.phrasebook.train import Learner, Plan, rate, run
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
 from dragoman.errors import ConfigError
-from tools.phrasebook import evaluate, train
+from tools.phrasebook import train
 
-TINY = Shape(vocabulary=1024, hidden=64, layers=2, heads=1, kv_heads=1, intermediate=128)
+
+@pytest.fixture
+def stream(data: Path, fitted: Tokenizer) -> Stream:
+    return Stream(data, fitted.to_str(), "train", seed=1, tokens=2048, messages=40)
 
 
 @pytest.fixture
 def plan(data: Path, tmp_path: Path) -> Plan:
     return Plan(
         tmp_path / "out",
-        steps=50,
+        steps=3,
         tokens=1024,
         rate=3e-2,
         data=data,
-        shape=TINY,
+        sizes=SMALL,
         tokenizer_messages=300,
         held_out_messages=8,
     )
 
 
-@pytest.fixture
-def report() -> Progress:
-    return Progress(Console(file=io.StringIO()))
+def quiet(progress: float, text: str) -> None:
+    """Reports nothing."""
 
 
-def test_the_loss_falls_and_the_model_is_exported(plan: Plan, report: Progress) -> None:
-    learner = run(plan, report)
+def contents(batches: list[Batch]) -> list[list[list[int]]]:
+    return [batch.ids.tolist() for batch in batches]
+
+
+def weights(directory: Path) -> dict[str, torch.Tensor]:
+    return load(directory, torch.float32).state_dict()
+
+
+def test_a_pair_is_a_prompt_and_its_answer(corpus: Corpus, fitted: Tokenizer) -> None:
+    message = Generator("train", 1, corpus).message(2)
+    pairs = list(paired(message, fitted, list(DIRECTIONS)))
+    assert len(pairs) == 12
+    for (source, target), pair in zip(DIRECTIONS, pairs, strict=True):
+        assert pair.ids[:3] == [BOS_ID, language_id(source), language_id(target)]
+        assert pair.ids[pair.start - 1] == SEP_ID
+        assert pair.ids[-1] == EOS_ID
+        assert fitted.decode(pair.ids[3 : pair.start - 1]) == message.sources[source]
+        assert fitted.decode(pair.ids[pair.start : -1]) == message.texts[target]
+
+
+def test_every_pair_is_in_one_batch_and_only_its_answer_is_learnt() -> None:
+    rng = Random(1)
+    pairs = [Pair([rng.randrange(16, 99) for _ in range(n)], start=n // 2) for n in rng.choices(range(4, 60), k=100)]
+    rows: list[tuple[list[int], list[int]]] = []
+    for batch in batched(pairs, 512, rng):
+        assert batch.ids.numel() <= 512
+        width, flat = batch.ids.shape[1], batch.ids.flatten()
+        for row, ids in enumerate(batch.ids.tolist()):
+            learnt = [int(flat[at + 1]) for at in batch.learn.tolist() if at // width == row]
+            rows.append(([token for token in ids if token], learnt))
+    assert sorted(rows) == sorted((pair.ids, pair.ids[pair.start :]) for pair in pairs)
+
+
+def test_a_stream_repeats_by_seed_goes_on_and_differs_by_worker(stream: Stream) -> None:
+    count = len(stream.chunk())
+    first = contents(list(islice(stream.batches(0), 2 * count)))
+    assert first == contents(list(islice(stream.batches(0), 2 * count)))
+    assert first[:count] != first[count:]
+    assert first != contents(list(islice(stream.batches(1), 2 * count)))
+
+
+def test_worker_processes_return_what_the_stream_holds(stream: Stream) -> None:
+    batches = iter(loader(stream, workers=1, pin=False))
+    assert contents([next(batches) for _ in range(3)]) == contents(list(islice(stream.batches(0), 3)))
+
+
+def test_the_packaged_sizes_are_under_eight_million_parameters() -> None:
+    assert parameters_total(create(SIZES, seed=0)) < 8_000_000
+
+
+def test_transformers_loads_the_export(model: LlamaForCausalLM, fitted: Tokenizer, tmp_path: Path) -> None:
+    export(model, SMALL, fitted, tmp_path)
+    loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype=torch.float32)
+    assert isinstance(loaded, LlamaForCausalLM)
+    ids = torch.randint(0, 1024, (3, 40), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        expected = model(ids).logits
+        assert expected.std() > 0.05
+        torch.testing.assert_close(loaded(ids).logits, expected, rtol=0.1, atol=0.1)  # exported in bfloat16
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    text = "Where is Zorvina's <b0>train station</b0>? 駅はどこ？"
+    assert theirs.encode(text, add_special_tokens=False) == fitted.encode(text, add_special_tokens=False).ids
+    assert (theirs.pad_token_id, theirs.bos_token_id, theirs.eos_token_id) == (0, 1, 2)
+
+
+def test_the_loss_falls_and_the_model_is_exported(plan: Plan) -> None:
+    learner = run(replace(plan, steps=50), quiet)
     record = json.loads((plan.out / "training.json").read_text(encoding="utf-8"))
-    assert record["used"]["step"] == learner.tally.step == 50
-    untrained = float(torch.tensor(TINY.vocabulary).log())
+    assert record["used"]["step"] == learner.used.step == 50
+    untrained = float(torch.tensor(SMALL["vocab_size"]).log())
     assert record["losses"][-1]["held_out_loss"] < untrained - 1.0
-    assert load(plan.out).parameters_total() == record["parameters"]
+    assert parameters_total(load(plan.out)) == record["parameters"]
 
 
-def test_a_resumed_run_goes_on_from_the_checkpoint(plan: Plan, report: Progress) -> None:
-    run(replace(plan, steps=3), report)
-    before = load(plan.out, torch.float32).state_dict()
-    resumed = run(replace(plan, steps=5, resume=True), report)
-    assert (resumed.tally.step, resumed.tally.sessions) == (5, 2)
-    after = load(plan.out, torch.float32).state_dict()
-    assert not torch.equal(after["model.embed_tokens.weight"], before["model.embed_tokens.weight"])
+def test_the_same_seed_trains_the_same_model_and_a_resumed_run_goes_on(plan: Plan, tmp_path: Path) -> None:
+    run(plan, quiet)
+    run(replace(plan, out=tmp_path / "again"), quiet)
+    before, again = weights(plan.out), weights(tmp_path / "again")
+    assert all(torch.equal(before[name], again[name]) for name in before)
+
+    resumed = run(replace(plan, steps=5, resume=True), quiet)
+    assert (resumed.used.step, resumed.used.sessions) == (5, 2)
+    assert not torch.equal(weights(plan.out)["model.embed_tokens.weight"], before["model.embed_tokens.weight"])
 
 
-def test_resuming_a_run_whose_budget_is_spent_changes_nothing(plan: Plan, report: Progress) -> None:
-    run(replace(plan, steps=3), report)
-    before = load(plan.out, torch.float32).state_dict()
-    assert run(replace(plan, steps=3, resume=True), report).tally.step == 3
-    after = load(plan.out, torch.float32).state_dict()
-    assert all(torch.equal(after[name], before[name]) for name in before)
-
-
-def test_an_interrupted_run_saves_and_exports(plan: Plan, report: Progress, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_saves_and_exports(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     step = Learner.step
 
-    def interrupted(self: Learner, *args: object) -> torch.Tensor:
-        if self.tally.step == 2:
+    def interrupted(self: Learner, batch: Batch, progress: float) -> torch.Tensor:
+        if self.used.step == 2:
             raise KeyboardInterrupt
-        return step(self, *args)  # type: ignore[arg-type]
+        return step(self, batch, progress)
 
     monkeypatch.setattr(Learner, "step", interrupted)
-    assert run(plan, report).tally.step == 2
+    assert run(plan, quiet).used.step == 2
     assert load(plan.out)
     monkeypatch.undo()
-    assert run(replace(plan, steps=4, resume=True), report).tally.step == 4
-
-
-def test_the_same_seed_trains_the_same_model(plan: Plan, report: Progress, tmp_path: Path) -> None:
-    first = run(replace(plan, steps=3, out=tmp_path / "a"), report).model.state_dict()
-    again = run(replace(plan, steps=3, out=tmp_path / "b"), report).model.state_dict()
-    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert run(replace(plan, steps=4, resume=True), quiet).used.step == 4
 
 
 def test_the_rate_warms_up_stays_and_falls_to_nothing() -> None:
@@ -95,34 +154,13 @@ def test_the_rate_warms_up_stays_and_falls_to_nothing() -> None:
     assert rate(10_000, 1.0) == 0.0
 
 
-def test_resuming_nothing_is_refused(plan: Plan, report: Progress) -> None:
-    with pytest.raises(ConfigError, match="nothing to resume"):
-        run(replace(plan, resume=True), report)
-
-
-def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
+def test_resuming_without_a_checkpoint_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
     result = CliRunner().invoke(train.main, ["--out", str(tmp_path), "--resume", "--workers", "0"])
     assert result.exit_code == 2
-    assert result.stderr.strip().splitlines() == [f"error: {tmp_path / 'checkpoint.pt'}: nothing to resume"]
+    (line,) = result.stderr.strip().splitlines()
+    assert str(tmp_path / "checkpoint.pt") in line
 
 
-def test_a_trained_model_is_evaluated_into_a_table_a_file_and_a_page(
-    plan: Plan, report: Progress, tmp_path: Path
-) -> None:
-    run(replace(plan, steps=2), report)
-    out, docs = tmp_path / "results" / "phrasebook.json", tmp_path / "phrasebook.md"
-    arguments = ["--model", str(plan.out), "--messages", "1", "--out", str(out), "--docs", str(docs)]
-    result = CliRunner().invoke(evaluate.main, arguments, catch_exceptions=False)
-    assert result.exit_code == 0
-    assert "en-ja" in result.stdout
-    written = json.loads(out.read_text(encoding="utf-8"))
-    assert written["messages"]["all"]["count"] == written["sentences"]["all"]["count"] == 12
-    assert written["conditions"]["training"]["steps"] == 2
-    assert docs.read_text(encoding="utf-8") == render(written)
-    assert "| en → ja |" in docs.read_text(encoding="utf-8")
-
-
-def test_evaluating_an_empty_directory_is_refused_in_one_line(tmp_path: Path) -> None:
-    result = CliRunner().invoke(evaluate.main, ["--model", str(tmp_path)])
-    assert result.exit_code == 2
-    assert "no model.safetensors here" in result.stderr
+def test_a_directory_without_weights_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        load(tmp_path)

@@ -1,10 +1,12 @@
-"""Korean particles, whose form follows the last sound of the word before them.
+"""Surface rules that a pattern leaves to the generator: Korean particles, English articles and capitals.
 
-Hangul decides by its code point. Digits are read as Sino-Korean numbers, Latin words by a spelling rule that agrees
-with the usual transcription for most names ("Tom" 톰 closes, "Mike" 마이크 does not). What cannot be read, such as a
-placeholder, gets both forms the way Korean software writes them: 은(는), (으)로. Nothing here knows about patterns.
+The form of a Korean particle follows the last sound of the word before it. Hangul decides by its code point. Digits are
+read as Sino-Korean numbers, Latin words by a spelling rule that agrees with the usual transcription for most names ("Tom"
+톰 ends in a consonant, "Mike" 마이크 does not). What cannot be read, such as a placeholder, gets both forms the way Korean
+software writes them: 은(는), (으)로. English sounds are judged by spelling, with short lists of exceptions.
 """
 
+import re
 from enum import Enum
 from functools import lru_cache
 
@@ -73,3 +75,34 @@ def particle(closed: str, opened: str, sound: Sound) -> str:
     if sound is Sound.RIEUL and closed.startswith("으"):
         return opened
     return opened if sound is Sound.VOWEL else closed
+
+
+_SPOKEN_VOWEL_LETTERS = "AEFHILMNORSX"
+_SILENT_H = ("hour", "honest", "honor", "heir")
+_CONSONANT_VOWELS = ("uni", "use", "usu", "euro", "one", "ukulele", "uk ", "ewe")
+_UNI_EXCEPTIONS = ("unin", "unim", "unid")
+_VOWEL_NUMBER = re.compile(r"8|(?:11|18)(?:\D|$|\d{3}(?:\D|$))")
+
+
+def indefinite(noun: str) -> str:
+    """`noun` behind its indefinite article: "an apple", "a university", "an 8", "a USB cable"."""
+    return f"{'an' if _vowel_sound(noun) else 'a'} {noun}"
+
+
+def _vowel_sound(noun: str) -> bool:
+    word = re.split(r"[\s-]", noun, maxsplit=1)[0]
+    if word[:1].isdigit():
+        return bool(_VOWEL_NUMBER.match(word))
+    if len(word) > 1 and word.isupper():
+        return word[0] in _SPOKEN_VOWEL_LETTERS
+    lower = noun.lower()
+    if lower.startswith(_SILENT_H):
+        return True
+    if lower.startswith(_CONSONANT_VOWELS) and not lower.startswith(_UNI_EXCEPTIONS):
+        return False
+    return lower[:1] in tuple("aeiou")
+
+
+def capitalised(text: str) -> str:
+    """`text` with its first letter in upper case."""
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,112 @@
+"""Translating in batches, scores, and the evaluation of a model directory."""
+
+import json
+from pathlib import Path
+
+import torch
+from click.testing import CliRunner
+from tests.tools.phrasebook.conftest import SMALL
+from tokenizers import Tokenizer
+from tools.phrasebook.evaluate import Task, Translated, copies, page, quality, summarise, translate
+from tools.phrasebook.model import export, load
+from tools.phrasebook.render import Copied
+from tools.phrasebook.tokenizer import EOS_ID, prompt_ids
+from transformers import LlamaForCausalLM
+
+from dragoman.phrasebook import model_dir
+from tools.phrasebook import evaluate, tokenizer
+
+REFERENCE = "Tom is in suite 1204. See https://a.example/x."
+TASKS = [
+    Task(("en", "ja"), "Where is the train station?"),
+    Task(("ko", "zh"), "밥을 주세요."),
+    Task(("zh", "en"), "非常感谢。"),
+    Task(("ja", "ko"), "どうもありがとうございます。値段は25ドルです。りんごをください。"),
+]
+
+
+def translated(answer: str, tokens: int = 30, copied: tuple[Copied, ...] = ()) -> Translated:
+    return Translated(Task(("ja", "en"), "", REFERENCE, tokens, copied), answer)
+
+
+def alone(model: LlamaForCausalLM, fitted: Tokenizer, task: Task, limit: int) -> str:
+    """The same answer without batch, padding or cache."""
+    prompt = prompt_ids(fitted, *task.direction, task.text)
+    ids = list(prompt)
+    with torch.inference_mode():
+        while len(ids) < len(prompt) + limit and ids[-1] != EOS_ID:
+            ids.append(int(model(torch.tensor([ids]), use_cache=False).logits[0, -1].argmax()))
+    return fitted.decode([token for token in ids[len(prompt) :] if token != EOS_ID], skip_special_tokens=False)
+
+
+def test_a_batch_answers_each_task_as_if_it_were_alone(model: LlamaForCausalLM, fitted: Tokenizer) -> None:
+    answers = [one.answer for one in translate(model, fitted, TASKS)]
+    assert len(set(answers)) > 1
+    for task, answer in zip(TASKS, answers, strict=True):
+        expected = alone(model, fitted, task, limit=12)
+        # An untrained model rarely ends: answers are compared as far as the shorter limit goes.
+        shared = min(len(expected), len(answer)) - 2
+        assert shared > 0
+        assert answer[:shared] == expected[:shared]
+
+
+def test_the_packaged_model_translates() -> None:
+    tasks = [Task(("en", "ko"), "Where is the station?"), Task(("ja", "en"), "駅はどこですか？")]
+    answers = translate(load(model_dir(), torch.float32), tokenizer.load(model_dir()), tasks)
+    assert [one.answer for one in answers] == ["기차역은 어디에 있나요?", "Where is the train station?"]
+
+
+def test_an_equal_translation_scores_full_and_a_near_one_between() -> None:
+    assert quality([translated(REFERENCE)]) == {"count": 1, "chrf": 100.0, "exact": 1.0}
+    score = quality([translated(REFERENCE.replace("Tom", "Tim")), translated(REFERENCE)])
+    assert 80 < score["chrf"] < 100
+    assert score["exact"] == 0.5
+    assert quality([]) == {"count": 0, "chrf": 0.0, "exact": 0.0}
+
+
+def test_copies_are_counted_by_kind() -> None:
+    items = (Copied("name", "Tom"), Copied("url", "https://a.example/x"))
+    wrong = REFERENCE.replace("1204", "1205").replace("/x", "/y")
+    found = copies([translated(REFERENCE, copied=items), translated(wrong, copied=items)])
+    assert found["name"] == {"count": 2, "exact": 1.0}
+    assert found["url"] == {"count": 2, "exact": 0.5}
+    assert found["numbers of a message"] == {"count": 2, "exact": 0.5}
+    assert copies([translated(f"{REFERENCE} Tom", copied=items)])["name"]["exact"] == 0.0
+
+
+def test_a_summary_sorts_by_direction_and_length_and_keeps_some_misses() -> None:
+    summary = summarise([translated(REFERENCE, tokens=n) for n in (3, 20, 21, 150, 300)] + [translated("0")] * 30)
+    assert summary["directions"]["ja-en"]["count"] == 35
+    assert summary["directions"]["en-ja"]["count"] == 0
+    counts = {band: row["count"] for band, row in summary["bands"].items()}
+    assert counts == {"1-20": 2, "21-50": 31, "101-200": 1, "over 200": 1}
+    assert len(summary["misses"]) == 20
+    assert summary["misses"][0] == {"direction": "ja-en", "reference": REFERENCE, "answer": "0"}
+
+
+def test_a_model_is_evaluated_into_a_table_a_file_and_a_page(
+    model: LlamaForCausalLM, fitted: Tokenizer, tmp_path: Path
+) -> None:
+    export(model, SMALL, fitted, tmp_path / "model")
+    out, docs = tmp_path / "results" / "phrasebook.json", tmp_path / "phrasebook.md"
+    arguments = ["--model", str(tmp_path / "model"), "--messages", "1", "--out", str(out), "--docs", str(docs)]
+    result = CliRunner().invoke(evaluate.main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "en-ja" in result.stdout
+    written = json.loads(out.read_text(encoding="utf-8"))
+    assert written["messages"]["all"]["count"] == written["sentences"]["all"]["count"] == 12
+    assert written["conditions"]["training"] is None
+    assert docs.read_text(encoding="utf-8") == page(written)
+
+
+def test_the_committed_page_is_that_of_the_committed_figures() -> None:
+    root = Path(__file__).parents[3]
+    result = json.loads((root / "results/phrasebook.json").read_text(encoding="utf-8"))
+    assert (root / "docs/phrasebook.md").read_text(encoding="utf-8") == page(result)
+
+
+def test_evaluating_an_empty_directory_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    result = CliRunner().invoke(evaluate.main, ["--model", str(tmp_path)])
+    assert result.exit_code == 2
+    (line,) = result.stderr.strip().splitlines()
+    assert str(tmp_path) in line
