@@ -9,8 +9,8 @@ from pathlib import Path
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, Settings, TrafficSettings
-from dragoman.telemetry.traffic.entry import Entry
-from dragoman.telemetry.traffic.reader import Reading
+from dragoman.telemetry.traffic.entry import TrafficEntry
+from dragoman.telemetry.traffic.entry import TrafficReader
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.wire import Traffic
 from tests.serving import echoing, fake_service, served, service_over
@@ -25,11 +25,11 @@ def recording_service(folder: Path, *, record_text: bool = False, step_s: float 
     return service_over(FakePipeline(echoing(), step_s=step_s), settings, Recorder(traffic))
 
 
-async def recorded(service: TranslationService, folder: Path) -> list[Entry]:
+async def recorded(service: TranslationService, folder: Path) -> list[TrafficEntry]:
     """What is on disk, with the service still running."""
     assert service.recorder is not None
     await asyncio.to_thread(service.recorder.flush)
-    return list(Reading(folder))
+    return list(TrafficReader(folder))
 
 
 async def test_the_last_hour_is_told_in_distributions(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ async def test_what_a_stop_cuts_off_is_recorded(tmp_path: Path) -> None:
         await until(lambda: service.pipeline.stats().running == 1, "a running sequence")
         await service.stop()
         assert (await call).status_code == 503
-    assert [entry.outcome for entry in Reading(tmp_path)] == ["engine_dead"]
+    assert [entry.outcome for entry in TrafficReader(tmp_path)] == ["engine_dead"]
 
 
 async def test_texts_are_kept_only_where_the_operator_asked_for_it(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ async def test_texts_are_kept_only_where_the_operator_asked_for_it(tmp_path: Pat
         async with served(recording_service(folder, record_text=wanted)) as client:
             await client.post("/v1/translate", json={"text": "Secret plans.", "source": "en", "target": "ja"})
             await client.post("/v1/translate", json={"text": "More of them.", "source": "en", "target": "xx"})
-    assert [entry.text for entry in Reading(tmp_path / "without")] == [None, None]
-    assert [entry.text for entry in Reading(tmp_path / "with")] == ["Secret plans.", "More of them."]
+    assert [entry.text for entry in TrafficReader(tmp_path / "without")] == [None, None]
+    assert [entry.text for entry in TrafficReader(tmp_path / "with")] == ["Secret plans.", "More of them."]
     assert not any("Secret" in path.read_text() for path in (tmp_path / "without").iterdir())
 
 

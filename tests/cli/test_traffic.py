@@ -20,9 +20,9 @@ from dragoman.cli.traffic_tables import bar, doubling
 from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.settings import EngineSettings, Settings, TrafficSettings
-from dragoman.telemetry.calls import TextRecord
+from dragoman.telemetry.requests import TextRecord
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.spool import traffic_files
+from dragoman.telemetry.traffic.recorder import traffic_files
 from dragoman_bench.bench.results import Measurement, read_results
 from tests.serving import echoing, served, service_over
 from tests.telemetry.traffic.making import refused, text

@@ -11,7 +11,7 @@ import httpx
 
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
-from dragoman.telemetry.collectors import GpuCollector
+from dragoman.telemetry.metrics import GpuCollector
 from dragoman.telemetry.gpu import NvmlGpus
 from dragoman.types import Sequence
 from tests.serving import echoing, fake_service, source_of

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from dragoman.telemetry.collectors import EngineCollector, GpuCollector, ServiceCollector, ServiceSnapshot
+from dragoman.telemetry.metrics import EngineCollector, GpuCollector, ServiceCollector, ServiceSnapshot
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 from dragoman.telemetry.gpu import NvmlGpus
 from tests.telemetry.nvml_stand_in import stand_in

@@ -5,7 +5,7 @@ from bisect import bisect_left
 
 import pytest
 
-from dragoman.telemetry.latencies import Latencies
+from dragoman.telemetry.engine import Latencies
 
 BOUNDS_S = (0.01, 0.1, 1.0)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dragoman.telemetry.calls import CallRecord, TextRecord
-from dragoman.telemetry.request_line import RequestLine
+from dragoman.telemetry.requests import CallRecord, TextRecord
+from dragoman.telemetry.requests import RequestLine
 from dragoman.telemetry.requests import RequestTrace
 from dragoman.types import Timings
 

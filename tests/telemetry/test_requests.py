@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dragoman.telemetry import requests
-from dragoman.telemetry.calls import CallRecord
+from dragoman.telemetry.requests import CallRecord
 from dragoman.telemetry.requests import MAX_SEQUENCES, CallJoiner, Interval, RequestTrace, SequenceRecord, Work
 
 

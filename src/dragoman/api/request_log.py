@@ -17,9 +17,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.api import errors
 from dragoman.telemetry import requests
-from dragoman.telemetry.calls import CANCELLED
-from dragoman.telemetry.rates import FAILURES
-from dragoman.telemetry.request_line import RequestLine
+from dragoman.telemetry.requests import CANCELLED
+from dragoman.telemetry.traffic.window import FAILURES
+from dragoman.telemetry.requests import RequestLine
 from dragoman.telemetry.requests import RequestTrace
 
 if TYPE_CHECKING:

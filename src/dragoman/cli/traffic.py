@@ -15,11 +15,11 @@ from dragoman import settings
 from dragoman.cli.console import console, error_console
 from dragoman.cli.traffic_tables import Shown, document, show
 from dragoman.errors import ConfigError
-from dragoman.telemetry.traffic.entry import Entry
-from dragoman.telemetry.traffic.reader import Reading
-from dragoman.telemetry.traffic.summary import by_hour, summarise
-from dragoman.telemetry.traffic.table import Column, Table, table_of
-from dragoman.telemetry.traffic.trace import trace_of
+from dragoman.telemetry.traffic.entry import TrafficEntry
+from dragoman.telemetry.traffic.entry import TrafficReader
+from dragoman.telemetry.traffic.window import by_hour, summarise
+from dragoman.telemetry.traffic.window import TrafficColumn, TrafficTable, table_of
+from dragoman.telemetry.traffic.export import trace_of
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -43,7 +43,7 @@ def command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def show_command(folder: Path | None, config: Path | None, since: str, as_json: bool) -> None:
     """Print how many texts came at once, how long they were and what became of them; by the hour, too."""
-    reading = Reading(_folder(folder, config), _since(since))
+    reading = TrafficReader(_folder(folder, config), _since(since))
     shown = _shown(reading)
     if as_json:
         click.echo(json.dumps(document(shown), ensure_ascii=False))
@@ -65,7 +65,7 @@ def export(folder: Path | None, config: Path | None, since: str, limit: int | No
     """
     if out is not None and out.suffix not in (".jsonl", ".ndjson"):
         raise ConfigError(f"{out}: the bench takes a trace from a file that ends in .jsonl", param="out")
-    reading = Reading(_folder(folder, config), _since(since))
+    reading = TrafficReader(_folder(folder, config), _since(since))
     trace = trace_of(reading, limit)
     if not trace.lines:
         raise _nothing(reading)
@@ -79,10 +79,10 @@ def export(folder: Path | None, config: Path | None, since: str, limit: int | No
     _tell_faults(reading)
 
 
-def _shown(reading: Reading) -> Shown:
+def _shown(reading: TrafficReader) -> Shown:
     pairs: Counter[str] = Counter()
 
-    def counted() -> Iterator[Entry]:
+    def counted() -> Iterator[TrafficEntry]:
         for entry in reading:
             pairs[f"{entry.source or '?'}-{entry.target}"] += 1
             yield entry
@@ -96,10 +96,10 @@ def _shown(reading: Reading) -> Shown:
     return Shown(reading, table, summary, by_hour(table, of_day=True) if of_day else hours, pairs, of_day)
 
 
-def _span_s(table: Table) -> float:
+def _span_s(table: TrafficTable) -> float:
     """From the first arrival to the last end."""
-    arrived = table.column(Column.ARRIVED_UNIX_S)
-    return round(float((arrived + table.column(Column.E2E_S)).max() - arrived.min()), 3)
+    arrived = table.column(TrafficColumn.ARRIVED_UNIX_S)
+    return round(float((arrived + table.column(TrafficColumn.E2E_S)).max() - arrived.min()), 3)
 
 
 def _folder(folder: Path | None, config: Path | None) -> Path:
@@ -116,7 +116,7 @@ def _since(text: str) -> float:
     return time.time() - float(found[1]) * _UNITS_S[found[2]]
 
 
-def _nothing(reading: Reading) -> ConfigError:
+def _nothing(reading: TrafficReader) -> ConfigError:
     told = f" ({reading.faults})" if reading.faults else ""
     return ConfigError(f"{reading.folder} holds no traffic of that time{told}: see --since", param="since")
 
@@ -128,7 +128,7 @@ def _write(out: Path, text: str) -> None:
         raise ConfigError(f"cannot write {out}: {error.strerror}", param="out") from None
 
 
-def _tell_faults(reading: Reading) -> None:
+def _tell_faults(reading: TrafficReader) -> None:
     if reading.faults:
         _say(reading.faults, "yellow")
 

@@ -15,9 +15,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from dragoman.telemetry.traffic.reader import Reading
-from dragoman.telemetry.traffic.summary import Hour, Quantiles, Summary
-from dragoman.telemetry.traffic.table import Column, Floats, Table
+from dragoman.telemetry.traffic.entry import TrafficReader
+from dragoman.telemetry.traffic.window import Hour, Quantiles, TrafficSummary
+from dragoman.telemetry.traffic.window import TrafficColumn, Floats, TrafficTable
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR, _SMALL_BAR = 40, 12  # characters
@@ -41,20 +41,20 @@ class Bin:
 class Shown:
     """Everything there is to show of some traffic."""
 
-    reading: Reading
-    table: Table
-    summary: Summary
+    reading: TrafficReader
+    table: TrafficTable
+    summary: TrafficSummary
     hours: Sequence[Hour]
     pairs: Counter[str]
     of_day: bool  # `hours` are of all days together
 
     @property
     def histograms(self) -> dict[str, list[Bin]]:
-        translated = self.table.ok & (self.table.column(Column.OUTPUT_TOKENS) > 0)
+        translated = self.table.ok & (self.table.column(TrafficColumn.OUTPUT_TOKENS) > 0)
         return {
-            "in_flight": doubling(self.table.column(Column.IN_FLIGHT)),
-            "source_tokens": doubling(self.table.column(Column.SOURCE_TOKENS)[translated]),
-            "output_tokens": doubling(self.table.column(Column.OUTPUT_TOKENS)[translated]),
+            "in_flight": doubling(self.table.column(TrafficColumn.IN_FLIGHT)),
+            "source_tokens": doubling(self.table.column(TrafficColumn.SOURCE_TOKENS)[translated]),
+            "output_tokens": doubling(self.table.column(TrafficColumn.OUTPUT_TOKENS)[translated]),
         }
 
 
@@ -111,7 +111,7 @@ _TITLES = {
 
 
 def _heading(shown: Shown, console: Console) -> None:
-    summary, arrived = shown.summary, shown.table.column(Column.ARRIVED_UNIX_S)
+    summary, arrived = shown.summary, shown.table.column(TrafficColumn.ARRIVED_UNIX_S)
     first, last = (
         datetime.fromtimestamp(float(at)).strftime("%Y-%m-%d %H:%M:%S") for at in (arrived.min(), arrived.max())
     )
@@ -128,7 +128,7 @@ def _heading(shown: Shown, console: Console) -> None:
     console.print()
 
 
-def _distributions(summary: Summary) -> RichTable:
+def _distributions(summary: TrafficSummary) -> RichTable:
     table = RichTable("", "texts", "p50", "p90", "p95", "p99", "max", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"

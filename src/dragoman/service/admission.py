@@ -30,6 +30,21 @@ def default_limit(max_num_seqs: int, data_parallel_size: int) -> int:
     return BASE_CHARACTERS + CHARACTERS_PER_SLOT * max_num_seqs * data_parallel_size
 
 
+class Permit:
+    """The characters of one admitted call that are still in flight."""
+
+    __slots__ = ("_admission", "characters")
+
+    def __init__(self, admission: Admission, characters: int) -> None:
+        self.characters = characters
+        self._admission = admission
+
+    def release(self, characters: int) -> None:
+        """So many of them were translated."""
+        self.characters -= characters
+        self._admission.characters -= characters
+
+
 class Admission:
     """Counts in-flight calls and their characters. `characters_per_s` is called only when a call is refused."""
 
@@ -64,7 +79,7 @@ class Admission:
             raise Draining("the server is shutting down; send the request elsewhere")
 
     @contextmanager
-    def permit(self, characters: int) -> Generator[None]:
+    def permit(self, characters: int) -> Generator[Permit]:
         """Within: a call of so many characters is in flight. Raises `Starting`, `Draining` or `QueueFull`."""
         self.check_open()
         if self.characters >= self.limit:
@@ -73,13 +88,14 @@ class Admission:
                 f"the queue is full: {self.characters} characters are in flight, the limit is {self.limit}",
                 retry_after_s=self._retry_after_s(),
             )
+        permit = Permit(self, characters)
         self.characters += characters
         self.calls += 1
         self._empty.clear()
         try:
-            yield
+            yield permit
         finally:
-            self.characters -= characters
+            permit.release(permit.characters)
             self.calls -= 1
             if not self.calls:
                 self._empty.set()

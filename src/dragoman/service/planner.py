@@ -1,10 +1,12 @@
-"""Before the model: a call's texts become jobs, and a job's pieces become sequences.
+"""Before the model: languages are resolved, texts split into segments, segments encoded as prompts with a bounded output.
 
-Languages are settled, long texts cut, prompts encoded, output lengths bounded; nothing runs here.
+Everything here is done piece by piece, when it is asked for: between two jobs and between two segments the work is
+bounded, however long the text is, so that a caller can give control back to the event loop. Nothing runs here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -17,27 +19,23 @@ from dragoman.text.segments import Segment, cut
 from dragoman.text.spans import has_letters
 from dragoman.types import Sequence, TranslationRequest
 
-MARGIN_TOKENS = 64  # room that a short text's output may need beyond its ratio
-SHORTEST_PIECE_TOKENS = 16
-UNDETERMINED = "und"  # BCP-47's tag for a language that is not known
+MARGIN_TOKENS = 64  # that a short text's output may need beyond its ratio
+MIN_SEGMENT_TOKENS = 16
+UNDETERMINED = "und"  # BCP-47's tag for an unknown language
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One text, ready for the model. `unsure`: its language was to be detected and could not be."""
+    """One text with its languages. `segments` is an iterator: each is made when it is asked for."""
 
     index: int
     text: str
     source: str
     detected: bool
     request: TranslationRequest
-    pieces: tuple[Segment, ...]
-    unsure: bool = False
-
-    @property
-    def wanted(self) -> list[str]:
-        """The pieces that the model has to translate."""
-        return [piece.text for piece in self.pieces if piece.translatable]
+    segments: Iterator[Segment]
+    undetermined: bool = False  # the language was to be detected and could not be
+    forced_tokens: int | None = None  # output tokens of each segment, with dummy weights
 
 
 class Planner:
@@ -54,14 +52,15 @@ class Planner:
         self._detector = Detector(self.served)
         self._numbers = count()
 
-    def jobs(self, request: TranslationRequest) -> list[Job]:
-        """One job a text. Raises `UnsupportedLanguage` or `InvalidRequest` before any work is done."""
+    def jobs(self, request: TranslationRequest) -> Iterator[Job]:
+        """One job for each text, made when it is asked for. Raises `UnsupportedLanguage` or `InvalidRequest`."""
         target = self.served_tag(request.target, "target")
         source = self.served_tag(request.source, "source") if request.source else None
         # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
         unique_id = f"{request.request_id}-{next(self._numbers)}"
         request = replace(request, target=target, source=source, request_id=unique_id)
-        return [self._job(index, text, request) for index, text in enumerate(request.texts)]
+        for index, text in enumerate(request.texts):
+            yield self._job(index, text, request)
 
     def served_tag(self, tag: str, param: str) -> str:
         """The model's own tag for a language that a caller named. Raises `UnsupportedLanguage`."""
@@ -81,41 +80,47 @@ class Planner:
         if source is None:
             source = self._detector.detect(text).language
         if source is None:
-            return Job(index, text, UNDETERMINED, detected, request, (), unsure=has_letters(text))
+            return Job(index, text, UNDETERMINED, detected, request, iter(()), undetermined=has_letters(text))
         if source == request.target:
-            return Job(index, text, source, detected, request, ())
+            return Job(index, text, source, detected, request, iter(()))
         if not self._prompts.profile.serves(source, request.target):
             raise UnsupportedLanguage(f"the model does not translate from {source} to {request.target}", param="target")
-        pieces = tuple(cut(text, source, self._budget(source, request), self._prompts.tokenizer.count))
-        return Job(index, text, source, detected, request, pieces)
+        segments = iter(cut(text, source, self._budget(source, request), self._prompts.tokenizer.count))
+        forced = None
+        if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
+            split = tuple(segments)
+            segments, number = iter(split), sum(segment.translatable for segment in split)
+            forced = max(round(request.forced_output_tokens[index] / max(number, 1)), 1)
+        return Job(index, text, source, detected, request, segments, forced_tokens=forced)
 
     def _budget(self, source: str, request: TranslationRequest) -> int:
         """Source tokens that fit a prompt together with the output they may need."""
         overhead = self._prompts.overhead(source, request.target, request.context)
         window = self.max_model_len - overhead - MARGIN_TOKENS
         budget = int(window / (1 + 2 * self._lengths.ratio(source, request.target)))
-        if budget < SHORTEST_PIECE_TOKENS:
+        if budget < MIN_SEGMENT_TOKENS:
             raise InvalidRequest(
-                f"the context leaves no room for the text in the model's window of {self.max_model_len} tokens",
+                f"the context leaves no space for the text in the model's window of {self.max_model_len} tokens",
                 param="context",
             )
         return min(budget, self._prompts.profile.max_source_tokens or budget)
 
     def smaller(self, job: Job, text: str) -> tuple[Segment, ...]:
-        """A piece cut into quarters, between sentences where there are any."""
+        """A segment split into quarters, between sentences where there are any."""
         count = self._prompts.tokenizer.count
-        return tuple(cut(text, job.source, max(count(text) // 4, SHORTEST_PIECE_TOKENS), count))
+        return tuple(cut(text, job.source, max(count(text) // 4, MIN_SEGMENT_TOKENS), count))
 
-    def sequence(self, job: Job, part: str, text: str, *, room_factor: int = 1) -> Sequence:
-        """The engine's work for one piece; `room_factor` times the usual bound on its output."""
+    def sequence(self, job: Job, part: str, text: str, *, limit_factor: int = 1) -> Sequence:
+        """The engine's work for one segment; `limit_factor` times the usual limit of its output."""
         request = job.request
         prompt = self._prompts.encode(text, job.source, request.target, request.context)
-        room = max(self.max_model_len - len(prompt.token_ids), 1)
+        available = max(self.max_model_len - len(prompt.token_ids), 1)
         if self.forced_lengths:
-            max_tokens = min(self._forced(job, prompt.source_tokens), room)
+            ratio = self._lengths.ratio(job.source, request.target)
+            max_tokens = min(job.forced_tokens or max(round(prompt.source_tokens * ratio), 1), available)
         else:
-            bound = self._lengths.max_tokens(job.source, request.target, prompt.source_tokens, room)
-            max_tokens = min(bound * room_factor, room)
+            limit = self._lengths.max_tokens(job.source, request.target, prompt.source_tokens, available)
+            max_tokens = min(limit * limit_factor, available)
         return Sequence(
             f"{request.request_id}.{job.index}.{part}",
             prompt.token_ids,
@@ -125,16 +130,10 @@ class Planner:
             source_tokens=prompt.source_tokens,
         )
 
-    def with_twice_the_room(self, sequence: Sequence) -> Sequence | None:
-        """The same again, its output bounded at twice as many tokens; None where the window has no more."""
-        room = self.max_model_len - len(sequence.prompt_token_ids)
-        more = min(2 * sequence.max_tokens, room)
+    def with_twice_the_limit(self, sequence: Sequence) -> Sequence | None:
+        """The same again, with an output of up to twice as many tokens; None where the window has no more."""
+        available = self.max_model_len - len(sequence.prompt_token_ids)
+        more = min(2 * sequence.max_tokens, available)
         if more <= sequence.max_tokens or sequence.forced:
             return None
         return replace(sequence, id=f"{sequence.id}.again", max_tokens=more)
-
-    def _forced(self, job: Job, source_tokens: int) -> int:
-        """The caller's length, shared among a text's pieces; without one, what the language pair would take."""
-        if job.request.forced_output_tokens is None:
-            return max(round(source_tokens * self._lengths.ratio(job.source, job.request.target)), 1)
-        return max(round(job.request.forced_output_tokens[job.index] / len(job.wanted)), 1)

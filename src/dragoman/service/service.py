@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Generator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -20,22 +20,22 @@ from dragoman.engine.process import leave_worker_cores
 from dragoman.engine.spec import EngineSpec, cpu_instruction_sets
 from dragoman.errors import DragomanError, EngineDead, Starting
 from dragoman.pipelines.base import Pipeline
-from dragoman.pipelines.watched import WatchedPipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
 from dragoman.service.admission import Admission, default_limit
+from dragoman.service import streaming
 from dragoman.service.calls import CallRegistry, CallTracker
+from dragoman.service.dispatcher import LoopTurns, Pace
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
-from dragoman.service.watched import WatchedPlanner
 from dragoman.settings import Settings
-from dragoman.telemetry.collectors import ServiceSnapshot
-from dragoman.telemetry.metrics import Metrics
-from dragoman.telemetry.rates import RateWindow, percentiles
+from dragoman.telemetry import tracing
+from dragoman.telemetry.metrics import Metrics, ServiceSnapshot
+from dragoman.telemetry.traffic.window import RateWindow, percentiles
 from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.summary import traffic_of
+from dragoman.telemetry.traffic.window import traffic_of
 from dragoman.telemetry.traffic.window import TrafficWindow
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
@@ -68,10 +68,12 @@ class TranslationService:
         self.window = TrafficWindow()
         self.recorder = recorder
         self.tracing = tracing
-        self.accounts = CallRegistry(
+        self.turns = LoopTurns()
+        self.calls = CallRegistry(
             pipeline.name,
             (self.rates, self.metrics, self.window, CallJoiner(), *((recorder,) if recorder else ())),
             languages.tagger(tuple(model.profile.languages)),
+            self.turns,
             keep_text=recorder is not None and settings.traffic.record_text,
         )
         self.admission = Admission(
@@ -94,7 +96,7 @@ class TranslationService:
         recorder = Recorder(settings.traffic) if settings.traffic.enabled else None
         return cls(settings, model, spec, stack.build_pipeline(settings, spec), recorder=recorder, tracing=tracing)
 
-    # ---- life
+    # ---- start, drain, stop
 
     async def start(self) -> None:
         """Engine and tokenizer side by side, then a warm-up translation; open once it was answered."""
@@ -107,9 +109,12 @@ class TranslationService:
             await self.pipeline.shutdown()
             raise
         forced = self.spec.engine.load_format == "dummy"
-        make = WatchedPlanner if self.tracing else Planner
-        planner = make(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
-        self._translator = Translator(WatchedPipeline(self.pipeline) if self.tracing else self.pipeline, planner)
+        # In a thread: it loads the model that detects languages.
+        planner = await asyncio.to_thread(
+            lambda: Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
+        )
+        slots = (self.spec.engine.max_num_seqs or 1) * self.spec.engine.data_parallel_size
+        self._translator = Translator(self.pipeline, planner, slots, self.turns)
         await self._translator.translate(self._warm_up())
         if self.recorder is not None:  # only now: what the engine forks has no use for a thread
             self.recorder.start()
@@ -170,32 +175,42 @@ class TranslationService:
             raise Starting("the engine is starting; see /readyz")
         return self._translator
 
+    def pace(self) -> Pace:
+        """Time slices of the event loop, for work of a call above this."""
+        return Pace(self.turns)
+
     async def translate(self, request: TranslationRequest) -> list[Translation]:
         """All texts of a call, or the one error that the call ends with."""
-        with self._accounted(request, streamed=False) as account:
-            translations = await self.translator.translate(request)
-            for index, translation in enumerate(translations):
-                self.accounts.done(account, index, translation)
-            return translations
+        async with self._admitted(request, streamed=False) as done:
+            return await self.translator.translate(request, done)
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
         """The call's events as they come. Closing the iterator frees its sequences."""
-        with self._accounted(request, streamed=True) as account:
-            async with aclosing(self.translator.stream(request)) as events:
+        async with self._admitted(request, streamed=True) as done:
+            translator = self.translator
+            async with aclosing(streaming.stream(translator, request)) as events:
                 async for event in events:
                     if isinstance(event, TextDone):
-                        self.accounts.done(account, event.index, event.translation)
+                        done(event.index, event.translation)
                     yield event
 
-    @contextmanager
-    def _accounted(self, request: TranslationRequest, *, streamed: bool) -> Generator[CallTracker]:
-        """A permit; whatever comes of the call is accounted for, a refusal too."""
-        with self.accounts.call(request, streamed=streamed) as account:
-            with self.admission.permit(sum(map(len, request.texts))):
-                account.admitted()
-                yield account
+    @asynccontextmanager
+    async def _admitted(
+        self, request: TranslationRequest, *, streamed: bool
+    ) -> AsyncGenerator[Callable[[int, Translation], None]]:
+        """Within: the call has a permit. Call the yielded function with each text that is done. A refusal is recorded too."""
+        async with self.calls.call(request, streamed=streamed) as call:
+            with ExitStack() as stack:
+                with tracing.span("admission"):
+                    permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts))))
 
-    # ---- knowledge of itself
+                def done(index: int, translation: Translation) -> None:
+                    permit.release(len(request.texts[index]))
+                    call.done(index, translation)
+
+                yield done
+
+    # ---- what it reports
 
     async def exposition(self) -> bytes:
         """Prometheus text: ours and vLLM's."""
@@ -213,7 +228,7 @@ class TranslationService:
             admission.state,
             self._ready,
             admission.calls,
-            self.accounts.in_flight,
+            self.calls.in_flight,
             admission.characters,
             admission.limit,
         )

@@ -1,83 +1,50 @@
-"""Streams: all pieces of all texts decode at once, and each text's deltas are said in order.
+"""Streams: the segments of all texts decode at the same time, and each text's deltas are emitted in the text's order.
 
-A delta cannot be taken back, so a streamed piece is not tried again: it gets twice the usual room from the start, and what
-the checks find is told with the finished translation. The deltas of a text, joined, are its translation.
+A delta cannot be taken back, so a streamed segment is not retried: its output has twice the usual limit from the start, and
+what the checks find is in the warnings of the finished translation. The deltas of a text, joined, are its translation.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TypeAlias
 
-from dragoman.pipelines.base import Pipeline
-from dragoman.service.outputs import Output, as_it_was, assemble
-from dragoman.service.planner import Job, Planner
-from dragoman.service.together import gather_all
-from dragoman.text.segments import Joiner
-from dragoman.types import Completion, TextDelta, TextDone
+from dragoman.service.translator import CallContext, Output, SegmentTask, Translator
+from dragoman.telemetry import tracing
+from dragoman.types import Completion, TextDelta, TextDone, Translation, TranslationRequest
 
 Event: TypeAlias = TextDelta | TextDone
 
 
-class DeltaSequencer:
-    """One text's deltas: pieces take turns, what is not translated is said between them."""
-
-    def __init__(self, job: Job, events: asyncio.Queue[Event]) -> None:
-        self._job = job
-        self._events = events
-        self._joiner = Joiner(job.source, job.request.target)
-        self._held: list[list[str]] = [[] for _ in job.wanted]
-        self._ended = [False] * len(job.wanted)
-        self._places = [place for place, piece in enumerate(job.pieces) if piece.translatable]
-        self._turn = 0
-        self._say_literals(0)
-
-    def add(self, number: int, text: str) -> None:
-        """Piece `number` said `text`: now if it is its turn, else when it is."""
-        if number == self._turn:
-            self._say(text)
-        else:
-            self._held[number].append(text)
-
-    def end(self, number: int) -> None:
-        """Piece `number` is whole; those that waited for it speak."""
-        self._ended[number] = True
-        while self._turn < len(self._places) and self._ended[self._turn]:
-            self._say_literals(self._places[self._turn] + 1)
-            self._turn += 1
-            if self._turn < len(self._places):
-                self._say("".join(self._held[self._turn]))
-
-    def _say_literals(self, place: int) -> None:
-        self._joiner.next_segment()
-        for piece in self._job.pieces[place:]:
-            if piece.translatable:
-                return
-            self._say(piece.text)
-            self._joiner.next_segment()
-
-    def _say(self, text: str) -> None:
-        if text:
-            self._events.put_nowait(TextDelta(self._job.index, self._joiner.add(text)))
-
-
-async def stream(pipeline: Pipeline, planner: Planner, jobs: list[Job]) -> AsyncGenerator[Event]:
-    """Events of all jobs. Closing the iterator ends their sequences; an engine's error ends the stream with it."""
+async def stream(translator: Translator, request: TranslationRequest) -> AsyncGenerator[Event]:
+    """Events of all texts. Closing the iterator ends their sequences; an engine's error ends the stream with it."""
     events: asyncio.Queue[Event] = asyncio.Queue()
-    work = asyncio.create_task(gather_all([_text(pipeline, planner, job, events) for job in jobs]))
+
+    def done(index: int, translation: Translation) -> None:
+        events.put_nowait(TextDone(index, translation))
+
+    def delta(index: int, text: str) -> None:
+        events.put_nowait(TextDelta(index, text))
+
+    async def segment(call: CallContext, task: SegmentTask) -> None:
+        await task.text.finish(task.number, await _stream_segment(translator, call, task))
+
+    work = asyncio.create_task(translator.run(request, segment, done, delta))
     try:
-        left = len(jobs)
-        while left:
+        remaining = len(request.texts)
+        while remaining:
             event = await _next_event(events, work)
-            left -= isinstance(event, TextDone)
+            remaining -= isinstance(event, TextDone)
             yield event
+        await work
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def _next_event(events: asyncio.Queue[Event], work: asyncio.Task[list[None]]) -> Event:
+async def _next_event(events: asyncio.Queue[Event], work: asyncio.Task[None]) -> Event:
     if not events.empty():
         return events.get_nowait()
     getter = asyncio.create_task(events.get())
@@ -90,30 +57,24 @@ async def _next_event(events: asyncio.Queue[Event], work: asyncio.Task[list[None
         getter.cancel()
 
 
-async def _text(pipeline: Pipeline, planner: Planner, job: Job, events: asyncio.Queue[Event]) -> None:
-    if not job.wanted:
-        translation = as_it_was(job)
-        events.put_nowait(TextDelta(job.index, translation.text))
-        events.put_nowait(TextDone(job.index, translation))
-        return
-    deltas = DeltaSequencer(job, events)
-    outputs = await gather_all([_piece(pipeline, planner, job, n, text, deltas) for n, text in enumerate(job.wanted)])
-    events.put_nowait(TextDone(job.index, assemble(job, outputs, check=not planner.forced_lengths)))
-
-
-async def _piece(
-    pipeline: Pipeline, planner: Planner, job: Job, number: int, text: str, deltas: DeltaSequencer
-) -> Output:
-    sequence = planner.sequence(job, str(number), text, room_factor=2)
-    said = ""  # so far
-    trailing = ""  # white space that is the piece's only if something follows
-    async for item in pipeline.stream(sequence):
-        if isinstance(item, Completion):
-            deltas.end(number)
-            return Output.of(sequence, item)
-        delta = trailing + item.text if said else item.text.lstrip()
-        kept = delta.rstrip()
-        trailing = delta[len(kept) :]
-        said += kept
-        deltas.add(number, kept)
-    raise AssertionError("a stream ended without a completion")
+async def _stream_segment(translator: Translator, call: CallContext, task: SegmentTask) -> Output:
+    """One segment, in a slot that it has already. White space at its end is emitted only if something follows."""
+    emitted, trailing = "", ""
+    try:
+        await call.pace.pause()
+        with tracing.sequence_span() as span:
+            sequence = translator.planner.sequence(task.text.job, task.part, task.source, limit_factor=2)
+            span.submit(sequence)
+            async with aclosing(translator.pipeline.stream(sequence)) as items:
+                async for item in items:
+                    if isinstance(item, Completion):
+                        span.complete(item)
+                        return Output.of(sequence, item)
+                    delta = trailing + item.text if emitted else item.text.lstrip()
+                    kept = delta.rstrip()
+                    trailing = delta[len(kept) :]
+                    emitted += kept
+                    task.text.delta(task.number, kept)
+        raise AssertionError("a stream ended without a completion")
+    finally:
+        call.slots.release()

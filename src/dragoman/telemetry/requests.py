@@ -1,7 +1,7 @@
-"""One HTTP request and its answer, as one noun: what the request line and the trace are made from.
+"""Records of HTTP requests, calls and texts: the facts from which metrics, traffic records, log lines and traces are made.
 
-The HTTP layer opens an `Exchange`; a context variable carries it down to where calls end, so that nothing in between needs
-to know of it. Facts only, and never a text, an address or a key. Knows neither HTTP's messages nor who writes the line.
+Facts only: characters are counted, and no text is kept unless the operator asked for it (`traffic.record_text`). The HTTP
+layer opens a `RequestTrace`; a context variable carries it to where calls end, so that nothing in between passes it on.
 """
 
 from __future__ import annotations
@@ -12,69 +12,103 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import TYPE_CHECKING, cast
 
-from dragoman.telemetry.calls import CANCELLED, OK, CallRecord, Observer, TextRecord
 from dragoman.types import Timings
 
+if TYPE_CHECKING:
+    from dragoman.telemetry.tracing import RequestSpans
+
+OK = "ok"
+CANCELLED = "cancelled"
+"""The outcome of what a client no longer waited for."""
+FAILURES = frozenset({"internal_error", "engine_failed", "engine_dead"})
+"""Outcomes that are the server's fault."""
 CLIENT_CLOSED_REQUEST = 499
-"""nginx's status for an answer that nobody waited for."""
-MAX_SEQUENCES = 64
-"""Sequences noted one by one in an exchange that is traced; more are counted."""
+"""nginx's status for an answer that no client waited for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """A stretch of the wall clock, in nanoseconds since 1970."""
+class TextRecord:
+    """One text that ended. `outcome` is "ok", "cancelled" or an error's code; what is not "ok" has no output."""
 
-    began_unix_ns: int
-    ended_unix_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceRecord:
-    """One sequence's way through the pipeline. `outcome` is the completion's reason, "cancelled" or an error's code."""
-
-    id: str
-    submitted: Interval
-    encoded: Interval | None
+    request_id: str
+    index: int  # its place in its call
+    arrived_unix_s: float
+    source: str | None  # as detected, where it was; None: neither given nor detected before the text ended
+    target: str
     outcome: str
-    failed: bool = False
-    max_tokens: int = 0
-    prompt_tokens: int = 0
+    e2e_s: float
+    in_flight: int  # texts in flight when it arrived, its call's own included
+    source_characters: int
+    source_tokens: int = 0
+    prompt_tokens: int = 0  # including the template's
     output_tokens: int = 0
-    timings: Timings | None = None
+    detected: bool = False
+    finish_reason: str | None = None
+    timings: tuple[Timings, ...] = field(default=(), repr=False)
+    warnings: tuple[str, ...] = ()  # their codes
+    retries: tuple[str, ...] = ()  # why segments were retried, one for each retry
+    text: str | None = field(default=None, repr=False)  # the source, where the recorder keeps it
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == OK
+
+    @property
+    def queue_s(self) -> float | None:
+        """The longest time in the engine's queue of its segments. None: the engine does not report it."""
+        return max((one.queue_s for one in self.timings), default=None)
+
+    @property
+    def ttft_s(self) -> float | None:
+        """From submission to the first token, of the segment that was first."""
+        return min((one.ttft_s for one in self.timings if one.ttft_s is not None), default=None)
+
+    @property
+    def decode_s(self) -> float | None:
+        """From the first to the last token, of the segment that took longest."""
+        return max((one.decode_s for one in self.timings if one.decode_s is not None), default=None)
 
 
-@dataclass(slots=True)
-class Work:
-    """When the stages of an exchange's calls were: filled in only while somebody traces."""
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call that ended, with all its texts."""
 
-    segmented: list[Interval] = field(default_factory=list[Interval])
-    encoded: dict[str, Interval] = field(default_factory=dict[str, Interval])  # by sequence id, until it is submitted
-    sequences: list[SequenceRecord] = field(default_factory=list[SequenceRecord])
-    unrecorded: int = 0  # sequences beyond MAX_SEQUENCES
+    request_id: str
+    arrived_unix_s: float
+    pipeline: str
+    target: str
+    outcome: str
+    e2e_s: float
+    streamed: bool
+    texts: tuple[TextRecord, ...]
 
-    def add(self, sequence: SequenceRecord) -> None:
-        if len(self.sequences) < MAX_SEQUENCES:
-            self.sequences.append(sequence)
-        else:
-            self.unrecorded += 1
+
+class Observer:
+    """Notified of everything that ends, on the event loop: must be quick and must not raise."""
+
+    def text_ended(self, text: TextRecord) -> None:
+        """Each text once, as soon as it has ended."""
+
+    def call_ended(self, call: CallRecord) -> None:
+        """Each call once, after its texts."""
 
 
 @dataclass(slots=True)
 class RequestTrace:
-    """Filled in while the request lasts; whole once `end` was called."""
+    """One HTTP request and its answer. Complete once `end` was called."""
 
     request_id: str
     method: str
     route: str | None = None  # the route's template, never the path as sent: that may hold anything
     status: int = 0  # 0: no answer has begun
-    fault: str | None = None  # the error code that the answer carries
+    fault: str | None = None  # the error code in the answer
     trace_id: str | None = None
     began_unix_ns: int = field(default_factory=time.time_ns)
     duration_s: float = 0.0
     calls: list[CallRecord] = field(default_factory=list[CallRecord])
-    work: Work | None = None
+    spans: RequestSpans | None = None  # where it is traced
     _began_s: float = field(default_factory=perf_counter)
 
     def end(self) -> None:
@@ -97,24 +131,24 @@ class RequestTrace:
         return [text for call in self.calls for text in call.texts]
 
 
-_current: ContextVar[RequestTrace | None] = ContextVar("dragoman_exchange", default=None)
+_current: ContextVar[RequestTrace | None] = ContextVar("dragoman_request", default=None)
 
 
 def current() -> RequestTrace | None:
-    """The exchange that this runs for; None outside of any."""
+    """The request that this code runs for; None outside of any."""
     return _current.get()
 
 
 def note_fault(code: str) -> None:
-    """The current exchange, if there is one, is answered with this error code."""
-    if (exchange := _current.get()) is not None:
-        exchange.fault = code
+    """The current request, if there is one, is answered with this error code."""
+    if (request := _current.get()) is not None:
+        request.fault = code
 
 
 @contextmanager
-def entered(exchange: RequestTrace) -> Generator[None]:
-    """Within, and in the tasks begun within: `exchange` is the current one."""
-    token = _current.set(exchange)
+def entered(request: RequestTrace) -> Generator[None]:
+    """Within, and in the tasks started within: `request` is the current one."""
+    token = _current.set(request)
     try:
         yield
     finally:
@@ -122,8 +156,76 @@ def entered(exchange: RequestTrace) -> Generator[None]:
 
 
 class CallJoiner(Observer):
-    """Joins each call to the exchange that it was made in."""
+    """Joins each call to the request that it was made in."""
 
     def call_ended(self, call: CallRecord) -> None:
-        if (exchange := _current.get()) is not None:
-            exchange.calls.append(call)
+        if (request := _current.get()) is not None:
+            request.calls.append(call)
+
+
+# ---- the log line of a request
+
+Fields = dict[str, object]
+
+
+class RequestLine:
+    """`fields` is what a JSON log carries; `str()` is the line for people."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, request: RequestTrace) -> None:
+        outcome = request.outcome
+        self.fields: Fields = {
+            "request_id": request.request_id,
+            "method": request.method,
+            "path": request.route,
+            "status": request.status,
+            "outcome": outcome,
+            "cancelled": outcome == CANCELLED,
+            "duration_s": round(request.duration_s, 6),
+        }
+        if request.trace_id:
+            self.fields["trace_id"] = request.trace_id
+        if request.calls:
+            self.fields["streamed"] = any(call.streamed for call in request.calls)
+            self.fields["target"] = request.calls[0].target
+            self.fields |= _of_texts(request.texts)
+
+    def __str__(self) -> str:
+        fields = self.fields
+        outcome = "" if fields["outcome"] == OK else f" {fields['outcome']}"
+        path = fields["path"] or "(no such path)"
+        parts = [f"{fields['method']} {path} {fields['status']}{outcome} in {fields['duration_s']:.3f} s"]
+        if "texts" in fields:
+            sources = "+".join(cast(list[str], fields["sources"])) or "?"
+            parts.append(f"{_plural(fields['texts'], 'text')} {sources}→{fields['target']}")
+            parts.append(_plural(fields["characters"], "character"))
+            if fields["prompt_tokens"]:
+                parts.append(f"{fields['prompt_tokens']}+{fields['output_tokens']} tokens")
+            if fields["queue_s"] is not None:
+                parts.append(f"queue {fields['queue_s']:.3f} s")
+            if fields["ttft_s"] is not None:
+                parts.append(f"TTFT {fields['ttft_s']:.3f} s")
+            if fields["streamed"]:
+                parts.append("streamed")
+        parts.append(f"id {fields['request_id']}")
+        return ", ".join(parts)
+
+
+def _of_texts(texts: list[TextRecord]) -> Fields:
+    """Sums over all texts, the longest time in the engine's queue, and the time to the first token of any."""
+    queue_s = max((text.queue_s for text in texts if text.queue_s is not None), default=None)
+    ttft_s = min((text.ttft_s for text in texts if text.ttft_s is not None), default=None)
+    return {
+        "texts": len(texts),
+        "sources": sorted({text.source for text in texts if text.source}),
+        "characters": sum(text.source_characters for text in texts),
+        "prompt_tokens": sum(text.prompt_tokens for text in texts),
+        "output_tokens": sum(text.output_tokens for text in texts),
+        "queue_s": None if queue_s is None else round(queue_s, 6),
+        "ttft_s": None if ttft_s is None else round(ttft_s, 6),
+    }
+
+
+def _plural(number: object, noun: str) -> str:
+    return f"{number} {noun if number == 1 else f'{noun}s'}"

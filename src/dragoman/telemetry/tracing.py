@@ -1,56 +1,177 @@
-"""OpenTelemetry: a span a request, and under it when its stages were. Imported only where an endpoint is set.
+"""OpenTelemetry: a span for each request, and spans for its stages, made where the work is done.
 
     POST /v1/translate
     ├── admission        until the permit, or the refusal
-    ├── segment          languages settled, texts cut into pieces
-    └── sequence         one a piece that the engine was given; the same again when it was tried again
+    ├── segment          languages resolved, texts split, until the last segment is made
+    └── sequence         one for each sequence that the engine was given, retries included
         ├── prompt       encoded
-        ├── queue        the engine let it wait
+        ├── queue        waiting in the engine
         ├── prefill      until its first token
         └── decode       until its last
 
-The request's span lives as long as the request; the others are made at its end from what was noted. `queue`, `prefill` and
-`decode` follow one another from the submission on, with the lengths that the engine's clock gave them. Attributes never
-hold a text. Semantic conventions: https://opentelemetry.io/docs/specs/semconv/ (http.*, gen_ai.*, error.type).
+`queue`, `prefill` and `decode` follow one another from the submission on, with the durations of the engine's clock.
+Attributes never hold a text. Where no endpoint is set nothing of OpenTelemetry is imported, and every span is a no-op.
+Semantic conventions: https://opentelemetry.io/docs/specs/semconv/ (http.*, gen_ai.*, error.type).
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from time import time_ns
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from opentelemetry.context import Context
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, format_trace_id, set_span_in_context
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from opentelemetry.util.types import AttributeValue
-
 from dragoman import __version__
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DragomanError
 from dragoman.settings import TracingSettings
-from dragoman.telemetry.calls import CANCELLED, OK, CallRecord
-from dragoman.telemetry.rates import FAILURES
-from dragoman.telemetry.requests import Interval, RequestTrace, SequenceRecord, Work
-from dragoman.types import Timings
+from dragoman.telemetry import requests
+from dragoman.telemetry.requests import CANCELLED, FAILURES, OK, RequestTrace
+from dragoman.types import Completion, Sequence, Timings
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span, Tracer
 
 log = logging.getLogger("dragoman.tracing")
 
 FLUSH_S = 5.0
 """How long a server that stops waits for the collector."""
+MAX_SEQUENCES = 64
+"""Sequences with spans in one trace; more are counted."""
 _TRACES_PATH = "/v1/traces"
 _PROPAGATED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
 
-Attributes = dict[str, AttributeValue]
+Attributes = dict[str, "str | int | float | bool | list[str]"]
+
+
+class RequestSpans:
+    """The spans of one traced request."""
+
+    def __init__(self, tracer: Tracer, root: Span, model: str) -> None:
+        self.root = root
+        self.model = model
+        self.sequences = 0
+        self._tracer = tracer
+
+    def start(
+        self, name: str, parent: Span | None = None, attributes: Attributes | None = None, at_unix_ns: int | None = None
+    ) -> Span:
+        """A span under `parent`, by default under the request's."""
+        from opentelemetry.context import Context
+        from opentelemetry.trace import set_span_in_context
+
+        within = set_span_in_context(parent or self.root, Context())
+        return self._tracer.start_span(name, within, attributes=attributes, start_time=at_unix_ns)
+
+
+def _spans() -> RequestSpans | None:
+    """Those of the current request; None outside of a traced one."""
+    request = requests.current()
+    return request.spans if request is not None else None
+
+
+@contextmanager
+def span(name: str) -> Generator[None]:
+    """A stage of the current request. What it raises is the span's error; a no-op where the request is not traced."""
+    if (spans := _spans()) is None:
+        yield
+        return
+    started = spans.start(name)
+    try:
+        yield
+    except Exception as error:
+        _fail(started, error.code if isinstance(error, DragomanError) else DragomanError.code)
+        raise
+    finally:
+        started.end()
+
+
+class SequenceSpan:
+    """The span of one sequence, from before its prompt is encoded to its end. A no-op without `spans`."""
+
+    def __init__(self, spans: RequestSpans | None) -> None:
+        self._spans = spans
+        self._span = spans.start("sequence", attributes={"gen_ai.operation.name": "text_completion"}) if spans else None
+        self._began_unix_ns = time_ns() if spans else 0
+        self._ended = False
+
+    def submit(self, sequence: Sequence) -> None:
+        """Its prompt was encoded; from here on the engine has it."""
+        if self._spans is None or self._span is None:
+            return
+        self._spans.start("prompt", self._span, at_unix_ns=self._began_unix_ns).end()
+        self._began_unix_ns = time_ns()
+        self._span.set_attributes(
+            {
+                "gen_ai.request.model": self._spans.model,
+                "gen_ai.request.max_tokens": sequence.max_tokens,
+                "gen_ai.usage.input_tokens": len(sequence.prompt_token_ids),
+                "dragoman.sequence_id": sequence.id,
+            }
+        )
+
+    def complete(self, completion: Completion) -> None:
+        """It has ended well. A stream may be closed later than this."""
+        if self._spans is None or self._span is None or self._ended:
+            return
+        ended_unix_ns = time_ns()
+        for name, start_unix_ns, end_unix_ns in stages(self._began_unix_ns, ended_unix_ns, completion.timings):
+            self._spans.start(name, self._span, at_unix_ns=start_unix_ns).end(end_unix_ns)
+        self._span.set_attribute("gen_ai.usage.output_tokens", completion.completion_tokens)
+        self._end(completion.reason)
+
+    def fail(self, error: BaseException) -> None:
+        """It has ended with an error, or was cancelled."""
+        if self._span is None or self._ended:
+            return
+        if isinstance(error, Exception):
+            code = error.code if isinstance(error, DragomanError) else DragomanError.code
+            _fail(self._span, code)
+            self._end(code)
+        else:
+            self._end(CANCELLED)
+
+    def _end(self, outcome: str) -> None:
+        if self._span is not None:
+            self._span.set_attribute("gen_ai.response.finish_reasons", [outcome])
+            self._span.end()
+        self._ended = True
+
+
+@contextmanager
+def sequence_span() -> Generator[SequenceSpan]:
+    """The span of a sequence of the current request. Beyond `MAX_SEQUENCES` they are only counted."""
+    if (spans := _spans()) is not None:
+        spans.sequences += 1
+        if spans.sequences > MAX_SEQUENCES:
+            spans = None
+    sequence = SequenceSpan(spans)
+    try:
+        yield sequence
+    except BaseException as error:
+        sequence.fail(error)
+        raise
+
+
+def stages(began_unix_ns: int, ended_unix_ns: int, timings: Timings | None) -> Iterable[tuple[str, int, int]]:
+    """The engine's stages, each with its start and end; none ends after the sequence: the two clocks may differ a little."""
+    if timings is None:
+        return
+    at_unix_ns = began_unix_ns
+    for name, duration_s in (("queue", timings.queue_s), ("prefill", timings.prefill_s), ("decode", timings.decode_s)):
+        if duration_s is None:
+            return
+        until_unix_ns = min(at_unix_ns + _ns(duration_s), ended_unix_ns)
+        yield name, at_unix_ns, until_unix_ns
+        at_unix_ns = until_unix_ns
 
 
 def traces_url(endpoint: str) -> str:
-    """Where spans go: `endpoint` with OTLP's path, if it names none. Raises `ConfigError` when it is no URL."""
+    """Where spans are sent: `endpoint` with OTLP's path, unless it has one. Raises `ConfigError` when it is not a URL."""
     parts = urlsplit(endpoint)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ConfigError(
@@ -60,54 +181,63 @@ def traces_url(endpoint: str) -> str:
 
 
 class Tracing:
-    """Turns exchanges into spans and sends them, from a thread of its own, to a collector."""
+    """Sends the spans of requests to a collector, from a thread of its own. Raises `ConfigError` without the extra."""
 
     def __init__(self, settings: TracingSettings, model: str, exporter: SpanExporter | None = None) -> None:
-        self._exporter = exporter or OTLPSpanExporter(traces_url(settings.endpoint))
+        url = traces_url(settings.endpoint)
+        try:
+            import opentelemetry.sdk.trace  # noqa: F401
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        except ImportError as error:
+            raise ConfigError(
+                f"tracing.endpoint is set, but OpenTelemetry cannot be imported ({error}): pip install 'dragoman[tracing]'",
+                param="tracing.endpoint",
+            ) from None
+        self._exporter = exporter or OTLPSpanExporter(url)
         self._settings = settings
         self._model = model
-        self._propagator = TraceContextTextMapPropagator()
         self._provider: TracerProvider | None = None
         self._tracer: Tracer | None = None
 
     def start(self) -> None:
         """From here on requests are traced. Starts a thread: call it when the engine's processes have been forked."""
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+
         resource = Resource.create({"service.name": self._settings.service_name, "service.version": __version__})
         sampler = ParentBased(TraceIdRatioBased(self._settings.sample_ratio))
         self._provider = TracerProvider(sampler, resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self._tracer = self._provider.get_tracer("dragoman", __version__)
 
-    def begin(self, exchange: RequestTrace, headers: Iterable[tuple[bytes, bytes]]) -> Span | None:
-        """The request's span, a child of the caller's where `headers` name one. None: this request is not traced."""
+    def begin(self, request: RequestTrace, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Start the request's span, a child of the caller's where `headers` name one, unless it is not to be traced."""
         if self._tracer is None:
-            return None
-        carrier = {_PROPAGATED[name]: value.decode("latin-1") for name, value in headers if name in _PROPAGATED}
-        context = self._propagator.extract(carrier, Context())
-        span = self._tracer.start_span(exchange.method, context, SpanKind.SERVER, start_time=exchange.began_unix_ns)
-        if not span.is_recording():
-            return None
-        exchange.trace_id = format_trace_id(span.get_span_context().trace_id)
-        exchange.work = Work()
-        return span
+            return
+        from opentelemetry.context import Context
+        from opentelemetry.trace import SpanKind, format_trace_id
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-    def end(self, span: Span, exchange: RequestTrace) -> None:
-        """The exchange has ended: so do its spans."""
-        outcome = exchange.outcome
-        if exchange.route:
-            span.update_name(f"{exchange.method} {exchange.route}")
-        span.set_attributes(self._of_request(exchange, outcome))
-        if exchange.status >= 500 or outcome in FAILURES:
-            span.set_status(StatusCode.ERROR, outcome)
-        within = set_span_in_context(span, Context())
-        for call in exchange.calls:
-            self._admission(call, within)
-        if exchange.work is not None:
-            for interval in exchange.work.segmented:
-                self._span("segment", interval, within)
-            for sequence in exchange.work.sequences:
-                self._sequence(sequence, within)
-        span.end(exchange.began_unix_ns + _ns(exchange.duration_s))
+        carrier = {_PROPAGATED[name]: value.decode("latin-1") for name, value in headers if name in _PROPAGATED}
+        context = TraceContextTextMapPropagator().extract(carrier, Context())
+        root = self._tracer.start_span(request.method, context, SpanKind.SERVER, start_time=request.began_unix_ns)
+        if root.is_recording():
+            request.trace_id = format_trace_id(root.get_span_context().trace_id)
+            request.spans = RequestSpans(self._tracer, root, self._model)
+
+    def end(self, request: RequestTrace) -> None:
+        """The request has ended: so does its span."""
+        if request.spans is None:
+            return
+        root, outcome = request.spans.root, request.outcome
+        if request.route:
+            root.update_name(f"{request.method} {request.route}")
+        root.set_attributes(self._attributes(request, request.spans, outcome))
+        if request.status >= 500 or outcome in FAILURES:
+            _fail(root, outcome)
+        root.end(request.began_unix_ns + _ns(request.duration_s))
 
     def shutdown(self) -> None:
         """Send what is left, waiting `FLUSH_S` at most. Blocks."""
@@ -117,96 +247,43 @@ class Tracing:
         sender.start()
         sender.join(FLUSH_S)
         if sender.is_alive():
-            log.warning("traces were left unsent: %s did not take them in %.0f s", self._settings.endpoint, FLUSH_S)
+            log.warning("traces were not sent: %s did not accept them in %.0f s", self._settings.endpoint, FLUSH_S)
         self._tracer = self._provider = None
 
-    def _of_request(self, exchange: RequestTrace, outcome: str) -> Attributes:
-        attributes: Attributes = {
-            "http.request.method": exchange.method,
-            "http.response.status_code": exchange.status,
-            "dragoman.request_id": exchange.request_id,
+    def _attributes(self, request: RequestTrace, spans: RequestSpans, outcome: str) -> Mapping[str, object]:
+        attributes: dict[str, object] = {
+            "http.request.method": request.method,
+            "http.response.status_code": request.status,
+            "dragoman.request_id": request.request_id,
             "dragoman.outcome": outcome,
         }
-        if exchange.route:
-            attributes["http.route"] = exchange.route
+        if request.route:
+            attributes["http.route"] = request.route
         if outcome not in {OK, CANCELLED}:
             attributes["error.type"] = outcome
-        if exchange.calls:
-            attributes |= self._of_calls(exchange)
-        if exchange.work is not None and exchange.work.unrecorded:
-            attributes["dragoman.sequences.unrecorded"] = exchange.work.unrecorded
+        if spans.sequences > MAX_SEQUENCES:
+            attributes["dragoman.sequences.unrecorded"] = spans.sequences - MAX_SEQUENCES
+        if request.calls:
+            texts = request.texts
+            attributes |= {
+                "gen_ai.request.model": self._model,
+                "gen_ai.request.stream": any(call.streamed for call in request.calls),
+                "gen_ai.usage.input_tokens": sum(text.prompt_tokens for text in texts),
+                "gen_ai.usage.output_tokens": sum(text.output_tokens for text in texts),
+                "dragoman.texts": len(texts),
+                "dragoman.characters": sum(text.source_characters for text in texts),
+                "dragoman.target": request.calls[0].target,
+            }
+            if sources := sorted({text.source for text in texts if text.source}):
+                attributes["dragoman.sources"] = sources
         return attributes
 
-    def _of_calls(self, exchange: RequestTrace) -> Attributes:
-        texts = exchange.texts
-        attributes: Attributes = {
-            "gen_ai.request.model": self._model,
-            "gen_ai.request.stream": any(call.streamed for call in exchange.calls),
-            "gen_ai.usage.input_tokens": sum(text.prompt_tokens for text in texts),
-            "gen_ai.usage.output_tokens": sum(text.output_tokens for text in texts),
-            "dragoman.texts": len(texts),
-            "dragoman.characters": sum(text.source_characters for text in texts),
-            "dragoman.target": exchange.calls[0].target,
-        }
-        if sources := sorted({text.source for text in texts if text.source}):
-            attributes["dragoman.sources"] = sources
-        return attributes
 
-    def _admission(self, call: CallRecord, within: Context) -> None:
-        began_unix_ns = _ns(call.arrived_unix_s)
-        lasted_s = call.e2e_s if call.admitted_s is None else call.admitted_s
-        refused = call.outcome if call.admitted_s is None else None
-        self._span("admission", Interval(began_unix_ns, began_unix_ns + _ns(lasted_s)), within, error=refused)
+def _fail(span: Span, code: str) -> None:
+    from opentelemetry.trace import StatusCode
 
-    def _sequence(self, sequence: SequenceRecord, within: Context) -> None:
-        attributes: Attributes = {
-            "gen_ai.operation.name": "text_completion",
-            "gen_ai.request.model": self._model,
-            "gen_ai.request.max_tokens": sequence.max_tokens,
-            "gen_ai.usage.input_tokens": sequence.prompt_tokens,
-            "gen_ai.usage.output_tokens": sequence.output_tokens,
-            "gen_ai.response.finish_reasons": [sequence.outcome],
-            "dragoman.sequence_id": sequence.id,
-        }
-        first = sequence.encoded or sequence.submitted
-        whole = Interval(first.began_unix_ns, sequence.submitted.ended_unix_ns)
-        error = sequence.outcome if sequence.failed else None
-        inside = set_span_in_context(self._span("sequence", whole, within, attributes, error=error), Context())
-        if sequence.encoded:
-            self._span("prompt", sequence.encoded, inside)
-        for name, interval in _stages(sequence.submitted, sequence.timings):
-            self._span(name, interval, inside)
-
-    def _span(
-        self,
-        name: str,
-        interval: Interval,
-        within: Context,
-        attributes: Mapping[str, AttributeValue] | None = None,
-        *,
-        error: str | None = None,
-    ) -> Span:
-        """A span that is over."""
-        assert self._tracer is not None
-        span = self._tracer.start_span(name, within, attributes=attributes, start_time=interval.began_unix_ns)
-        if error:
-            span.set_attribute("error.type", error)
-            span.set_status(StatusCode.ERROR, error)
-        span.end(interval.ended_unix_ns)
-        return span
-
-
-def _stages(submitted: Interval, timings: Timings | None) -> Iterator[tuple[str, Interval]]:
-    """The engine's stages one after the other, none beyond the sequence's end: the two clocks may differ a little."""
-    if timings is None:
-        return
-    at_unix_ns = submitted.began_unix_ns
-    for name, lasted_s in (("queue", timings.queue_s), ("prefill", timings.prefill_s), ("decode", timings.decode_s)):
-        if lasted_s is None:
-            return
-        until_unix_ns = min(at_unix_ns + _ns(lasted_s), submitted.ended_unix_ns)
-        yield name, Interval(at_unix_ns, until_unix_ns)
-        at_unix_ns = until_unix_ns
+    span.set_attribute("error.type", code)
+    span.set_status(StatusCode.ERROR, code)
 
 
 def _ns(seconds: float) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.telemetry.calls import TextRecord
-from dragoman.telemetry.traffic.entry import Entry
+from dragoman.telemetry.requests import TextRecord
+from dragoman.telemetry.traffic.entry import TrafficEntry
 from dragoman.types import Timings
 
 NOON = 1_700_000_000.0  # about
@@ -38,5 +38,5 @@ def refused(number: int = 0, **other: Any) -> TextRecord:
     return text(number, **none | {"outcome": "queue_full", "finish_reason": None} | other)
 
 
-def entry(number: int = 0, **other: Any) -> Entry:
-    return Entry.of(text(number, **other))
+def entry(number: int = 0, **other: Any) -> TrafficEntry:
+    return TrafficEntry.of(text(number, **other))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dragoman.telemetry.traffic.entry import Entry, from_line, to_line
+from dragoman.telemetry.traffic.entry import TrafficEntry, from_line, to_line
 from dragoman.types import Timings
 from tests.telemetry.traffic.making import NOON, refused, text
 
@@ -19,14 +19,14 @@ from tests.telemetry.traffic.making import NOON, refused, text
     ],
 )
 def test_a_line_is_read_back_as_it_was_written(record: object) -> None:
-    entry = Entry.of(record)  # type: ignore[arg-type]
+    entry = TrafficEntry.of(record)  # type: ignore[arg-type]
     line = to_line(entry)
     assert line.count(b"\n") == 1
     assert from_line(line) == entry
 
 
 def test_a_line_says_its_version_and_leaves_out_what_has_its_default() -> None:
-    told = json.loads(to_line(Entry.of(refused())))
+    told = json.loads(to_line(TrafficEntry.of(refused())))
     assert told == {
         "v": 1,
         "at": NOON,
@@ -41,19 +41,19 @@ def test_a_line_says_its_version_and_leaves_out_what_has_its_default() -> None:
 
 
 def test_a_wait_of_no_time_is_not_an_unknown_wait() -> None:
-    assert Entry.of(text(timings=(Timings(0.0),))).queue_s == 0.0
-    assert json.loads(to_line(Entry.of(text(timings=(Timings(0.0),)))))["queue"] == 0.0
-    assert Entry.of(text(timings=())).queue_s is None
+    assert TrafficEntry.of(text(timings=(Timings(0.0),))).queue_s == 0.0
+    assert json.loads(to_line(TrafficEntry.of(text(timings=(Timings(0.0),)))))["queue"] == 0.0
+    assert TrafficEntry.of(text(timings=())).queue_s is None
 
 
 def test_a_key_that_is_not_known_is_skipped() -> None:
-    line = to_line(Entry.of(text()))
-    assert from_line(line[:-2] + b',"new":[1]}\n') == Entry.of(text())
+    line = to_line(TrafficEntry.of(text()))
+    assert from_line(line[:-2] + b',"new":[1]}\n') == TrafficEntry.of(text())
 
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"\n", b"{}\n", b"[1]\n", b"\xff\n", b'{"v":1,"at":1.0}\n', to_line(Entry.of(text()))[:-9] + b"\n"],
+    [b"", b"\n", b"{}\n", b"[1]\n", b"\xff\n", b'{"v":1,"at":1.0}\n', to_line(TrafficEntry.of(text()))[:-9] + b"\n"],
 )
 def test_what_is_no_record_is_none(line: bytes) -> None:
     assert from_line(line) is None
@@ -61,5 +61,5 @@ def test_what_is_no_record_is_none(line: bytes) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("v", 2), ("in", "3"), ("e2e", -1.0), ("e2e", None), ("src", 1.5)])
 def test_a_record_of_another_version_or_with_a_wrong_value_is_none(key: str, value: object) -> None:
-    told = json.loads(to_line(Entry.of(text()))) | {key: value}
+    told = json.loads(to_line(TrafficEntry.of(text()))) | {key: value}
     assert from_line(json.dumps(told).encode()) is None

@@ -13,8 +13,8 @@ from time import monotonic
 
 import httpx
 
-from dragoman.telemetry.traffic.reader import Reading
-from dragoman.telemetry.traffic.spool import traffic_files
+from dragoman.telemetry.traffic.entry import TrafficReader
+from dragoman.telemetry.traffic.recorder import traffic_files
 
 LOST_S = 1.0
 """A server that is killed loses no text that it had answered longer ago."""
@@ -77,7 +77,7 @@ async def test_kill_9_loses_at_most_the_last_second_and_corrupts_nothing(tmp_pat
     folder = tmp_path / "traffic"
     async with serving(folder) as (process, url):
         answered = await load_until_killed(process, url)
-    killed = Reading(folder)
+    killed = TrafficReader(folder)
     entries = list(killed)
     assert killed.alien == 0
     assert killed.torn <= 1
@@ -95,4 +95,4 @@ async def test_kill_9_loses_at_most_the_last_second_and_corrupts_nothing(tmp_pat
         assert await process.wait() == 0
     assert {path: path.read_bytes() for path in before} == before  # a new start begins a new file
     assert len(traffic_files(folder)) == len(before) + 1
-    assert list(Reading(folder))[-1].request_id == name  # what was left was written at the end
+    assert list(TrafficReader(folder))[-1].request_id == name  # what was left was written at the end

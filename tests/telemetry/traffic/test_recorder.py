@@ -8,8 +8,8 @@ import pytest
 
 from dragoman.settings import TrafficSettings
 from dragoman.telemetry.traffic import recorder as recording
-from dragoman.telemetry.traffic.entry import Entry
-from dragoman.telemetry.traffic.reader import Reading
+from dragoman.telemetry.traffic.entry import TrafficEntry
+from dragoman.telemetry.traffic.entry import TrafficReader
 from dragoman.telemetry.traffic.recorder import Recorder
 from tests.telemetry.traffic.making import text
 from tests.waiting import until
@@ -24,8 +24,8 @@ def _heard() -> Iterator[None]:
     logger.propagate = before
 
 
-def read(folder: Path) -> list[Entry]:
-    return list(Reading(folder))
+def read(folder: Path) -> list[TrafficEntry]:
+    return list(TrafficReader(folder))
 
 
 def recorder(folder: Path) -> Recorder:
@@ -39,7 +39,7 @@ async def test_what_ends_is_on_disk_soon_without_being_asked_for(tmp_path: Path)
     for one in texts:
         running.text_ended(one)
     await until(lambda: running.written == 500, "five hundred texts on disk")
-    assert read(tmp_path / "traffic") == [Entry.of(one) for one in texts]
+    assert read(tmp_path / "traffic") == [TrafficEntry.of(one) for one in texts]
     running.close()
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.telemetry.traffic.spool import Spool, make_room, traffic_files
+from dragoman.telemetry.traffic.recorder import TrafficFiles, make_room, traffic_files
 
 LINE = b"x" * 99 + b"\n"
 
 
-def spool(folder: Path, *, file_bytes: int = 1_000, max_bytes: int = 100_000) -> Spool:
-    return Spool(folder, file_bytes=file_bytes, max_bytes=max_bytes)
+def files(folder: Path, *, file_bytes: int = 1_000, max_bytes: int = 100_000) -> TrafficFiles:
+    return TrafficFiles(folder, file_bytes=file_bytes, max_bytes=max_bytes)
 
 
 def sizes(folder: Path) -> list[int]:
@@ -32,7 +32,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 def test_lines_are_appended_and_a_full_file_is_followed_by_another(tmp_path: Path) -> None:
-    spooling = spool(tmp_path)
+    spooling = files(tmp_path)
     for _ in range(5):
         spooling.write([LINE] * 5)
     spooling.close()
@@ -41,14 +41,14 @@ def test_lines_are_appended_and_a_full_file_is_followed_by_another(tmp_path: Pat
 
 
 def test_a_large_batch_is_spread_over_files_and_a_line_is_never_split(tmp_path: Path) -> None:
-    spooling = spool(tmp_path, file_bytes=250)
+    spooling = files(tmp_path, file_bytes=250)
     spooling.write([LINE] * 5 + [b"y" * 999 + b"\n"] + [LINE])
     spooling.close()
     assert sizes(tmp_path) == [200, 200, 100, 1_000, 100]
 
 
 def test_the_oldest_files_are_deleted_so_that_all_together_stay_within_the_bound(tmp_path: Path) -> None:
-    spooling = spool(tmp_path, max_bytes=4_000)
+    spooling = files(tmp_path, max_bytes=4_000)
     newest: list[Path] = []
     for _ in range(200):
         spooling.write([LINE])
@@ -59,7 +59,7 @@ def test_the_oldest_files_are_deleted_so_that_all_together_stay_within_the_bound
 
 
 def test_a_bound_smaller_than_a_file_still_holds(tmp_path: Path) -> None:
-    spooling = spool(tmp_path, file_bytes=1_000_000, max_bytes=4_000)
+    spooling = files(tmp_path, file_bytes=1_000_000, max_bytes=4_000)
     for _ in range(100):
         spooling.write([LINE])
     spooling.close()
@@ -67,7 +67,7 @@ def test_a_bound_smaller_than_a_file_still_holds(tmp_path: Path) -> None:
 
 
 def test_a_file_that_another_server_is_writing_is_not_deleted(tmp_path: Path) -> None:
-    other = spool(tmp_path)
+    other = files(tmp_path)
     other.write([LINE])
     make_room(tmp_path, 0)
     assert sizes(tmp_path) == [100]
@@ -78,7 +78,7 @@ def test_a_file_that_another_server_is_writing_is_not_deleted(tmp_path: Path) ->
 
 def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.jsonl").write_bytes(b"z" * 9_000)
-    spooling = spool(tmp_path, max_bytes=4_000)
+    spooling = files(tmp_path, max_bytes=4_000)
     for _ in range(60):
         spooling.write([LINE])
     spooling.close()
@@ -87,7 +87,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_two_servers_on_one_folder_write_files_of_their_own(tmp_path: Path) -> None:
-    left, right = spool(tmp_path), spool(tmp_path)
+    left, right = files(tmp_path), files(tmp_path)
     for _ in range(12):
         left.write([b"l" * 99 + b"\n"])
         right.write([b"r" * 99 + b"\n"])
@@ -99,7 +99,7 @@ def test_two_servers_on_one_folder_write_files_of_their_own(tmp_path: Path) -> N
 
 
 def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
-    spooling = spool(tmp_path / "deep" / "folder")
+    spooling = files(tmp_path / "deep" / "folder")
     spooling.write([LINE])
     spooling.close()
     [path] = traffic_files(tmp_path / "deep" / "folder")
@@ -107,7 +107,7 @@ def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 def test_a_write_after_the_close_goes_on_in_the_same_file(tmp_path: Path) -> None:
-    spooling = spool(tmp_path)
+    spooling = files(tmp_path)
     for _ in range(3):
         spooling.write([LINE])
         spooling.close()
@@ -116,7 +116,7 @@ def test_a_write_after_the_close_goes_on_in_the_same_file(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_file_that_was_deleted_under_it_is_followed_by_another(tmp_path: Path, closed: bool) -> None:
-    spooling = spool(tmp_path / "traffic")
+    spooling = files(tmp_path / "traffic")
     spooling.write([LINE])
     if closed:
         spooling.close()
@@ -129,7 +129,7 @@ def test_a_file_that_was_deleted_under_it_is_followed_by_another(tmp_path: Path,
 
 
 def test_a_full_disk_is_an_error_and_what_is_torn_stays_at_the_end_of_its_file(tmp_path: Path) -> None:
-    spooling = spool(tmp_path, file_bytes=10_000)
+    spooling = files(tmp_path, file_bytes=10_000)
     spooling.write([LINE])
     with largest_file(250), pytest.raises(OSError, match="File too large"):
         spooling.write([LINE, LINE])
@@ -142,4 +142,4 @@ def test_a_full_disk_is_an_error_and_what_is_torn_stays_at_the_end_of_its_file(t
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError):
-        spool(tmp_path / "file" / "traffic").write([LINE])
+        files(tmp_path / "file" / "traffic").write([LINE])

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dragoman.telemetry.calls import TextRecord
-from dragoman.telemetry.traffic.summary import by_hour, peak_tokens, quantiles, summarise
-from dragoman.telemetry.traffic.table import table_of
+from dragoman.telemetry.requests import TextRecord
+from dragoman.telemetry.traffic.window import by_hour, peak_tokens, quantiles, summarise
+from dragoman.telemetry.traffic.window import table_of
 from tests.telemetry.traffic.making import NOON, refused, text
 
 MIDNIGHT = 1_699_920_000.0  # 2023-11-14, UTC

@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from dragoman.telemetry.traffic.entry import Entry
-from dragoman.telemetry.traffic.trace import trace_of
+from dragoman.telemetry.traffic.entry import TrafficEntry
+from dragoman.telemetry.traffic.export import trace_of
 from tests.telemetry.traffic.making import entry, refused
 
 
-def no_answer(number: int, **other: Any) -> Entry:
-    return Entry.of(refused(number, **other))
+def no_answer(number: int, **other: Any) -> TrafficEntry:
+    return TrafficEntry.of(refused(number, **other))
 
 
 def test_a_line_tells_when_what_and_how_long() -> None:

@@ -1,19 +1,22 @@
-"""One recorded text, as a noun and as a line of a file: the format, in one place.
+"""One recorded text, as a value and as a line of a file, and reading the files of a folder.
 
 A line is one JSON object with the keys below; what has its default is left out. `v` is the format's version: a reader takes
 the versions that it knows and counts the rest. Unknown keys are skipped, so that a key can be added without a new version.
-Knows nothing of files.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from dragoman.telemetry.calls import OK, TextRecord
+from dragoman.errors import ConfigError
+from dragoman.telemetry.requests import OK, TextRecord
+from dragoman.telemetry.traffic.recorder import traffic_files
 
 VERSION = 1
 
@@ -22,7 +25,7 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TrafficEntry:
     """A text that ended, as `TextRecord` tells it. `text` only where the server was told to record texts."""
 
     version: Annotated[Literal[1], Field(alias="v")]
@@ -51,7 +54,7 @@ class Entry:
         return self.outcome == OK
 
     @classmethod
-    def of(cls, text: TextRecord) -> Entry:
+    def of(cls, text: TextRecord) -> TrafficEntry:
         """Times to 10 µs, the arrival to 0.1 ms."""
         return cls(
             VERSION,
@@ -82,18 +85,72 @@ def _rounded(value_s: float | None) -> float | None:
 
 
 @cache
-def _adapter() -> TypeAdapter[Entry]:
-    return TypeAdapter(Entry)
+def _adapter() -> TypeAdapter[TrafficEntry]:
+    return TypeAdapter(TrafficEntry)
 
 
-def to_line(entry: Entry) -> bytes:
+def to_line(entry: TrafficEntry) -> bytes:
     """With its line feed, and no other."""
     return _adapter().dump_json(entry, by_alias=True, exclude_defaults=True) + b"\n"
 
 
-def from_line(line: bytes) -> Entry | None:
+def from_line(line: bytes) -> TrafficEntry | None:
     """None where the line is not one of ours, or of a version that is not known here."""
     try:
         return _adapter().validate_json(line, strict=True)
     except ValidationError:
         return None
+
+
+# ---- reading a folder
+
+
+@dataclass(slots=True)
+class TrafficReader:
+    """Iterate for the entries that arrived since `since_unix_s`; afterwards the counts say what was not read."""
+
+    folder: Path
+    since_unix_s: float = 0.0
+    files: int = 0
+    torn: int = 0  # lines, here and below
+    alien: int = 0
+
+    def __iter__(self) -> Iterator[TrafficEntry]:
+        """Raises ConfigError where there is no folder, or a file may not be read."""
+        self.files = self.torn = self.alien = 0
+        try:
+            if not self.folder.is_dir():
+                raise ConfigError(f"no traffic was recorded in {self.folder}: there is no such folder", param="folder")
+            for path in traffic_files(self.folder):
+                yield from self._entries(path)
+        except OSError as error:
+            raise ConfigError(f"cannot read the traffic in {self.folder}: {error}", param="folder") from None
+
+    def _entries(self, path: Path) -> Iterator[TrafficEntry]:
+        try:
+            if path.stat().st_mtime < self.since_unix_s:  # all of it ended before
+                return
+            file = path.open("rb")
+        except FileNotFoundError:  # rotated away meanwhile
+            return
+        self.files += 1
+        with file:
+            for line in file:
+                entry = self._entry(line)
+                if entry is not None and entry.arrived_unix_s >= self.since_unix_s:
+                    yield entry
+
+    def _entry(self, line: bytes) -> TrafficEntry | None:
+        if not line.endswith(b"\n"):
+            self.torn += 1
+            return None
+        entry = from_line(line)
+        self.alien += entry is None
+        return entry
+
+    @property
+    def faults(self) -> str | None:
+        """What was not read, in a sentence; None where all was."""
+        counts = ((self.torn, "torn (cut off in the middle)"), (self.alien, "not records that this version knows"))
+        told = [f"{count} {'line' if count == 1 else 'lines'} {what}" for count, what in counts if count]
+        return f"{' and '.join(told)} left out" if told else None

@@ -1,24 +1,152 @@
-"""The recorder: takes each ended text on the event loop, and writes from a thread of its own.
+"""Records each text that ends to the files of a folder: a line per text, rotated, bounded by deleting the oldest files.
 
-On the event loop a text costs one append to a queue. Making lines and writing them is the thread's, a few lines at a time, so
-that the loop never waits long for the interpreter. A process that is killed loses what ended within the last
-`FLUSH_EVERY_S`. A folder that cannot be written costs records, never translations.
-Knows nothing of the service.
+On the event loop a text costs one append to a queue. Lines are made and written by a thread, a few at a time, so that the
+event loop never waits long for the interpreter. A process that is killed loses what ended within the last `FLUSH_EVERY_S`.
+A folder that cannot be written costs records, never translations. Servers may share a folder: each writes files of its own.
 """
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
+import re
 import time
 from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock, Thread
 from time import monotonic
 
 from dragoman.settings import TrafficSettings
-from dragoman.telemetry.calls import Observer, TextRecord
-from dragoman.telemetry.traffic.entry import Entry, to_line
-from dragoman.telemetry.traffic.spool import Spool
+from dragoman.telemetry.requests import Observer, TextRecord
+from dragoman.telemetry.traffic.entry import TrafficEntry, to_line
+
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\d+-\d+\.jsonl")
+_PRIVATE = 0o600  # lengths and times are the operator's, and texts may be asked for
+_LEAST_FILES = 4  # of the bound: deleting one file must not lose most of what there is
+
+
+def traffic_files(folder: Path) -> list[Path]:
+    """The folder's files, oldest first. Empty where there is no folder. Raises OSError."""
+    try:
+        return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    except FileNotFoundError:
+        return []
+
+
+class TrafficFiles:
+    """Appends lines to the newest file of its own. Not for two threads at once."""
+
+    def __init__(self, folder: Path, *, file_bytes: int, max_bytes: int) -> None:
+        self.written = 0  # lines
+        self._folder = folder
+        self._file_bytes = max(1, min(file_bytes, max_bytes // _LEAST_FILES))
+        self._max_bytes = max_bytes
+        self._number = 0
+        self._path: Path | None = None
+        self._fd: int | None = None
+        self._size = 0
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Append whole lines, in a new file where the old one is full. Raises OSError; `written` says how far it came."""
+        batch: list[bytes] = []
+        size = self._size
+        for line in lines:
+            if size and size + len(line) > self._file_bytes:
+                self._append(batch)
+                self._rotate()
+                batch, size = [], 0
+            batch.append(line)
+            size += len(line)
+        self._append(batch)
+
+    def close(self) -> None:
+        """A later write goes on in the same file."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def _rotate(self) -> None:
+        self.close()
+        self._path, self._size = None, 0
+
+    def _append(self, lines: Sequence[bytes]) -> None:
+        if not lines:
+            return
+        left = memoryview(b"".join(lines))
+        try:
+            fd = self._opened()
+            while left:  # a full disk takes a part, and then nothing
+                taken = os.write(fd, left)
+                self._size += taken
+                left = left[taken:]
+        except OSError:
+            self._rotate()  # what may be torn stays at that file's end
+            raise
+        self.written += len(lines)
+
+    def _opened(self) -> int:
+        if self._fd is not None and os.fstat(self._fd).st_nlink == 0:  # somebody cleared the folder
+            self._rotate()
+        if self._fd is None:
+            self._fd = self._open()
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return self._fd
+
+    def _open(self) -> int:
+        if self._path is not None:
+            with suppress(FileNotFoundError):
+                return os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        make_room(self._folder, self._max_bytes - self._file_bytes)
+        self._number += 1
+        started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+        path = self._folder / f"{started}-{os.getpid()}-{self._number}.jsonl"
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, _PRIVATE)
+        self._path, self._size = path, 0
+        return fd
+
+
+def make_room(folder: Path, most_bytes: int) -> None:
+    """Delete the oldest files until the folder's take `most_bytes`; those that are being written stay. Raises OSError."""
+    files = [(path, size) for path in traffic_files(folder) if (size := _size(path)) is not None]
+    total = sum(size for _, size in files)
+    for path, size in files:
+        if total <= most_bytes:
+            return
+        if not _in_use(path):
+            path.unlink(missing_ok=True)
+            total -= size
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # deleted by another server
+        return None
+
+
+def _in_use(path: Path) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+# ---- the recorder
 
 log = logging.getLogger("dragoman.traffic")
 
@@ -34,7 +162,7 @@ class Recorder(Observer):
     def __init__(self, settings: TrafficSettings) -> None:
         self.lost = 0  # texts that could not be written
         self._folder = Path(settings.folder)
-        self._spool = Spool(self._folder, file_bytes=settings.file_bytes, max_bytes=settings.max_bytes)
+        self._files = TrafficFiles(self._folder, file_bytes=settings.file_bytes, max_bytes=settings.max_bytes)
         self._pending: deque[TextRecord] = deque()
         self._writing = Lock()
         self._stop = Event()
@@ -45,7 +173,7 @@ class Recorder(Observer):
     @property
     def written(self) -> int:
         """Texts on disk."""
-        return self._spool.written
+        return self._files.written
 
     @property
     def failing(self) -> bool:
@@ -76,15 +204,15 @@ class Recorder(Observer):
         with self._writing:
             if self._retry_s is not None and monotonic() < self._retry_s and not self._closed:
                 return
-            before, lines = self._spool.written, self._lines()
+            before, lines = self._files.written, self._lines()
             try:
-                self._spool.write(lines)
+                self._files.write(lines)
             except OSError as error:
-                self._failed(error, len(lines) - (self._spool.written - before))
+                self._failed(error, len(lines) - (self._files.written - before))
             else:
                 self._succeeded(bool(lines))
             if self._closed:
-                self._spool.close()
+                self._files.close()
 
     def close(self) -> None:
         """Write what is left and end the thread. What ends later is written as it comes."""
@@ -105,7 +233,7 @@ class Recorder(Observer):
     def _lines(self) -> list[bytes]:
         lines: list[bytes] = []
         for _ in range(len(self._pending)):
-            lines.append(to_line(Entry.of(self._pending.popleft())))
+            lines.append(to_line(TrafficEntry.of(self._pending.popleft())))
             if len(lines) % AT_ONCE == 0 and not self._closed:
                 time.sleep(0)  # gives up the interpreter's lock
         return lines

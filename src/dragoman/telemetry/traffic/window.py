@@ -1,25 +1,351 @@
-"""The texts of the last hour, in memory: what `GET /v1/traffic` answers from. Bounded; the oldest go first.
+"""The texts that ended within the last minute and the last hour, in memory, and the distributions of any texts.
 
-Knows nothing of files: it is there when nothing is recorded on disk too.
+`RateWindow` feeds `GET /v1/stats` and Retry-After, `TrafficWindow` `GET /v1/traffic`. Percentiles are linear between
+samples; of no samples there is no distribution.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from enum import IntEnum
+from time import monotonic
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dragoman.telemetry.calls import Observer, TextRecord
-from dragoman.telemetry.traffic.summary import Summary, summarise
-from dragoman.telemetry.traffic.table import Column, Floats, Outcomes, Table, row_of
+from dragoman.telemetry.requests import Observer, TextRecord
+from dragoman.wire import RecorderState, Traffic, TrafficPercentiles
+
+# ---- texts as rows of numbers
+
+Floats = NDArray[np.float64]
+
+
+class TrafficColumn(IntEnum):
+    ARRIVED_UNIX_S = 0
+    E2E_S = 1
+    IN_FLIGHT = 2
+    SOURCE_TOKENS = 3
+    PROMPT_TOKENS = 4
+    OUTPUT_TOKENS = 5
+    QUEUE_S = 6
+    TTFT_S = 7
+    OUTCOME = 8  # its place in `Outcomes.names`
+
+
+class Text(Protocol):
+    """A `TextRecord`, or an `TrafficEntry` read from a file."""
+
+    @property
+    def arrived_unix_s(self) -> float: ...
+    @property
+    def e2e_s(self) -> float: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def source_tokens(self) -> int: ...
+    @property
+    def prompt_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def queue_s(self) -> float | None: ...
+    @property
+    def ttft_s(self) -> float | None: ...
+    @property
+    def outcome(self) -> str: ...
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """Outcomes as numbers, in the order in which they first came. There are few: error codes are."""
+
+    numbers: dict[str, int] = field(default_factory=dict[str, int])
+
+    def number(self, outcome: str) -> int:
+        return self.numbers.setdefault(outcome, len(self.numbers))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficTable:
+    """`rows`: one a text, columns as in `TrafficColumn`."""
+
+    rows: Floats
+    outcomes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, column: TrafficColumn) -> Floats:
+        return self.rows[:, column]
+
+    def where(self, chosen: NDArray[np.bool_]) -> TrafficTable:
+        return TrafficTable(self.rows[chosen], self.outcomes)
+
+    @property
+    def ok(self) -> NDArray[np.bool_]:
+        """Which texts were translated."""
+        number = self.outcomes.index("ok") if "ok" in self.outcomes else -1
+        return self.column(TrafficColumn.OUTCOME) == number
+
+
+def row_of(text: Text, outcomes: Outcomes) -> tuple[float | None, ...]:
+    """A text's row; None becomes NaN in the table."""
+    return (
+        text.arrived_unix_s,
+        text.e2e_s,
+        text.in_flight,
+        text.source_tokens,
+        text.prompt_tokens,
+        text.output_tokens,
+        text.queue_s,
+        text.ttft_s,
+        outcomes.number(text.outcome),
+    )
+
+
+def table_of(texts: Iterable[Text]) -> TrafficTable:
+    outcomes = Outcomes()
+    rows = [row_of(text, outcomes) for text in texts]
+    return TrafficTable(np.array(rows, dtype=np.float64).reshape(len(rows), len(TrafficColumn)), outcomes.names)
+
+
+# ---- distributions
+
+_MINUTE_S, _HOUR_S = 60.0, 3600.0
+_AT = (50, 90, 95, 99, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Of `count` texts; `highest` is the largest seen."""
+
+    count: int
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSummary:
+    """Texts over `window_s`. Lengths are those of texts that the model translated, times those of texts that ended well.
+
+    `in_flight`: texts in the house at each arrival, itself included. `peak_tokens`: the most that the prompts and outputs of
+    texts in the house came to at one time, each counted whole from its arrival to its end: what a KV cache must hold so that
+    none waits. None: no text was translated.
+    """
+
+    records: int
+    window_s: float
+    arrivals_per_s: float
+    busiest_minute_per_s: float
+    in_flight: Quantiles | None
+    source_tokens: Quantiles | None
+    output_tokens: Quantiles | None
+    queue_s: Quantiles | None
+    ttft_s: Quantiles | None
+    e2e_s: Quantiles | None
+    peak_tokens: int | None
+    outcomes: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The texts that arrived within one hour. `of_day`: of all days together."""
+
+    label: str
+    summary: TrafficSummary
+
+
+def summarise(table: TrafficTable, window_s: float) -> TrafficSummary:
+    """`window_s`: what the rate is over."""
+    ok = table.ok
+    translated = ok & (table.column(TrafficColumn.OUTPUT_TOKENS) > 0)
+    return TrafficSummary(
+        records=len(table),
+        window_s=window_s,
+        arrivals_per_s=len(table) / window_s if window_s > 0 else 0.0,
+        busiest_minute_per_s=_busiest_minute_per_s(table.column(TrafficColumn.ARRIVED_UNIX_S), window_s),
+        in_flight=quantiles(table.column(TrafficColumn.IN_FLIGHT)),
+        source_tokens=quantiles(table.column(TrafficColumn.SOURCE_TOKENS)[translated]),
+        output_tokens=quantiles(table.column(TrafficColumn.OUTPUT_TOKENS)[translated]),
+        queue_s=quantiles(table.column(TrafficColumn.QUEUE_S)[ok]),
+        ttft_s=quantiles(table.column(TrafficColumn.TTFT_S)[ok]),
+        e2e_s=quantiles(table.column(TrafficColumn.E2E_S)[ok]),
+        peak_tokens=peak_tokens(table.where(translated)),
+        outcomes=_outcomes(table),
+    )
+
+
+def traffic_of(summary: TrafficSummary, recorder: RecorderState) -> Traffic:
+    """The summary as `GET /v1/traffic` returns it."""
+
+    def percentiles(found: Quantiles | None) -> TrafficPercentiles:
+        return TrafficPercentiles(p50=found.p50, p95=found.p95, max=found.highest) if found else TrafficPercentiles()
+
+    return Traffic(
+        records=summary.records,
+        window_s=summary.window_s,
+        in_flight=percentiles(summary.in_flight),
+        source_tokens=percentiles(summary.source_tokens),
+        output_tokens=percentiles(summary.output_tokens),
+        queue_s=percentiles(summary.queue_s),
+        ttft_s=percentiles(summary.ttft_s),
+        e2e_s=percentiles(summary.e2e_s),
+        arrivals_per_s=summary.arrivals_per_s,
+        peak_tokens=summary.peak_tokens,
+        outcomes=summary.outcomes,
+        recorder=recorder,
+    )
+
+
+def quantiles(values: Floats) -> Quantiles | None:
+    """What is not known does not count."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return None
+    p50, p90, p95, p99, highest = (float(value) for value in np.percentile(known, _AT))
+    return Quantiles(len(known), p50, p90, p95, p99, highest)
+
+
+def peak_tokens(table: TrafficTable) -> int | None:
+    """The largest sum over texts that overlap in time; one that ends when another comes does not overlap it."""
+    if not len(table):
+        return None
+    began = table.column(TrafficColumn.ARRIVED_UNIX_S)
+    tokens = table.column(TrafficColumn.PROMPT_TOKENS) + table.column(TrafficColumn.OUTPUT_TOKENS)
+    times = np.concatenate((began, began + table.column(TrafficColumn.E2E_S)))
+    changes = np.concatenate((tokens, -tokens))
+    return int(np.cumsum(changes[np.lexsort((changes, times))]).max())  # at one time: ends first, they are negative
+
+
+def by_hour(table: TrafficTable, zone: tzinfo | None = None, *, of_day: bool = False) -> list[Hour]:
+    """Every hour with an arrival, in order, in `zone` (None: this machine's); `of_day` puts the days on top of each other."""
+    hours = np.floor(table.column(TrafficColumn.ARRIVED_UNIX_S) / _HOUR_S) * _HOUR_S
+    starts = [float(start) for start in np.unique(hours)]
+    labels = {start: _label(start, zone, of_day) for start in starts}
+    members: dict[str, list[float]] = {}
+    for start in starts:
+        members.setdefault(labels[start], []).append(start)
+    order = sorted(members) if of_day else members
+    return [
+        Hour(label, summarise(table.where(np.isin(hours, members[label])), _HOUR_S * len(members[label])))
+        for label in order
+    ]
+
+
+def _label(start_unix_s: float, zone: tzinfo | None, of_day: bool) -> str:
+    start = datetime.fromtimestamp(start_unix_s, UTC).astimezone(zone)
+    return start.strftime("%H:%M" if of_day else "%Y-%m-%d %H:%M")
+
+
+def _busiest_minute_per_s(arrived_unix_s: Floats, window_s: float) -> float:
+    if not len(arrived_unix_s) or window_s <= 0:
+        return 0.0
+    _, counts = np.unique(np.floor(arrived_unix_s / _MINUTE_S), return_counts=True)
+    return int(counts.max()) / min(_MINUTE_S, window_s)
+
+
+def _outcomes(table: TrafficTable) -> dict[str, int]:
+    counts = np.bincount(table.column(TrafficColumn.OUTCOME).astype(int), minlength=len(table.outcomes))
+    found = {name: int(count) for name, count in zip(table.outcomes, counts, strict=True) if count}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+# ---- the last minute
+
+WINDOW_S = 60.0
+FAILURES = frozenset({"internal_error", "engine_failed", "engine_dead"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """One text that left the service."""
+
+    at_s: float
+    e2e_s: float
+    characters: int
+    source_tokens: int
+    output_tokens: int
+    ok: bool
+
+
+def percentiles(values: Sequence[float], at: Sequence[int] = (50, 95, 99)) -> dict[str, float]:
+    """Named percentiles (`p50`), linear between samples; empty for no values."""
+    if not values:
+        return {}
+    return {f"p{q}": float(v) for q, v in zip(at, np.percentile(values, at), strict=True)}
+
+
+class RateWindow(Observer):
+    """A sliding window over finished texts."""
+
+    def __init__(self, window_s: float = WINDOW_S, clock: Callable[[], float] = monotonic) -> None:
+        self._window_s = window_s
+        self._clock = clock
+        self._started_s = clock()
+        self._finished: deque[Finished] = deque()
+
+    def text_ended(self, text: TextRecord) -> None:
+        """Translated texts, and those that failed for a fault of ours."""
+        if text.ok:
+            self.add(text.e2e_s, text.source_characters, text.prompt_tokens, text.output_tokens, ok=True)
+        elif text.outcome in FAILURES:
+            self.add(0.0, 0, 0, 0, ok=False)
+
+    def add(self, e2e_s: float, characters: int, source_tokens: int, output_tokens: int, *, ok: bool) -> None:
+        self._finished.append(Finished(self._clock(), e2e_s, characters, source_tokens, output_tokens, ok))
+        self._forget()
+
+    def _forget(self) -> None:
+        horizon = self._clock() - self._window_s
+        while self._finished and self._finished[0].at_s < horizon:
+            self._finished.popleft()
+
+    def _span_s(self) -> float:
+        return max(min(self._window_s, self._clock() - self._started_s), 1e-3)
+
+    def characters_per_s(self) -> float:
+        """Characters of finished texts per second, over the window or since the start; 0 when none finished."""
+        self._forget()
+        if not self._finished:
+            return 0.0
+        busy_s = self._clock() - self._finished[0].at_s + self._finished[0].e2e_s
+        return sum(one.characters for one in self._finished) / min(max(busy_s, 1e-3), self._window_s)
+
+    def summary(self) -> dict[str, object]:
+        """Rates per second and latency percentiles in seconds, over the last minute."""
+        self._forget()
+        span_s = self._span_s()
+        done = [one for one in self._finished if one.ok]
+        return {
+            "texts_per_s": len(done) / span_s,
+            "failures_per_s": (len(self._finished) - len(done)) / span_s,
+            "source_tokens_per_s": sum(one.source_tokens for one in done) / span_s,
+            "output_tokens_per_s": sum(one.output_tokens for one in done) / span_s,
+            "e2e_s": percentiles([one.e2e_s for one in done]),
+        }
+
+
+# ---- the last hour
 
 WINDOW_S = 3600.0
 MOST_TEXTS = 2**18  # an hour at 72 texts a second; 19 MB when full, taken as it fills
 
 
 class TrafficWindow(Observer):
-    """A ring of rows, written on the event loop. Reading copies it without stopping the writer: from any thread."""
+    """A ring of rows, written on the event loop. TrafficReader copies it without stopping the writer: from any thread."""
 
     def __init__(
         self, window_s: float = WINDOW_S, most: int = MOST_TEXTS, clock: Callable[[], float] = time.time
@@ -27,7 +353,7 @@ class TrafficWindow(Observer):
         self._window_s = window_s
         self._clock = clock
         self._since_unix_s = clock()
-        self._rows: Floats = np.zeros((most, len(Column)))  # the system gives memory when a row is written
+        self._rows: Floats = np.zeros((most, len(TrafficColumn)))  # the system gives memory when a row is written
         self._outcomes = Outcomes()
         self._count = 0
 
@@ -35,15 +361,15 @@ class TrafficWindow(Observer):
         self._rows[self._count % len(self._rows)] = row_of(text, self._outcomes)
         self._count += 1
 
-    def summary(self) -> Summary:
+    def summary(self) -> TrafficSummary:
         """Of the texts that ended within the window. A full one takes a tenth of a second: not on the event loop."""
         rows, forgotten = self._copied()
-        ended = rows[:, Column.ARRIVED_UNIX_S] + rows[:, Column.E2E_S]
+        ended = rows[:, TrafficColumn.ARRIVED_UNIX_S] + rows[:, TrafficColumn.E2E_S]
         now_unix_s = self._clock()
         since_unix_s = max(self._since_unix_s, now_unix_s - self._window_s)
         if forgotten and len(rows):  # more came than are kept
             since_unix_s = max(since_unix_s, float(ended.min()))
-        table = Table(rows[ended >= since_unix_s], self._outcomes.names)
+        table = TrafficTable(rows[ended >= since_unix_s], self._outcomes.names)
         return summarise(table, round(max(now_unix_s - since_unix_s, 1e-3), 3))
 
     def _copied(self) -> tuple[Floats, bool]:

@@ -19,8 +19,8 @@ from typing import Any
 
 from dragoman.errors import DragomanError, EngineFailed, QueueFull, Unavailable, codes
 from dragoman.languages import OTHER
-from dragoman.telemetry.calls import CANCELLED, OK
-from dragoman.telemetry.traffic.entry import Entry
+from dragoman.telemetry.requests import CANCELLED, OK
+from dragoman.telemetry.traffic.entry import TrafficEntry
 
 LOAD = frozenset({OK, CANCELLED, QueueFull.code, DragomanError.code, EngineFailed.code, *codes(Unavailable)})
 """Outcomes of texts that a server is there to translate."""
@@ -29,7 +29,7 @@ _TOKENS_PER_CHARACTER = 0.3  # where no text was translated that could tell
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class TrafficTrace:
     """`lines` in the order of arrival, `left_out` by reason."""
 
     lines: tuple[dict[str, Any], ...]
@@ -44,7 +44,7 @@ class Trace:
         return "".join(json.dumps(line) + "\n" for line in self.lines)
 
 
-def trace_of(entries: Iterable[Entry], limit: int | None = None) -> Trace:
+def trace_of(entries: Iterable[TrafficEntry], limit: int | None = None) -> TrafficTrace:
     """`limit` keeps the last arrivals."""
     arrived = sorted(entries, key=lambda entry: (entry.arrived_unix_s, entry.request_id, entry.index))
     reasons = [(entry, _why_left_out(entry)) for entry in arrived]
@@ -56,10 +56,10 @@ def trace_of(entries: Iterable[Entry], limit: int | None = None) -> Trace:
         left_out["a language that nobody told"] = len(kept) - len(known)
     known = known[-limit:] if limit else known
     start_unix_s = known[0].arrived_unix_s if known else 0.0
-    return Trace(tuple(_line(entry, start_unix_s, estimate) for entry in known), left_out)
+    return TrafficTrace(tuple(_line(entry, start_unix_s, estimate) for entry in known), left_out)
 
 
-def _why_left_out(entry: Entry) -> str | None:
+def _why_left_out(entry: TrafficEntry) -> str | None:
     if entry.outcome not in LOAD:
         return entry.outcome
     if OTHER in (entry.source, entry.target):
@@ -72,7 +72,7 @@ def _why_left_out(entry: Entry) -> str | None:
 class _Estimate:
     """What is not known of a text that was not translated, from those that were."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[TrafficEntry]) -> None:
         done = [entry for entry in entries if entry.source_tokens and entry.source_characters]
         self._tokens = Counter[str | None]()
         self._characters = Counter[str | None]()
@@ -96,7 +96,7 @@ class _Estimate:
         return max(1, round(characters * _TOKENS_PER_CHARACTER))
 
 
-def _line(entry: Entry, start_unix_s: float, estimate: _Estimate) -> dict[str, Any]:
+def _line(entry: TrafficEntry, start_unix_s: float, estimate: _Estimate) -> dict[str, Any]:
     source = entry.source or estimate.source(entry.target)
     estimated = not entry.source_tokens
     told: dict[str, Any] = {
