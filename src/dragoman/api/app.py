@@ -1,13 +1,12 @@
-"""The ASGI app: a value put together from a service. It starts and stops nothing: `server.py` and tests do."""
+"""The ASGI app: a value made from a service. It starts and stops nothing: `server.py` and tests do."""
 
 from __future__ import annotations
 
 from fastapi import FastAPI
 
 from dragoman import __version__
-from dragoman.api import errors, native, probes
-from dragoman.api.body_limit import BodyLimit
-from dragoman.api.request_log import RequestLog
+from dragoman.api import errors, native
+from dragoman.api.middleware import BodyLimit, RequestLog
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
@@ -18,6 +17,8 @@ def create_app(service: TranslationService) -> FastAPI:
         title="dragoman",
         version=__version__,
         description="A self-hosted LLM translation server on vLLM's continuous batching.",
+        docs_url=None,  # FastAPI's pages load from a CDN; `page` serves its own
+        redoc_url=None,
     )
     app.state.service = service
     app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
@@ -25,6 +26,6 @@ def create_app(service: TranslationService) -> FastAPI:
     app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)
     errors.install(app)
     app.include_router(native.router)
-    app.include_router(probes.router)
-    app.include_router(page.router)
+    app.include_router(native.probes)
+    page.install(app)
     return app

@@ -15,8 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from dragoman.errors import DragomanError, QueueFull, Unavailable
-from dragoman.telemetry.requests import CANCELLED
-from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST, note_fault
+from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, note_fault
 
 log = logging.getLogger("dragoman.api")
 

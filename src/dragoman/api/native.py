@@ -1,35 +1,35 @@
-"""The native API: `POST /v1/translate`, `GET /v1/languages`, `/v1/models`, `/v1/stats`, `/v1/traffic`."""
+"""The native API: `POST /v1/translate`, `GET /v1/languages`, `/v1/models`, `/v1/stats`, `/v1/traffic`, and the probes
+`/healthz`, `/readyz`, `/metrics`.
+"""
 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from dragoman import languages
 from dragoman.api import schemas
-from dragoman.api.disconnect import ClientGone, while_connected
-from dragoman.api.event_stream import EventStream
-from dragoman.api.request_log import current_id
+from dragoman.api.middleware import ClientGone, EventStream, current_id, while_connected
 from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidRequest, TooManyTexts, UntranslatableText
 from dragoman.service.service import TranslationService
-from dragoman.settings import ServerSettings
 from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST
-from dragoman.types import TextDelta, TextDone, TranslationRequest, Usage
+from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
 from dragoman.wire import Stats, Traffic
 
 router = APIRouter(prefix="/v1")
+probes = APIRouter()
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Bad JSON, an unsupported language, an empty text"},
     413: {"description": "Too many texts, or too large a body"},
     422: {"description": "JSON of the wrong shape"},
-    429: {"description": "The queue is full; Retry-After says when to come back"},
-    503: {"description": "Starting, draining, or the engine died"},
+    429: {"description": "The queue is full; retry after the seconds in Retry-After"},
+    503: {"description": "Starting, draining, or the engine has crashed"},
 }
 for _answer in _ERRORS.values():
     _answer["model"] = schemas.ErrorAnswer
@@ -51,7 +51,7 @@ _TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
 
 
 async def service_of(request: Request) -> TranslationService:
-    """The service that this app was made with. Async, though it awaits nothing: FastAPI sends a plain function to a thread."""
+    """The app's service. Async, though it awaits nothing: FastAPI runs a plain function in a thread."""
     return cast(TranslationService, request.app.state.service)
 
 
@@ -59,7 +59,7 @@ Service = Annotated[TranslationService, Depends(service_of)]
 
 
 def check_unicode(text: str, name: str) -> None:
-    """JSON can say half a surrogate pair, which is no character: raises `UntranslatableText`."""
+    """Raises `UntranslatableText` for half of a surrogate pair, which JSON can express and which is not a character."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -68,7 +68,8 @@ def check_unicode(text: str, name: str) -> None:
         ) from None
 
 
-def _texts(body: schemas.TranslateBody, limits: ServerSettings) -> tuple[str, ...]:
+async def _texts(body: schemas.TranslateBody, service: TranslationService) -> tuple[str, ...]:
+    limits, pace = service.settings.server, service.pace()
     texts = (body.text,) if isinstance(body.text, str) else tuple(body.text)
     if not texts:
         raise EmptyText("text is an empty list", param="text")
@@ -83,6 +84,7 @@ def _texts(body: schemas.TranslateBody, limits: ServerSettings) -> tuple[str, ..
             raise BodyTooLarge(
                 f"{name} has {len(text)} characters; this server accepts {limits.max_text_characters}", param=name
             )
+        await pace.pause()
     return texts
 
 
@@ -94,7 +96,7 @@ def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int
         raise InvalidRequest("force_output_tokens needs a server with dummy weights", param="force_output_tokens")
     lengths = (wanted,) * texts if isinstance(wanted, int) else tuple(wanted)
     if len(lengths) != texts or min(lengths) < 1:
-        raise InvalidRequest("force_output_tokens: one positive number a text", param="force_output_tokens")
+        raise InvalidRequest("force_output_tokens: one positive number for each text", param="force_output_tokens")
     return lengths
 
 
@@ -106,7 +108,7 @@ def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int
 )
 async def translate(body: schemas.TranslateBody, http: Request, service: Service) -> Response:
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
-    texts = _texts(body, service.settings.server)
+    texts = await _texts(body, service)
     for name in ("target", "source", "context"):
         check_unicode(getattr(body, name) or "", name)
     request = TranslationRequest(
@@ -123,13 +125,19 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         translations = await while_connected(http, service.translate(request))
     except ClientGone:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
-    usage = sum((one.usage for one in translations), Usage())
-    answer = schemas.TranslateAnswer(
-        translations=[schemas.TranslationOut.of(one) for one in translations],
-        model=service.model.name,
-        usage=schemas.UsageOut.of(usage),
-    )
-    return Response(answer.model_dump_json(), media_type="application/json")
+    return Response(await _answer(translations, service), media_type="application/json")
+
+
+async def _answer(translations: list[Translation], service: TranslationService) -> bytes:
+    """A `TranslateAnswer` as JSON, serialised translation by translation: other calls run in between."""
+    pace, parts, usage = service.pace(), list[str](), Usage()
+    for one in translations:
+        parts.append(schemas.TranslationOut.of(one).model_dump_json())
+        usage += one.usage
+        await pace.pause()
+    total = schemas.UsageOut.of(usage).model_dump_json()
+    model = json.dumps(service.model.name, ensure_ascii=False)
+    return f'{{"translations":[{",".join(parts)}],"model":{model},"usage":{total}}}'.encode()
 
 
 async def _streamed(http: Request, service: TranslationService, request: TranslationRequest) -> Response:
@@ -150,10 +158,10 @@ async def _streamed(http: Request, service: TranslationService, request: Transla
             async for event in events:
                 yield _event(event)
             yield b"data: [DONE]\n\n"
-        except DragomanError as error:  # the status is already sent: the error must travel in the stream
+        except DragomanError as error:  # the status is already sent: the stream carries the error
             yield _data({"error": {"code": error.code, "message": error.message}})
 
-    return EventStream(lines(), fed_by=events)
+    return EventStream(lines(), source=events)
 
 
 def _event(event: TextDelta | TextDone) -> bytes:
@@ -193,7 +201,7 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
         data=[
             schemas.ModelOut(
                 id=model.name,
-                created=int(time.time()),
+                created=service.model_created_unix_s,
                 profile=model.profile.name,
                 max_model_len=service.spec.engine.max_model_len,
             )
@@ -203,11 +211,30 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
 
 @router.get("/stats", summary="The engine and the queue now; rates over the last minute")
 async def stats(service: Service) -> Stats:
-    """Running and waiting sequences, KV cache usage, queue depth, latencies: JSON for people and for `dragoman bench`."""
+    """Running and waiting sequences, KV cache usage, admission, latencies: for people, for the page and for load tests."""
     return service.stats()
 
 
 @router.get("/traffic", summary="The texts of the last hour")
 async def traffic(service: Service) -> Traffic:
-    """How many at once, how long, how fast, what became of them: for people and for `dragoman tune --watch`."""
+    """How many texts in flight, how long, how fast, with which outcome: for people and for `dragoman tune --watch`."""
     return await service.traffic()
+
+
+@probes.get("/healthz", summary="The process is running")
+async def healthz() -> dict[str, str]:
+    """Answers as long as the event loop runs."""
+    return {"status": "ok"}
+
+
+@probes.get("/readyz", summary="A request sent now would be served")
+async def readyz(service: Service) -> dict[str, str]:
+    """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""
+    await service.check_ready()
+    return {"status": "ready"}
+
+
+@probes.get("/metrics", summary="Prometheus metrics: dragoman's and vLLM's", response_class=Response)
+async def metrics(service: Service) -> Response:
+    """Text exposition format."""
+    return Response(await service.exposition(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -1,7 +1,7 @@
-"""The HTTP server's life: listen, start the engine behind it, drain on a signal, leave with the right exit code.
+"""Runs the HTTP server: listen, start the engine, drain on a signal, return the right exit code.
 
-uvicorn closes its sockets when it is told to stop; a client that comes while we drain would then see a refused connection.
-So a signal first drains the service, sockets open, with 503 for what is new; only then does uvicorn stop.
+uvicorn closes its sockets when it stops; a client that connects during a drain would then see a refused connection. So a
+signal first drains the service, with open sockets and 503 for new calls; only then does uvicorn stop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger("dragoman.server")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises `ConfigError` when the address cannot be had."""
+    """A listening socket. Raises `ConfigError` when the address is not available."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=2048)
@@ -31,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or PORT=",
             param="server.port",
         ) from None
-    # Accepted sockets inherit it. uvloop sees to it itself, asyncio does not, and Nagle then holds answers back for 40 ms.
+    # Accepted sockets inherit it. uvloop sees to it itself, asyncio does not, and Nagle's algorithm then delays answers by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -48,7 +48,7 @@ class _Server(uvicorn.Server):
 
 
 class DragomanServer:
-    """Serves one `TranslationService` over HTTP until a signal, or until there is no engine to be had."""
+    """Serves one `TranslationService` over HTTP until a signal, or until the engine has crashed and does not restart."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class DragomanServer:
         self._uvicorn = _Server(config, self._signalled)
 
     def _signalled(self) -> None:
-        """The first signal drains, the second one leaves at once."""
+        """The first signal drains, the second one stops the server immediately."""
         self._signals += 1
         self._stop.set()
         if self._signals > 1:
@@ -77,23 +77,27 @@ class DragomanServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Its address."""
         host, port = self._listener.getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def run(self) -> int:
-        """Serve until told to stop. The exit code: 0 after a drain; 1 when that timed out, and when there is no engine."""
+        """Serve until a signal. The exit code: 0 after a drain; 1 when that timed out, and when engine or HTTP server failed."""
         serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._listener]))
         life = asyncio.create_task(self._live())
         await asyncio.wait({serving, life}, return_when=asyncio.FIRST_COMPLETED)
-        if not life.done():  # a second signal
+        if not life.done():  # a second signal, or uvicorn has failed
             life.cancel()
         await asyncio.gather(life, return_exceptions=True)
         await self.service.stop()  # first: what the drain did not finish must fail before uvicorn waits for it
         self._uvicorn.should_exit = True
-        await asyncio.gather(serving, return_exceptions=True)
+        [failed] = await asyncio.gather(serving, return_exceptions=True)
         if self.service.tracing is not None:  # last: until now requests may have ended
             await asyncio.to_thread(self.service.tracing.shutdown)
+        if isinstance(failed, Exception):
+            self.failure = DragomanError(f"the HTTP server failed: {failed or type(failed).__name__}")
+            log.error("uvicorn failed", exc_info=failed)
+            return 1
         return 1 if life.cancelled() else life.result()
 
     async def _live(self) -> int:
@@ -113,7 +117,7 @@ class DragomanServer:
         return await self._serve(stopping)
 
     async def _serve(self, stopping: asyncio.Task[bool]) -> int:
-        """Until a signal, and then drain; or until the engine is lost."""
+        """Until a signal, and then drain; or until the engine has crashed for good."""
         lost = asyncio.create_task(self.service.lost())
         drained = True
         try:

@@ -15,11 +15,9 @@ from dragoman import settings
 from dragoman.cli.console import console, error_console
 from dragoman.cli.traffic_tables import Shown, document, show
 from dragoman.errors import ConfigError
-from dragoman.telemetry.traffic.entry import TrafficEntry
-from dragoman.telemetry.traffic.entry import TrafficReader
-from dragoman.telemetry.traffic.window import by_hour, summarise
-from dragoman.telemetry.traffic.window import TrafficColumn, TrafficTable, table_of
+from dragoman.telemetry.traffic.entry import TrafficEntry, TrafficReader
 from dragoman.telemetry.traffic.export import trace_of
+from dragoman.telemetry.traffic.window import TrafficColumn, TrafficTable, by_hour, summarise, table_of
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")

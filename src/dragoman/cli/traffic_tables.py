@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from dragoman.telemetry.traffic.entry import TrafficReader
-from dragoman.telemetry.traffic.window import Hour, Quantiles, TrafficSummary
-from dragoman.telemetry.traffic.window import TrafficColumn, Floats, TrafficTable
+from dragoman.telemetry.traffic.window import Floats, Hour, Quantiles, TrafficColumn, TrafficSummary, TrafficTable
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _BAR, _SMALL_BAR = 40, 12  # characters

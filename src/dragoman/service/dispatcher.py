@@ -146,5 +146,7 @@ class CallSlots:
     async def __aenter__(self) -> None:
         await self.acquire()
 
-    async def __aexit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+    async def __aexit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
         self.release()

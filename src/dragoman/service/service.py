@@ -22,21 +22,18 @@ from dragoman.errors import DragomanError, EngineDead, Starting
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
-from dragoman.service import stack
+from dragoman.service import stack, streaming
 from dragoman.service.admission import Admission, default_limit
-from dragoman.service import streaming
-from dragoman.service.calls import CallRegistry, CallTracker
+from dragoman.service.calls import CallRegistry
 from dragoman.service.dispatcher import LoopTurns, Pace
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
 from dragoman.telemetry import tracing
 from dragoman.telemetry.metrics import Metrics, ServiceSnapshot
-from dragoman.telemetry.traffic.window import RateWindow, percentiles
 from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.window import traffic_of
-from dragoman.telemetry.traffic.window import TrafficWindow
+from dragoman.telemetry.traffic.window import RateWindow, TrafficWindow, percentiles, traffic_of
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
 

@@ -26,8 +26,7 @@ from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.settings import ModelSettings, Settings, TracingSettings
 from dragoman.telemetry import gpu as nvml
-from dragoman.telemetry.metrics import EngineCollector, GpuCollector, ServiceCollector, ServiceSnapshot
-from dragoman.telemetry.metrics import Metrics
+from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
 
 if TYPE_CHECKING:
     from dragoman.telemetry.tracing import Tracing

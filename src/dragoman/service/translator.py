@@ -324,9 +324,7 @@ class Translator:
         async def translated(number: int, segment: Segment) -> Output:
             async with call.slots:
                 output = Output.of(
-                    *await self._generate(
-                        call, lambda: self.planner.sequence(job, f"{part}.{number}", segment.text)
-                    )
+                    *await self._generate(call, lambda: self.planner.sequence(job, f"{part}.{number}", segment.text))
                 )
             if "\n" in segment.text:
                 return output

@@ -54,14 +54,14 @@ class Metrics(Observer):
     def _texts(self) -> None:
         self._ended = self._counter("texts", "Texts, by languages and outcome", "source", "target", "outcome")
         self._reasons = self._counter("finish_reasons", "Translations, by why they ended", "reason")
-        self._warnings = self._counter("guard_warnings", "Translations given with a guard's warning", "guard")
-        self._retries = self._counter("guard_retries", "Pieces translated again because of a guard", "guard")
-        self._e2e = self._histogram("e2e_seconds", "A text's time in the house, by length band", _SECONDS, "band")
-        self._queue = self._histogram("queue_seconds", "A text's longest wait for the engine to begin", _WAITS_S)
+        self._warnings = self._counter("guard_warnings", "Translations with a warning, by its code", "code")
+        self._retries = self._counter("guard_retries", "Segments retried because of a check, by its code", "code")
+        self._e2e = self._histogram("e2e_seconds", "From a text's arrival to its end, by length band", _SECONDS, "band")
+        self._queue = self._histogram("queue_seconds", "A text's longest time in the engine's queue", _WAITS_S)
         self._ttft = self._histogram("ttft_seconds", "From submission to a text's first token", _WAITS_S)
-        self._source = self._histogram("source_tokens", "A text's length, the prompt's template aside", _TOKENS)
+        self._source = self._histogram("source_tokens", "A text's length, without the prompt's template", _TOKENS)
         self._output = self._histogram("output_tokens", "A translation's length", _TOKENS)
-        self._ratio = self._histogram("output_source_ratio", "Output tokens to source tokens, of a text", _RATIOS)
+        self._ratio = self._histogram("output_source_ratio", "Output tokens per source token of a text", _RATIOS)
 
     def text_ended(self, text: TextRecord) -> None:
         """Every text by languages and outcome; of translated ones, what the engine did with them."""
@@ -69,10 +69,10 @@ class Metrics(Observer):
         if not text.ok:
             return
         self._reasons.labels(text.finish_reason).inc()
-        for guard in set(text.checks):
-            self._warnings.labels(guard).inc()
-        for guard in text.retries:
-            self._retries.labels(guard).inc()
+        for code in set(text.warnings):
+            self._warnings.labels(code).inc()
+        for code in text.retries:
+            self._retries.labels(code).inc()
         if text.source_tokens:  # else there was nothing to translate, and no engine saw it
             self._measure(text)
 
@@ -92,9 +92,9 @@ class Metrics(Observer):
         if call.outcome in REFUSALS:
             self._refusals.labels(call.outcome).inc()
 
-    def answered(self, exchange: RequestTrace) -> None:
-        """An HTTP request has ended: here is seen what never became a call, such as a bad body or a wrong key."""
-        self._answers.labels(exchange.route or UNKNOWN, str(exchange.status), exchange.outcome).inc()
+    def answered(self, request: RequestTrace) -> None:
+        """An HTTP request has ended; this counts also those that never became a call, such as one with a bad body."""
+        self._answers.labels(request.route or UNKNOWN, str(request.status), request.outcome).inc()
 
     def _counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(name, help, labels, namespace="dragoman", registry=self.registry)
@@ -110,7 +110,7 @@ class Metrics(Observer):
 
 
 class _WithoutCreated(Collector):
-    """The client library gives every counter and histogram a gauge of when it was made, which nobody asked for."""
+    """Without the gauge of its creation time that the client library adds to every counter and histogram."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
@@ -182,18 +182,18 @@ class EngineCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         stats = self._read()
         yield from self._load(stats)
-        yield _counter("engine_preemptions", "Sequences set aside for want of KV cache", stats.preemptions)
-        yield _counter("engine_restarts", "Engines and worker processes started again after a death", stats.restarts)
+        yield _counter("engine_preemptions", "Sequences preempted because the KV cache was full", stats.preemptions)
+        yield _counter("engine_restarts", "Restarts of engines and worker processes after a crash", stats.restarts)
         yield _counter("engine_steps", "Engine iterations", stats.steps)
         yield _counter("engine_busy_seconds", "Time with at least one sequence running", stats.busy_s)
         yield _counter("engine_finished_sequences", "Sequences that ended well", stats.finished)
         yield _counter("engine_prompt_tokens", "Prompt tokens of the engine's sequences", stats.prompt_tokens)
-        yield _counter("engine_output_tokens", "Tokens that the engine made", stats.completion_tokens)
+        yield _counter("engine_output_tokens", "Tokens that the engine generated", stats.completion_tokens)
         yield _inter_token_latency(stats)
 
     def _load(self, stats: EngineStats) -> Iterator[Metric]:
         yield _gauge("engine_running_sequences", "Sequences prefilling or decoding", stats.running)
-        yield _gauge("engine_waiting_sequences", "The queue's depth: sequences not scheduled yet", stats.waiting)
+        yield _gauge("engine_waiting_sequences", "Sequences not scheduled yet", stats.waiting)
         yield _gauge("engine_kv_cache_usage_ratio", "Share of the KV cache in use, 0 to 1", stats.kv_cache_usage)
         capacity = GaugeMetricFamily("dragoman_engine_kv_cache_tokens", "Tokens that the KV cache holds")
         if stats.kv_cache_tokens is not None:
@@ -223,8 +223,8 @@ class GpuCollector(Collector):
         busy = GaugeMetricFamily(
             "dragoman_gpu_utilization_ratio", "Share of time with a kernel running, 0 to 1", labels=["gpu"]
         )
-        used = GaugeMetricFamily("dragoman_gpu_memory_used_bytes", "Memory in use, by anybody", labels=["gpu"])
-        total = GaugeMetricFamily("dragoman_gpu_memory_bytes", "Memory that the GPU has", labels=["gpu"])
+        used = GaugeMetricFamily("dragoman_gpu_memory_used_bytes", "Memory in use, by all processes", labels=["gpu"])
+        total = GaugeMetricFamily("dragoman_gpu_memory_bytes", "Total memory of the GPU", labels=["gpu"])
         for reading in self._read():
             busy.add_metric([str(reading.gpu)], reading.utilisation_percent / 100)
             used.add_metric([str(reading.gpu)], reading.memory_mib * MIB)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from time import time_ns
 from typing import TYPE_CHECKING
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span, Tracer
+    from opentelemetry.util.types import AttributeValue
 
 log = logging.getLogger("dragoman.tracing")
 
@@ -45,7 +46,7 @@ MAX_SEQUENCES = 64
 _TRACES_PATH = "/v1/traces"
 _PROPAGATED = {b"traceparent": "traceparent", b"tracestate": "tracestate"}
 
-Attributes = dict[str, "str | int | float | bool | list[str]"]
+Attributes = dict[str, "AttributeValue"]
 
 
 class RequestSpans:
@@ -186,7 +187,6 @@ class Tracing:
     def __init__(self, settings: TracingSettings, model: str, exporter: SpanExporter | None = None) -> None:
         url = traces_url(settings.endpoint)
         try:
-            import opentelemetry.sdk.trace  # noqa: F401
             from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         except ImportError as error:
             raise ConfigError(
@@ -250,8 +250,8 @@ class Tracing:
             log.warning("traces were not sent: %s did not accept them in %.0f s", self._settings.endpoint, FLUSH_S)
         self._tracer = self._provider = None
 
-    def _attributes(self, request: RequestTrace, spans: RequestSpans, outcome: str) -> Mapping[str, object]:
-        attributes: dict[str, object] = {
+    def _attributes(self, request: RequestTrace, spans: RequestSpans, outcome: str) -> Attributes:
+        attributes: Attributes = {
             "http.request.method": request.method,
             "http.response.status_code": request.status,
             "dragoman.request_id": request.request_id,

@@ -1,5 +1,5 @@
-"""The traffic recorder: what came, how long it was and how long it took, on disk and over the last hour. No text by default.
+"""The traffic recorder: when texts arrived, how long they were and how long they took. No text by default.
 
-`recorder` writes, `reader` reads, `window` holds the last hour in memory, `summary` makes distributions of either, `trace`
-makes a workload that `dragoman bench --replay` sends again.
+`recorder` writes them to disk, `entry` is the format and reads it, `window` holds the last hour in memory and makes
+distributions, `export` makes a workload that `dragoman bench --replay` sends again.
 """

@@ -73,7 +73,7 @@ class TrafficEntry:
             _rounded(text.decode_s),
             text.detected,
             text.finish_reason,
-            text.warnings,
+            len(text.warnings),
             text.request_id,
             text.index,
             None if text.text is None else text.text.encode(errors="replace").decode(),  # no lone surrogate in a file

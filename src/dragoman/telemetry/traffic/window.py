@@ -1,4 +1,4 @@
-"""The texts that ended within the last minute and the last hour, in memory, and the distributions of any texts.
+"""Texts that ended within the last minute and the last hour, in memory, and the distributions of any texts.
 
 `RateWindow` feeds `GET /v1/stats` and Retry-After, `TrafficWindow` `GET /v1/traffic`. Percentiles are linear between
 samples; of no samples there is no distribution.
@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.telemetry.requests import Observer, TextRecord
+from dragoman.telemetry.requests import FAILURES, Observer, TextRecord
 from dragoman.wire import RecorderState, Traffic, TrafficPercentiles
 
 # ---- texts as rows of numbers
@@ -38,8 +38,8 @@ class TrafficColumn(IntEnum):
     OUTCOME = 8  # its place in `Outcomes.names`
 
 
-class Text(Protocol):
-    """A `TextRecord`, or an `TrafficEntry` read from a file."""
+class EndedText(Protocol):
+    """A `TextRecord`, or a `TrafficEntry` that was read from a file."""
 
     @property
     def arrived_unix_s(self) -> float: ...
@@ -98,7 +98,7 @@ class TrafficTable:
         return self.column(TrafficColumn.OUTCOME) == number
 
 
-def row_of(text: Text, outcomes: Outcomes) -> tuple[float | None, ...]:
+def row_of(text: EndedText, outcomes: Outcomes) -> tuple[float | None, ...]:
     """A text's row; None becomes NaN in the table."""
     return (
         text.arrived_unix_s,
@@ -113,7 +113,7 @@ def row_of(text: Text, outcomes: Outcomes) -> tuple[float | None, ...]:
     )
 
 
-def table_of(texts: Iterable[Text]) -> TrafficTable:
+def table_of(texts: Iterable[EndedText]) -> TrafficTable:
     outcomes = Outcomes()
     rows = [row_of(text, outcomes) for text in texts]
     return TrafficTable(np.array(rows, dtype=np.float64).reshape(len(rows), len(TrafficColumn)), outcomes.names)
@@ -141,9 +141,9 @@ class Quantiles:
 class TrafficSummary:
     """Texts over `window_s`. Lengths are those of texts that the model translated, times those of texts that ended well.
 
-    `in_flight`: texts in the house at each arrival, itself included. `peak_tokens`: the most that the prompts and outputs of
-    texts in the house came to at one time, each counted whole from its arrival to its end: what a KV cache must hold so that
-    none waits. None: no text was translated.
+    `in_flight`: in-flight texts at each arrival, itself included. `peak_tokens`: the most that the prompts and outputs of
+    in-flight texts came to at one time, each counted whole from its arrival to its end: what a KV cache must hold so that
+    no sequence waits. None: no text was translated.
     """
 
     records: int
@@ -231,7 +231,7 @@ def peak_tokens(table: TrafficTable) -> int | None:
 
 
 def by_hour(table: TrafficTable, zone: tzinfo | None = None, *, of_day: bool = False) -> list[Hour]:
-    """Every hour with an arrival, in order, in `zone` (None: this machine's); `of_day` puts the days on top of each other."""
+    """Every hour with an arrival, in order, in `zone` (None: this machine's); `of_day` joins the same hours of all days."""
     hours = np.floor(table.column(TrafficColumn.ARRIVED_UNIX_S) / _HOUR_S) * _HOUR_S
     starts = [float(start) for start in np.unique(hours)]
     labels = {start: _label(start, zone, of_day) for start in starts}
@@ -265,13 +265,12 @@ def _outcomes(table: TrafficTable) -> dict[str, int]:
 
 # ---- the last minute
 
-WINDOW_S = 60.0
-FAILURES = frozenset({"internal_error", "engine_failed", "engine_dead"})
+RATE_WINDOW_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """One text that left the service."""
+    """One text that ended."""
 
     at_s: float
     e2e_s: float
@@ -291,14 +290,14 @@ def percentiles(values: Sequence[float], at: Sequence[int] = (50, 95, 99)) -> di
 class RateWindow(Observer):
     """A sliding window over finished texts."""
 
-    def __init__(self, window_s: float = WINDOW_S, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, window_s: float = RATE_WINDOW_S, clock: Callable[[], float] = monotonic) -> None:
         self._window_s = window_s
         self._clock = clock
         self._started_s = clock()
         self._finished: deque[Finished] = deque()
 
     def text_ended(self, text: TextRecord) -> None:
-        """Translated texts, and those that failed for a fault of ours."""
+        """Translated texts, and those that failed through the server's fault."""
         if text.ok:
             self.add(text.e2e_s, text.source_characters, text.prompt_tokens, text.output_tokens, ok=True)
         elif text.outcome in FAILURES:
@@ -340,15 +339,15 @@ class RateWindow(Observer):
 
 # ---- the last hour
 
-WINDOW_S = 3600.0
-MOST_TEXTS = 2**18  # an hour at 72 texts a second; 19 MB when full, taken as it fills
+TRAFFIC_WINDOW_S = 3600.0
+MAX_TEXTS = 2**18  # an hour at 72 texts a second; 19 MB when full, taken as it fills
 
 
 class TrafficWindow(Observer):
-    """A ring of rows, written on the event loop. TrafficReader copies it without stopping the writer: from any thread."""
+    """A circular buffer of rows, written on the event loop. Reading copies it without stopping the writer, from any thread."""
 
     def __init__(
-        self, window_s: float = WINDOW_S, most: int = MOST_TEXTS, clock: Callable[[], float] = time.time
+        self, window_s: float = TRAFFIC_WINDOW_S, most: int = MAX_TEXTS, clock: Callable[[], float] = time.time
     ) -> None:
         self._window_s = window_s
         self._clock = clock

@@ -1,0 +1,258 @@
+"""ASGI middleware, and what routes need around a call: the request log, the limit of bodies, disconnects, event streams.
+
+Order, from the outside: `RequestLog` (whatever fails within is answered there, so that a 500 carries the request's id as
+well), `BodyLimit`, the routes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from secrets import token_hex
+from time import monotonic
+from typing import Any, TypeVar
+
+from fastapi import Request
+from fastapi.responses import StreamingResponse
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman.api import errors
+from dragoman.errors import BodyTooLarge
+from dragoman.telemetry import requests
+from dragoman.telemetry.requests import CANCELLED, FAILURES, RequestLine, RequestTrace
+from dragoman.telemetry.tracing import Tracing
+
+T = TypeVar("T")
+
+log = logging.getLogger("dragoman.request")  # the lines, and nothing else
+api_logger = logging.getLogger("dragoman.api")
+
+# ---- the request log
+
+REQUEST_ID_HEADER = b"x-request-id"
+_PLAIN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}").fullmatch
+# Requested again and again by machines, or by browsers beside what was wanted: logged at level debug, never traced.
+_QUIET_PATHS = frozenset(
+    {"/", "/healthz", "/readyz", "/metrics", "/v1/stats", "/v1/traffic", "/favicon.ico", "/docs", "/openapi.json"}
+)
+_QUIET_FOLDER = "/web/"
+
+
+def current_id() -> str:
+    """The id of the request that this runs for; a new one outside of any."""
+    request = requests.current()
+    return request.request_id if request is not None else token_hex(8)
+
+
+def _id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The client's id where it is short and plain, so that it can stand in logs and headers; else a new one."""
+    for name, value in headers:
+        if name == REQUEST_ID_HEADER:
+            return value.decode("ascii") if _PLAIN_ID(value) else token_hex(8)
+    return token_hex(8)
+
+
+class RequestLog:
+    """Every request gets an id, exactly one answer, a count, one line in the log and, where it is traced, a span.
+
+    A stream's line is logged at its end. The path is logged as the route's template: an unknown path may hold anything.
+    Whether a line is written is the logger's level.
+    """
+
+    def __init__(self, app: ASGIApp, count: Callable[[RequestTrace], None], tracing: Tracing | None = None) -> None:
+        self.app = app
+        self.count = count
+        self.tracing = tracing
+        self._paths: frozenset[str] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request = RequestTrace(_id_of(scope["headers"]), scope["method"])
+        quiet = scope["path"] in _QUIET_PATHS or scope["path"].startswith(_QUIET_FOLDER)
+        if self.tracing and not quiet:
+            self.tracing.begin(request, scope["headers"])
+        with requests.entered(request):
+            try:
+                await self._answer(scope, receive, send, request)
+            finally:
+                request.route = self._route(scope)
+                request.end()
+                self._record(request)
+                _log(request, logging.DEBUG if quiet else logging.INFO)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, request: RequestTrace) -> None:
+        request_id = (REQUEST_ID_HEADER, request.request_id.encode("ascii"))
+
+        async def send_with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                request.status = message["status"]
+                message["headers"] = [*message.get("headers", ()), request_id]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_id)
+        except ClientDisconnect:
+            request.fault = CANCELLED
+        except Exception as error:
+            failed = errors.unexpected(scope["method"], self._route(scope), error)
+            if request.status:  # too late for another status: the connection is closed, and the client notices
+                raise
+            await failed(scope, receive, send_with_id)
+
+    def _record(self, request: RequestTrace) -> None:
+        """A fault in metrics or tracing is logged, and does not cost a client its answer."""
+        try:
+            self.count(request)
+            if self.tracing:
+                self.tracing.end(request)
+        except Exception:
+            api_logger.exception("a request could not be recorded")
+
+    def _route(self, scope: Scope) -> str | None:
+        """The route's template; for what was refused before it was routed, the path if it is a known one."""
+        if scope["path"].startswith(_QUIET_FOLDER):
+            return f"{_QUIET_FOLDER}{{name}}"
+        template: str | None = getattr(scope.get("route"), "path", None)
+        if template is not None:
+            return template
+        if self._paths is None:
+            routes: list[Any] = scope["app"].routes
+            self._paths = frozenset(getattr(route, "path", "") for route in routes)
+        return scope["path"] if scope["path"] in self._paths else None
+
+
+def _log(request: RequestTrace, level: int) -> None:
+    if level > logging.DEBUG and request.outcome in FAILURES:
+        level = logging.ERROR
+    if log.isEnabledFor(level):
+        line = RequestLine(request)
+        log.log(level, "%s", line, extra={"event": "request", "fields": line.fields})
+
+
+# ---- the limit of bodies
+
+DRAIN_BYTES = 32 * 2**20
+DRAIN_S = 5.0
+"""How much of a refused body is read, and for how long, so that a client that sends all of it can read the answer."""
+
+
+class BodyLimit:
+    """Refuses bodies over a size with 413: by Content-Length before reading, or by counting where there is none.
+
+    A client that sends its whole body before it reads would see a reset connection if the server closed it with data
+    unread. So what it still sends is read and dropped, up to `DRAIN_BYTES` and for `DRAIN_S` at most.
+    """
+
+    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
+        self.app = app
+        self.max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        received, complete, refused = 0, False, False
+
+        async def counted() -> Message:
+            nonlocal received, complete, refused
+            message = await receive()
+            received += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            refused = received > self.max_body_bytes
+            self._check(received)
+            return message
+
+        async def close_if_refused(message: Message) -> None:
+            if refused and message["type"] == "http.response.start":
+                if not complete:
+                    await _drain(receive)
+                message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+            await send(message)
+
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"0")
+        try:
+            if length.isdigit() and int(length) > self.max_body_bytes:
+                refused, complete = True, b"expect" in headers  # which sends no body before it is asked to
+                self._check(int(length))
+            await self.app(scope, counted, close_if_refused)
+        except BodyTooLarge as error:
+            await errors.response(error)(scope, receive, close_if_refused)
+
+    def _check(self, size: int) -> None:
+        if size > self.max_body_bytes:
+            raise BodyTooLarge(f"the body has {size} bytes or more; this server accepts {self.max_body_bytes}")
+
+
+async def _drain(receive: Receive) -> None:
+    """Read what the client still sends, and drop it."""
+    dropped, until_s = 0, monotonic() + DRAIN_S
+    try:
+        while dropped < DRAIN_BYTES:
+            async with asyncio.timeout(until_s - monotonic()):
+                message = await receive()
+            dropped += len(message.get("body", b""))
+            if not message.get("more_body", False):
+                return
+    except TimeoutError:
+        return
+
+
+# ---- clients that disconnect
+
+
+class ClientGone(Exception):
+    """The client has disconnected: there is no connection for an answer."""
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`. When the client disconnects first, it is cancelled, and `ClientGone` raised.
+
+    The body must have been read.
+    """
+
+    async def disconnected() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    task = asyncio.create_task(work)
+    watcher = asyncio.create_task(disconnected())
+    try:
+        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientGone
+    finally:
+        watcher.cancel()
+        task.cancel()
+        await asyncio.gather(task, watcher, return_exceptions=True)
+
+
+# ---- server-sent events
+
+
+class EventStream(StreamingResponse):
+    """`lines` are whole `data: ...` lines. Both generators are closed before the response returns.
+
+    Starlette leaves the iterator of a stream whose client disconnected to the garbage collector; its sequences would go on
+    decoding until then. `source` is closed on its own: closing a generator that never started runs nothing in it.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(self, lines: AsyncGenerator[bytes], source: AsyncGenerator[Any]) -> None:
+        super().__init__(lines, headers={"Cache-Control": "no-cache"})
+        self._lines = lines
+        self._source = source
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._lines.aclose()
+            await self._source.aclose()
