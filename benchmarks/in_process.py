@@ -123,7 +123,8 @@ class InProcess:
             lengths = (item.output_tokens,) if item.output_tokens else None
             request = TranslationRequest((item.text,), item.target, item.source, forced_output_tokens=lengths)
             (job,) = self._planner.jobs(request)
-            made.append([self._planner.sequence(job, str(n), text) for n, text in enumerate(job.wanted)])
+            segments = [segment.text for segment in job.segments if segment.translatable]
+            made.append([self._planner.sequence(job, str(n), text) for n, text in enumerate(segments)])
         return made
 
     async def measure(

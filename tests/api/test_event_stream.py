@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from starlette.types import Message, Scope
 
-from dragoman.api.event_stream import EventStream
+from dragoman.api.middleware import EventStream
 
 SCOPE: Scope = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
@@ -51,7 +51,7 @@ async def test_a_whole_stream() -> None:
         sent.append(message)
 
     await anext(feed.events)
-    await EventStream(feed.lines(), fed_by=feed.events)(SCOPE, connected, send)
+    await EventStream(feed.lines(), source=feed.events)(SCOPE, connected, send)
     assert b"".join(message.get("body", b"") for message in sent) == b"12"
     assert (b"content-type", b"text/event-stream; charset=utf-8") in sent[0]["headers"]
     assert sorted(feed.ended) == ["events", "lines"]
@@ -63,7 +63,7 @@ async def test_a_client_that_is_gone_before_the_first_line() -> None:
     async def send(_: Message) -> None: ...
 
     await anext(feed.events)
-    await EventStream(feed.lines(), fed_by=feed.events)(SCOPE, hung_up, send)
+    await EventStream(feed.lines(), source=feed.events)(SCOPE, hung_up, send)
     assert "events" in feed.ended  # the lines may not even have begun
 
 
@@ -79,7 +79,7 @@ async def test_a_client_that_hangs_up_while_a_line_is_being_sent() -> None:
         await sending.wait()
         return {"type": "http.disconnect"}
 
-    await EventStream(feed.lines(), fed_by=feed.events)(SCOPE, hangs_up, send)
+    await EventStream(feed.lines(), source=feed.events)(SCOPE, hangs_up, send)
     assert feed.ended == ["lines", "events"]
 
 
@@ -91,5 +91,5 @@ async def test_a_connection_that_breaks() -> None:
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
-        await EventStream(feed.lines(), fed_by=feed.events)({**SCOPE, "asgi": {"spec_version": "2.4"}}, connected, send)
+        await EventStream(feed.lines(), source=feed.events)({**SCOPE, "asgi": {"spec_version": "2.4"}}, connected, send)
     assert feed.ended == ["lines", "events"]

@@ -9,8 +9,7 @@ from pathlib import Path
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, Settings, TrafficSettings
-from dragoman.telemetry.traffic.entry import TrafficEntry
-from dragoman.telemetry.traffic.entry import TrafficReader
+from dragoman.telemetry.traffic.entry import TrafficEntry, TrafficReader
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.wire import Traffic
 from tests.serving import echoing, fake_service, served, service_over
@@ -64,7 +63,7 @@ async def test_a_bench_reads_what_is_reported() -> None:
 async def test_an_hour_without_a_text_and_a_server_without_a_recorder() -> None:
     async with served(fake_service()) as client:
         told = (await client.get("/v1/traffic")).json()
-        documented = (await client.get("/openapi.json")).json()["components"]["schemas"]["TrafficAnswer"]
+        documented = (await client.get("/openapi.json")).json()["components"]["schemas"]["Traffic"]
     assert told["records"] == 0  # the warm-up is no traffic
     assert told["e2e_s"] == {"p50": None, "p95": None, "max": None}
     assert told["peak_tokens"] is None
@@ -76,16 +75,15 @@ async def test_a_refused_text_and_one_that_its_client_gave_up_are_recorded_with_
     service = recording_service(tmp_path, step_s=0.05)
     async with served(service) as client:
         body = {"text": "Where is the station? " * 20, "source": "en", "target": "ja"}
-        first, second = (asyncio.create_task(client.post("/v1/translate", json=body)) for _ in range(2))
-        await until(lambda: service.admission.held == 2, "a full house")
+        leaving = asyncio.create_task(client.post("/v1/translate", json=body))
+        await until(lambda: service.admission.calls == 1, "a full queue")
         assert (await client.post("/v1/translate", json={**body, "text": "three"})).status_code == 429
-        first.cancel()
-        second.cancel()
-        await asyncio.gather(first, second, return_exceptions=True)
-        await until(lambda: service.accounts.in_flight == 0, "an empty house")
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        await until(lambda: service.calls.in_flight == 0, "an empty house")
         entries = await recorded(service, tmp_path)
-    assert [entry.outcome for entry in entries] == ["queue_full", "cancelled", "cancelled"]
-    assert next(entry.in_flight for entry in entries) == 3
+    assert [entry.outcome for entry in entries] == ["queue_full", "cancelled"]
+    assert entries[0].in_flight == 2
     assert all(entry.source_characters and not entry.source_tokens for entry in entries)
 
 

@@ -21,8 +21,7 @@ from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.settings import EngineSettings, Settings, TrafficSettings
 from dragoman.telemetry.requests import TextRecord
-from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.recorder import traffic_files
+from dragoman.telemetry.traffic.recorder import Recorder, traffic_files
 from dragoman_bench.bench.results import Measurement, read_results
 from tests.serving import echoing, served, service_over
 from tests.telemetry.traffic.making import refused, text

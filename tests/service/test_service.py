@@ -14,5 +14,5 @@ async def test_closing_a_stream_frees_its_sequences_before_it_returns() -> None:
     assert service.pipeline.stats().running == 2
     await events.aclose()
     assert service.pipeline.stats().running == 0
-    assert (service.admission.calls, service.accounts.in_flight) == (0, 0)
+    assert (service.admission.calls, service.calls.in_flight) == (0, 0)
     await service.stop()

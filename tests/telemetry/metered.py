@@ -11,8 +11,8 @@ import httpx
 
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
-from dragoman.telemetry.metrics import GpuCollector
 from dragoman.telemetry.gpu import NvmlGpus
+from dragoman.telemetry.metrics import GpuCollector
 from dragoman.types import Sequence
 from tests.serving import echoing, fake_service, source_of
 from tests.telemetry.nvml_stand_in import stand_in

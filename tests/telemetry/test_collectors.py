@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from dragoman.telemetry.metrics import EngineCollector, GpuCollector, ServiceCollector, ServiceSnapshot
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 from dragoman.telemetry.gpu import NvmlGpus
+from dragoman.telemetry.metrics import EngineCollector, GpuCollector, ServiceCollector, ServiceSnapshot
 from tests.telemetry.nvml_stand_in import stand_in
 
 SNAPSHOT = ServiceSnapshot("serving", ready=True, calls=2, texts=5, characters=6, characters_limit=96)

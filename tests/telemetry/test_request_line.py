@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.telemetry.requests import CallRecord, TextRecord
-from dragoman.telemetry.requests import RequestLine
-from dragoman.telemetry.requests import RequestTrace
+from dragoman.telemetry.requests import CallRecord, RequestLine, RequestTrace, TextRecord
 from dragoman.types import Timings
 
 

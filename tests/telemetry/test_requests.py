@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from dragoman.telemetry import requests
-from dragoman.telemetry.requests import CallRecord
-from dragoman.telemetry.requests import MAX_SEQUENCES, CallJoiner, Interval, RequestTrace, SequenceRecord, Work
+from dragoman.telemetry.requests import CallJoiner, CallRecord, RequestTrace
 
 
 def call(outcome: str = "ok", request_id: str = "a") -> CallRecord:
@@ -54,10 +53,3 @@ async def test_calls_join_the_exchange_that_they_were_made_in_from_its_tasks_too
     joiner.call_ended(call())  # outside of any: nobody is told, nothing breaks
     requests.note_fault("internal_error")
     assert requests.current() is None
-
-
-def test_work_keeps_a_bounded_number_of_sequences_and_counts_the_rest() -> None:
-    work = Work()
-    for number in range(MAX_SEQUENCES + 3):
-        work.add(SequenceRecord(str(number), Interval(0, 1), None, "stop"))
-    assert (len(work.sequences), work.unrecorded) == (MAX_SEQUENCES, 3)

@@ -31,8 +31,8 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     429: {"description": "The queue is full; retry after the seconds in Retry-After"},
     503: {"description": "Starting, draining, or the engine has crashed"},
 }
-for _answer in _ERRORS.values():
-    _answer["model"] = schemas.ErrorAnswer
+for _error in _ERRORS.values():
+    _error["model"] = schemas.ErrorAnswer
 _STREAM_EXAMPLE = (
     'data: {"index": 0, "delta": "駅は"}\n\n'
     'data: {"index": 0, "delta": "どこですか？"}\n\n'
@@ -201,7 +201,7 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
         data=[
             schemas.ModelOut(
                 id=model.name,
-                created=service.model_created_unix_s,
+                created=model.created_unix_s,
                 profile=model.profile.name,
                 max_model_len=service.spec.engine.max_model_len,
             )

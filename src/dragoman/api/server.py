@@ -31,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
             f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or PORT=",
             param="server.port",
         ) from None
-    # Accepted sockets inherit it. uvloop sees to it itself, asyncio does not, and Nagle's algorithm then delays answers by 40 ms.
+    # Accepted sockets inherit it. uvloop sets it itself, asyncio does not; Nagle's algorithm would delay answers by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -82,7 +82,7 @@ class DragomanServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def run(self) -> int:
-        """Serve until a signal. The exit code: 0 after a drain; 1 when that timed out, and when engine or HTTP server failed."""
+        """Serve until a signal. The exit code: 0 after a drain; 1 when it timed out, or engine or HTTP server failed."""
         serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._listener]))
         life = asyncio.create_task(self._live())
         await asyncio.wait({serving, life}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import asdict
 from time import monotonic
-from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
@@ -32,13 +31,11 @@ from dragoman.settings import Settings
 from dragoman.telemetry import tracing
 from dragoman.telemetry.metrics import Metrics, ServiceSnapshot
 from dragoman.telemetry.requests import CallJoiner
+from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.window import RateWindow, TrafficWindow, percentiles, traffic_of
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
-
-if TYPE_CHECKING:
-    from dragoman.telemetry.tracing import Tracing
 
 log = logging.getLogger("dragoman.service")
 
@@ -88,7 +85,7 @@ class TranslationService:
     def from_settings(cls, settings: Settings) -> TranslationService:
         """Choose model, engine settings and pipeline; nothing heavy runs yet. Raises `ConfigError`."""
         model = stack.choose_model(settings.model, trust_remote_code=settings.engine.trust_remote_code)
-        tracing = stack.tracing(settings.tracing, model)
+        tracing = Tracing(settings.tracing, model.name) if settings.tracing.endpoint else None
         spec = stack.engine_spec(settings)
         recorder = Recorder(settings.traffic) if settings.traffic.enabled else None
         return cls(settings, model, spec, stack.build_pipeline(settings, spec), recorder=recorder, tracing=tracing)

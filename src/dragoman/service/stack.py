@@ -7,29 +7,25 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dragoman import __version__, phrasebook
 from dragoman.engine import process
 from dragoman.engine.checkpoint import read_config
 from dragoman.engine.spec import EngineSpec, device, resolve
-from dragoman.errors import ConfigError
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
-from dragoman.settings import ModelSettings, Settings, TracingSettings
+from dragoman.settings import ModelSettings, Settings
 from dragoman.telemetry import gpu as nvml
 from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
-
-if TYPE_CHECKING:
-    from dragoman.telemetry.tracing import Tracing
 
 log = logging.getLogger("dragoman.service")
 
@@ -41,6 +37,7 @@ class Model:
     path: str
     name: str
     profile: Profile
+    created_unix_s: int = 0  # when its config.json was written; of a hub id, when this process chose it
     trust_remote_code: bool = False
 
 
@@ -51,7 +48,9 @@ def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) ->
     file = Path(settings.profile_file) if settings.profile_file else None
     profile = catalog.select(path, config, settings.profile or None, file, trust_remote_code=trust_remote_code)
     name = settings.name or ("phrasebook" if not settings.path else Path(path).name)
-    return Model(path, name, profile, trust_remote_code)
+    config_file = Path(path) / "config.json"
+    created_unix_s = config_file.stat().st_mtime if config_file.is_file() else time.time()
+    return Model(path, name, profile, int(created_unix_s), trust_remote_code)
 
 
 def engine_spec(settings: Settings) -> EngineSpec:
@@ -100,22 +99,8 @@ def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
     return PromptEncoder(model.profile, tokenizer), LengthTable.measure(tokenizer)
 
 
-def tracing(settings: TracingSettings, model: Model) -> Tracing | None:
-    """OpenTelemetry, where an endpoint is set. Raises `ConfigError` when that is no URL, or the extra is not installed."""
-    if not settings.endpoint:
-        return None
-    try:
-        from dragoman.telemetry.tracing import Tracing
-    except ImportError as error:
-        raise ConfigError(
-            f"tracing.endpoint is set, and OpenTelemetry cannot be imported ({error}): pip install 'dragoman[tracing]'",
-            param="tracing.endpoint",
-        ) from None
-    return Tracing(settings, model.name)
-
-
 def watch(
-    metrics: Metrics, model: Model, spec: EngineSpec, pipeline: Pipeline, house: Callable[[], ServiceSnapshot]
+    metrics: Metrics, model: Model, spec: EngineSpec, pipeline: Pipeline, service: Callable[[], ServiceSnapshot]
 ) -> None:
     """Have a service's state, its engine and its GPUs read whenever its metrics are."""
     info = {
@@ -125,7 +110,7 @@ def watch(
         "pipeline": pipeline.name,
         "device": spec.device,
     }
-    metrics.registry.register(ServiceCollector(house, info))
+    metrics.registry.register(ServiceCollector(service, info))
     metrics.registry.register(EngineCollector(pipeline.stats))
     if spec.device == "cuda" and (loaded := nvml.load()) is not None:
         gpus = nvml.NvmlGpus(loaded, nvml.visible(loaded, os.environ.get("CUDA_VISIBLE_DEVICES")))

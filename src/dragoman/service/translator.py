@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, Pace
-from dragoman.service.planner import Job, Planner
+from dragoman.service.planner import UNDETERMINED, Job, Planner
 from dragoman.telemetry import tracing
 from dragoman.text import checks
 from dragoman.text.segments import Joiner, Segment, join, lines
@@ -89,8 +89,9 @@ class TextAssembly:
         self._pace = pace
         self._on_done = on_done
         self._on_delta = on_delta
-        self._joiner = Joiner(job.source, job.request.target)
-        self._checks = checks.TextChecks(job.source, job.request.target) if check else None
+        source = None if job.source == UNDETERMINED else job.source
+        self._joiner = Joiner(source, job.request.target)
+        self._checks = checks.TextChecks(source, job.request.target) if check else None
         self._segments: list[Segment] = []
         self._outputs: dict[int, Output] = {}
         self._partial: dict[int, list[str]] = {}  # streamed parts of segments whose turn it is not yet

@@ -14,7 +14,7 @@ from tests.telemetry.traffic.making import NOON, refused, text
     [
         text(),
         refused(source=None),
-        text(3, detected=True, warnings=2, index=1, timings=(Timings(0.0, None, None),)),
+        text(3, detected=True, warnings=("repetition", "length_limit"), index=1, timings=(Timings(0.0, None, None),)),
         text(text='A "line"\nand\u2028another\r, 日本語 \ud800'),
     ],
 )

@@ -13,8 +13,7 @@ from time import monotonic
 
 import httpx
 
-from dragoman.telemetry.traffic.entry import TrafficReader
-from dragoman.telemetry.traffic.recorder import traffic_files
+from dragoman.telemetry.traffic.entry import TrafficReader, traffic_files
 
 LOST_S = 1.0
 """A server that is killed loses no text that it had answered longer ago."""

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.telemetry.traffic.entry import to_line
-from dragoman.telemetry.traffic.entry import TrafficReader
+from dragoman.telemetry.traffic.entry import TrafficReader, to_line
 from tests.telemetry.traffic.making import NOON, entry
 
 FIRST = "20260101T000000.000000Z-7-1.jsonl"

@@ -8,8 +8,7 @@ import pytest
 
 from dragoman.settings import TrafficSettings
 from dragoman.telemetry.traffic import recorder as recording
-from dragoman.telemetry.traffic.entry import TrafficEntry
-from dragoman.telemetry.traffic.entry import TrafficReader
+from dragoman.telemetry.traffic.entry import TrafficEntry, TrafficReader
 from dragoman.telemetry.traffic.recorder import Recorder
 from tests.telemetry.traffic.making import text
 from tests.waiting import until

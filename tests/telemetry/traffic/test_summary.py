@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dragoman.telemetry.requests import TextRecord
-from dragoman.telemetry.traffic.window import by_hour, peak_tokens, quantiles, summarise
-from dragoman.telemetry.traffic.window import table_of
+from dragoman.telemetry.traffic.window import by_hour, peak_tokens, quantiles, summarise, table_of
 from tests.telemetry.traffic.making import NOON, refused, text
 
 MIDNIGHT = 1_699_920_000.0  # 2023-11-14, UTC

@@ -6,6 +6,7 @@ the versions that it knows and counts the rest. Unknown keys are skipped, so tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,6 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman.telemetry.requests import OK, TextRecord
-from dragoman.telemetry.traffic.recorder import traffic_files
 
 VERSION = 1
 
@@ -103,6 +103,16 @@ def from_line(line: bytes) -> TrafficEntry | None:
 
 
 # ---- reading a folder
+
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\d+-\d+\.jsonl")
+
+
+def traffic_files(folder: Path) -> list[Path]:
+    """The folder's files, oldest first. Empty where there is no folder. Raises OSError."""
+    try:
+        return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    except FileNotFoundError:
+        return []
 
 
 @dataclass(slots=True)

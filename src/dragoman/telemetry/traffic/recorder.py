@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import re
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -22,19 +21,10 @@ from time import monotonic
 
 from dragoman.settings import TrafficSettings
 from dragoman.telemetry.requests import Observer, TextRecord
-from dragoman.telemetry.traffic.entry import TrafficEntry, to_line
+from dragoman.telemetry.traffic.entry import TrafficEntry, to_line, traffic_files
 
-_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\d+-\d+\.jsonl")
 _PRIVATE = 0o600  # lengths and times are the operator's, and texts may be asked for
 _LEAST_FILES = 4  # of the bound: deleting one file must not lose most of what there is
-
-
-def traffic_files(folder: Path) -> list[Path]:
-    """The folder's files, oldest first. Empty where there is no folder. Raises OSError."""
-    try:
-        return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
-    except FileNotFoundError:
-        return []
 
 
 class TrafficFiles:

@@ -1,0 +1,298 @@
+"""The translator over the fake pipeline: every retry, every warning, order, bounds, failures and cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+
+from dragoman.errors import EngineDead, UnsupportedLanguage
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.service.dispatcher import LoopTurns
+from dragoman.service.planner import Planner
+from dragoman.service.streaming import stream
+from dragoman.service.translator import Translator
+from dragoman.text import checks
+from dragoman.types import (
+    Completion,
+    CompletionReason,
+    Delta,
+    Sequence,
+    TextDelta,
+    TextDone,
+    Translation,
+    TranslationRequest,
+)
+from tests.serving import prompts, source_of
+
+LONG = "The station is near the old bridge. " * 400
+ENGLISH = "Where is the train station, please?"
+
+
+class AnsweringPipeline(FakePipeline):
+    """Answers with `answer`, noting what it was given and how many ran at the same time."""
+
+    def __init__(self, answer: Callable[[Sequence], str | Completion], *, step_s: float = 0.0) -> None:
+        super().__init__(step_s=step_s)
+        self.given: list[Sequence] = []
+        self.at_once = self.most_at_once = 0
+        self._of = answer
+
+    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+        self.given.append(sequence)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            await asyncio.sleep(0)
+            answer = self._of(sequence)
+            completion = answer if isinstance(answer, Completion) else completed(answer)
+            for number, word in enumerate(completion.text.split(" ")):
+                yield Delta(word if number == 0 else f" {word}")
+            yield completion
+        finally:
+            self.at_once -= 1
+
+    async def generate(self, sequence: Sequence) -> Completion:
+        async for item in self.stream(sequence):
+            if isinstance(item, Completion):
+                found = item
+        return found
+
+
+def completed(text: str, reason: CompletionReason = "stop") -> Completion:
+    return Completion(text, reason, 10, len(text.split()))
+
+
+def translator(pipeline: FakePipeline, slots: int = 8) -> Translator:
+    return Translator(pipeline, Planner(*prompts(), pipeline.max_model_len), slots, LoopTurns())
+
+
+async def translated(
+    answer: Callable[[Sequence], str | Completion], text: str, source: str | None = "en", target: str = "ja"
+) -> tuple[Translation, AnsweringPipeline]:
+    pipeline = AnsweringPipeline(answer)
+    [translation] = await translator(pipeline).translate(TranslationRequest((text,), target, source))
+    return translation, pipeline
+
+
+def codes(translation: Translation) -> list[str]:
+    return [warning.code for warning in translation.warnings]
+
+
+# ---- retries
+
+
+async def test_an_output_that_reached_its_limit_is_retried_with_twice_the_limit() -> None:
+    translation, pipeline = await translated(
+        lambda sequence: "駅です。" if sequence.id.endswith("again") else completed("駅", "length"), ENGLISH
+    )
+    assert (translation.text, translation.finish_reason, codes(translation)) == ("駅です。", "stop", [])
+    assert translation.retries == (checks.LENGTH_LIMIT,)
+    first, second = pipeline.given
+    assert second.max_tokens == 2 * first.max_tokens
+    assert second.prompt_token_ids == first.prompt_token_ids
+
+
+async def test_an_output_that_reaches_its_limit_twice_is_returned_with_a_warning() -> None:
+    translation, pipeline = await translated(lambda _: completed("駅", "length"), ENGLISH)
+    assert (translation.text, translation.finish_reason) == ("駅", "length")
+    assert codes(translation) == [checks.LENGTH_LIMIT]
+    assert len(pipeline.given) == 2
+
+
+async def test_lost_line_breaks_are_retried_line_by_line() -> None:
+    translation, pipeline = await translated(
+        lambda sequence: source_of(sequence).replace("\n", " ").replace("line", "行"),
+        "line one\nline two\n\n line three",
+    )
+    assert translation.text == "行 one\n行 two\n\n 行 three"
+    assert translation.retries == (checks.LINE_BREAKS_LOST,)
+    assert codes(translation) == []
+    assert len(pipeline.given) == len({sequence.id for sequence in pipeline.given}) == 1 + 2 + 1
+
+
+async def test_dropped_sentences_are_retried_in_smaller_segments() -> None:
+    text = " ".join(
+        f"This is sentence {word} of the letter." for word in ("one", "two", "three", "four", "five", "six")
+    )
+
+    def answer(sequence: Sequence) -> str:
+        source = source_of(sequence).replace("sentence", "文")
+        return source if source.count(".") < 6 else source.split(".")[0] + "."
+
+    translation, pipeline = await translated(answer, text)
+    assert translation.text == text.replace("sentence", "文")
+    assert translation.retries == (checks.SENTENCES_DROPPED,)
+    assert codes(translation) == []
+    assert len(pipeline.given) > 2
+
+
+# ---- warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "code", "missing"),
+    [
+        ("Pay {amount} at http://a.example/x now.", "今", checks.PLACEHOLDERS_LOST, ("{amount}", "http://a.example/x")),
+        ("The code is 4711 for 1985.", "暗号は4711です。", checks.NUMBERS_CHANGED, ("1985",)),
+        (ENGLISH, "駅はどこですか、" * 40, checks.REPETITION, ()),
+        (ENGLISH, ENGLISH, checks.SOURCE_COPIED, ()),
+    ],
+)
+async def test_a_doubtful_translation_has_a_warning_with_a_code(
+    text: str, answer: str, code: str, missing: tuple[str, ...]
+) -> None:
+    translation, _ = await translated(lambda _: answer, text)
+    assert codes(translation) == [code]
+    assert translation.warnings[0].missing == missing
+
+
+async def test_sentences_that_a_retry_does_not_bring_back_are_a_warning() -> None:
+    text = " ".join(f"Sentence number {word} is here." for word in ("one", "two", "three", "four", "five", "six"))
+    translation, _ = await translated(lambda _: "文", text)
+    assert checks.SENTENCES_DROPPED in codes(translation)
+
+
+async def test_a_repetition_that_the_engine_stopped_is_one_warning() -> None:
+    translation, _ = await translated(lambda _: completed("駅はどこですか、" * 40, "repetition"), ENGLISH)
+    assert (translation.finish_reason, codes(translation)) == ("repetition", [checks.REPETITION])
+
+
+async def test_a_text_of_an_undetermined_language_is_returned_as_it_is() -> None:
+    text = "ᚠᚢᚦᚨᚱᚲ"
+    translation, pipeline = await translated(lambda _: "x", text, source=None)
+    assert (translation.text, translation.finish_reason) == (text, "unchanged")
+    assert codes(translation) == [checks.LANGUAGE_UNDETERMINED]
+    assert not pipeline.given
+
+
+@pytest.mark.parametrize(("text", "source"), [("12 + 3", "en"), ("  \n", "en"), ("こんにちは", "ja"), ("12", None)])
+async def test_a_text_with_nothing_to_translate_is_unchanged_without_a_warning(text: str, source: str | None) -> None:
+    translation, pipeline = await translated(lambda _: "x", text, source)
+    assert (translation.text, translation.finish_reason, codes(translation)) == (text, "unchanged", [])
+    assert not pipeline.given
+
+
+# ---- segments
+
+
+async def test_a_long_text_is_joined_in_order_whatever_finishes_first() -> None:
+    translation, pipeline = await translated(lambda sequence: source_of(sequence).replace("station", "駅"), LONG)
+    assert translation.text == LONG.replace("station", "駅")
+    assert len(pipeline.given) > 8
+    assert translation.usage.prompt_tokens == 10 * len(pipeline.given)
+    assert pipeline.most_at_once == 8
+
+
+async def test_a_call_of_many_texts_never_has_more_sequences_than_slots_and_keeps_their_order() -> None:
+    pipeline = AnsweringPipeline(lambda sequence: "~" + source_of(sequence).replace("is", ""))
+    texts = tuple(f"This is text number {number}." for number in range(200))
+    done: list[int] = []
+    found = await translator(pipeline, slots=4).translate(
+        TranslationRequest(texts, "ja", "en"), lambda index, _: done.append(index)
+    )
+    assert [one.text.split()[-1] for one in found] == [f"{number}." for number in range(200)]
+    assert sorted(done) == list(range(200))
+    assert pipeline.most_at_once == 4
+
+
+async def test_prompts_are_encoded_as_slots_become_free() -> None:
+    held = asyncio.Event()
+    encoded = 0
+    pipeline = AnsweringPipeline(lambda _: "x")
+    plain = pipeline.generate
+
+    async def generate(sequence: Sequence) -> Completion:
+        nonlocal encoded
+        encoded += 1
+        await held.wait()
+        return await plain(sequence)
+
+    pipeline.generate = generate  # type: ignore[method-assign]
+    texts = tuple(f"Text {number}" for number in range(50))
+    call = asyncio.create_task(translator(pipeline, slots=3).translate(TranslationRequest(texts, "ja", "en")))
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert encoded == 3
+    held.set()
+    assert len(await call) == 50
+
+
+async def test_a_failure_ends_the_call_and_frees_its_sequences() -> None:
+    def answer(sequence: Sequence) -> str:
+        if "number 7." in source_of(sequence):
+            raise EngineDead("crashed")
+        return "x"
+
+    pipeline = AnsweringPipeline(answer)
+    texts = tuple(f"This is text number {number}." for number in range(50))
+    with pytest.raises(EngineDead):
+        await translator(pipeline).translate(TranslationRequest(texts, "ja", "en"))
+    assert pipeline.at_once == 0
+    assert len(pipeline.given) < 50
+
+
+async def test_a_cancelled_call_frees_its_sequences() -> None:
+    pipeline = FakePipeline(lambda _: " ".join(["word"] * 500), step_s=0.01)
+    await pipeline.start()
+    call = asyncio.create_task(translator(pipeline).translate(TranslationRequest((LONG,), "ja", "en")))
+    while pipeline.stats().running < 8:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert (pipeline.stats().running, pipeline.stats().waiting) == (0, 0)
+
+
+async def test_an_unknown_language_is_refused_before_any_work() -> None:
+    pipeline = AnsweringPipeline(lambda _: "x")
+    with pytest.raises(UnsupportedLanguage):
+        await translator(pipeline).translate(TranslationRequest((ENGLISH,), "tlh", "en"))
+    assert not pipeline.given
+
+
+# ---- streams
+
+
+async def streamed(
+    answer: Callable[[Sequence], str | Completion], *texts: str
+) -> tuple[dict[int, str], dict[int, Translation], AnsweringPipeline]:
+    pipeline = AnsweringPipeline(answer)
+    deltas: dict[int, str] = {}
+    done: dict[int, Translation] = {}
+    async for event in stream(translator(pipeline), TranslationRequest(texts, "ja", "en")):
+        if isinstance(event, TextDelta):
+            assert event.index not in done
+            deltas[event.index] = deltas.get(event.index, "") + event.text
+        else:
+            assert isinstance(event, TextDone)
+            done[event.index] = event.translation
+    return deltas, done, pipeline
+
+
+async def test_the_deltas_of_a_text_joined_are_its_translation() -> None:
+    deltas, done, pipeline = await streamed(
+        lambda sequence: f" {source_of(sequence).replace('station', '駅')} \n", LONG, " one\n\n2\n\nthree ", "12"
+    )
+    assert deltas == {index: one.text for index, one in done.items()}
+    assert done[0].text == LONG.replace("station", "駅")
+    assert done[1].text == " one\n\n2\n\nthree "
+    assert done[2].finish_reason == "unchanged"
+    assert pipeline.most_at_once == 8
+
+
+async def test_a_streamed_segment_is_not_retried_and_has_twice_the_limit() -> None:
+    _, done, pipeline = await streamed(lambda _: completed("駅", "length"), ENGLISH)
+    assert codes(done[0]) == [checks.LENGTH_LIMIT]
+    [sequence] = pipeline.given
+    _, plain = await translated(lambda _: "駅", ENGLISH)
+    assert sequence.max_tokens == 2 * plain.given[0].max_tokens
+
+
+async def test_an_error_of_the_engine_ends_a_stream_with_it() -> None:
+    def answer(_: Sequence) -> str:
+        raise EngineDead("crashed")
+
+    with pytest.raises(EngineDead):
+        await streamed(answer, ENGLISH, ENGLISH)
