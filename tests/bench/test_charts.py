@@ -105,15 +105,6 @@ def test_latency_lines_are_the_percentiles(named: dict[str, Results]) -> None:
             assert list(line.get_ydata()) == [point.spreads[metric].median for point in results.points]
 
 
-def test_the_cumulative_curve_ends_where_requests_failed() -> None:
-    rows = [record(i, e2e_s=1 + i, error="timeout" if i >= 7 else None) for i in range(10)]
-    lossy = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
-    curve, cross = panels(charts.ecdf({"lossy": of_points(lossy)}))[0].lines
-    assert curve.get_xdata()[-1] == 7.0
-    assert curve.get_ydata()[-1] == pytest.approx(0.7)
-    assert cross.get_marker() == "x"
-
-
 def test_latency_by_length_shows_each_bands_median(named: dict[str, Results]) -> None:
     only = {"continuous": named["continuous"]}
     axes = panels(charts.latency_by_band(only, EIGHT))[0]

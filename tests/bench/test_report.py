@@ -103,13 +103,13 @@ def test_every_chart_has_its_numbers_in_words(named: dict[str, Results], page: t
 
 def test_charts_without_data_are_left_out(named: dict[str, Results]) -> None:
     assert {chart.slug for chart in report_charts(named)} == {
-        "throughput", "goodput", "latency-against-throughput", "latency", "latency-ecdf", "latency-by-length",
+        "throughput", "goodput", "latency", "latency-by-length",
         "timeline", "over-time", "inter-token-latency",
     }  # fmt: skip
     bare = (measured([record(i, e2e_s=1 + i) for i in range(5)]),)
     plain = {"plain": Results(conditions(), (Point(EIGHT, bare, spreads(bare)),))}
     assert [chart.slug for chart in report_charts(plain)] == [
-        "throughput", "latency", "latency-ecdf", "latency-by-length", "timeline",
+        "throughput", "latency", "latency-by-length", "timeline",
     ]  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 
-from dragoman_bench.journey import judging
 from dragoman_bench.journey.judging import (
     BUSY_SHARE,
     FEWEST_REPEATS,
@@ -32,6 +31,13 @@ from dragoman_bench.journey.judging import (
     Metric,
     Rule,
     Verdict,
+    both,
+    bounded,
+    differs,
+    first_decided,
+    no_worse,
+    ratio_within,
+    with_numbers,
 )
 from dragoman_bench.journey.route import BUSY, FEW
 
@@ -109,44 +115,44 @@ def _static_batching(measured: Measured) -> Judgement:
     static, one = _at_busy("static", "uniform"), _at_busy("workers-1", "uniform")
     if not (measured.repeats(static) and measured.repeats(one)):
         static, one = STATIC, ONE_WORKER
-    return judging.ratio_within(static, one, RPS, 2.0, 3.5)(measured)
+    return ratio_within(static, one, RPS, 2.0, 3.5)(measured)
 
 
 def _in_all(measured: Measured) -> Judgement:
-    return judging.ratio_within(best_continuous(measured), ONE_WORKER, RPS, STORY_FACTOR, inf)(measured)
+    return ratio_within(best_continuous(measured), ONE_WORKER, RPS, STORY_FACTOR, inf)(measured)
 
 
 def _steady(measured: Measured) -> Judgement:
     best = best_continuous(measured)
     if not measured.values(best, GPU_MEAN):
-        busy = judging.bounded(best, BUSY_SHARE, holds=(0.95, inf), fails=(0, 0.95))
-        return judging.with_numbers(busy, (ONE_WORKER, BUSY_SHARE))(measured)
-    on_gpu = judging.both(
-        judging.bounded(best, GPU_MEAN, holds=(90, 100), fails=(0, 90)),
-        judging.bounded(best, GPU_IDLE, holds=(0, 0.01), fails=(0.01, 1)),
+        busy = bounded(best, BUSY_SHARE, holds=(0.95, inf), fails=(0, 0.95))
+        return with_numbers(busy, (ONE_WORKER, BUSY_SHARE))(measured)
+    on_gpu = both(
+        bounded(best, GPU_MEAN, holds=(90, 100), fails=(0, 90)),
+        bounded(best, GPU_IDLE, holds=(0, 0.01), fails=(0.01, 1)),
     )
-    return judging.with_numbers(on_gpu, (ONE_WORKER, GPU_MEAN), (ONE_WORKER, GPU_IDLE))(measured)
+    return with_numbers(on_gpu, (ONE_WORKER, GPU_MEAN), (ONE_WORKER, GPU_IDLE))(measured)
 
 
 def _batched_tokens(measured: Measured) -> Judgement:
     legs = ("tokens-8192.variable", "continuous-64.variable")
     narrow = next((leg for leg in legs if measured.flag(leg, "max-num-batched-tokens") == 8192), legs[0])
-    return judging.differs(At(narrow, BUSY), _at_busy("tokens-16384"), RPS, "higher")(measured)
+    return differs(At(narrow, BUSY), _at_busy("tokens-16384"), RPS, "higher")(measured)
 
 
 def _memory(measured: Measured) -> Judgement:
     little, much = _at_busy("memory-0.3"), DEFAULT
     if not measured.repeats(little) and measured.repeats(_at_busy("memory-roomy")):
         little, much = DEFAULT, _at_busy("memory-roomy")
-    enough = judging.bounded(little, PREEMPTIONS, holds=(0, 0), fails=(1, inf))
-    rule = judging.both(enough, judging.no_worse(little, much, RPS))
-    return judging.with_numbers(rule, (little, KV_PEAK))(measured)
+    enough = bounded(little, PREEMPTIONS, holds=(0, 0), fails=(1, inf))
+    rule = both(enough, no_worse(little, much, RPS))
+    return with_numbers(rule, (little, KV_PEAK))(measured)
 
 
 def _no_overhead(measured: Measured) -> Judgement:
     slots = 256 if measured.repeats(_at_busy("vllm-256")) else 64
     ours, theirs = _at_busy(f"continuous-{slots}"), _at_busy(f"vllm-{slots}")
-    return judging.with_numbers(judging.no_worse(ours, theirs, RPS), (ours, P99), (theirs, P99))(measured)
+    return with_numbers(no_worse(ours, theirs, RPS), (ours, P99), (theirs, P99))(measured)
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -155,7 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="One worker answers fewer requests a second when more clients send.",
         story="3.3 falling to 2.2 requests a second",
         rule_text="Holds where requests a second are lower with 25 clients than with one.",
-        rule=judging.with_numbers(judging.differs(ONE_WORKER, ALONE, RPS, "lower"), (ALONE, P50), (ONE_WORKER, P50)),
+        rule=with_numbers(differs(ONE_WORKER, ALONE, RPS, "lower"), (ALONE, P50), (ONE_WORKER, P50)),
     ),
     Claim(
         name="idle-engine",
@@ -164,10 +170,10 @@ CLAIMS: tuple[Claim, ...] = (
         rule_text="With one worker and 25 clients: holds where the engine is busy for at most 90 % of the time in every "
         "repeat, does not from 95 %; between them GPU samples under 10 % utilisation decide: 5 % of them and more, or "
         "1 % and less.",
-        rule=judging.with_numbers(
-            judging.first_decided(
-                judging.bounded(ONE_WORKER, BUSY_SHARE, holds=(0, 0.90), fails=(0.95, inf)),
-                judging.bounded(ONE_WORKER, GPU_IDLE, holds=(0.05, 1), fails=(0, 0.01)),
+        rule=with_numbers(
+            first_decided(
+                bounded(ONE_WORKER, BUSY_SHARE, holds=(0, 0.90), fails=(0.95, inf)),
+                bounded(ONE_WORKER, GPU_IDLE, holds=(0.05, 1), fails=(0, 0.01)),
             ),
             (ONE_WORKER, GPU_MEAN),
             (ONE_WORKER, GPU_IDLE),
@@ -178,9 +184,7 @@ CLAIMS: tuple[Claim, ...] = (
         statement="Two workers on one device are worse than one.",
         story="2.0 against 2.2 requests a second",
         rule_text="Holds where two workers answer fewer requests a second than one, at 25 clients.",
-        rule=judging.with_numbers(
-            judging.differs(TWO_WORKERS, ONE_WORKER, RPS, "lower"), (TWO_WORKERS, P99), (ONE_WORKER, P99)
-        ),
+        rule=with_numbers(differs(TWO_WORKERS, ONE_WORKER, RPS, "lower"), (TWO_WORKERS, P99), (ONE_WORKER, P99)),
     ),
     Claim(
         name="static-batching",
@@ -196,9 +200,7 @@ CLAIMS: tuple[Claim, ...] = (
         story="all wait for the longest",
         rule_text="Holds where the median latency of the quarter with the shortest texts is a larger share of that of the "
         "quarter with the longest in static batches than with continuous batching, at 25 clients.",
-        rule=judging.with_numbers(
-            judging.differs(STATIC, DEFAULT, SHORT_TO_LONG, "higher"), (STATIC, SHORT_P50), (DEFAULT, SHORT_P50)
-        ),
+        rule=with_numbers(differs(STATIC, DEFAULT, SHORT_TO_LONG, "higher"), (STATIC, SHORT_P50), (DEFAULT, SHORT_P50)),
     ),
     Claim(
         name="uniform-flatters",
@@ -206,23 +208,21 @@ CLAIMS: tuple[Claim, ...] = (
         story="15.0 requests a second on uniform texts, 3.5 on variable ones",
         rule_text="Holds where the same server gives more output tokens a second on uniform texts than on variable ones, "
         "at 25 clients: tokens, because requests of other lengths cannot be compared.",
-        rule=judging.with_numbers(
-            judging.differs(UNIFORM, DEFAULT, TOKENS_S, "higher"), (UNIFORM, RPS), (DEFAULT, RPS)
-        ),
+        rule=with_numbers(differs(UNIFORM, DEFAULT, TOKENS_S, "higher"), (UNIFORM, RPS), (DEFAULT, RPS)),
     ),
     Claim(
         name="fewer-slots",
         statement="max_num_seqs 64 is worse than 16 at 2 to 25 concurrent requests.",
         story="3.5 tuned to 10.7 requests a second",
         rule_text="Holds where max_num_seqs 64 answers fewer requests a second than 16, at 25 clients.",
-        rule=judging.with_numbers(judging.differs(DEFAULT, SMALL, RPS, "lower"), (DEFAULT, P99), (SMALL, P99)),
+        rule=with_numbers(differs(DEFAULT, SMALL, RPS, "lower"), (DEFAULT, P99), (SMALL, P99)),
     ),
     Claim(
         name="thirty-two",
         statement="max_num_seqs 32 is worse than 16.",
         story="the climb ended at 16",
         rule_text="Holds where max_num_seqs 32 answers fewer requests a second than 16, at 25 clients.",
-        rule=judging.differs(_at_busy("continuous-32"), SMALL, RPS, "lower"),
+        rule=differs(_at_busy("continuous-32"), SMALL, RPS, "lower"),
     ),
     Claim(
         name="idle-slots",
@@ -230,8 +230,8 @@ CLAIMS: tuple[Claim, ...] = (
         story="max_num_seqs 64 slowed 2 to 20 concurrent requests",
         rule_text="Holds where, at 5 clients, a request spends more time for each output token with max_num_seqs 256 than "
         "with 8. Memory is shown and not judged: the KV cache is sized by another setting.",
-        rule=judging.with_numbers(
-            judging.differs(MANY_SLOTS, FEW_SLOTS, TOKEN_TIME, "higher"),
+        rule=with_numbers(
+            differs(MANY_SLOTS, FEW_SLOTS, TOKEN_TIME, "higher"),
             (MANY_SLOTS, GPU_MEMORY),
             (FEW_SLOTS, GPU_MEMORY),
             (MANY_SLOTS, KV_PEAK),
@@ -260,8 +260,8 @@ CLAIMS: tuple[Claim, ...] = (
         story="",
         rule_text="Holds where max_num_seqs 32 answers more requests a second with CUDA graphs up to 1024 tokens, at 25 "
         "clients.",
-        rule=judging.with_numbers(
-            judging.differs(_at_busy("graphs-32"), _at_busy("continuous-32"), RPS, "higher"),
+        rule=with_numbers(
+            differs(_at_busy("graphs-32"), _at_busy("continuous-32"), RPS, "higher"),
             (_at_busy("graphs-16"), RPS),
             (SMALL, RPS),
         ),
@@ -344,11 +344,7 @@ STORY: tuple[tuple[str, str, Callable[[Measured], str]], ...] = (
         "5.9; 452 → 171 ms a request",
         _numbers(("uniform", "static.uniform"), ("variable", "static.variable")),
     ),
-    (
-        "continuous batching, max_num_seqs 64, uniform texts",
-        "15.0",
-        _numbers(("uniform", "continuous-64.uniform")),
-    ),
+    ("continuous batching, max_num_seqs 64, uniform texts", "15.0", _numbers(("uniform", "continuous-64.uniform"))),
     (
         "the same on variable texts, not tuned",
         "3.5",

@@ -101,53 +101,41 @@ Rule = Callable[[Measured], Judgement]
 def differs(left: At, right: At, metric: Metric, claimed: Literal["lower", "higher"]) -> Rule:
     """Holds where `left` is lower (or higher) than `right`."""
 
-    def judge(measured: Measured) -> Judgement:
-        pair = _pair(measured, left, right, metric)
-        if isinstance(pair, Judgement):
-            return pair
-        found, numbers = compare(*pair), _numbers(left, right, metric, pair)
+    def decide(one: Spread, other: Spread, numbers: str) -> Judgement:
+        found = compare(one, other)
         if found == "equal":
-            verdict: Verdict = "does not hold here" if all(map(_is_close, pair)) else "undecided"
+            verdict: Verdict = "does not hold here" if _close(one, other) else "undecided"
             return Judgement(verdict, f"no difference: {numbers}")
         return Judgement("holds here" if found == claimed else "does not hold here", numbers)
 
-    return judge
+    return _of_pair(left, right, metric, decide)
 
 
 def no_worse(left: At, right: At, metric: Metric) -> Rule:
     """Holds where `left` is not lower than `right`: equal is enough where the repeats are close together."""
 
-    def judge(measured: Measured) -> Judgement:
-        pair = _pair(measured, left, right, metric)
-        if isinstance(pair, Judgement):
-            return pair
-        found, numbers = compare(*pair), _numbers(left, right, metric, pair)
-        if found == "equal" and not all(map(_is_close, pair)):
+    def decide(one: Spread, other: Spread, numbers: str) -> Judgement:
+        found = compare(one, other)
+        if found == "equal" and not _close(one, other):
             return Judgement("undecided", f"the repeats differ too much: {numbers}")
         return Judgement("does not hold here" if found == "lower" else "holds here", numbers)
 
-    return judge
+    return _of_pair(left, right, metric, decide)
 
 
 def ratio_within(top: At, bottom: At, metric: Metric, low: float, high: float) -> Rule:
     """Holds where `top` over `bottom` is within low..high over the whole range of the repeats; does not where none of the
     range is."""
 
-    def judge(measured: Measured) -> Judgement:
-        pair = _pair(measured, top, bottom, metric)
-        if isinstance(pair, Judgement):
-            return pair
-        over, under = pair
+    def decide(over: Spread, under: Spread, numbers: str) -> Judgement:
         if not under.low:
-            return Judgement("undecided", f"{bottom}: {metric.text(under)}")
+            return Judgement("undecided", numbers)
         least, most = over.low / under.high, over.high / under.low
         ratio = f"{number(over.median / under.median)} [{number(least)}..{number(most)}]"
-        because = f"{ratio} times: {_numbers(top, bottom, metric, pair)}"
-        if low <= least and most <= high:
-            return Judgement("holds here", because)
-        return Judgement("does not hold here" if most < low or least > high else "undecided", because)
+        verdict: Verdict = "does not hold here" if most < low or least > high else "undecided"
+        return Judgement("holds here" if low <= least and most <= high else verdict, f"{ratio} times: {numbers}")
 
-    return judge
+    return _of_pair(top, bottom, metric, decide)
 
 
 def bounded(at: At, metric: Metric, *, holds: tuple[float, float], fails: tuple[float, float]) -> Rule:
@@ -201,12 +189,18 @@ def with_numbers(rule: Rule, *others: tuple[At, Metric]) -> Rule:
     return judge
 
 
-def _pair(measured: Measured, left: At, right: At, metric: Metric) -> tuple[Spread, Spread] | Judgement:
-    """Both spreads, or why the claim is undecided."""
-    one, other = _repeated(measured, left, metric), _repeated(measured, right, metric)
-    if isinstance(one, Judgement):
-        return one
-    return other if isinstance(other, Judgement) else (one, other)
+def _of_pair(left: At, right: At, metric: Metric, decide: Callable[[Spread, Spread, str], Judgement]) -> Rule:
+    """`decide` with both spreads and their numbers as text; undecided where one of them is missing."""
+
+    def judge(measured: Measured) -> Judgement:
+        one, other = _repeated(measured, left, metric), _repeated(measured, right, metric)
+        if isinstance(one, Judgement):
+            return one
+        if isinstance(other, Judgement):
+            return other
+        return decide(one, other, f"{metric.name}: {left} {metric.text(one)}, {right} {metric.text(other)}")
+
+    return judge
 
 
 def _repeated(measured: Measured, at: At, metric: Metric) -> Spread | Judgement:
@@ -221,12 +215,8 @@ def _repeated(measured: Measured, at: At, metric: Metric) -> Spread | Judgement:
     return spread
 
 
-def _is_close(spread: Spread) -> bool:
-    return spread.high - spread.low <= UNKNOWN_SPREAD * abs(spread.median)
-
-
-def _numbers(left: At, right: At, metric: Metric, pair: tuple[Spread, Spread]) -> str:
-    return f"{metric.name}: {left} {metric.text(pair[0])}, {right} {metric.text(pair[1])}"
+def _close(*spreads: Spread) -> bool:
+    return all(spread.high - spread.low <= UNKNOWN_SPREAD * abs(spread.median) for spread in spreads)
 
 
 def s_per_token(measurement: Measurement) -> float | None:

@@ -1,7 +1,7 @@
-"""Charts by load level: throughput, goodput, latency percentiles and distributions, latency by length, token gaps.
+"""Charts by load level: throughput, goodput, latency percentiles, latency by length of text, gaps between tokens.
 
 A bar or a point is the median of the repeats, its whisker their lowest and highest. Percentiles are over completed
-requests; the cumulative chart is over all requests: a curve that ends below 100 % lost the rest.
+requests.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
-from math import ceil
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -29,8 +28,6 @@ from dragoman_bench.report.style import Chart
 
 _LABELLED_BARS = 30  # beyond these, numbers over bars would run into each other
 _HATCH = "////"
-PANELS = 6
-_STEPS = 300  # of a cumulative curve: more would not be seen
 _MERGED = 4  # 2 % buckets drawn as one of 8 %
 
 
@@ -60,30 +57,6 @@ def goodput(named: Named) -> Figure:
     _from_zero(axes)
     axes.set_title("requests within the SLO a second")
     style.load_axis(axes, loads)
-    return figure
-
-
-@style.styled
-def latency_against_throughput(named: Named, metric: str = "e2e_p95_s") -> Figure:
-    """One line a result through its load levels, in their order: right is more, down is faster.
-
-    Of several results only the last load level is named, so that names do not hide lines.
-    """
-    figure, [[axes]] = style.grid(1, 1, 3.6, lines_legend(named))
-    axes.grid(axis="x")
-    seen: list[float] = []
-    for place, results in enumerate(named.values()):
-        points = [point for load in loads_of(named) if (point := point_at(results, load)) and metric in point.spreads]
-        rates = [point.spreads["rps"].median for point in points]
-        latencies_s = [point.spreads[metric].median for point in points]
-        seen += latencies_s
-        axes.plot(rates, latencies_s, **style.marked_line(place))
-        for point, x, y in list(zip(points, rates, latencies_s, strict=True))[0 if len(named) == 1 else -1 :]:
-            style.note(axes, point.load.label, x, y, (6, -3), color=style.MUTED)
-    style.time_axis(axes, seen)
-    axes.margins(x=0.12)
-    axes.set_xlim(left=0)
-    axes.set(xlabel="requests completed a second", ylabel="e2e latency, 95th percentile")
     return figure
 
 
@@ -197,31 +170,6 @@ def latency(named: Named) -> Figure:
 
 
 @style.styled
-def ecdf(named: Named, loads: Sequence[Load] | None = None) -> Figure:
-    """The share of all requests answered within a time, one panel a load level; at most `PANELS`, the highest."""
-    shown = list(loads if loads is not None else loads_of(named))[-PANELS:]
-    columns = min(3, len(shown))
-    rows = ceil(len(shown) / columns)
-    figure, grid = style.grid(rows, columns, 2.5, lines_legend(named, markers=False), sharex=True, sharey=True)
-    panels = [axes for row in grid for axes in row]
-    seen: list[float] = []
-    for axes, load in zip(panels, shown, strict=False):
-        for number, name in enumerate(named):
-            point = point_at(named[name], load)
-            if point is not None:
-                seen += _cumulative(axes, point, number)
-        axes.set_title(load.label)
-        axes.set_ylim(0, 1.02)
-        style.share_axis(axes)
-    for axes in panels[len(shown) :]:
-        axes.set_visible(False)
-    style.time_axis(panels[0], seen, "x", ticks=12 // columns)
-    for row in grid:
-        row[0].set_ylabel("of all requests")
-    return figure
-
-
-@style.styled
 def latency_by_band(named: Named, load: Load) -> Figure:
     """End-to-end latency of short, medium and long texts at one load: 50th, 95th and 99th percentile."""
     shapes: list[Artist] = [
@@ -288,21 +236,6 @@ def _percentile_line(
         axes.errorbar(xs, middles, [below, above], capsize=2.5, elinewidth=0.9, **style.marked_line(number))
         drawn += middles
     return drawn
-
-
-def _cumulative(axes: Axes, point: Point, number: int) -> list[float]:
-    records = [record for repeat in point.repeats for record in repeat.records]
-    latencies_s = sorted(record.e2e_s for record in records if record.completed)
-    if not latencies_s:
-        return []
-    steps = min(_STEPS, len(latencies_s))
-    ranks = [ceil(len(latencies_s) * step / steps) for step in range(1, steps + 1)]
-    shares = [rank / len(records) for rank in ranks]
-    values_s = [latencies_s[rank - 1] for rank in ranks]
-    axes.step([values_s[0], *values_s], [0, *shares], where="post", **style.line(number))
-    if len(latencies_s) < len(records):
-        axes.plot(values_s[-1], shares[-1], marker="x", color=style.ALARM, markersize=6, markeredgewidth=1.8)
-    return [values_s[0], values_s[-1]]
 
 
 def _range(axes: Axes, x: float, point: Point, band: Band, number: int) -> list[float]:

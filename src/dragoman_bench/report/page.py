@@ -22,7 +22,7 @@ from dragoman_bench.bench.tables import Table, bullets, escaped, markdown, write
 from dragoman_bench.report import charts, timelines
 from dragoman_bench.report.charts import point_medians
 from dragoman_bench.report.conditions import conditions, measured_when, shared, side_by_side, summary_line
-from dragoman_bench.report.named import Named, any_has, check, loads_of, shared_load
+from dragoman_bench.report.named import Named, any_has, check, shared_load
 from dragoman_bench.report.style import PAGE_COLOURS, SERIES, Chart, save_png, svg
 from dragoman_bench.report.tables import against_first, all_tables, at_a_glance, notes
 from dragoman_bench.report.timelines import Window
@@ -195,14 +195,6 @@ def _rate_charts(named: Named) -> Iterator[Chart]:
             alt="Bar chart of requests a second within the SLO. " + point_medians(named, "goodput_rps", " requests/s"),
             draw=lambda: charts.goodput(named),
         )
-    if len(loads_of(named)) > 1 and any_has(named, "e2e_p95_s"):
-        yield Chart(
-            slug="latency-against-throughput",
-            title="Latency against throughput",
-            caption="Each line goes through the load levels in order: to the right is more throughput, downwards is faster.",
-            alt="Line chart of 95th percentile latency over requests a second. The table of all points has its numbers.",
-            draw=lambda: charts.latency_against_throughput(named),
-        )
 
 
 def _latency_charts(named: Named, load: Load) -> Iterator[Chart]:
@@ -216,13 +208,6 @@ def _latency_charts(named: Named, load: Load) -> Iterator[Chart]:
         alt="Line charts of latency percentiles by load level. 95th percentile: "
         + point_medians(named, "e2e_p95_s", " s"),
         draw=lambda: charts.latency(named),
-    )
-    yield Chart(
-        slug="latency-ecdf",
-        title="Latency of all requests",
-        caption="The share of all requests answered within a time. A red cross: the curve ends there, the rest failed.",
-        alt="Cumulative distribution of latency, a panel a load level. The table of all points has its percentiles.",
-        draw=lambda: charts.ecdf(named),
     )
     yield Chart(
         slug="latency-by-length",
