@@ -43,5 +43,7 @@ format: setup  ## let ruff rewrite
 journey: setup  ## measure every architecture of the story on this machine (ARGS=--quick: under 10 minutes on 2 cores)
 	@exec $(VENV)/bin/dragoman journey $(ARGS)
 
-results: setup  ## docs/results.md from results/
+results: setup  ## docs/results.md and the pages of journeys from results/
+	$(VENV)/bin/dragoman journey --render results/journey-quick --quick --page docs/journey-quick.html
+	$(VENV)/bin/dragoman journey --render results/journey-h200 --page docs/journey-h200.html
 	$(VENV)/bin/python benchmarks/results_page.py

@@ -70,8 +70,9 @@ def test_a_stored_journey_is_rendered_again_under_either_name_of_the_option(tmp_
     folder = tmp_path / "journey"
     shutil.copytree(RESULTS / "journey-quick", folder)
     for option in ("--render", "--retell"):  # words: example
-        ran = invoke(option, str(folder), "--quick")
+        ran = invoke(option, str(folder), "--quick", "--page", str(tmp_path / "page.html"))
         assert ran.exception is None
+        assert (tmp_path / "page.html").is_file() and not (folder / "report.html").exists()
         assert json.loads((folder / "journey.json").read_text())["summary"] == ran.output.splitlines()[-1]
 
 

@@ -53,6 +53,8 @@ OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine fla
 @click.option("--quick", is_flag=True, help="A small journey: under 10 minutes on two CPU cores.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Folder of results.  [default: results/journey, with --quick results/journey-quick]")  # fmt: skip
+@click.option("--page", type=click.Path(path_type=Path, dir_okay=False),
+              help="The report as a page.  [default: report.html in the folder of results]")  # fmt: skip
 @click.option("--resume/--fresh", default=True, show_default=True,
               help="Keep what was measured under the same conditions, or measure all again.")  # fmt: skip
 @click.option("--only", "wanted", multiple=True, metavar="STEP", help="Measure this step only; may be repeated.")
@@ -88,17 +90,18 @@ def command(**chosen: Any) -> None:
     """
     if chosen["rendered"] is not None:
         journey = read_folder(chosen["rendered"], quick=chosen["quick"])
-        _report(conclude(journey, quick_note=_note(chosen)), chosen["rendered"])
+        _report(conclude(journey, quick_note=_note(chosen)), chosen["rendered"], chosen["page"])
         return
     terms = _terms(chosen)
-    subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
     pace = _pace(chosen)
     versus = _versus_steps(chosen, terms)
     route = plan_route(terms)
     steps = only(route, chosen["wanted"])
     if chosen["listing"]:
         _list(versus or steps, pace)
-    elif versus is not None:
+        return
+    subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
+    if versus is not None:
         _versus(chosen, versus, subject, pace)
     else:
         _journey(chosen, route, steps, subject, pace)
@@ -184,7 +187,7 @@ def _journey(
             return await run.run()
 
     journey = observed(measure)
-    _report(conclude(journey, quick_note=_note(chosen)), folder.path)
+    _report(conclude(journey, quick_note=_note(chosen)), folder.path, chosen["page"])
     if journey.interrupted or journey.failures:
         click.get_current_context().exit(INTERRUPTED if journey.interrupted else FAILED)
 
@@ -193,9 +196,9 @@ def _note(chosen: dict[str, Any]) -> str | None:
     return LEFT_OUT_OF_QUICK if chosen["quick"] else None
 
 
-def _report(report: JourneyReport, folder: Path) -> None:
-    """Writes the report beside the results, and prints it."""
-    paths = write_files(report, folder)
+def _report(report: JourneyReport, folder: Path, page: Path | None) -> None:
+    """Writes the report beside the results (the page to `page` where that is given), and prints it."""
+    paths = write_files(report, folder, page)
     error_console.print(f"written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
     click.echo(as_markdown(report))
     click.echo(report.summary)

@@ -94,8 +94,8 @@ def conclude(journey: JourneyResults, *, quick_note: str | None = None) -> Journ
     )
 
 
-def write_files(report: JourneyReport, folder: Path) -> tuple[Path, ...]:
-    """`report.html`, `journey.md` and `journey.json` (table and verdicts as data). Raises ConfigError."""
+def write_files(report: JourneyReport, folder: Path, page: Path | None = None) -> tuple[Path, ...]:
+    """`report.html` (or `page`), `journey.md` and `journey.json` (table and verdicts as data). Raises ConfigError."""
     document = {
         "summary": report.summary,
         "conditions": report.conditions,
@@ -104,7 +104,7 @@ def write_files(report: JourneyReport, folder: Path) -> tuple[Path, ...]:
         "findings": [asdict(finding) for finding in report.findings],
         "missing": report.missing,
     }
-    page, text, data = (folder / name for name in ("report.html", "journey.md", "journey.json"))
+    page, text, data = page or folder / "report.html", folder / "journey.md", folder / "journey.json"
     write_page(report, page)
     write_text(text, as_markdown(report), "out")
     write_text(data, json.dumps(document, ensure_ascii=False, indent=1) + "\n", "out")
@@ -135,7 +135,7 @@ def write_page(report: JourneyReport, path: Path) -> None:
     first = [
         Section("", charts=(_picture(report),)),
         Section("What holds here", tables=(_verdicts(report, rules=True),)),
-        Section("The story beside it", tables=(_story(report),)),
+        Section("The story beside it", tables=(replace(_story(report), title=""),)),
     ]
     last = [Section("All steps", tables=(_numbers(report),))]
     if report.missing:
