@@ -72,7 +72,7 @@ class WordList:
 
 
 def _pattern(words: list[str]) -> re.Pattern[str]:
-    """Each word alone, or as a part of an identifier: `told_by`, `toldBy`, `WhoToldIt`, `TOLD`."""
+    """Each word alone, or as a part of an identifier: in `word_by`, `byWord2` and `WORD`, not in `swords`."""
 
     def any_of(forms: list[str]) -> str:
         return "|".join(re.escape(form).replace(r"\ ", _GAP) for form in sorted(forms, key=len, reverse=True))

@@ -11,15 +11,15 @@ VENV=${VENV:-.venv}
 die() { printf 'setup: %s\n' "$*" >&2; exit 2; }
 say() { printf '\033[2msetup:\033[0m %s\n' "$*" >&2; }
 
-command -v "$PYTHON" >/dev/null || die "$PYTHON not found; install Python 3.11 to 3.13, or name one with PYTHON="
+command -v "$PYTHON" >/dev/null || die "$PYTHON not found; install Python 3.11 to 3.13, or set PYTHON= to one"
 "$PYTHON" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
-    die "$("$PYTHON" --version) will not do: dragoman needs Python 3.11 to 3.13; name one with PYTHON="
+    die "$("$PYTHON" --version) is not supported: dragoman needs Python 3.11 to 3.13; set PYTHON= to one"
 
 engine=${ENGINE:-}
 if [ -z "$engine" ]; then
     if [ -e /dev/nvidiactl ] || nvidia-smi -L >/dev/null 2>&1; then engine=cuda; else engine=cpu; fi
 fi
-case $engine in cpu | cuda) ;; *) die "ENGINE=$engine: say cpu or cuda" ;; esac
+case $engine in cpu | cuda) ;; *) die "ENGINE=$engine: must be cpu or cuda" ;; esac
 
 [ -x "$VENV/bin/python" ] || { say "making $VENV with $("$PYTHON" --version)"; "$PYTHON" -m venv "$VENV"; }
 stamp="$VENV/.dragoman-$engine"

@@ -164,7 +164,7 @@ def test_markup_placeholders_and_emoji_occur(trained: list[Message]) -> None:
 def test_no_notation_is_left_in_a_text(trained: list[Message]) -> None:
     korean = [message.texts["ko"] for message in trained]
     assert not [text for text in korean if re.search(r"\[\w+/\w+\]", text)]
-    slots = re.compile(r"\{(a:)?(place|food|time|weekday|people|price|room|url)(:\d)?\}")
+    slots = re.compile(r"\{(a:)?(place|food|time|weekday|people|price|room|url)(:\d)?\}")  # words: example
     assert not [text for message in trained for text in message.texts.values() if slots.search(text)]
 
 
@@ -175,9 +175,9 @@ def test_sentences_are_joined_the_way_of_each_language(corpus: Corpus) -> None:
     assert not re.search(r"[。？] ", message.texts["ja"])
 
 
-def test_careless_sources_differ_and_references_stay_whole(trained: list[Message]) -> None:
-    careless = [message for message in trained if message.sources != message.texts]
-    assert 0.2 < len(careless) / len(trained) < 0.7
+def test_noisy_sources_differ_and_references_stay_whole(trained: list[Message]) -> None:
+    noisy = [message for message in trained if message.sources != message.texts]
+    assert 0.2 < len(noisy) / len(trained) < 0.7
     plain = [m.texts["ja"] for m in trained if not m.copied and m.sentences > 1]
     assert all(text.endswith(("。", "？", ">")) for text in plain)
 

@@ -135,7 +135,7 @@ def test_a_value_is_written_each_languages_own_way(kind: str, texts: tuple[str, 
 
 
 @pytest.mark.parametrize("kind", sorted(LOCALISED_KINDS))
-def test_values_of_a_kind_are_told_apart_in_every_language(kind: str) -> None:
+def test_values_of_a_kind_differ_in_every_language(kind: str) -> None:
     values = {value.texts for value in drawn(kind).values()}
     for texts in zip(*values, strict=True):
         assert len(set(texts)) == len(values)
