@@ -17,6 +17,7 @@ from typing import Any
 
 from dragoman_bench.bench import tables
 from dragoman_bench.bench.tables import Column, percent, size
+from dragoman_bench.tune.outcome import FINALIST, read_tuning
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -276,21 +277,20 @@ def tunes() -> str:
     """What each tune recommends, against baselines that were not tuned."""
     rows: list[list[str]] = []
     for name in TUNES:
-        document = read(RESULTS / name / "tune.json")
-        levels, recommended = document["demand"]["levels"], document["recommendation"]
+        tuning = read_tuning(RESULTS / name / "tune.json")
+        levels, recommended, final = tuning.demand.levels, tuning.recommendation, tuning.final
+        if recommended is None or final is None:
+            continue
         goodput = {
-            one["contender"]["name"]: ranged([seen["goodput_rps"] for seen in one["busy"]])
-            for one in document["final"]["standings"]
+            entry.candidate.name: ranged([one.goodput_rps or 0.0 for one in entry.busy]) for entry in final.entries
         }
-        settings = ", ".join(
-            f"{choice['path'].removeprefix('engine.')} {choice['value']}" for choice in recommended["choices"]
-        )
-        finding = "what the search found" if recommended["contender"] == "finalist" else "a baseline, which is equal"
+        settings = ", ".join(f"{choice.name} {choice.value}" for choice in recommended.choices)
+        finding = "what the search found" if recommended.candidate == FINALIST else "a baseline, which is equal"
         rows.append(
             [
                 name,
-                f"{levels['low']} to {levels['busy']} clients, {document['slo']}",
-                goodput["finalist"],
+                f"{levels.low} to {levels.busy} clients, {tuning.slo}",
+                goodput[FINALIST],
                 goodput.get("vllm-serve", tables.NONE),
                 goodput.get("story", tables.NONE),
                 f"{finding}: {settings}",

@@ -36,7 +36,7 @@ from dragoman_bench.tune.outcome import (
     Tuning,
     read_tuning,
 )
-from dragoman_bench.tune.progress import Progress, TimeEstimate, Work
+from dragoman_bench.tune.progress import PhaseWork, TimeEstimate, TuneProgress
 from dragoman_bench.tune.search import TuneJob, measurement_s
 from dragoman_bench.tune.trial import Servers, TrialRunner
 
@@ -101,8 +101,8 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
     pace = CPU_PACE if hardware.device == "cpu" else PACE
     pace = replace(pace, duration_s=options.duration or pace.duration_s)
     grid = points(options)
-    work = (Work("slots", len(grid), len(grid) * options.repeats), Work("final", 2, 2 * options.repeats))
-    progress = Progress(error_console, observer, TimeEstimate.of(measurement_s(pace), work))
+    work = (PhaseWork("slots", len(grid), len(grid) * options.repeats), PhaseWork("final", 2, 2 * options.repeats))
+    progress = TuneProgress(error_console, observer, TimeEstimate.of(measurement_s(pace), work))
     with interrupts() as interrupted:
         servers = make_servers(subject, job, pace, options.out, progress, interrupted)
         progress.begin("slots", f"{len(grid)} points")

@@ -31,7 +31,7 @@ from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.ladder import Search, climb
 from dragoman_bench.tune.memory import Sizer, check_memory
 from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, Memory, Trial
-from dragoman_bench.tune.progress import Progress, TimeEstimate, Work
+from dragoman_bench.tune.progress import PhaseWork, TimeEstimate, TuneProgress
 from dragoman_bench.tune.search import TuneJob, measurement_s
 from dragoman_bench.tune.trial import TrialRunner
 
@@ -39,7 +39,7 @@ SHORT, LONG = (8, 16), (300, 400)  # tokens of a text
 
 
 def write_trace(path: Path, long_share: float, in_flight: int) -> Path:
-    """As `dragoman traffic export` writes one. The server tells an output's length once it is known; here it is the text's."""
+    """As `dragoman traffic export` writes one. The server records an output's length; here it is the text's."""
     drawn = random.Random(0)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8") as file:
@@ -108,8 +108,8 @@ async def go(options: argparse.Namespace, subject: Subject, observer: Observer) 
     traces = [write_trace(options.out / name, share, options.clients) for name, share in TRACES.items()]
     demand, short = (make_demand(subject, trace, None) for trace in traces)
     pace = replace(CPU_PACE if hardware.device == "cpu" else PACE, duration_s=options.duration)
-    work = (Work("ladder", 1, 6), Work("memory", 4, 4))
-    progress = Progress(error_console, observer, TimeEstimate.of(measurement_s(pace), work))
+    work = (PhaseWork("ladder", 1, 6), PhaseWork("memory", 4, 4))
+    progress = TuneProgress(error_console, observer, TimeEstimate.of(measurement_s(pace), work))
     with interrupts() as interrupted:
         job = TuneJob(demand, hardware, machine)
         async with TrialRunner(make_servers(subject, job, pace, options.out, progress, interrupted)) as runner:

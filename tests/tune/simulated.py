@@ -31,7 +31,7 @@ from dragoman_bench.tune.outcome import (
     Setup,
     Trial,
 )
-from dragoman_bench.tune.progress import Progress
+from dragoman_bench.tune.progress import TuneProgress
 from dragoman_bench.tune.search import TuneJob, measurement_s
 from dragoman_bench.tune.store import Fingerprints, ServerFacts, TrialStore
 from dragoman_bench.tune.trial import Servers, TrialRunner, TrialServer
@@ -173,7 +173,7 @@ def job(slo: str | None = "p95_s=4", **more: Any) -> TuneJob:
 
 
 def servers(folder: Path, wanted: TuneJob, performance: Performance = saturating, **more: Any) -> SimulatedServers:
-    progress = Progress(Console(file=StringIO()), Silent(), wanted.estimate(measurement_s(PACE)))
+    progress = TuneProgress(Console(file=StringIO()), Silent(), wanted.estimate(measurement_s(PACE)))
     now = [0.0]
     return SimulatedServers(
         subject=SUBJECT,

@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.settings import load
 from dragoman_bench.tune.charts import charts
 from dragoman_bench.tune.outcome import SCHEMA, Choice, Tuning, read_tuning, write_tuning
-from dragoman_bench.tune.outputs import config_text, tune_markdown, write_outcome, write_report_page
+from dragoman_bench.tune.outputs import config_text, rewrite_reports, tune_markdown, write_outcome, write_report_page
 from dragoman_bench.tune.tables import all_tables
 
 COMMITTED = sorted((Path(__file__).parents[2] / "results").glob("tune-*/tune.json"))
@@ -74,6 +74,12 @@ def test_the_page_loads_nothing_and_shows_settings_final_ladder_and_every_trial(
     assert page.count("<svg") == 2
     for drawn in page.split("<svg")[1:]:
         ElementTree.fromstring("<svg" + drawn[: drawn.index("</svg>")].replace("xlink:", "") + "</svg>")
+
+
+def test_reports_are_written_again_from_a_committed_outcome(tmp_path: Path) -> None:
+    (tmp_path / "tune.json").write_bytes(COMMITTED[0].read_bytes())
+    rewrite_reports(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"tune.json", "tune.md", "report.html"}
 
 
 def test_tables_hold_every_candidate_cap_and_trial(whole: Tuning) -> None:

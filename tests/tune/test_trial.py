@@ -19,7 +19,7 @@ from dragoman_bench.tune.demand import Demand, PromptShape
 from dragoman_bench.tune.final import FinalPlan, Sharing, run_final
 from dragoman_bench.tune.ladder import Measure, Search
 from dragoman_bench.tune.outcome import Candidate, Concurrency, Knobs, LoadLevel, Setup, Trial
-from dragoman_bench.tune.progress import Progress, TimeEstimate
+from dragoman_bench.tune.progress import TimeEstimate, TuneProgress
 from dragoman_bench.tune.store import Fingerprints, TrialStore
 from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner, fault_reason, root_cause, variation_of
 from tests.bench.making import workload
@@ -45,7 +45,7 @@ class Machine:
         demand = Demand(
             "texts", texts.items(10, 0), (8,) * 10, Concurrency(1, 2, 2), PromptShape(), {"mix": texts, "long": texts}
         )
-        progress = Progress(Console(file=StringIO()), Silent(), TimeEstimate(1.0))
+        progress = TuneProgress(Console(file=StringIO()), Silent(), TimeEstimate(1.0))
         store = TrialStore(self.folder, Fingerprints(SUBJECT, demand, PACE, stream=False, machine={}))
         return Servers(SUBJECT, demand, PACE, None, store, progress, self.interrupted, self.command, **more)
 

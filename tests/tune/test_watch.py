@@ -115,7 +115,7 @@ def test_limits_are_judged_from_the_percentiles_that_are_reported(limit: str, ex
 
 
 def test_little_traffic_shows_what_is_wrong_and_not_that_all_is_well() -> None:
-    assert verdict(observed({}, {"records": 20})) == "cannot be told"
+    assert verdict(observed({}, {"records": 20})) == "unknown"
     assert verdict(observed({}, {"records": 20, "peak_tokens": 50_000})) == "does not fit"
     assert verdict(observed({}, {"queue_s": {"p95": 0.3}})) == "fits, but look"
 
@@ -136,7 +136,7 @@ async def test_a_server_is_looked_at_until_interrupted_and_may_be_away_for_a_whi
     app.add_routes([web.get("/v1/stats", stats), web.get("/v1/traffic", traffic)])
     async with TestServer(app) as server:
         looks = [look async for look in watch(str(server.make_url("")), None, 0.01, interrupted)]
-    assert [look.verdict for look in looks] == ["fits", "cannot be told", "fits"]
+    assert [look.verdict for look in looks] == ["fits", "unknown", "fits"]
     assert looks[0].document["remarks"] and looks[0].lines
 
 

@@ -30,7 +30,7 @@ from dragoman_bench.tune.demand import Demand, parse_clients, prompt_shape, stat
 from dragoman_bench.tune.final import BASELINES, parse_baselines
 from dragoman_bench.tune.knobs import EXTRAS, parse_extras
 from dragoman_bench.tune.outcome import Hardware, Tuning
-from dragoman_bench.tune.progress import Progress
+from dragoman_bench.tune.progress import TuneProgress
 from dragoman_bench.tune.search import TuneJob, measurement_s, plan_lines, tune
 from dragoman_bench.tune.store import Fingerprints, TrialStore, machine_facts
 from dragoman_bench.tune.trial import BY_HAND, Servers, server_command
@@ -192,7 +192,7 @@ def _job(options: TuneOptions, subject: Subject, pace: Pace, slo: Slo | None) ->
 
 
 def make_servers(
-    subject: Subject, job: TuneJob, pace: Pace, folder: Path, progress: Progress, interrupted: asyncio.Event
+    subject: Subject, job: TuneJob, pace: Pace, folder: Path, progress: TuneProgress, interrupted: asyncio.Event
 ) -> Servers:
     """Servers of this machine; what is measured goes to `folder`, and is taken from there by the next run."""
     stream = job.slo is not None and job.slo.needs_stream
@@ -211,7 +211,7 @@ def make_servers(
 
 
 async def _tune(options: TuneOptions, subject: Subject, job: TuneJob, pace: Pace, observer: Observer) -> Tuning:
-    progress = Progress(error_console, observer, job.estimate(measurement_s(pace)))
+    progress = TuneProgress(error_console, observer, job.estimate(measurement_s(pace)))
     with interrupts() as interrupted:
         servers = make_servers(subject, job, pace, options.out, progress, interrupted)
         servers = replace(servers, store=replace(servers.store, fresh=not options.resume), clock=monotonic)

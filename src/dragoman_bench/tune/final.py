@@ -112,12 +112,12 @@ async def run_final(servers: Servers, plan: FinalPlan) -> Final:
     written."""
     if plan.sharing.together:
         try:
-            return await _Run(_with_longer_warmup(servers), plan).all_together()
+            return await _FinalRun(_with_longer_warmup(servers), plan).all_together()
         except _NotEnoughMemory as fault:
             note = f"one server was up at a time, with the memory that it asks for: {fault}"
             plan = replace(plan, sharing=Sharing(False, note))
             servers.progress.note(note)
-    return await _Run(servers, plan).one_by_one()
+    return await _FinalRun(servers, plan).one_by_one()
 
 
 class _NotEnoughMemory(Exception):
@@ -143,7 +143,7 @@ class _Entry:
         self.outcome, self.reason = outcome, reason
 
 
-class _Run:
+class _FinalRun:
     def __init__(self, servers: Servers, plan: FinalPlan) -> None:
         self._servers = servers
         self._plan = plan

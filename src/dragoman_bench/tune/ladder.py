@@ -147,7 +147,7 @@ class _Climber:
                 return trial, f"the server did not get beyond {cap} at once: {trial.reason or trial.outcome}"
             if ended:
                 break
-        ended = ended or f"{self.busy} clients: no more can be at the server at once"
+        ended = ended or f"{self.busy} clients: no more requests can be at the server"
         return (yield from self._repeated(trial, ended)), ended
 
     def _rung(self, cap: int) -> Search[tuple[Trial, str]]:
@@ -172,9 +172,9 @@ class _Climber:
             return True, ""
         objective, sure = Objective.over(self.slo, below), len(here) > 1 or self.repeats == 1
         if objective.metric == "goodput_rps" and (missed := objective.missed(here)):
-            return sure, f"the SLO is missed at {cap} at once: {missed}"
+            return sure, f"the SLO is missed with {cap} requests at once ({missed})"
         if objective.metric == "goodput_rps" and not objective.rank(here)[0]:
-            return False, f"the SLO is missed at {cap} at once, by little"
+            return False, f"the SLO is missed by little with {cap} requests at once"
         best = max(below, key=objective.rank)
         if objective.compare(here, best) == "lower":
             return sure, f"more at once is worse: {objective.describe(here)} at {cap}, {objective.describe(best)} below"

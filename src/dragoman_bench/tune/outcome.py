@@ -438,13 +438,13 @@ def read_tuning(path: Path) -> Tuning:
         raise ConfigError(f"{path} is not a tune's outcome: {error}") from error
 
 
-_SCHEMA_1 = {
+_SCHEMA_1 = {  # words: off
     "place": "hardware",
     "seen": "results",
     "standings": "entries",
     "contender": "candidate",
     "memory_told": "memory_note",
-}
+}  # words: on
 
 
 def _upgraded(document: dict[str, Any]) -> dict[str, Any]:

@@ -163,10 +163,13 @@ def write_report_page(tuning: Tuning, path: Path, config: str = "") -> None:
     write_page(path, title, lead, sections, _FOOTER)
 
 
-if (
-    __name__ == "__main__"
-):  # python -m dragoman_bench.tune.outputs results/tune-cpu: report.html and tune.md from tune.json
-    for folder in map(Path, sys.argv[1:]):
-        outcome, settings = read_tuning(folder / "tune.json"), folder / "dragoman.toml"
-        write_report_page(outcome, folder / "report.html", settings.read_text() if settings.is_file() else "")
-        write_text(folder / "tune.md", tune_markdown(outcome), "out")
+def rewrite_reports(folder: Path) -> None:
+    """report.html and tune.md again, from a folder's tune.json. Raises ConfigError."""
+    tuning, settings = read_tuning(folder / "tune.json"), folder / "dragoman.toml"
+    write_report_page(tuning, folder / "report.html", settings.read_text("utf-8") if settings.is_file() else "")
+    write_text(folder / "tune.md", tune_markdown(tuning), "out")
+
+
+if __name__ == "__main__":  # python -m dragoman_bench.tune.outputs FOLDER ...
+    for name in sys.argv[1:]:
+        rewrite_reports(Path(name))

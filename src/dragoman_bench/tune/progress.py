@@ -22,7 +22,7 @@ _STOP_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class PhaseWork:
     """Engine starts and measurements of a phase."""
 
     phase: Phase
@@ -35,12 +35,12 @@ class TimeEstimate:
     """`measurement_s` and 60 s a start, until some were made: then the median of those. `left`: work still to be done."""
 
     measurement_s: float
-    left: dict[Phase, Work] = field(default_factory=dict[Phase, Work])
+    left: dict[Phase, PhaseWork] = field(default_factory=dict[Phase, PhaseWork])
     starts_s: list[float] = field(default_factory=list[float])
     measurements_s: list[float] = field(default_factory=list[float])
 
     @classmethod
-    def of(cls, measurement_s: float, work: Iterable[Work]) -> TimeEstimate:
+    def of(cls, measurement_s: float, work: Iterable[PhaseWork]) -> TimeEstimate:
         return cls(measurement_s, {one.phase: one for one in work})
 
     @property
@@ -76,7 +76,7 @@ class TimeEstimate:
             self.left[phase] = replace(work, starts=starts, measurements=measurements)
 
 
-class Progress:
+class TuneProgress:
     """An `Observer` that shows which trial is measured, each result, and the time left. `inner` shows the bench's phases."""
 
     def __init__(self, console: Console, inner: Observer, estimate: TimeEstimate) -> None:

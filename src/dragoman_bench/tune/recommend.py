@@ -158,7 +158,7 @@ def _headline(winner: FinalEntry, equals: Sequence[FinalEntry], better: bool, ob
 def _caveats(winner: FinalEntry, final: Final, grounds: Grounds) -> Iterator[str]:
     if grounds.slo is not None and not any(meets(one.busy) for one in final.entries if one.busy):
         clients = grounds.demand.levels.busy
-        yield f"no setup meets the SLO with {clients} clients: it takes fewer at once, or faster hardware"
+        yield f"no setup meets the SLO with {clients} clients: it takes fewer texts in flight, or faster hardware"
     if any(len(one.busy) < 2 for one in final.entries if one.busy):
         yield "measured once: 10 % stands for the unknown spread"
 

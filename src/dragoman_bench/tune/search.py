@@ -34,7 +34,7 @@ from dragoman_bench.tune.outcome import (
     Trial,
     Tuning,
 )
-from dragoman_bench.tune.progress import TimeEstimate, Work
+from dragoman_bench.tune.progress import PhaseWork, TimeEstimate
 from dragoman_bench.tune.recommend import Grounds, confirm_recommended, judge, recommend
 from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner
 
@@ -70,13 +70,13 @@ class TuneJob:
         repeats, entries = self.repeats, 1 + len(self.baselines) if self.baselines else 0
         lows = entries if self.low else 0
         work = (
-            Work("ladder", 1, len(caps(self.demand.levels.busy)) + 2 * (repeats - 1)),
-            Work("slots", 2, 2 * repeats + 1),
-            Work("batched_tokens", 1, repeats + 1),
-            Work("optional", len(self.also), repeats * len(self.also)),
-            Work("memory", 1, 1),
-            Work("final", entries, repeats * entries + lows),
-            Work("recommended", *((1, 1 + repeats) if self.baselines else (0, 0))),
+            PhaseWork("ladder", 1, len(caps(self.demand.levels.busy)) + 2 * (repeats - 1)),
+            PhaseWork("slots", 2, 2 * repeats + 1),
+            PhaseWork("batched_tokens", 1, repeats + 1),
+            PhaseWork("optional", len(self.also), repeats * len(self.also)),
+            PhaseWork("memory", 1, 1),
+            PhaseWork("final", entries, repeats * entries + lows),
+            PhaseWork("recommended", *((1, 1 + repeats) if self.baselines else (0, 0))),
         )
         return TimeEstimate.of(measurement_s, work)
 

@@ -41,7 +41,7 @@ from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.ladder import Measure, Search
 from dragoman_bench.tune.outcome import KvCache, LevelResult, LoadLevel, Outcome, Phase, Setup, Trial
-from dragoman_bench.tune.progress import Progress
+from dragoman_bench.tune.progress import TuneProgress
 from dragoman_bench.tune.store import ServerFacts, TrialStore
 
 BY_HAND = "stopped by hand"
@@ -98,7 +98,7 @@ class Servers:
     pace: Pace
     slo: Slo | None
     store: TrialStore
-    progress: Progress
+    progress: TuneProgress
     interrupted: asyncio.Event
     command: StartCommand
     deadline_s: float | None = None

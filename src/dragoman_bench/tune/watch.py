@@ -26,7 +26,7 @@ from dragoman_bench.bench.tables import count, number, percent, seconds, size
 from dragoman_bench.tune.memory import MARGIN
 
 Severity = Literal["fits", "note", "warning", "problem"]
-WatchVerdict = Literal["fits", "fits, but look", "does not fit", "cannot be told"]
+WatchVerdict = Literal["fits", "fits, but look", "does not fit", "unknown"]
 SEVERITIES: tuple[Severity, ...] = ("problem", "warning", "note", "fits")
 """The worst first."""
 FEWEST_TEXTS = 100  # below, a 95th percentile is a handful of texts
@@ -44,7 +44,7 @@ _SUMMARIES: dict[WatchVerdict, str] = {
     "fits": "the configuration fits",
     "fits, but look": "the configuration serves, but look at what is marked !",
     "does not fit": "the configuration does not fit",
-    "cannot be told": "whether the configuration fits cannot be told yet",
+    "unknown": "whether the configuration fits is not known yet",
 }
 _TUNE = "export the recorded traffic and run `dragoman tune` on it"
 
@@ -78,7 +78,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ServerLook:
     """One look at a server and what it found, the worst first. `observation` None: the server did not answer."""
 
     at: str  # ISO 8601, UTC
@@ -118,7 +118,7 @@ async def watch(
     every_s: float | None = None,
     interrupted: asyncio.Event | None = None,
     api_key: str | None = None,
-) -> AsyncGenerator[Look]:
+) -> AsyncGenerator[ServerLook]:
     """One look, or with `every_s` until `interrupted`. Raises ConfigError where the first one finds no dragoman; later a
     server that does not answer is a remark, as it may come back."""
     url, ended = check_url(url), interrupted or asyncio.Event()
@@ -130,7 +130,7 @@ async def watch(
             try:
                 now = await _observe(session, url)
             except ConfigError as error:
-                yield Look(_now(), url, None, (Remark("server", "problem", error.message),), "cannot be told")
+                yield ServerLook(_now(), url, None, (Remark("server", "problem", error.message),), "unknown")
                 continue
             yield _look(url, now, before, slo)
             before = now
@@ -157,7 +157,7 @@ def verdict_of(found: tuple[Remark, ...], traffic: Traffic | None) -> WatchVerdi
     if "problem" in severities:
         return "does not fit"
     if traffic is None or traffic.records < FEWEST_TEXTS or not severities & {"fits", "warning"}:
-        return "cannot be told"
+        return "unknown"
     return "fits, but look" if "warning" in severities else "fits"
 
 
@@ -181,7 +181,7 @@ def judge_limit(limit: Limit, traffic: Traffic, stats: Stats) -> tuple[Severity,
     if below is not None and below[1] > limit.limit_s:
         return "problem", _percentile(*below)
     reported = " and ".join(_percentile(*one) for one in (below, above) if one is not None)
-    return "note", f"cannot be told: {reported or 'the server does not report it'}"
+    return "note", f"not known: {reported or 'the server does not report it'}"
 
 
 def _percentile(rank: float, value_s: float) -> str:
@@ -304,9 +304,9 @@ def _window(traffic: Traffic) -> str:
     return f"{traffic.window_s / 60:.0f} min" if traffic.window_s >= 60 else seconds(traffic.window_s)
 
 
-def _look(url: str, now: Observation, before: Observation | None, slo: Slo | None) -> Look:
+def _look(url: str, now: Observation, before: Observation | None, slo: Slo | None) -> ServerLook:
     found = remarks(now, before, slo)
-    return Look(_now(), url, now, found, verdict_of(found, now.traffic))
+    return ServerLook(_now(), url, now, found, verdict_of(found, now.traffic))
 
 
 async def _observe(session: aiohttp.ClientSession, url: str) -> Observation:
