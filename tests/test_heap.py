@@ -1,4 +1,4 @@
-"""The heap of a started process: frozen, and freed of what died since."""
+"""The heap of a started process: frozen, and freed of later garbage."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Node:
 
 
 @pytest.fixture(autouse=True)
-def thawed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(heap, "_settled", False)
+def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(heap, "_is_frozen", False)
     gc.unfreeze()
     yield
     gc.unfreeze()
 
 
-def test_a_heap_that_has_settled_is_not_walked_again() -> None:
+def test_a_frozen_heap_is_not_walked_again() -> None:
     held = [Node() for _ in range(100)]
     assert not heap.is_heap_frozen()
     heap.freeze_heap()
@@ -35,12 +35,12 @@ def test_a_heap_that_has_settled_is_not_walked_again() -> None:
     assert not any(id(one) in walked for one in held)
 
 
-def test_what_died_since_is_freed_when_it_settles_again() -> None:
+def test_later_garbage_is_freed_when_the_heap_is_frozen_again() -> None:
     node = Node()
     there = weakref.ref(node)
     heap.freeze_heap()
     del node
     gc.collect()
-    assert there() is not None  # frozen garbage: an engine that died, say
+    assert there() is not None  # frozen garbage: such as an engine that crashed
     heap.freeze_heap()
     assert there() is None

@@ -1,8 +1,7 @@
-"""The process's heap once it has started: what is there then is there for good, and the garbage collector leaves it alone.
+"""The process's heap once it has started: the objects are permanent, and the garbage collector is kept from walking them.
 
 vLLM, torch and a tokenizer's tables are half a million objects that never become garbage. The collector walks all of them now
 and then, which stops every stream and holds the engine's next step. `vllm serve` freezes its heap for that reason too.
-Knows nothing of what is on the heap.
 """
 
 from __future__ import annotations
@@ -10,23 +9,23 @@ from __future__ import annotations
 import atexit
 import gc
 
-_settled = False  # not the count of frozen objects: Python 3.12 starts with some
+_is_frozen = False  # not the count of frozen objects: Python 3.12 starts with some
 
 
 def freeze_heap() -> None:
-    """Collect what is garbage and freeze the rest. Again after more was loaded: what died since the last time is freed.
+    """Collect what is garbage and freeze the rest. Again after more was loaded: what has become garbage since is freed.
 
     Holds the interpreter for some tenths of a second.
     """
-    global _settled
+    global _is_frozen
     gc.unfreeze()
     gc.collect()
     gc.freeze()
-    if not _settled:
+    if not _is_frozen:
         atexit.register(gc.unfreeze)  # else Python leaves it all behind, and extension modules complain of leaks
-    _settled = True
+    _is_frozen = True
 
 
 def is_heap_frozen() -> bool:
-    """Whether `settle` was called in this process."""
-    return _settled
+    """Whether `freeze_heap` was called in this process."""
+    return _is_frozen

@@ -87,6 +87,7 @@ async def test_the_log_is_followed_from_its_end_and_the_present_phase_is_seen(
 
 async def test_without_a_log_file_the_start_is_one_phase() -> None:
     gauge = EngineGauge()
-    async with startup.followed(None, gauge, compiles=True):
+    async with startup.followed(None, gauge, compiles=True, import_s=2.5):
         pass
-    assert [name for name, _ in gauge.startup] == ["start processes"]
+    assert gauge.startup[0] == ("import vLLM", 2.5)
+    assert [name for name, _ in gauge.startup[1:]] == ["start processes"]

@@ -64,6 +64,7 @@ class _Messages:
 
 def _run(settings: Settings, console: Console) -> int:
     """Listen, start, serve, drain. Raises `ConfigError` before anything heavy runs."""
+    began_s = monotonic()
     listener = listen(settings.server.host, settings.server.port)
     service = TranslationService.from_settings(settings)
     messages = _Messages(settings, console)
@@ -75,7 +76,6 @@ def _run(settings: Settings, console: Console) -> int:
         progress.add_task(starting)
         if messages.as_json or not console.is_terminal:
             messages.info(f"{starting} ...")
-        began_s = monotonic()
 
         def on_ready(url: str) -> None:
             progress.stop()

@@ -39,8 +39,17 @@ _EXIT_S = 10.0  # a killed process that holds a GPU takes a moment to exit
 class AsyncEngine:
     """One `AsyncLLM`. `start` takes tens of seconds and runs off the event loop; after `shutdown` it starts another."""
 
-    def __init__(self, spec: EngineSpec, log_file: Path | None = None, *, shutdown_timeout_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        spec: EngineSpec,
+        log_file: Path | None = None,
+        *,
+        shutdown_timeout_s: float = 0.0,
+        import_s: float = 0.0,
+    ) -> None:
+        """`import_s`: what importing this module took, to be reported with the phases of the first start."""
         self.spec = spec
+        self._import_s = import_s
         self._log_file = log_file
         self._shutdown_timeout_s = shutdown_timeout_s
         self._gauge = EngineGauge()
@@ -54,7 +63,9 @@ class AsyncEngine:
         before = set(multiprocessing.active_children())
         building = asyncio.create_task(asyncio.to_thread(self._build))
         try:
-            async with startup.followed(self._log_file, self._gauge, compiles=not self.spec.engine.enforce_eager):
+            import_s, self._import_s = self._import_s, 0.0
+            compiles = not self.spec.engine.enforce_eager
+            async with startup.followed(self._log_file, self._gauge, compiles=compiles, import_s=import_s):
                 self._llm = llm = await asyncio.shield(building)
         except asyncio.CancelledError:
             await _abandon(building, before)

@@ -49,6 +49,7 @@ class EngineSpec:
     device: Device
     engine: EngineSettings
     kv_bytes_per_token: int | None = None  # of KV cache; None: the checkpoint's config does not say
+    cpu_instruction_sets: tuple[str, ...] = ()  # of a CPU engine: those that decide its speed
     warnings: tuple[str, ...] = ()  # what on this machine costs speed, and what to do about it
 
     @property
@@ -98,11 +99,10 @@ def cpu_flags(cpu_info: Path | None = None) -> frozenset[str] | None:
     return None
 
 
-@cache
-def cpu_instruction_sets() -> list[str]:
+def cpu_instruction_sets() -> tuple[str, ...]:
     """Of the CPU's flags those that decide an engine's speed; empty where they are unknown."""
     flags = cpu_flags() or frozenset()
-    return [name for name in _REPORTED_INSTRUCTION_SETS if name in flags]
+    return tuple(name for name in _REPORTED_INSTRUCTION_SETS if name in flags)
 
 
 def cpp_compiler() -> str | None:
@@ -156,7 +156,8 @@ def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
     per_token = checkpoint.kv_bytes_per_token(config, engine.dtype)
     if not on_gpu and engine.kv_cache_memory_bytes is None:
         engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(per_token, engine))
-    return EngineSpec(model, device, engine, per_token, tuple(warnings))
+    instruction_sets = () if on_gpu else cpu_instruction_sets()
+    return EngineSpec(model, device, engine, per_token, instruction_sets, tuple(warnings))
 
 
 def _for_cpu(model: str, config: dict[str, Any], engine: EngineSettings, warnings: list[str]) -> EngineSettings:

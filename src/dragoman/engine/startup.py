@@ -37,12 +37,17 @@ _POLL_S = 0.2
 
 
 class StartupPhases:
-    """The phases of one start. `compiles`: whether there is a phase `compile`, else its time counts as `warm up`."""
+    """The phases of one start. `compiles`: whether there is a phase `compile`, else its time counts as `warm up`.
 
-    def __init__(self, gauge: EngineGauge, *, compiles: bool) -> None:
+    `import_s`: what importing vLLM into this process took before, on a first start.
+    """
+
+    def __init__(self, gauge: EngineGauge, *, compiles: bool, import_s: float = 0.0) -> None:
         self._gauge = gauge
         self._compiles = compiles
         self._finished: list[tuple[str, float]] = []
+        if import_s:
+            self._finish("import vLLM", import_s)
         self._number = 0
         self._began_s = monotonic()
         self._report()
@@ -69,11 +74,15 @@ class StartupPhases:
 
     def finish(self) -> None:
         """The present phase has ended."""
-        now_s, name = monotonic(), PHASES[self._number][0]
-        self._finished.append((name, now_s - self._began_s))
-        log.info("start: %s %.1f s", name, now_s - self._began_s)
+        now_s = monotonic()
+        self._finish(PHASES[self._number][0], now_s - self._began_s)
         self._began_s = now_s
         self._gauge.startup = tuple(self._finished)
+
+    def _finish(self, name: str, duration_s: float) -> None:
+        self._finished.append((name, duration_s))
+        fields = {"phase": name, "duration_s": round(duration_s, 3)}
+        log.info("start: %s %.1f s", name, duration_s, extra={"fields": fields})
 
     async def follow(self, log_file: Path) -> None:
         """Read what is appended to the log from now on, until cancelled."""
@@ -102,9 +111,11 @@ def _read_from(log_file: Path, offset: int) -> bytes:
 
 
 @asynccontextmanager
-async def followed(log_file: Path | None, gauge: EngineGauge, *, compiles: bool) -> AsyncGenerator[None]:
+async def followed(
+    log_file: Path | None, gauge: EngineGauge, *, compiles: bool, import_s: float = 0.0
+) -> AsyncGenerator[None]:
     """Within, an engine starts: its phases are logged, and are in `gauge.startup`. Without a log file: one phase, all of it."""
-    phases = StartupPhases(gauge, compiles=compiles)
+    phases = StartupPhases(gauge, compiles=compiles, import_s=import_s)
     following = asyncio.create_task(phases.follow(log_file)) if log_file is not None else None
     try:
         yield

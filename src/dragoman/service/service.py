@@ -16,7 +16,7 @@ from prometheus_client import REGISTRY
 
 from dragoman import __version__, heap, languages
 from dragoman.engine.process import leave_worker_cores
-from dragoman.engine.spec import EngineSpec, cpu_instruction_sets
+from dragoman.engine.spec import EngineSpec
 from dragoman.errors import DragomanError, EngineDead, Starting
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
@@ -247,7 +247,7 @@ class TranslationService:
             pipeline=self.pipeline.name,
             device=self.spec.device,
             dtype=engine.dtype or (None if self.spec.engine.dtype == "auto" else self.spec.engine.dtype),
-            cpu_instruction_sets=cpu_instruction_sets() if self.spec.device == "cpu" else [],
+            cpu_instruction_sets=list(self.spec.cpu_instruction_sets),
             running=engine.running,
             waiting=engine.waiting,
             peak_running=engine.peak_running,

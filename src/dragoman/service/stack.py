@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from dragoman import __version__, phrasebook
 from dragoman.engine import process
@@ -78,11 +79,18 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         return baselines.static_batch(
             spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
         )
+    log.info("importing vLLM")
+    began_s = monotonic()
     with process.streams_to_file(log_file) if log_file else nullcontext():  # vllm prints while it is imported
         from dragoman.engine.async_engine import AsyncEngine
     from dragoman.pipelines.continuous import ContinuousPipeline
 
-    engine = AsyncEngine(spec, log_file, shutdown_timeout_s=settings.server.drain_timeout_s)
+    engine = AsyncEngine(
+        spec,
+        log_file,
+        shutdown_timeout_s=settings.server.drain_timeout_s,
+        import_s=monotonic() - began_s,
+    )
     return ContinuousPipeline(engine, max_failed_starts=chosen.max_failed_starts)
 
 
