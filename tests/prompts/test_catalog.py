@@ -1,3 +1,5 @@
+"""Which profile a checkpoint gets, and what all packaged profiles have."""
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -61,12 +63,12 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
         select("any", {"dragoman_profile": "other"})
 
 
-def test_models_that_cannot_be_told_apart_are_named() -> None:
+def test_models_that_cannot_be_distinguished_are_named() -> None:
     with pytest.raises(ConfigError, match=r"hunyuan-mt, hy-mt1\.5-7b, hy-mt2-7b; chat for"):
         select("/models/ours", HUNYUAN_7B)
 
 
-def test_without_prompts_or_chat_template_it_says_what_to_do() -> None:
+def test_without_prompts_or_chat_template_there_is_no_profile() -> None:
     with pytest.raises(ConfigError, match="--profile-file"):
         select("/models/base", LLAMA, has_chat_template=False)
 
@@ -82,7 +84,7 @@ def test_whether_there_is_a_chat_template_is_read_from_the_checkpoint(tmp_path: 
             select(str(tmp_path), LLAMA)
 
 
-def test_profiles_are_named_as_their_files_and_tell_their_terms() -> None:
+def test_profiles_are_named_as_their_files_and_have_a_licence() -> None:
     for name, profile in profiles().items():
         assert profile.name == name
         assert profile.licence or name == "chat"

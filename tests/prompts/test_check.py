@@ -1,3 +1,5 @@
+"""Differences between a profile and its checkpoint's chat template or tokenizer."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable

@@ -1,3 +1,5 @@
+"""How many output tokens a translation may have."""
+
 from __future__ import annotations
 
 import math
@@ -75,7 +77,7 @@ def test_a_region_or_script_uses_its_languages_count() -> None:
     assert table.ratio("en-GB", "zh-TW") == 0.5
 
 
-def test_an_unknown_language_gets_room_according_to_the_source() -> None:
+def test_an_unknown_language_has_a_ratio_according_to_the_source() -> None:
     table = LengthTable({"en": 100, "zh": 40})
     assert table.ratio("en", "am") == 2.5
     assert table.ratio("zh", "am") == 4.0
