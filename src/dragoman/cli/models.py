@@ -12,6 +12,7 @@ from dragoman.prompts import catalog
 from dragoman.prompts.profile import Profile
 from dragoman.service.stack import Model, choose_model
 from dragoman.settings import ModelSettings
+from dragoman.types import Sampling
 from dragoman.wire import ModelDescription, PromptTemplate
 
 
@@ -72,7 +73,10 @@ def weights(profile: Profile) -> str:
 
 
 def _details(profile: Profile) -> Table:
-    sampling = ", ".join(f"{name}={value}" for name, value in asdict(profile.sampling).items() if value)
+    defaults = asdict(Sampling())
+    sampling = ", ".join(
+        f"{name}={value}" for name, value in asdict(profile.sampling).items() if value != defaults[name]
+    )
     rows = {
         "for": profile.title,
         "models": "\n".join(f"{model.id}  ({model.bf16_gib:.1f} GiB in bf16)" for model in profile.models),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Protocol, cast
 
@@ -63,13 +63,11 @@ class Detection:
 
 
 class Detector:
-    """Detects among `served` (tags). Loads the identifier's model (half a second, 100 MB); threads may share it."""
+    """Detects among `served` (tags). The first one loads the identifier's model (half a second, 100 MB). Thread-safe."""
 
     def __init__(self, served: Sequence[str]) -> None:
         self._served = tuple(served)
-        # Not narrowed by py3langid's own `set_languages`: among all it knows, a language that is not served shows.
-        load = cast("Callable[..., _Identifier]", LanguageIdentifier.from_model_file)  # pyright: ignore[reportUnknownMemberType]
-        self._identifier = load(MODEL_FILE, norm_probs=True)
+        self._identifier = _load_identifier()
         self._common = _load_common_words()
         self._labels = {tag: _LABELS.get(languages.primary(tag), languages.primary(tag)) for tag in self._served}
         self._by_script: dict[str, list[str]] = {}
@@ -139,6 +137,13 @@ class Detector:
         tag = next((tag for tag in chinese if languages.script(tag) == script), chinese[0])
         doubtful = japanese == best and len(chinese) < len(candidates)
         return Detection(tag, share * (_AMBIGUOUS if doubtful else 1.0))
+
+
+@cache
+def _load_identifier() -> _Identifier:
+    # Not narrowed by py3langid's own `set_languages`: among all it knows, a language that is not served shows.
+    load = cast("Callable[..., _Identifier]", LanguageIdentifier.from_model_file)  # pyright: ignore[reportUnknownMemberType]
+    return load(MODEL_FILE, norm_probs=True)
 
 
 def _load_common_words() -> dict[str, frozenset[str]]:
