@@ -179,7 +179,7 @@ def _journey(
                 chosen=frozenset(step.name for step in steps),
                 subject=subject,
                 folder=folder,
-                meter=LoadMeter(workloads, pace, display, interrupted, subject.seed, subject.path),
+                meter=LoadMeter(workloads, pace, display, interrupted, subject.seed, path=subject.path),
                 display=display,
                 fresh=not chosen["resume"],
                 time_limit_s=chosen["time_limit"],
@@ -210,7 +210,7 @@ def _versus(chosen: dict[str, Any], steps: tuple[Step, Step], subject: Subject, 
     async def measure(observer: Observer) -> Comparison:
         display = JourneyDisplay(error_console, observer)
         with interrupts() as interrupted:
-            meter = LoadMeter(workloads, pace, display, interrupted, subject.seed, subject.path)
+            meter = LoadMeter(workloads, pace, display, interrupted, subject.seed, path=subject.path)
             return await compare_servers(steps, subject, folder, meter, display)
 
     comparison = observed(measure)

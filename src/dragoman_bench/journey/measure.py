@@ -15,7 +15,7 @@ from typing import Any
 from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Bench, Plan, Runner, Warmup, prepared
 from dragoman_bench.bench.load import Watchman
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import Load, Measurement, Point, Results
+from dragoman_bench.bench.results import Load, Measurement, Point, Results, describe_machine
 from dragoman_bench.bench.summary import spreads
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
@@ -25,6 +25,7 @@ from dragoman_bench.journey.steps import Leg, Level, Mode, Pace, Subject, Worklo
 
 _WARMUP_TEXTS = 100
 _FEWEST_TEXTS = 200
+_CORES_PER_CLIENT_PROCESS, _STREAMS_PER_CLIENT_PROCESS = 4, 32
 _STREAMED_VARIATION = WARMUP_VARIATION // 2  # other texts than those of plain measurements
 
 
@@ -79,16 +80,19 @@ class LoadMeter:
     observer: Observer
     interrupted: asyncio.Event
     seed: int = 0
+    processes: int = 1  # of the client, at most
     path: str | None = None  # of the model: a server may report it, and results leave it out
 
     def of_mode(self, mode: Mode) -> LoadMeter:
-        """The same with the texts of a mode: streams get other texts of the same lengths than whole answers."""
+        """The same for a mode: streams get other texts of the same lengths than whole answers, and several client
+        processes, as one would be busy with reading the events of many streams."""
         if mode == "plain":
             return self
+        processes = max(1, describe_machine().cores // _CORES_PER_CLIENT_PROCESS)
         workloads = {
             name: replace(workload, first_variation=_STREAMED_VARIATION) for name, workload in self.workloads.items()
         }
-        return replace(self, workloads=workloads)
+        return replace(self, workloads=workloads, processes=processes)
 
     def plan(self, url: str, target: TargetOptions, leg: Leg) -> Plan:
         """One for all levels: a measurement's number, and with it its texts, must not depend on what else is measured."""
@@ -123,8 +127,15 @@ class LoadMeter:
         """None where it was interrupted before it began."""
         if self.interrupted.is_set():
             return None
-        number = bench.plan.loads.index(Load("closed", clients=level.clients))
-        plan = replace(bench.plan, texts=texts_for(level, self.pace), repeats=level.repeats)
+        load = Load("closed", clients=level.clients)
+        number = bench.plan.loads.index(load)  # decides the texts; the plan's other loads are not measured here
+        plan = replace(
+            bench.plan,
+            loads=(load,) * len(bench.plan.loads),
+            texts=texts_for(level, self.pace),
+            repeats=level.repeats,
+            processes=max(1, min(self.processes, level.clients // _STREAMS_PER_CLIENT_PROCESS)),
+        )
         return await Runner(plan, bench.sampler, Watchman(self.interrupted, self.observer)).measure(number, repeat)
 
     def gather(self, bench: Bench, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]) -> Results:
