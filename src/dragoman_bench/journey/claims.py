@@ -57,7 +57,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class JudgedClaim:
     """A claim, judged."""
 
     claim: str
@@ -77,13 +77,13 @@ class StoryRow:
     here: str
 
 
-def judge_all(measured: Measured) -> tuple[Finding, ...]:
+def judge_all(measured: Measured) -> tuple[JudgedClaim, ...]:
     """Every claim, in the story's order."""
-    found: list[Finding] = []
+    found: list[JudgedClaim] = []
     for claim in CLAIMS:
         judgement = claim.rule(measured)
         found.append(
-            Finding(claim.name, claim.statement, claim.story, claim.rule_text, judgement.verdict, judgement.because)
+            JudgedClaim(claim.name, claim.statement, claim.story, claim.rule_text, judgement.verdict, judgement.because)
         )
     return tuple(found)
 
@@ -204,7 +204,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         name="uniform-flatters",
-        statement="Uniform test data gives better numbers than real traffic.",
+        statement="Uniform texts give better numbers than texts of mixed length.",
         story="15.0 requests a second on uniform texts, 3.5 on variable ones",
         rule_text="Holds where the same server gives more output tokens a second on uniform texts than on variable ones, "
         "at 25 clients: tokens, because requests of other lengths cannot be compared.",

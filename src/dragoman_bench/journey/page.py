@@ -15,7 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Load, Results
 from dragoman_bench.bench.results_table import notes_on
 from dragoman_bench.bench.tables import Cell, Column, Table, Tone, bullets, escaped, markdown, number, table, write_text
-from dragoman_bench.journey.claims import ONE_WORKER, Finding, StoryRow, best_continuous, judge_all, story_rows
+from dragoman_bench.journey.claims import ONE_WORKER, JudgedClaim, StoryRow, best_continuous, judge_all, story_rows
 from dragoman_bench.journey.judging import (
     BUSY_SHARE,
     FEWEST_ANSWERS,
@@ -57,7 +57,7 @@ class JourneyReport:
 
     conditions: tuple[str, ...]
     rows: tuple[StoryRow, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[JudgedClaim, ...]
     missing: tuple[str, ...]
     results: dict[str, Results]
     title: str = "The story, measured here"

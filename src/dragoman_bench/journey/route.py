@@ -59,7 +59,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RouteStep:
     """A step before it is known where it runs. `{slots}` in name and title stands for max_num_seqs.
 
     `repeated` and `once` are clients on variable texts, `high` adds `GPU_LEVELS`, measured once; `uniform` adds uniform
@@ -120,8 +120,8 @@ class Row:
         yield Leg("variable", tuple(Level(n, terms.repeats if n in repeated else terms.elsewhere) for n in clients))
 
 
-ROUTE: tuple[Row, ...] = (
-    Row(
+ROUTE: tuple[RouteStep, ...] = (
+    RouteStep(
         "workers-1",
         "one worker process, one request at a time",
         flags={"pipeline": "workers", "workers": 1},
@@ -130,13 +130,13 @@ ROUTE: tuple[Row, ...] = (
         once=(FEW, 10),
         quick=(1, BUSY),
     ),
-    Row(
+    RouteStep(
         "workers-2",
         "2 worker processes on one device, one request at a time",
         flags={"pipeline": "workers", "workers": 2},
         quick=(BUSY,),
     ),
-    Row(
+    RouteStep(
         "static",
         "static batches, 16 requests or 50 ms",
         slots=16,
@@ -145,7 +145,7 @@ ROUTE: tuple[Row, ...] = (
         once=(1, FEW, 10),
         quick=(BUSY,),
     ),
-    Row(
+    RouteStep(
         "continuous-64",
         "continuous batching, max_num_seqs 64",
         slots=64,
@@ -156,8 +156,8 @@ ROUTE: tuple[Row, ...] = (
         quick=(1, BUSY),
         quick_uniform=True,
     ),
-    Row("continuous-8", "continuous batching, max_num_seqs 8", slots=8, repeated=(FEW, BUSY)),
-    Row(
+    RouteStep("continuous-8", "continuous batching, max_num_seqs 8", slots=8, repeated=(FEW, BUSY)),
+    RouteStep(
         "continuous-16",
         "continuous batching, max_num_seqs 16",
         slots=16,
@@ -165,8 +165,8 @@ ROUTE: tuple[Row, ...] = (
         once=(1, 10),
         quick=(BUSY,),
     ),
-    Row("continuous-32", "continuous batching, max_num_seqs 32", slots=32),
-    Row(
+    RouteStep("continuous-32", "continuous batching, max_num_seqs 32", slots=32),
+    RouteStep(
         "continuous-256",
         "continuous batching, max_num_seqs 256",
         slots=256,
@@ -174,21 +174,21 @@ ROUTE: tuple[Row, ...] = (
         once=(1, 10),
         high=True,
     ),
-    Row(
+    RouteStep(
         "graphs-16",
         "continuous batching, max_num_seqs 16, CUDA graphs up to 512 tokens",
         slots=16,
         flags={CEILING: 512},
         on="gpu",
     ),
-    Row(
+    RouteStep(
         "graphs-32",
         "continuous batching, max_num_seqs 32, CUDA graphs up to 1024 tokens",
         slots=32,
         flags={CEILING: 1024},
         on="gpu",
     ),
-    Row(
+    RouteStep(
         "defaults",
         "dragoman with its defaults: continuous batching, max_num_seqs {slots}, CUDA graphs up to 1024 tokens, new prompts "
         "every 8 steps",
@@ -197,42 +197,42 @@ ROUTE: tuple[Row, ...] = (
         once=(1, FEW, 10),
         high=True,
     ),
-    Row(
+    RouteStep(
         "tokens-8192",
         "continuous batching, max_num_seqs 64, max_num_batched_tokens 8192",
         slots=64,
         flags={"max-num-batched-tokens": 8192},
         on="cpu",  # on a GPU continuous-64 has this already
     ),
-    Row(
+    RouteStep(
         "tokens-16384",
         "continuous batching, max_num_seqs 64, max_num_batched_tokens 16384",
         slots=64,
         flags={"max-num-batched-tokens": 16384},
     ),
-    Row(
+    RouteStep(
         "memory-0.3",
         "continuous batching, max_num_seqs 64, gpu_memory_utilization 0.3",
         slots=64,
         flags={"gpu-memory-utilization": 0.3},
         on="gpu",
     ),
-    Row(
+    RouteStep(
         "memory-roomy",
         "continuous batching, max_num_seqs 64, a KV cache of 3 GiB instead of 1",
         slots=64,
         flags={"kv-cache-memory-bytes": LARGE_KV_CACHE_BYTES},
         on="cpu",
     ),
-    Row("vllm-defaults", "`vllm serve` with its defaults", "vllm", defaults=True),
-    Row(
+    RouteStep("vllm-defaults", "`vllm serve` with its defaults", "vllm", defaults=True),
+    RouteStep(
         "vllm-{slots}",
         "`vllm serve`, settings of continuous-{slots}",
         "vllm",
         once=(1, FEW, 10),
         high=True,
     ),
-    Row("vllm-64", "`vllm serve`, settings of continuous-64", "vllm", slots=64, quick=(BUSY,), full=False),
+    RouteStep("vllm-64", "`vllm serve`, settings of continuous-64", "vllm", slots=64, quick=(BUSY,), full=False),
 )
 
 
@@ -261,12 +261,12 @@ def plan_versus(
     legs = (Leg("variable", levels, modes),)
     same: Flags = {"gpu-memory-utilization": 0.4} if terms.gpu else {}
     if defaults:
-        ours = Row("dragoman-defaults", "dragoman with its defaults", defaults=True)
-        theirs = Row("vllm-defaults", "`vllm serve` with its defaults", "vllm", defaults=True)
+        ours = RouteStep("dragoman-defaults", "dragoman with its defaults", defaults=True)
+        theirs = RouteStep("vllm-defaults", "`vllm serve` with its defaults", "vllm", defaults=True)
     else:
         same = {**same, CEILING: DRAGOMAN_CEILING} if terms.gpu else same
-        ours = Row("continuous-{slots}", "continuous batching, max_num_seqs {slots}", without=(INTERVAL,))
-        theirs = Row("vllm-{slots}", "`vllm serve`, settings of continuous-{slots}", "vllm")
+        ours = RouteStep("continuous-{slots}", "continuous batching, max_num_seqs {slots}", without=(INTERVAL,))
+        theirs = RouteStep("vllm-{slots}", "`vllm serve`, settings of continuous-{slots}", "vllm")
     first, second = ours.step(terms), theirs.step(terms)
     return (
         replace(first, legs=legs, flags={**first.flags, **same, **both}),
