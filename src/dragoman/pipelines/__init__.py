@@ -1,1 +1,1 @@
-"""How sequences reach an engine: one contract (`contract`), three real ways and a fake."""
+"""How sequences reach an engine: one contract (`base`), `continuous`, two baselines and a fake."""

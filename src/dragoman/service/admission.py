@@ -22,12 +22,12 @@ CHARACTERS_PER_SLOT = 4_000
 SHORTEST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
 
 
-def default_limit(max_num_seqs: int, data_parallel_size: int) -> int:
+def default_limit(slots: int) -> int:
     """Characters in flight from which on calls are refused, where no limit is set.
 
     Enough that slow pipelines of few slots take a burst, and in proportion to what the engines run at the same time.
     """
-    return BASE_CHARACTERS + CHARACTERS_PER_SLOT * max_num_seqs * data_parallel_size
+    return BASE_CHARACTERS + CHARACTERS_PER_SLOT * slots
 
 
 class Permit:

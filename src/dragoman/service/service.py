@@ -71,8 +71,7 @@ class TranslationService:
             keep_text=recorder is not None and settings.traffic.record_text,
         )
         self.admission = Admission(
-            settings.admission.max_in_flight_characters
-            or default_limit(spec.engine.max_num_seqs or 1, spec.engine.data_parallel_size),
+            settings.admission.max_in_flight_characters or default_limit(spec.slots),
             self.rates.characters_per_s,
         )
         self._prompts = prompts
@@ -107,8 +106,7 @@ class TranslationService:
         planner = await asyncio.to_thread(
             lambda: Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
         )
-        slots = (self.spec.engine.max_num_seqs or 1) * self.spec.engine.data_parallel_size
-        self._translator = Translator(self.pipeline, planner, slots, self.turns)
+        self._translator = Translator(self.pipeline, planner, self.spec.slots, self.turns)
         await self._translator.translate(self._warm_up())
         if self.recorder is not None:  # only now: what the engine forks has no use for a thread
             self.recorder.start()
