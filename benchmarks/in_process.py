@@ -32,7 +32,7 @@ from dragoman_bench.bench.gpu import find_gpus
 from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
 from dragoman_bench.bench.summary import distribution
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, parse_pairs
+from dragoman_bench.bench.workload import GeneratedWorkload, Item, OutputRatio, parse_pairs
 from dragoman_bench.cli.subject import make_subject
 
 
@@ -58,7 +58,7 @@ def parser_of(doc: str, logs: str) -> argparse.ArgumentParser:
     return parser
 
 
-def conditions_of(options: argparse.Namespace, work: MadeUp) -> dict[str, Any]:
+def conditions_of(options: argparse.Namespace, work: GeneratedWorkload) -> dict[str, Any]:
     gpus = find_gpus()
     return {
         "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
@@ -86,13 +86,15 @@ def write(document: dict[str, Any], path: Path | None) -> None:
         path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def workload(options: argparse.Namespace) -> MadeUp:
+def workload(options: argparse.Namespace) -> GeneratedWorkload:
     """The journey's variable texts, their outputs forced."""
     subject = make_subject(options.model, options.profile, "dummy", options.max_model_len)
     tokens_of, named = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     low, high = subject.lengths["variable"]
     texts = partial(PhrasebookTexts, tokens_of=tokens_of)
-    return MadeUp("variable", low, high, parse_pairs(subject.pairs), texts, tokens_of, named, 0, OutputRatio(0.8, 1.3))
+    return GeneratedWorkload(
+        "variable", low, high, parse_pairs(subject.pairs), texts, tokens_of, named, 0, OutputRatio(0.8, 1.3)
+    )
 
 
 def engine_settings(options: argparse.Namespace) -> EngineSettings:

@@ -35,12 +35,12 @@ from in_process import (
 
 from dragoman.cli.console import error_console
 from dragoman.settings import EngineSettings
-from dragoman_bench.bench.benchmark import Plan, Warmup, benchmark
-from dragoman_bench.bench.progress import Lines
+from dragoman_bench.bench.benchmark import Plan, Warmup, run_benchmark
+from dragoman_bench.bench.progress import ProgressLines
 from dragoman_bench.bench.results import Load
 from dragoman_bench.bench.servers import Flags, dragoman_serve, serving
 from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.bench.workload import MadeUp
+from dragoman_bench.bench.workload import GeneratedWorkload
 
 FAKE_CLIENTS = (1, 16, 64)
 MEASURED = {"fake": ("rps", "client_cpu_share"), "engine": ("http_rps", "in_process_rps", "ratio", "client_cpu_share")}
@@ -62,7 +62,7 @@ def serve_flags(options: argparse.Namespace, engine: EngineSettings) -> Flags:
     return flags | {name: value for name, value in named.items() if value} | {"load-format": "dummy"}
 
 
-def plan(url: str, work: MadeUp, clients: int, options: argparse.Namespace, turn: int) -> Plan:
+def plan(url: str, work: GeneratedWorkload, clients: int, options: argparse.Namespace, turn: int) -> Plan:
     seconds = options.duration
     return Plan(
         url=url,
@@ -77,7 +77,7 @@ def plan(url: str, work: MadeUp, clients: int, options: argparse.Namespace, turn
 
 
 async def over_http(one: Plan) -> tuple[float, dict[str, Any]]:
-    results = await benchmark(one, Lines(error_console), asyncio.Event())
+    results = await run_benchmark(one, ProgressLines(error_console), asyncio.Event())
     measurement = results.points[0].repeats[0]
     errors = sum(measurement.summary.errors.values())
     if errors:
@@ -85,7 +85,9 @@ async def over_http(one: Plan) -> tuple[float, dict[str, Any]]:
     return measurement.summary.rps, {"client_cpu_share": measurement.client.cpu_share}
 
 
-async def compare(options: argparse.Namespace, engine: EngineSettings, work: MadeUp, logs: Path, rows: Rows) -> None:
+async def compare(
+    options: argparse.Namespace, engine: EngineSettings, work: GeneratedWorkload, logs: Path, rows: Rows
+) -> None:
     """Appends the RPS of both to `rows`, turn by turn, for each number of clients."""
     command = dragoman_serve("server", serve_flags(options, engine), logs / "server.engine.log")
     async with serving(command, logs / "server.log", asyncio.Event()) as server:
@@ -95,7 +97,7 @@ async def compare(options: argparse.Namespace, engine: EngineSettings, work: Mad
 
 
 async def turn_of(
-    url: str, alone: InProcess, work: MadeUp, clients: int, options: argparse.Namespace, turn: int
+    url: str, alone: InProcess, work: GeneratedWorkload, clients: int, options: argparse.Namespace, turn: int
 ) -> dict[str, Any]:
     row: dict[str, Any] = {"clients": clients, "turn": turn}
     # The same texts in the same order as the other side, and different ones for the warm-up: a turn holds some tens of
@@ -115,7 +117,7 @@ async def turn_of(
     return row
 
 
-async def fake(options: argparse.Namespace, work: MadeUp, logs: Path, rows: Rows) -> None:
+async def fake(options: argparse.Namespace, work: GeneratedWorkload, logs: Path, rows: Rows) -> None:
     """The service without an engine: the cost of HTTP, admission, prompts and checks alone."""
     named = {name: value for name, value in (("model", options.model), ("profile", options.profile)) if value}
     command = dragoman_serve("fake", {**named, "pipeline": "fake"}, logs / "fake.engine.log")

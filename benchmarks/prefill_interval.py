@@ -33,7 +33,7 @@ from in_process import (
 from dragoman.cli.console import error_console
 from dragoman.engine.spec import device
 from dragoman.settings import GRAPH_CEILING
-from dragoman_bench.bench.workload import MadeUp
+from dragoman_bench.bench.workload import GeneratedWorkload
 
 SHARED = 0.84  # of a GPU's memory
 Rows = list[dict[str, Any]]
@@ -56,7 +56,7 @@ async def engines(options: argparse.Namespace) -> AsyncGenerator[dict[int | None
         yield started
 
 
-async def compare(options: argparse.Namespace, work: MadeUp, rows: Rows) -> None:
+async def compare(options: argparse.Namespace, work: GeneratedWorkload, rows: Rows) -> None:
     """Appends a row for each measurement, turn by turn."""
     sides = list(itertools.product(options.ceilings, options.intervals))
     async with engines(options) as started:

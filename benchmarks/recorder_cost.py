@@ -27,14 +27,14 @@ from typing import Any, Literal
 import aiohttp
 import psutil
 
-from dragoman_bench.bench.benchmark import Plan, Warmup, benchmark
-from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.benchmark import Plan, Warmup, run_benchmark
+from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import Load, describe_machine, git_commit, installed_packages
 from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
 from dragoman_bench.bench.summary import compare, spread_of
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import MadeUp, parse_pairs
+from dragoman_bench.bench.workload import GeneratedWorkload, parse_pairs
 
 Recorder = Literal["on", "off"]
 ORDER: tuple[Recorder, ...] = ("on", "off", "off", "on")
@@ -68,7 +68,7 @@ def plan_of(options: argparse.Namespace, url: str, seconds: float) -> Plan:
     tokens_of, tokens_are = token_counter()
     texts = partial(PhrasebookTexts, tokens_of=tokens_of)
     pairs = parse_pairs("en-ja:3,en-ko:1,zh-en:1")
-    workload = MadeUp("uniform", options.tokens, options.tokens, pairs, texts, tokens_of, tokens_are)
+    workload = GeneratedWorkload("uniform", options.tokens, options.tokens, pairs, texts, tokens_of, tokens_are)
     load = Load("closed", clients=options.clients)
     return Plan(
         url,
@@ -107,9 +107,9 @@ def cpu_s(process: psutil.Process) -> float:
 
 async def load(options: argparse.Namespace, server: Server, number: int, position: int, recorder: Recorder) -> Measured:
     url = server.running.url
-    await benchmark(plan_of(options, url, options.warmup), Silent(), asyncio.Event())
+    await run_benchmark(plan_of(options, url, options.warmup), NoProgress(), asyncio.Event())
     before_s = cpu_s(server.process)
-    results = await benchmark(plan_of(options, url, options.seconds), Silent(), asyncio.Event())
+    results = await run_benchmark(plan_of(options, url, options.seconds), NoProgress(), asyncio.Event())
     used_s = cpu_s(server.process) - before_s
     [point] = results.points
     summary, texts = point.repeats[0].summary, len(point.repeats[0].records)

@@ -17,9 +17,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.progress import Observer, error_console, interrupts, observed
 from dragoman_bench.bench.summary import parse_slo
-from dragoman_bench.cli.observing import error_console, interrupts, observed
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
 from dragoman_bench.tune.final import FinalPlan, run_final, sharing_of

@@ -19,9 +19,8 @@ from typing import Any
 
 import psutil
 
-from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.progress import Observer, error_console, interrupts, observed
 from dragoman_bench.bench.results import git_commit, installed_packages
-from dragoman_bench.cli.observing import error_console, interrupts, observed
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
 from dragoman_bench.journey.steps import Subject

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman_bench.bench.results import Conditions, Load, Machine, RequestRecord, band_of
-from dragoman_bench.bench.workload import Item, Recorded
+from dragoman.wire import length_band
+from dragoman_bench.bench.results import Conditions, Load, Machine, RequestRecord
+from dragoman_bench.bench.workload import Item, RecordedWorkload
 
 HELLO = Item("Hello, world", "en", "de", 4)
 
@@ -22,13 +23,15 @@ def record(index: int = 0, *, e2e_s: float = 1.0, intended_s: float = 0.0, **oth
         "done_s": intended_s + e2e_s,
         "source_tokens": tokens,
         "source_characters": 4 * tokens,
-        "band": band_of(tokens),
+        "band": length_band(tokens),
     }
     return RequestRecord(**(fields | other))
 
 
-def workload(*texts: str) -> Recorded:
-    return Recorded("stand-in", tuple(Item(text, "en", "de", len(text.split())) for text in texts or ("Hello, world",)))
+def workload(*texts: str) -> RecordedWorkload:
+    return RecordedWorkload(
+        "stand-in", tuple(Item(text, "en", "de", len(text.split())) for text in texts or ("Hello, world",))
+    )
 
 
 def conditions(*loads: Load) -> Conditions:

@@ -33,15 +33,21 @@ def translation(text: str = "hallo", tokens: int | None = 5) -> dict[str, Any]:
     """dragoman's own answer."""
     usage = {"characters": 3, "prompt_tokens": 9, "completion_tokens": tokens}
     one = {"text": text, "source": "en", "detected": False, "finish_reason": "stop", "warnings": []}
-    return {"translations": [one], "model": "stand-in", "usage": usage}
+    return {"translations": [one], "model": "small", "usage": usage}
 
 
 async def translate(request: web.Request) -> web.StreamResponse:
-    """`POST /v1/translate`, answered at once."""
+    """`POST /v1/translate`, answered immediately."""
     body = await request.json()
     if body.get("stream"):
         return await streamed(request, [*deltas("ha", "llo"), "[DONE]"])
     return web.json_response(translation(body["text"].upper()))
+
+
+def stats(**other: Any) -> dict[str, Any]:
+    """`GET /v1/stats` with what every server reports."""
+    reported: dict[str, Any] = {"state": "serving", "model": "small", "profile": "plain", "pipeline": "continuous"}
+    return reported | {"device": "cpu", "running": 0, "waiting": 0, "kv_cache_usage": 0.0} | other
 
 
 def deltas(*pieces: str) -> list[str]:

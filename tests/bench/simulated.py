@@ -10,10 +10,11 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from dragoman.wire import length_band
+from dragoman_bench.bench.gpu import GpuDevice
 from dragoman_bench.bench.results import (
     ClientUse,
     Conditions,
-    Gpu,
     GpuSample,
     Load,
     Machine,
@@ -23,7 +24,6 @@ from dragoman_bench.bench.results import (
     Results,
     ServerSample,
     Stopped,
-    band_of,
 )
 from dragoman_bench.bench.summary import Observed, Slo, bucket_counts, parse_slo, spreads, summarise
 
@@ -118,7 +118,7 @@ def measured(
 
 
 def conditions(**changes: Any) -> Conditions:
-    machine = Machine("Linux 6.8", "x86_64", "Some CPU", 16, 128.0, (Gpu(0, "NVIDIA H200", 143_771.0, "570.1"),))
+    machine = Machine("Linux 6.8", "x86_64", "Some CPU", 16, 128.0, (GpuDevice(0, "NVIDIA H200", 143_771.0, "570.1"),))
     base = Conditions(
         started_at="2025-01-02T03:04:05+00:00",
         machine=machine,
@@ -175,7 +175,7 @@ def _record(request: _Request, now_s: float, server: Server) -> RequestRecord:
         done_s=now_s,
         source_tokens=request.tokens,
         source_characters=request.tokens * 4,
-        band=band_of(request.tokens),
+        band=length_band(request.tokens),
         output_tokens=output,
         output_characters=output * 2,
         status=200,

@@ -33,8 +33,13 @@ class Handler(BaseHTTPRequestHandler):
         answers: dict[str, Any] = {
             "/readyz": {"status": "ready"},
             "/v1/stats": {
+                "state": "serving",
+                "profile": "plain",
+                "pipeline": "continuous",
+                "device": "cpu",
                 "running": 1,
                 "waiting": 0,
+                "kv_cache_usage": 0.0,
                 "busy_s": time.monotonic(),
                 "preemptions": len(PREEMPTED),
                 "model": "stand-in",

@@ -1,4 +1,4 @@
-"""`dragoman bench` as it is called: a process of its own, against a server in this one."""
+"""`dragoman bench` as a process, against a server in this one, and its options."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import read_results
-from dragoman_bench.cli.bench import command
+from dragoman_bench.bench.benchmark import Warmup
+from dragoman_bench.bench.results import Load, read_results
+from dragoman_bench.cli.bench import Options, command, interval, load_levels, parse_gpus, parse_warmup
 from tests.bench.serving import hang, serving, translate
 
 FILE_OPTIONS = ("--gpus", "none", "--warmup", "2")
@@ -65,7 +66,7 @@ async def test_a_run_prints_a_table_ends_with_json_and_writes_its_results(tmp_pa
     assert "1 client" in ran.err and "done" not in ran.out  # progress is for stderr
 
 
-async def test_made_up_texts_are_the_default(tmp_path: Path) -> None:
+async def test_generated_texts_are_the_default(tmp_path: Path) -> None:
     async with serving({"/v1/translate": translate}) as url:
         ran = await _bench("--url", url, "--rate", "200", "--requests", 6, "--pairs", "en-ja:3,ko-en", *FILE_OPTIONS)
 
@@ -98,10 +99,10 @@ async def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, texts: Path) -> No
     results = read_results(path)
     assert results.partial
     summary = results.points[0].repeats[0].summary
-    assert (summary.completed, summary.errors) == (12 - 1 - 2, {"unfinished": 1})  # less preflight and warm-up
+    assert (summary.completed, summary.errors) == (12 - 1 - 2, {"unfinished": 1})  # without the check and the warm-up
 
 
-async def test_the_client_s_maximum_is_told(texts: Path) -> None:
+async def test_the_client_s_maximum(texts: Path) -> None:
     async with serving({"/v1/translate": translate}) as url:
         options = ("--workload", texts, "--find-client-maximum", "--duration", 0.2, "--gpus", "none", "--json")
         process = await _start("--url", url, *options)
@@ -120,24 +121,24 @@ async def test_the_client_s_maximum_is_told(texts: Path) -> None:
         (("--url", "nonsense"), "is not a URL"),
         (("--slo", "fast"), "SLO term 'fast'"),
         (("--pairs", "en"), "language pair 'en'"),
-        (("--pairs", "fr-en"), "no made-up texts for the pair fr-en"),
+        (("--pairs", "fr-en"), "cannot generate texts for the pair fr-en"),
         (("--workload", "EMPTY"), "is empty"),
         (("--workload", "none.txt"), "cannot read the workload"),
         (("--rate", "5", "--concurrency", "2"), "exclude each other"),
         (("--requests", "5", "--duration", "2"), "exclude each other"),
-        (("--ramp", "1..5"), "how long?"),
+        (("--ramp", "1..5"), "--requests or --duration"),
         (("--target", "deepl", "--stream"), "does not stream"),
-        (("--target", "deepl", "--force-output-ratio", "1"), "cannot be told output lengths"),
+        (("--target", "deepl", "--force-output-ratio", "1"), "does not work with deepl"),
         (("--slo", "ttft_ms_p95=3"), "needs --stream"),
     ],
 )
-def test_a_mistake_is_told(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_a_mistake_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("\n")
-    told = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
+    given = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
 
     with pytest.raises(ConfigError, match=re.escape(said)):
-        command.main(told, standalone_mode=False)
+        command.main(given, standalone_mode=False)
 
 
 async def test_a_mistake_is_one_line_and_exit_code_2() -> None:
@@ -147,3 +148,60 @@ async def test_a_mistake_is_one_line_and_exit_code_2() -> None:
     assert "cannot reach http://127.0.0.1:9" in ran.err
     assert len(ran.err.strip().splitlines()) == 1
     assert ran.out == ""
+
+
+def _loads(*arguments: str) -> tuple[Load, ...]:
+    given = dict(command.make_context("bench", list(arguments)).params)
+    for name in ("out", "as_json", "find_client_maximum"):
+        del given[name]
+    return load_levels(Options(**given))
+
+
+def test_levels_of_a_sweep() -> None:
+    assert _loads("--concurrency", "1,2, 4") == tuple(Load("closed", clients=n) for n in (1, 2, 4))
+    assert _loads("--rate", "0.5,2") == (Load("poisson", rate_rps=0.5), Load("poisson", rate_rps=2))
+    assert _loads("--rate", "3", "--arrivals", "constant") == (Load("constant", rate_rps=3),)
+    assert _loads("--ramp", "1..20") == (Load("ramp", rate_rps=1, to_rate_rps=20),)
+    assert _loads("--replay", "--time-scale", "0.5") == (Load("replay", time_scale=0.5),)
+    assert _loads() == (Load("closed", clients=8),)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--concurrency", "8", "--rate", "2"], "--concurrency and --rate exclude each other"),
+        (["--ramp", "1..2", "--replay"], "--ramp and --replay exclude each other"),
+        (["--concurrency", "1.5"], "must be whole"),
+        (["--concurrency", "0"], "above 0"),
+        (["--concurrency", ","], "is empty"),
+        (["--rate", "fast"], "'fast'"),
+        (["--rate", "inf"], "above 0"),
+        (["--ramp", "5"], "not like 1..20"),
+    ],
+)
+def test_a_fault_names_the_option(given: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        _loads(*given)
+
+
+def test_intervals() -> None:
+    assert interval("10..200", "--tokens") == (10, 200)
+    assert interval("60", "--tokens") == (60, 60)
+    with pytest.raises(ConfigError, match="must not be above"):
+        interval("200..10", "--tokens")
+
+
+def test_warm_ups() -> None:
+    assert parse_warmup("20") == Warmup(requests=20)
+    assert parse_warmup("1.5s") == Warmup(duration_s=1.5)
+    assert not parse_warmup("0").wanted
+    with pytest.raises(ConfigError, match="--warmup"):
+        parse_warmup("some")
+
+
+def test_gpus() -> None:
+    assert parse_gpus("auto") is None
+    assert parse_gpus("none") == frozenset()
+    assert parse_gpus("0, 2") == {0, 2}
+    with pytest.raises(ConfigError, match="--gpus"):
+        parse_gpus("first")

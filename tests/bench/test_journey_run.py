@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import Results, read_results, write_results
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.journey.measure import CachedWorkload, LoadMeter
@@ -67,7 +67,7 @@ class Journey:
         time_limit_s: float | None = None,
     ) -> JourneyResults:
         self.started.clear()
-        display = JourneyDisplay(Console(file=self.output, width=200), Silent())
+        display = JourneyDisplay(Console(file=self.output, width=200), NoProgress())
         run = JourneyRun(
             steps=tuple(steps),
             chosen=frozenset(chosen if chosen is not None else [step.name for step in steps]),

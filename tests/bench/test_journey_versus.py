@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import read_results
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.targets import TargetOptions
@@ -68,7 +68,7 @@ class Servers:
 
 
 def meter(interrupted: asyncio.Event | None = None) -> LoadMeter:
-    return LoadMeter({"variable": CachedWorkload(NumberedTexts())}, PACE, Silent(), interrupted or asyncio.Event())
+    return LoadMeter({"variable": CachedWorkload(NumberedTexts())}, PACE, NoProgress(), interrupted or asyncio.Event())
 
 
 async def test_servers_are_measured_in_turn_plain_and_streamed() -> None:
@@ -197,7 +197,7 @@ async def test_a_model_folder_that_a_server_reports_is_not_kept() -> None:
         return web.json_response(translation())
 
     async with serving({"/v1/translate": answer, "/v1/stats": stats}) as url:
-        measuring = LoadMeter(meter().workloads, PACE, Silent(), asyncio.Event(), path="/home/me/model")
+        measuring = LoadMeter(meter().workloads, PACE, NoProgress(), asyncio.Event(), path="/home/me/model")
         leg = Leg("variable", (Level(1),))
         found = await measuring.measure_leg(url, TargetOptions(), leg, lambda: None, {})
     assert found.conditions.server == {"max_model_len": 1024}

@@ -4,12 +4,12 @@ import io
 
 from rich.console import Console
 
-from dragoman_bench.bench.progress import Lines, Live
+from dragoman_bench.bench.progress import ProgressBar, ProgressLines
 
 
 def test_lines_tell_a_phase_when_it_begins_and_do_not_flood() -> None:
     out = io.StringIO()
-    lines = Lines(Console(file=out))
+    lines = ProgressLines(Console(file=out))
 
     lines.phase("4 clients", 100)
     for done in range(50):
@@ -20,7 +20,7 @@ def test_lines_tell_a_phase_when_it_begins_and_do_not_flood() -> None:
 
 def test_a_live_bar_shows_counts_and_leaves_nothing_behind() -> None:
     out = io.StringIO()
-    with Live(Console(file=out, force_terminal=True, width=120)) as live:
+    with ProgressBar(Console(file=out, force_terminal=True, width=120)) as live:
         live.phase("warm-up", None)
         live.phase("4 clients", 100)
         live.update(25, 2, 4)

@@ -1,14 +1,30 @@
+"""Percentiles, rates, SLO verdicts, goodput and spreads from records."""
+
 from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from random import Random
 
 import pytest
 
+from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import GpuSample, ServerSample, Verdict
 from dragoman_bench.bench.summary import (
+    Limit,
     Observed,
     bucket_counts,
+    bucket_of,
+    bucket_value,
+    bucket_values,
+    compare,
+    distribution,
     engine_busy_share,
     mean_in_flight,
+    nearest_rank,
     parse_slo,
+    percentiles,
+    spread_of,
     summarise,
 )
 from tests.bench.making import record
@@ -41,7 +57,7 @@ def test_latencies_are_over_all_completed_requests_from_their_intended_time() ->
     assert (summary.e2e.count, summary.e2e.mean_s, summary.e2e.max_s) == (2, 2.0, 3.0)
 
 
-def test_token_rates_are_unknown_where_any_answer_told_none() -> None:
+def test_token_rates_are_unknown_where_any_answer_reports_none() -> None:
     assert summarise(Observed([record(output_tokens=4), record(output_tokens=None)], 2.0)).output_tokens_s is None
 
 
@@ -96,7 +112,7 @@ def test_failures_are_later_than_any_limit() -> None:
     assert summary.verdicts == (Verdict("e2e p95 ≤ 2 s", None, False),)
 
 
-def test_a_verdict_tells_what_was_measured() -> None:
+def test_a_verdict_has_what_was_measured() -> None:
     records = [record(n, e2e_s=(n + 1) / 10) for n in range(20)]
 
     summary = summarise(Observed(records, 10.0), parse_slo("p95_s=1.8,p50_s=1"))
@@ -159,7 +175,7 @@ def test_without_busy_time_running_samples_are_counted() -> None:
     assert engine_busy_share([ServerSample(t, running=n) for t, n in [(0, 0), (1, 2), (2, 1), (3, 0)]]) == 0.5
 
 
-def test_a_busy_counter_that_went_back_means_a_restart() -> None:
+def test_a_busy_counter_that_decreased_means_a_restart() -> None:
     assert engine_busy_share([ServerSample(0.0, busy_s=7.0), ServerSample(4.0, busy_s=1.0)]) is None
 
 
@@ -182,7 +198,7 @@ def test_decode_time_per_token_is_of_the_measurement_alone() -> None:
         [ServerSample(0.0, itl_sum_s=1.0, itl_count=5), ServerSample(1.0, itl_sum_s=1.0, itl_count=5)],
         [ServerSample(0.0, itl_sum_s=9.0, itl_count=500), ServerSample(1.0, itl_sum_s=1.0, itl_count=50)],
     ],
-    ids=["none", "untold", "no token", "restarted"],
+    ids=["none", "not reported", "no token", "restarted"],
 )
 def test_decode_time_is_unknown_where_no_token_was_counted(samples: list[ServerSample]) -> None:
     assert summarise(Observed([record()], 2.0, server=samples)).decode_s_per_token is None
@@ -217,3 +233,171 @@ def test_a_run_in_which_nothing_completed_has_rates_of_zero_and_no_latencies() -
 
     assert (summary.rps, summary.goodput_rps, summary.output_tokens_s, summary.e2e) == (0.0, 0.0, None, None)
     assert summary.slo_met is False
+
+
+def test_percentile_limits_are_read_in_either_order_and_unit() -> None:
+    slo = parse_slo("p95_s=2, ttft_ms_p95=300,itl_ms_p99=40")
+
+    assert slo.limits == (Limit("e2e", 2.0, 95), Limit("ttft", 0.3, 95), Limit("itl", 0.04, 99))
+
+
+def test_a_limit_without_percentile_is_for_each_request() -> None:
+    assert parse_slo("e2e_s=2").limits == (Limit("e2e", 2.0, None),)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("fast", "'fast' is not like"),
+        ("p95_s", "'p95_s' is not like"),
+        ("s=2", "names no metric"),
+        ("p0_s=2", "percentile"),
+        ("p101_s=2", "percentile"),
+        ("p95_s=-1", "above 0"),
+        ("p95_s=inf", "above 0"),
+        ("p95_s=nan", "above 0"),
+        ("p95_s=soon", "not a number"),
+        ("p9.5.5_s=1", "not a number"),
+        ("p95_s_p99=2", "two percentiles"),
+        ("p95_s=1,e2e_ms_p95=5", "twice"),
+        ("latency_s=2", "is not like"),
+    ],
+)
+def test_a_term_that_cannot_be_read_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        parse_slo(text)
+
+
+def test_goodput_holds_requests_to_the_per_request_limits_alone_where_there_are_any() -> None:
+    slo = parse_slo("p95_s=0.5,e2e_s=2")
+
+    assert slo.attained(record(e2e_s=1.9))
+    assert not slo.attained(record(e2e_s=2.1))
+
+
+def test_percentile_limits_stand_in_for_per_request_ones() -> None:
+    slo = parse_slo("p95_s=2")
+
+    assert slo.attained(record(e2e_s=2.0))
+    assert not slo.attained(record(e2e_s=2.01))
+
+
+def test_a_failed_request_attains_nothing_however_fast() -> None:
+    assert not parse_slo("e2e_s=2").attained(record(e2e_s=0.01, error="refused"))
+
+
+def test_a_single_token_has_no_gap_to_exceed_a_limit_with() -> None:
+    slo = parse_slo("itl_ms=40")
+
+    assert slo.attained(record(first_token_s=0.5))
+    assert not slo.attained(record(first_token_s=0.5, itl_count=2, itl_mean_s=0.05))
+
+
+def test_without_a_stream_no_limit_on_tokens_is_attained() -> None:
+    assert not parse_slo("ttft_ms=300").attained(record(e2e_s=0.01))
+    assert not parse_slo("itl_ms=300").attained(record(e2e_s=0.01))
+
+
+def test_which_statements_need_a_stream() -> None:
+    assert parse_slo("ttft_ms_p95=300").needs_stream
+    assert not parse_slo("p95_s=2").needs_stream
+
+
+def test_median_and_range_of_the_repeats() -> None:
+    spread = spread_of([10.0, 14.0, 11.0])
+
+    assert (spread.median, spread.low, spread.high, spread.repeats) == (11.0, 10.0, 14.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        ([10, 11, 12], [11, 12, 13], "equal"),
+        ([10, 11, 12], [12, 13, 14], "equal"),  # 2 apart, ranges of 2
+        ([10, 11, 12], [12.5, 13.5, 14], "lower"),
+        ([20, 20.1, 20.2], [10, 10.1, 10.2], "higher"),
+        ([10, 10, 10], [10.1, 10.1, 10.1], "lower"),  # repeats that agree exactly resolve a small difference
+        ([10], [10.9], "equal"),  # measured once: 10 % stands for the range
+        ([10], [11.2], "lower"),
+    ],
+)
+def test_points_differ_where_medians_are_farther_apart_than_the_wider_range(
+    left: list[float], right: list[float], expected: str
+) -> None:
+    assert compare(spread_of(left), spread_of(right)) == expected
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(1, 15), (30, 20), (40, 20), (50, 35), (95, 50), (100, 50)])
+def test_nearest_rank_of_the_textbook_example(percent: float, expected: float) -> None:
+    assert nearest_rank([15, 20, 35, 40, 50], percent) == expected
+
+
+def test_exact_ranks_are_not_pushed_up_by_rounding() -> None:
+    values = [float(value) for value in range(1, 101)]
+
+    assert [nearest_rank(values, percent) for percent in (55, 57, 58, 95, 99)] == [55, 57, 58, 95, 99]
+
+
+def test_infinities_only_count_where_the_rank_reaches_them() -> None:
+    assert nearest_rank([1.0] * 95 + [inf] * 5, 95) == 1.0
+    assert nearest_rank([1.0] * 94 + [inf] * 6, 95) == inf
+
+
+def test_distribution_of_twenty_values() -> None:
+    found = distribution(float(value) for value in range(20, 0, -1))
+
+    assert found is not None
+    assert (found.count, found.mean_s, found.p50_s, found.p90_s, found.p95_s, found.p99_s, found.max_s) == (
+        20,
+        10.5,
+        10.0,
+        18.0,
+        19.0,
+        20.0,
+        20.0,
+    )
+
+
+def test_nothing_has_no_distribution() -> None:
+    assert distribution([]) is None
+
+
+def test_a_bucket_is_within_one_percent_of_its_values() -> None:
+    random = Random(1)
+    values = [10 ** random.uniform(-4.5, 1) for _ in range(500)]
+
+    assert all(bucket_value(bucket_of(value)) == pytest.approx(value, rel=0.0101) for value in values)
+
+
+def test_percentiles_agree_with_the_exact_ones() -> None:
+    values = sorted(Random(2).expovariate(20) + 0.001 for _ in range(1000))
+    counted = bucket_counts(values)
+
+    for percent in (50, 90, 95, 99, 100):
+        assert percentiles(bucket_values(counted), percent)[0] == pytest.approx(
+            nearest_rank(values, percent), rel=0.011
+        )
+
+
+def test_adding_histograms_is_counting_all_their_values() -> None:
+    left, right = [0.01, 0.02, 0.02], [0.02, 0.5]
+
+    assert bucket_counts(left) + bucket_counts(right) == bucket_counts(left + right)
+
+
+def test_distribution_counts_and_averages() -> None:
+    found = distribution(bucket_values(bucket_counts([0.01] * 3 + [0.05])))
+
+    assert found is not None
+    assert found.count == 4
+    assert found.mean_s == pytest.approx(0.02, rel=0.01)
+    assert found.max_s == pytest.approx(0.05, rel=0.01)
+
+
+def test_gaps_under_the_floor_share_a_bucket() -> None:
+    assert bucket_counts([0.0, 1e-6, 1e-5]) == Counter({0: 3})
+
+
+def test_nothing_has_no_percentile() -> None:
+    assert distribution(bucket_values({})) is None

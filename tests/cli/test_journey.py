@@ -10,10 +10,9 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.progress import NoProgress, error_console
 from dragoman_bench.bench.servers import ServerCommand, dragoman_serve
 from dragoman_bench.cli.journey import command
-from dragoman_bench.cli.observing import error_console
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import LoadMeter, make_workloads
 from dragoman_bench.journey.page import conclude, write_files
@@ -86,7 +85,7 @@ async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) ->
     def fake(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
         return dragoman_serve(step.name, {**subject.dragoman, **step.flags, "pipeline": "fake"}, engine_log)
 
-    display = JourneyDisplay(error_console, Silent())
+    display = JourneyDisplay(error_console, NoProgress())
     run = JourneyRun(
         steps=steps,
         chosen=frozenset(step.name for step in steps),

@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from dragoman_bench.bench.progress import Observer
-from dragoman_bench.cli.observing import interrupts, observed
+from dragoman_bench.bench.progress import Observer, interrupts, observed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

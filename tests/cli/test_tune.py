@@ -18,9 +18,9 @@ from click.testing import CliRunner, Result
 
 from dragoman.errors import ConfigError
 from dragoman.settings import load
+from dragoman_bench.bench.progress import INTERRUPTED
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.cli import tune as module
-from dragoman_bench.cli.observing import INTERRUPTED
 from dragoman_bench.cli.tune import command, this_hardware
 from dragoman_bench.journey.steps import Subject
 from dragoman_bench.tune.outcome import Setup, read_tuning

@@ -13,12 +13,12 @@ from typing import Any, cast
 
 from rich.console import Console
 
-from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import Machine, Verdict
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.summary import Slo, parse_slo
 from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.bench.workload import Item, Recorded
+from dragoman_bench.bench.workload import Item, RecordedWorkload
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand, PromptShape
 from dragoman_bench.tune.outcome import (
@@ -99,7 +99,7 @@ def demand(low: int = 2, busy: int = 16, peak: int = 16) -> Demand:
     random = Random(5)
     items = tuple(Item("text", "en", "ja", random.randint(10, 100)) for _ in range(200))
     outputs = tuple(item.source_tokens for item in items)
-    texts = Recorded("texts", items)
+    texts = RecordedWorkload("texts", items)
     return Demand(
         "a simulated demand",
         items,
@@ -173,7 +173,7 @@ def job(slo: str | None = "p95_s=4", **more: Any) -> TuneJob:
 
 
 def servers(folder: Path, wanted: TuneJob, performance: Performance = saturating, **more: Any) -> SimulatedServers:
-    progress = TuneProgress(Console(file=StringIO()), Silent(), wanted.estimate(measurement_s(PACE)))
+    progress = TuneProgress(Console(file=StringIO()), NoProgress(), wanted.estimate(measurement_s(PACE)))
     now = [0.0]
     return SimulatedServers(
         subject=SUBJECT,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from dragoman_bench.bench.progress import Silent
+from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.journey.steps import Pace
 from dragoman_bench.tune.demand import Demand, PromptShape
@@ -45,7 +45,7 @@ class Machine:
         demand = Demand(
             "texts", texts.items(10, 0), (8,) * 10, Concurrency(1, 2, 2), PromptShape(), {"mix": texts, "long": texts}
         )
-        progress = TuneProgress(Console(file=StringIO()), Silent(), TimeEstimate(1.0))
+        progress = TuneProgress(Console(file=StringIO()), NoProgress(), TimeEstimate(1.0))
         store = TrialStore(self.folder, Fingerprints(SUBJECT, demand, PACE, stream=False, machine={}))
         return Servers(SUBJECT, demand, PACE, None, store, progress, self.interrupted, self.command, **more)
 

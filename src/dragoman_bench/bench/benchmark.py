@@ -1,11 +1,15 @@
-"""A benchmark from start to end: check the server, record the conditions, run the plan, collect the points."""
+"""A benchmark from start to end: check the server, record the conditions, measure every load level, collect the points.
+
+Repeats go round the load levels (1, 2, 4, 1, 2, 4) rather than through them (1, 1, 2, 2), so that a machine whose speed
+drifts spreads its drift over all points. An interrupt keeps what was measured.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import platform
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,26 +22,33 @@ import aiohttp
 from dragoman.errors import ConfigError, DragomanError
 from dragoman_bench.bench.client import Clock, open_session
 from dragoman_bench.bench.gpu import Gpus, find_gpus
-from dragoman_bench.bench.load import Job, Stop, Tally, Watchman, schedule
-from dragoman_bench.bench.processes import LEAD_S, Sent, assemble
+from dragoman_bench.bench.load import Job, Stop, Tally, schedule, watched
+from dragoman_bench.bench.processes import LEAD_S, Sent, load_generator
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import (
     ClientUse,
     Conditions,
     Load,
     Measurement,
-    Point,
-    RequestRecord,
     Results,
     describe_machine,
     git_commit,
     installed_packages,
     members,
 )
-from dragoman_bench.bench.server_stats import Sampler, Samples, ServerStats, find_stats
-from dragoman_bench.bench.summary import Observed, Slo, nearest_rank, spreads, summarise
+from dragoman_bench.bench.server_stats import DragomanStats, Sampler, Samples, StatsSource, find_stats
+from dragoman_bench.bench.summary import Observed, Slo, nearest_rank, point_of, summarise
 from dragoman_bench.bench.targets import STREAMING, BadReplyError, Target, TargetOptions, make_target, part
 from dragoman_bench.bench.workload import Item, Workload
+
+WARMUP_VARIATION = 1_000_000  # other texts than those measured: a warm-up must not fill the caches with them
+_WARMUP_TEXTS = 200
+_LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+_CHECK_TIMEOUT_S = 10.0
+_MAXIMUM_GROWTH = 1.05
+_MAXIMUM_BUSY_SHARE = 0.8  # of one core
+_MAXIMUM_CLIENTS = 1024
+_MAXIMUM_STEP_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,8 @@ class Warmup:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """What is measured, with which load levels, how often. Raises ConfigError where it contradicts itself."""
+
     url: str
     target: TargetOptions
     workload: Workload
@@ -65,44 +78,55 @@ class Plan:
     timeout_s: float = 60.0
     slo: Slo | None = None
     seed: int = 0
-    texts: int = 1000  # made up for a closed loop over a duration, whose number of requests nobody knows before
+    texts: int = 1000  # generated for a closed loop over a duration, whose number of requests is not known before
     processes: int = 1
     connections: int | None = None
-    stats: str | None = "auto"  # None: the server is not asked; else where to ask
+    stats: str | None = "auto"  # None: the server's statistics are not read; else their URL
     gpus: frozenset[int] | None = None  # None: those in use, if the server is on this machine; empty: none
     sample_every_s: float = 0.1
-    saturation_after_s: float | None = 20.0  # None: an open loop runs to its end whatever happens
+    saturation_after_s: float | None = 20.0  # None: an open loop runs to its end in any case
     client_maximum_rps: float | None = None
 
     def __post_init__(self) -> None:
         if not self.loads:
-            raise ConfigError("no load level: say for example --concurrency 8 or --rate 5")
+            raise ConfigError("no load level: specify for example --concurrency 8 or --rate 5")
         if self.requests is None and self.duration_s is None and any(load.kind != "replay" for load in self.loads):
-            raise ConfigError("how long? say --requests or --duration", param="duration")
+            raise ConfigError("specify --requests or --duration", param="duration")
         if self.slo and self.slo.needs_stream and not (self.target.stream and self.target.kind in STREAMING):
             raise ConfigError("an SLO on ttft, itl or tpot needs --stream", param="slo")
         for load in self.loads:
-            _check_clients(load, self.processes)
+            if load.kind == "closed" and (load.clients or 0) < 1:
+                raise ConfigError("a closed loop needs at least one client", param="concurrency")
+            if load.kind == "closed" and (load.clients or 0) < self.processes:
+                raise ConfigError(
+                    f"{self.processes} client processes cannot share {load.label}", param="client_processes"
+                )
 
-    def schedule(self, load: Load, variation: int) -> tuple[float, ...] | None:
-        """Intended send times of an open loop; None of a closed one."""
-        if not load.open:
-            return None
-        recorded = [item.at_s for item in self._all_recorded() if item.at_s is not None]
-        if load.kind == "replay" and len(recorded) < (self.workload.size or 0):
-            recorded = []
-        return schedule(
-            load,
+    def job(self, load: Load, variation: int) -> Job:
+        """One measurement's work, of all processes. Raises ConfigError where an open loop has no schedule."""
+        times: tuple[float, ...] | None = None
+        if load.open:
+            recorded = self.workload.items(self.workload.size, 0) if self.workload.size else ()
+            recorded_s = [item.at_s for item in recorded if item.at_s is not None]
+            times = schedule(
+                load,
+                requests=self.requests,
+                duration_s=self.duration_s,
+                recorded_s=recorded_s if len(recorded_s) == len(recorded) else (),
+                seed=self.seed * 1009 + variation,
+            )
+        count = len(times) if times is not None else self.requests or self.texts
+        return Job(
+            url=self.url,
+            target=self.target,
+            items=self.workload.items(count, variation),
+            timeout_s=self.timeout_s,
+            schedule=times,
+            clients=load.clients or 0,
             requests=self.requests,
             duration_s=self.duration_s,
-            recorded_s=recorded,
-            seed=self.seed * 1009 + variation,
+            connections=self.connections,
         )
-
-    def items(self, times: tuple[float, ...] | None, variation: int) -> tuple[Item, ...]:
-        """The texts of one measurement."""
-        count = len(times) if times is not None else self.requests or self.texts
-        return self.workload.items(count, variation)
 
     def window_s(self, load: Load, last_done_s: float, stopped_s: float | None) -> float:
         """What rates are over: until the stop, the end of sending or, where only a count ends it, the last answer."""
@@ -112,18 +136,168 @@ class Plan:
             return last_done_s
         return self.duration_s
 
-    def _all_recorded(self) -> tuple[Item, ...]:
-        return self.workload.items(self.workload.size, 0) if self.workload.size else ()
+
+@dataclass(frozen=True, slots=True)
+class PreparedBenchmark:
+    """A server that answered its checks, ready to be measured. `replace(..., plan=...)` measures it with another plan."""
+
+    plan: Plan
+    sampler: Sampler
+    conditions: Conditions
+
+    async def run(self, observer: Observer, interrupted: asyncio.Event) -> Results:
+        """All points; those measured so far, marked partial, where `interrupted` is set before the end."""
+        measured: dict[int, list[Measurement]] = {}
+        for repeat in range(self.plan.repeats):
+            for number in range(len(self.plan.loads)):
+                if interrupted.is_set():
+                    break
+                measurement = await self.measure(number, repeat, observer, interrupted)
+                if measurement is not None:
+                    measured.setdefault(number, []).append(measurement)
+        points = tuple(point_of(self.plan.loads[number], repeats) for number, repeats in measured.items())
+        return Results(self.conditions, points, partial=interrupted.is_set())
+
+    async def measure(
+        self, number: int, repeat: int, observer: Observer, interrupted: asyncio.Event
+    ) -> Measurement | None:
+        """One repeat of the plan's load level `number`, after its warm-up; None where it was interrupted before it began.
+
+        Texts depend on `number` and `repeat` alone.
+        """
+        plan, load = self.plan, self.plan.loads[number]
+        variation = repeat * len(plan.loads) + number + 1
+        if plan.warmup.wanted:
+            job = _warmup_job(plan, load, variation + WARMUP_VARIATION)
+            await _send(job, plan.processes, Sampler(), observer, f"{load.label}, warm-up", interrupted, None)
+        if interrupted.is_set():
+            return None
+        label = f"{load.label}, repeat {repeat + 1} of {plan.repeats}" if plan.repeats > 1 else load.label
+        observer.phase(f"{label}: preparing texts", None)
+        job = plan.job(load, variation)
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        after_s = plan.saturation_after_s if load.open else None
+        sent, samples, stop = await _send(job, plan.processes, self.sampler, observer, label, interrupted, after_s)
+        window_s = round(plan.window_s(load, max((r.done_s for r in sent.records), default=0.0), stop.at_s), 6)
+        observed = Observed(sent.records, window_s, stop.why, sent.itl_histogram, samples.server, samples.gpu)
+        lags_s = [record.sent_s - record.intended_s for record in sent.records if record.sent_s is not None]
+        return Measurement(
+            repeat=repeat,
+            started_at=started_at,
+            window_s=window_s,
+            stopped=stop.why,
+            distinct_texts=len(set(job.items)),
+            records=sent.records,
+            itl_histogram=dict(sorted(sent.itl_histogram.items())),
+            server=tuple(samples.server),
+            gpu=tuple(samples.gpu),
+            client=ClientUse(
+                processes=plan.processes,
+                cpu_share=sent.cpu_share,
+                lag_p99_s=round(nearest_rank(lags_s, 99), 6) if lags_s else 0.0,
+                maximum_rps=plan.client_maximum_rps,
+            ),
+            summary=summarise(observed, plan.slo),
+        )
 
 
-def _check_clients(load: Load, processes: int) -> None:
-    if load.kind == "closed" and (load.clients or 0) < 1:
-        raise ConfigError("a closed loop needs at least one client", param="concurrency")
-    if load.kind == "closed" and (load.clients or 0) < processes:
-        raise ConfigError(f"{processes} client processes cannot share {load.label}", param="client_processes")
+def _warmup_job(plan: Plan, load: Load, variation: int) -> Job:
+    """The same load, as long as the warm-up lasts; a ramp at its first rate, a replay by one client."""
+    if load.kind == "ramp":
+        load = Load("constant", rate_rps=load.rate_rps)
+    if load.kind == "replay":
+        load = Load("closed", clients=plan.processes)
+    short = replace(
+        plan,
+        requests=plan.warmup.requests,
+        duration_s=plan.warmup.duration_s,
+        texts=min(plan.texts, _WARMUP_TEXTS),
+    )
+    return short.job(load, variation)
 
 
-LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+async def _send(
+    job: Job,
+    processes: int,
+    sampler: Sampler,
+    observer: Observer,
+    label: str,
+    interrupted: asyncio.Event,
+    saturation_after_s: float | None,
+) -> tuple[Sent, Samples, Stop]:
+    tally = Tally()
+    observer.phase(label, len(job.schedule) if job.schedule else job.requests)
+    async with load_generator(job, processes) as generator:
+        clock = Clock(monotonic() + LEAD_S)
+        async with (
+            sampler.running(clock) as samples,
+            watched(clock, tally, observer, interrupted, saturation_after_s) as stop,
+        ):
+            sent = await generator.run(clock, tally, stop.event)
+        return sent, samples, stop
+
+
+@asynccontextmanager
+async def prepared(plan: Plan) -> AsyncGenerator[PreparedBenchmark]:
+    """Checks the server and records the conditions. Raises ConfigError where the server cannot do what the plan asks."""
+    plan = replace(plan, url=check_url(plan.url))
+    local = urlsplit(plan.url).hostname in _LOCAL_HOSTS
+    async with open_session() as session:
+        plan = replace(plan, target=await resolve(session, plan.url, plan.target))
+        await check_server(session, plan.url, plan.target, plan.workload.samples(), plan.timeout_s)
+        stats = None
+        if plan.stats is not None:
+            stats = await find_stats(session, plan.url, None if plan.stats == "auto" else plan.stats)
+        gpus = find_gpus() if (local if plan.gpus is None else plan.gpus) else None
+        sampler = Sampler(stats, gpus, plan.gpus, plan.sample_every_s)
+        yield PreparedBenchmark(plan, sampler, await _conditions(plan, local, stats, gpus))
+
+
+async def run_benchmark(plan: Plan, observer: Observer, interrupted: asyncio.Event) -> Results:
+    """Prepares and runs. Raises ConfigError before anything is measured."""
+    async with prepared(plan) as bench:
+        return await bench.run(observer, interrupted)
+
+
+async def _conditions(plan: Plan, local: bool, stats: StatsSource | None, gpus: Gpus | None) -> Conditions:
+    server = await stats.settings() if stats else {}
+    model = plan.target.model or server.get("model")
+    return Conditions(
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        machine=describe_machine(gpus.describe() if gpus else ()),
+        server_is_local=local,
+        python=platform.python_version(),
+        packages=installed_packages(),
+        git_commit=git_commit(),
+        url=plan.url,
+        target=plan.target.kind,
+        model=model if isinstance(model, str) else None,
+        server=server,
+        workload=plan.workload.description,
+        loads=plan.loads,
+        slo=plan.slo.text if plan.slo else None,
+        seed=plan.seed,
+        options=_options(plan),
+    )
+
+
+def _options(plan: Plan) -> dict[str, Any]:
+    """What else was chosen, without the key."""
+    named = ("requests", "duration_s", "repeats", "timeout_s", "processes", "connections", "sample_every_s")
+    chosen: dict[str, Any] = {name: getattr(plan, name) for name in named}
+    chosen |= {"warmup_requests": plan.warmup.requests, "warmup_s": plan.warmup.duration_s}
+    chosen |= {"saturation_after_s": plan.saturation_after_s, "stream": plan.target.stream}
+    if plan.target.kind == "dragoman" and plan.target.forced is False:
+        chosen["forced_lengths"] = False
+    if plan.target.kind.startswith("openai"):
+        sampling = plan.target.sampling
+        chosen |= {"system_prompt": plan.target.system, "user_prompt": plan.target.user}
+        chosen |= {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
+    return chosen
+
+
+# Checks before anything is measured: a benchmark whose requests all fail for one reason has measured nothing. Each
+# reason is a ConfigError of one line.
 
 
 def check_url(url: str) -> str:
@@ -134,39 +308,23 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def is_local(url: str) -> bool:
-    return urlsplit(url).hostname in LOCAL
-
-
 async def resolve(session: aiohttp.ClientSession, url: str, options: TargetOptions) -> TargetOptions:
-    """The options with what they leave to the server: the model of an OpenAI-compatible one, whether dragoman takes
-    forced lengths."""
+    """The options with what they leave to the server: an OpenAI-compatible server's model, whether dragoman accepts forced
+    lengths. Raises ConfigError."""
     if options.kind == "dragoman" and options.forced is None:
-        return replace(options, forced=await _takes_forced_lengths(session, url, _bearer(options)))
+        stats = await DragomanStats(session, f"{url}/v1/stats").read()
+        engine = members(stats.settings.get("engine")) if stats else {}
+        # Sent where it reports nothing: then its own refusal is clearer than a guess.
+        return replace(options, forced=engine.get("load_format", "dummy") == "dummy")
     if options.model is not None or not options.kind.startswith("openai"):
         return options
-    status, body = await _ask(session, "GET", f"{url}/v1/models", None, _bearer(options), 10.0)
+    status, body = await _ask(session, "GET", f"{url}/v1/models", None, options.bearer, _CHECK_TIMEOUT_S)
     if status != 200:
-        raise ConfigError(f"{url}/v1/models answered {status}: name the model", param="model")
+        raise ConfigError(f"{url}/v1/models answered {status}: specify --model", param="model")
     try:
-        model = part(json.loads(body), "data", 0, "id")
+        return replace(options, model=str(part(json.loads(body), "data", 0, "id")))
     except (ValueError, BadReplyError) as error:
-        raise ConfigError(f"{url}/v1/models names no model: name it", param="model") from error
-    return replace(options, model=str(model))
-
-
-def _bearer(options: TargetOptions) -> dict[str, str]:
-    return {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
-
-
-async def _takes_forced_lengths(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> bool:
-    """Whether its weights are dummies; True where it does not tell: then its own refusal is clearer than a guess."""
-    try:
-        status, body = await _ask(session, "GET", f"{url}/v1/stats", None, headers, 10.0)
-        engine = members(members(members(json.loads(body)).get("settings")).get("engine")) if status == 200 else {}
-    except (ConfigError, ValueError):  # `check_server` will say what is wrong with it
-        return True
-    return engine.get("load_format", "dummy") == "dummy"
+        raise ConfigError(f"{url}/v1/models lists no model: specify --model", param="model") from error
 
 
 async def check_server(
@@ -178,18 +336,16 @@ async def check_server(
         headers = {"Content-Type": "application/json", **target.headers}
         body = json.dumps(target.body(item), ensure_ascii=False).encode()
         status, answer = await _ask(session, "POST", url + target.path, body, headers, timeout_s)
-        _judge(url + target.path, options, target, item, status, answer)
+        if status != 429:  # it is there and busy: refusals are counted, not a fault of the plan
+            _check_answer(url + target.path, options, target, item, status, answer)
 
 
-def _judge(url: str, options: TargetOptions, target: Target, item: Item, status: int, answer: bytes) -> None:
-    said = answer[:200].decode("utf-8", "replace")
+def _check_answer(url: str, options: TargetOptions, target: Target, item: Item, status: int, answer: bytes) -> None:
     if status in (404, 405):
-        raise ConfigError(f"{url} is not there ({status}): is this a {options.kind} server?", param="target")
-    if status == 429:
-        return  # it is there and busy: refusals are counted, not a fault of the plan
+        raise ConfigError(f"{url} does not exist ({status}): is this a {options.kind} server?", param="target")
     if not 200 <= status < 300:
-        pair = f"{item.source or 'auto'}-{item.target}"
-        raise ConfigError(f"{url} answered {status} to a text of the pair {pair}: {said}")
+        pair, text = f"{item.source or 'auto'}-{item.target}", answer[:200].decode("utf-8", "replace")
+        raise ConfigError(f"{url} answered {status} to a text of the pair {pair}: {text}")
     try:
         target.whole(json.loads(answer))
     except (ValueError, BadReplyError) as error:
@@ -208,209 +364,10 @@ async def _ask(
         raise ConfigError(f"cannot reach {url}: {error}", param="url") from error
 
 
-_WARMUP_TEXTS = 200
-WARMUP_VARIATION = 1_000_000  # texts apart from those measured: a warm-up must not fill the caches with them
-
-
 @dataclass(frozen=True, slots=True)
-class Runner:
-    plan: Plan
-    sampler: Sampler
-    watchman: Watchman  # told of interrupts; looks for saturation as the plan says
+class MaximumStep:
+    """One number of clients, measured."""
 
-    async def measurements(self) -> AsyncIterator[tuple[int, Measurement]]:
-        """Each with the number of its load level. Ends early on an interrupt, after what it had begun."""
-        for repeat in range(self.plan.repeats):
-            for number in range(len(self.plan.loads)):
-                if self.watchman.interrupted.is_set():
-                    return
-                measurement = await self.measure(number, repeat)
-                if measurement is not None:
-                    yield number, measurement
-
-    async def measure(self, number: int, repeat: int) -> Measurement | None:
-        """One repeat of one load level; None where it was interrupted before it began."""
-        plan, load = self.plan, self.plan.loads[number]
-        variation = repeat * len(plan.loads) + number + 1
-        if plan.warmup.wanted:
-            await self._warm_up(load, variation + WARMUP_VARIATION)
-        if self.watchman.interrupted.is_set():
-            return None
-        label = f"{load.label}, repeat {repeat + 1} of {plan.repeats}" if plan.repeats > 1 else load.label
-        self.watchman.observer.phase(f"{label}: preparing texts", None)
-        job = job_of(plan, load, variation)
-        started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        sent, samples, stop = await self._send(job, label, self.sampler, watched=load.open)
-        return conclude(plan, load, repeat, started_at, len(set(job.items)), sent, samples, stop)
-
-    async def _warm_up(self, load: Load, variation: int) -> None:
-        """The same load, as long as the warm-up lasts; a ramp at its first rate, a replay by one client."""
-        warmup = self.plan.warmup
-        if load.kind == "ramp":
-            load = Load("constant", rate_rps=load.rate_rps)
-        if load.kind == "replay":
-            load = Load("closed", clients=self.plan.processes)
-        plan = replace(
-            self.plan, requests=warmup.requests, duration_s=warmup.duration_s, texts=min(self.plan.texts, _WARMUP_TEXTS)
-        )
-        unsampled = Sampler(None, None)
-        await self._send(job_of(plan, load, variation), f"{load.label}, warm-up", unsampled, watched=False)
-
-    async def _send(self, job: Job, label: str, sampler: Sampler, *, watched: bool) -> tuple[Sent, Samples, Stop]:
-        after_s = self.plan.saturation_after_s if watched else None
-        watchman, tally = replace(self.watchman, saturation_after_s=after_s), Tally()
-        watchman.observer.phase(label, len(job.schedule) if job.schedule else job.requests)
-        async with assemble(job, self.plan.processes) as crew:
-            clock = Clock(monotonic() + LEAD_S)
-            async with sampler.running(clock) as samples, watchman.watching(clock, tally) as stop:
-                sent = await crew.run(clock, tally, stop.event)
-            return sent, samples, stop
-
-
-def job_of(plan: Plan, load: Load, variation: int) -> Job:
-    """The whole crew's job. Raises ConfigError where the load has no schedule."""
-    times = plan.schedule(load, variation)
-    return Job(
-        url=plan.url,
-        target=plan.target,
-        items=plan.items(times, variation),
-        timeout_s=plan.timeout_s,
-        schedule=times,
-        clients=load.clients or 0,
-        requests=plan.requests,
-        duration_s=plan.duration_s,
-        connections=plan.connections,
-    )
-
-
-def conclude(
-    plan: Plan, load: Load, repeat: int, started_at: str, texts: int, sent: Sent, samples: Samples, stop: Stop
-) -> Measurement:
-    """What was sent and sampled, as one measurement with its summary."""
-    last_done_s = max((record.done_s for record in sent.records), default=0.0)
-    window_s = round(plan.window_s(load, last_done_s, stop.at_s), 6)
-    observed = Observed(sent.records, window_s, stop.why, sent.itl_histogram, samples.server, samples.gpu)
-    return Measurement(
-        repeat=repeat,
-        started_at=started_at,
-        window_s=window_s,
-        stopped=stop.why,
-        distinct_texts=texts,
-        records=sent.records,
-        itl_histogram=dict(sorted(sent.itl_histogram.items())),
-        server=tuple(samples.server),
-        gpu=tuple(samples.gpu),
-        client=client_use(plan, sent),
-        summary=summarise(observed, plan.slo),
-    )
-
-
-def client_use(plan: Plan, sent: Sent) -> ClientUse:
-    lags = sorted(lag for record in sent.records if (lag := _lag_s(record)) is not None)
-    return ClientUse(
-        processes=plan.processes,
-        cpu_share=sent.cpu_share,
-        lag_p99_s=round(nearest_rank(lags, 99), 6) if lags else 0.0,
-        maximum_rps=plan.client_maximum_rps,
-    )
-
-
-def _lag_s(record: RequestRecord) -> float | None:
-    return None if record.sent_s is None else record.sent_s - record.intended_s
-
-
-@dataclass(frozen=True, slots=True)
-class Bench:
-    """A server that answered its checks, ready to be measured."""
-
-    plan: Plan
-    sampler: Sampler
-    conditions: Conditions
-
-    async def run(self, observer: Observer, interrupted: asyncio.Event) -> Results:
-        """All points; those measured so far, marked partial, where `interrupted` is set before the end."""
-        runner = Runner(self.plan, self.sampler, Watchman(interrupted, observer))
-        measured: dict[int, list[Measurement]] = {}
-        async for number, measurement in runner.measurements():
-            measured.setdefault(number, []).append(measurement)
-        points = [Point(self.plan.loads[n], tuple(repeats), spreads(repeats)) for n, repeats in measured.items()]
-        return Results(self.conditions, tuple(points), partial=interrupted.is_set())
-
-
-@asynccontextmanager
-async def prepared(plan: Plan) -> AsyncGenerator[Bench]:
-    """A checked `Bench`. Raises ConfigError where the server is not there or cannot do what the plan asks."""
-    plan = replace(plan, url=check_url(plan.url))
-    async with open_session() as session:
-        plan = replace(plan, target=await resolve(session, plan.url, plan.target))
-        await check_server(session, plan.url, plan.target, plan.workload.samples(), plan.timeout_s)
-        stats = await _stats(session, plan)
-        look = is_local(plan.url) if plan.gpus is None else bool(plan.gpus)
-        gpus = find_gpus() if look else None
-        sampler = Sampler(stats, gpus, plan.gpus, plan.sample_every_s)
-        yield Bench(plan, sampler, await _conditions(plan, stats, gpus))
-
-
-async def benchmark(plan: Plan, observer: Observer, interrupted: asyncio.Event) -> Results:
-    """Prepares and runs. Raises ConfigError before anything is measured."""
-    async with prepared(plan) as bench:
-        return await bench.run(observer, interrupted)
-
-
-async def _stats(session: aiohttp.ClientSession, plan: Plan) -> ServerStats | None:
-    if plan.stats is None:
-        return None
-    return await find_stats(session, plan.url, None if plan.stats == "auto" else plan.stats)
-
-
-async def _conditions(plan: Plan, stats: ServerStats | None, gpus: Gpus | None) -> Conditions:
-    server = await stats.settings() if stats else {}
-    return Conditions(
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=describe_machine(gpus.describe() if gpus else ()),
-        server_is_local=is_local(plan.url),
-        python=platform.python_version(),
-        packages=installed_packages(),
-        git_commit=git_commit(),
-        url=plan.url,
-        target=plan.target.kind,
-        model=plan.target.model or _text(server.get("model")),
-        server=server,
-        workload=plan.workload.description,
-        loads=plan.loads,
-        slo=plan.slo.text if plan.slo else None,
-        seed=plan.seed,
-        options=_options(plan),
-    )
-
-
-def _options(plan: Plan) -> dict[str, Any]:
-    """What else was chosen; never the key."""
-    named = ("requests", "duration_s", "repeats", "timeout_s", "processes", "connections", "sample_every_s")
-    chosen: dict[str, Any] = {name: getattr(plan, name) for name in named}
-    chosen |= {"warmup_requests": plan.warmup.requests, "warmup_s": plan.warmup.duration_s}
-    chosen |= {"saturation_after_s": plan.saturation_after_s, "stream": plan.target.stream}
-    if plan.target.kind == "dragoman" and plan.target.forced is False:
-        chosen["forced_lengths"] = False  # those that the workload has, if it has any
-    if plan.target.kind.startswith("openai"):
-        sampling = plan.target.sampling
-        chosen |= {"system_prompt": plan.target.system, "user_prompt": plan.target.user}
-        chosen |= {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
-    return chosen
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-GROWTH = 1.05
-BUSY_SHARE = 0.8  # of one core
-MOST_CLIENTS = 1024
-STEP_S = 3.0
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
     clients: int
     rps: float
     cpu_share: float
@@ -425,40 +382,46 @@ class ClientMaximum:
     clients: int
     processes: int
     cpu_share: float
-    steps: tuple[Step, ...]
+    steps: tuple[MaximumStep, ...]
 
 
 async def find_client_maximum(plan: Plan, observer: Observer, interrupted: asyncio.Event) -> ClientMaximum:
-    """Raises ConfigError as a benchmark does, DragomanError where a step had failures: its rate would mean nothing."""
-    steps: list[Step] = []
+    """The most requests a second that this client sends, measured against a server whose answers cost nothing (dragoman's
+    `fake` pipeline): a measurement of another server that comes near this number measures the client.
+
+    Clients double until two steps bring less than 5 %; a step lasts as long as the plan says, else three seconds. Raises
+    ConfigError as a benchmark does, DragomanError where a step had failures: its rate would mean nothing.
+    """
+    steps: list[MaximumStep] = []
     clients = plan.processes
     async with prepared(plan) as bench:
-        while clients <= MOST_CLIENTS and not interrupted.is_set():
-            steps.append(await _step(bench.plan, clients, observer, interrupted))
-            if not still_growing([step.rps for step in steps]):
-                break
+        while clients <= _MAXIMUM_CLIENTS and not interrupted.is_set() and still_growing([step.rps for step in steps]):
+            steps.append(await _maximum_step(bench, clients, observer, interrupted))
             clients *= 2
     best = max(steps, key=lambda step: step.rps)
-    idle = max(step.cpu_share for step in steps) < BUSY_SHARE
+    idle = max(step.cpu_share for step in steps) < _MAXIMUM_BUSY_SHARE
     return ClientMaximum(best.rps, idle, best.clients, plan.processes, best.cpu_share, tuple(steps))
 
 
 def still_growing(rates: Sequence[float]) -> bool:
-    """Until two steps in a row bring no more than 5 % over the best before them: one may be a hiccup."""
-    if len(rates) < 3:
-        return True
-    return max(rates[-2:]) > GROWTH * max(rates[:-2])
+    """Until two steps in a row bring no more than 5 % over the best before them: a single one may be noise."""
+    return len(rates) < 3 or max(rates[-2:]) > _MAXIMUM_GROWTH * max(rates[:-2])
 
 
-async def _step(plan: Plan, clients: int, observer: Observer, interrupted: asyncio.Event) -> Step:
-    load = Load("closed", clients=clients)
-    step_s = plan.duration_s or STEP_S
-    at_level = replace(
-        plan, loads=(load,), requests=None, duration_s=step_s, repeats=1, warmup=Warmup(requests=clients), slo=None
+async def _maximum_step(
+    bench: PreparedBenchmark, clients: int, observer: Observer, interrupted: asyncio.Event
+) -> MaximumStep:
+    plan = replace(
+        bench.plan,
+        loads=(Load("closed", clients=clients),),
+        requests=None,
+        duration_s=bench.plan.duration_s or _MAXIMUM_STEP_S,
+        repeats=1,
+        warmup=Warmup(requests=clients),
+        slo=None,
     )
-    runner = Runner(at_level, Sampler(None, None), Watchman(interrupted, observer))
-    measurement = await runner.measure(0, 0)
+    measurement = await replace(bench, plan=plan, sampler=Sampler()).measure(0, 0, observer, interrupted)
     if measurement is None or measurement.summary.errors:
         errors = measurement.summary.errors if measurement else "interrupted"
-        raise DragomanError(f"the client's maximum could not be measured at {load.label}: {errors}")
-    return Step(clients, round(measurement.summary.rps, 2), measurement.client.cpu_share)
+        raise DragomanError(f"the client's maximum could not be measured at {plan.loads[0].label}: {errors}")
+    return MaximumStep(clients, round(measurement.summary.rps, 2), measurement.client.cpu_share)

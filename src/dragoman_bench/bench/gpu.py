@@ -1,72 +1,112 @@
-"""GPUs of this machine: through NVML where nvidia-ml-py is installed, else through nvidia-smi, else none.
+"""NVIDIA GPUs of this machine through NVML (nvidia-ml-py): what they are, how busy they are, what memory they hold.
 
-Reading blocks for up to some milliseconds: callers on an event loop use a thread. Knows nothing of who uses a GPU.
+NVML counts every GPU of the machine, in the order of the PCI bus; `find_gpus` leaves those of CUDA_VISIBLE_DEVICES. A
+reading blocks for up to some milliseconds: callers on an event loop use a thread.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-from dragoman.telemetry import gpu as nvml
-from dragoman.telemetry.gpu import Gpu, NvmlGpus, Reading
-
-_SMI_PATIENCE_S = 10.0
-
-
-class Gpus(Protocol):
-    """`read` may miss a GPU that does not answer; it raises nothing."""
-
-    def describe(self) -> tuple[Gpu, ...]: ...
-
-    def read(self) -> tuple[Reading, ...]: ...
+_MIB = 2**20
+_IN_USE_MIB = 1024
 
 
-def find_gpus() -> Gpus | None:
-    """Those that CUDA_VISIBLE_DEVICES leaves. NVML first: a reading costs a tenth of what starting nvidia-smi does."""
-    loaded = nvml.load()
-    if loaded is not None:
-        visible = nvml.visible(loaded, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        return NvmlGpus(loaded, visible) if visible else None
-    return SmiGpus() if shutil.which("nvidia-smi") and _smi("index") else None
+@dataclass(frozen=True, slots=True)
+class GpuDevice:
+    """One GPU, by NVML's index."""
+
+    index: int
+    name: str
+    memory_mib: float
+    driver: str = ""
 
 
-def chosen(gpus: Sequence[Reading], wanted: frozenset[int] | None) -> frozenset[int]:
-    """The wanted ones; else those somebody has loaded something on (1 GiB and more), else all."""
-    if wanted is not None:
-        return wanted
-    return frozenset(r.gpu for r in gpus if r.memory_mib >= 1024) or frozenset(r.gpu for r in gpus)
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """`utilisation_percent`: the share of the last sampling period in which a kernel ran."""
+
+    gpu: int
+    utilisation_percent: float
+    memory_mib: float
 
 
-class SmiGpus:
-    def describe(self) -> tuple[Gpu, ...]:
-        rows = _smi("index,name,memory.total,driver_version")
-        return tuple(Gpu(int(row[0]), row[1], _number(row[2]) or 0.0, row[3]) for row in rows)
+class Gpus:
+    """The GPUs with these indexes. `nvml` is the initialised module `pynvml`."""
 
-    def read(self) -> tuple[Reading, ...]:
-        found: list[Reading] = []
-        for row in _smi("index,utilization.gpu,memory.used"):
-            used, memory = _number(row[1]), _number(row[2])
-            if used is not None and memory is not None:
-                found.append(Reading(int(row[0]), used, memory))
+    def __init__(self, nvml: Any, indexes: Sequence[int]) -> None:
+        self._nvml = nvml
+        self._handles = [(index, nvml.nvmlDeviceGetHandleByIndex(index)) for index in indexes]
+
+    def describe(self) -> tuple[GpuDevice, ...]:
+        """The GPUs that answer. Raises nothing."""
+        found: list[GpuDevice] = []
+        for index, handle in self._handles:
+            try:
+                name, driver = self._nvml.nvmlDeviceGetName(handle), self._nvml.nvmlSystemGetDriverVersion()
+                memory_mib = self._nvml.nvmlDeviceGetMemoryInfo(handle).total / _MIB
+            except self._nvml.NVMLError:
+                continue
+            found.append(GpuDevice(index, _string(name), memory_mib, _string(driver)))
+        return tuple(found)
+
+    def read(self) -> tuple[GpuReading, ...]:
+        """One reading for each GPU that answers. Raises nothing."""
+        found: list[GpuReading] = []
+        for index, handle in self._handles:
+            try:
+                used_percent = self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu
+                memory_mib = self._nvml.nvmlDeviceGetMemoryInfo(handle).used / _MIB
+            except self._nvml.NVMLError:
+                continue  # not reported for this kind of GPU (a MIG slice), or lost
+            found.append(GpuReading(index, float(used_percent), memory_mib))
         return tuple(found)
 
 
-def _smi(fields: str) -> list[list[str]]:
-    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
+def find_gpus() -> Gpus | None:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves; None without any, and without nvidia-ml-py or a driver."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SMI_PATIENCE_S, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return []
-    rows = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
-    return [row for row in rows if len(row) == fields.count(",") + 1 and row[0].isdigit()]
+        nvml = import_module("pynvml")
+    except ImportError:
+        return None
+    try:
+        nvml.nvmlInit()
+        indexes = visible_indexes(nvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    except nvml.NVMLError:
+        return None
+    return Gpus(nvml, indexes) if indexes else None
 
 
-def _number(cell: str) -> float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return None  # "[N/A]"
+def visible_indexes(nvml: Any, setting: str | None) -> tuple[int, ...]:
+    """NVML's indexes of the GPUs that CUDA_VISIBLE_DEVICES leaves a process; all of them where it is not set.
+
+    Entries are indexes or the beginning of a UUID; as in CUDA, the first that names no GPU ends the list.
+    """
+    count: int = nvml.nvmlDeviceGetCount()
+    if setting is None:
+        return tuple(range(count))
+    uuids = [_string(nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(index))) for index in range(count)]
+    found: list[int] = []
+    for entry in map(str.strip, setting.split(",")):
+        named = [
+            i for i, uuid in enumerate(uuids) if str(i) == entry or (entry[:4] == "GPU-" and uuid.startswith(entry))
+        ]
+        if not named:
+            break
+        found.append(named[0])
+    return tuple(found)
+
+
+def gpus_in_use(readings: Sequence[GpuReading], wanted: frozenset[int] | None) -> frozenset[int]:
+    """The wanted indexes; else those with 1 GiB and more in use, else all."""
+    if wanted is not None:
+        return wanted
+    return frozenset(r.gpu for r in readings if r.memory_mib >= _IN_USE_MIB) or frozenset(r.gpu for r in readings)
+
+
+def _string(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

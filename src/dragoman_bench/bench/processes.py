@@ -1,4 +1,8 @@
-"""Runs a load in this process, or in several when one core is not enough."""
+"""Runs a load in this process, or in several when one core is not enough.
+
+Each process drives its part of the plan by the same clock and reports as it goes. The parent handles interrupts: the
+others end when it asks them to, and return the records that they have.
+"""
 
 from __future__ import annotations
 
@@ -6,74 +10,54 @@ import asyncio
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 import psutil
 
 from dragoman.errors import DragomanError
 from dragoman_bench.bench.client import Clock
 from dragoman_bench.bench.load import Job, Tally, drive
+from dragoman_bench.bench.progress import run_async
 from dragoman_bench.bench.results import RequestRecord
 
-_T = TypeVar("_T")
-
-
-def run_async(work: Coroutine[Any, Any, _T]) -> _T:
-    """`asyncio.run` on the fastest loop there is."""
-    try:
-        factory = import_module("uvloop").new_event_loop
-    except ImportError:
-        factory = None
-    with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(work)
-
-
-LEAD_S = 0.1  # from telling the start to the start: everybody must have heard
+LEAD_S = 0.1  # from sending the start time to the start: every process must have received it
 _REPORT_EVERY_S = 0.1
-_LEAVE_S = 5.0  # for a process that has handed over its records to end
+_EXIT_S = 5.0  # for a process that has returned its records
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a crew did. `cpu_share` is of one core, of the busiest process."""
+    """What was sent. `cpu_share` is of one core, of the busiest process."""
 
     records: tuple[RequestRecord, ...]
     itl_histogram: Counter[int]
     cpu_share: float
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    in_flight: int
-    done: int
-    failed: int
-    ended: tuple[tuple[float, float], ...]
+class LoadGenerator(Protocol):
+    """One or several processes that are ready to send a job."""
 
-
-class Crew(Protocol):
     async def run(self, clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent: ...
 
 
 @asynccontextmanager
-async def assemble(job: Job, processes: int) -> AsyncGenerator[Crew]:
-    """A crew that is ready to start. Raises DragomanError where a process cannot be started."""
+async def load_generator(job: Job, processes: int) -> AsyncGenerator[LoadGenerator]:
+    """Within: it is ready to start. Raises DragomanError where a process cannot be started."""
     if processes == 1:
-        yield Alone(job)
+        yield ThisProcess(job)
         return
-    crew = Several([shared(job, part, processes) for part in range(processes)])
+    generator = SeveralProcesses([shared(job, part, processes) for part in range(processes)])
     try:
-        await crew.ready()
-        yield crew
+        await generator.ready()
+        yield generator
     finally:
-        await asyncio.to_thread(crew.dismiss)
+        await asyncio.to_thread(generator.close)
 
 
 def shared(job: Job, part: int, of: int) -> Job:
@@ -86,80 +70,81 @@ def shared(job: Job, part: int, of: int) -> Job:
     return replace(job, clients=share(job.clients), connections=connections, part=part, of=of)
 
 
-class Alone:
-    """This process."""
+class ThisProcess:
+    """A load generator in this process."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
 
     async def run(self, clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent:
-        began, cpu = monotonic(), _cpu_s()
-        driven = await drive(self._job, clock, tally, stop)
-        share = (_cpu_s() - cpu) / max(monotonic() - began, 1e-9)
-        return Sent(tuple(driven.records), driven.itl_histogram, round(share, 4))
+        began, cpu_s = monotonic(), _cpu_s()
+        records, histogram = await drive(self._job, clock, tally, stop)
+        share = (_cpu_s() - cpu_s) / max(monotonic() - began, 1e-9)
+        return Sent(tuple(records), histogram, round(share, 4))
 
 
-class Several:
-    """Processes, one a job, started by `spawn`: nothing of this process's threads or loop comes along."""
+class SeveralProcesses:
+    """A process for each job, started by `spawn`, so that nothing of this process's threads or loop is inherited."""
 
     def __init__(self, jobs: list[Job]) -> None:
         context = multiprocessing.get_context("spawn")
-        self._members: list[tuple[BaseProcess, Connection]] = []
+        self._processes: list[tuple[BaseProcess, Connection]] = []
         for job in jobs:
             ours, theirs = context.Pipe()
-            process = context.Process(target=_member, args=(theirs, job), daemon=True)
+            process = context.Process(target=_process_main, args=(theirs, job), daemon=True)
             process.start()
             theirs.close()
-            self._members.append((process, ours))
+            self._processes.append((process, ours))
 
     async def ready(self) -> None:
-        await asyncio.gather(*(_hear(connection) for _, connection in self._members))
+        """Raises DragomanError where one exits first."""
+        await asyncio.gather(*(_receive(connection) for _, connection in self._processes))
 
     async def run(self, clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent:
-        for _, connection in self._members:
+        for _, connection in self._processes:
             connection.send(clock)
-        herald = asyncio.create_task(self._pass_on(stop))
+        stopper = asyncio.create_task(self._send_stop(stop))
         try:
-            parts = await asyncio.gather(*(_follow(connection, tally) for _, connection in self._members))
+            parts = await asyncio.gather(*(_follow(connection, tally) for _, connection in self._processes))
         finally:
-            herald.cancel()
+            stopper.cancel()
         records = sorted((record for part in parts for record in part.records), key=lambda record: record.index)
         histogram = sum((part.itl_histogram for part in parts), Counter[int]())
         return Sent(tuple(records), histogram, max(part.cpu_share for part in parts))
 
-    async def _pass_on(self, stop: asyncio.Event) -> None:
+    async def _send_stop(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        for _, connection in self._members:
+        for _, connection in self._processes:
             with suppress(OSError):  # it has ended already
                 connection.send("stop")
 
-    def dismiss(self) -> None:
-        for _, connection in self._members:
-            connection.close()  # one that still waits for its start reads the end and leaves
-        for process, _ in self._members:
-            process.join(_LEAVE_S)
+    def close(self) -> None:
+        for _, connection in self._processes:
+            connection.close()  # one that still waits for its start time reads the end and exits
+        for process, _ in self._processes:
+            process.join(_EXIT_S)
             if process.is_alive():
                 process.kill()
                 process.join()
 
 
-async def _hear(connection: Connection) -> object:
+async def _receive(connection: Connection) -> object:
     try:
         return await asyncio.to_thread(connection.recv)
     except (EOFError, OSError) as error:
-        raise DragomanError("a client process ended before its time") from error
+        raise DragomanError("a client process exited before it had sent its requests") from error
 
 
 async def _follow(connection: Connection, tally: Tally) -> Sent:
-    """Adds a member's reports to the tally until it hands over what it did."""
-    last = Progress(0, 0, 0, ())
+    """Adds a process's reports to the tally until it returns its records."""
+    last = Tally()
     while True:
-        message = await _hear(connection)
+        message = await _receive(connection)
         if isinstance(message, Sent):
             tally.in_flight -= last.in_flight
             tally.done += len(message.records) - last.done
             return message
-        if isinstance(message, Progress):
+        if isinstance(message, Tally):
             tally.in_flight += message.in_flight - last.in_flight
             tally.done += message.done - last.done
             tally.failed += message.failed - last.failed
@@ -167,38 +152,38 @@ async def _follow(connection: Connection, tally: Tally) -> Sent:
             last = message
 
 
-def _member(connection: Connection, job: Job) -> None:
+def _process_main(connection: Connection, job: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(EOFError, BrokenPipeError):  # the parent has gone
+    with suppress(EOFError, BrokenPipeError):  # the parent has exited
         connection.send("ready")
         clock = connection.recv()
-        connection.send(run_async(_take_part(connection, job, clock)))
+        connection.send(run_async(_run_part(connection, job, clock)))
 
 
-async def _take_part(connection: Connection, job: Job, clock: Clock) -> Sent:
+async def _run_part(connection: Connection, job: Job, clock: Clock) -> Sent:
     tally, stop = Tally(), asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_reader(connection.fileno(), partial(_obey, connection, stop))
+
+    def stop_requested() -> None:
+        """Anything received after the start means stop; so does the parent's exit."""
+        with suppress(EOFError, OSError):
+            connection.recv()
+        loop.remove_reader(connection.fileno())
+        stop.set()
+
+    loop.add_reader(connection.fileno(), stop_requested)
     reporter = asyncio.create_task(_report(connection, tally))
     try:
-        return await Alone(job).run(clock, tally, stop)
+        return await ThisProcess(job).run(clock, tally, stop)
     finally:
         reporter.cancel()
         loop.remove_reader(connection.fileno())
 
 
-def _obey(connection: Connection, stop: asyncio.Event) -> None:
-    """Anything said after the start means stop; so does the parent's end."""
-    with suppress(EOFError, OSError):
-        connection.recv()
-    asyncio.get_running_loop().remove_reader(connection.fileno())
-    stop.set()
-
-
 async def _report(connection: Connection, tally: Tally) -> None:
     while True:
         await asyncio.sleep(_REPORT_EVERY_S)
-        connection.send(Progress(tally.in_flight, tally.done, tally.failed, tuple(tally.take_ended())))
+        connection.send(Tally(tally.in_flight, tally.done, tally.failed, tally.take_ended()))
 
 
 def _cpu_s() -> float:

@@ -1,30 +1,36 @@
-"""What a run tells while it goes on: a live bar on a terminal, a line now and then elsewhere. Always on stderr.
-
-Knows counts and labels only.
-"""
+"""What a command shows while it measures, always on stderr, and the Ctrl-C that stops it but keeps what was measured."""
 
 from __future__ import annotations
 
-import sys
-from contextlib import AbstractContextManager
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Generator
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from time import monotonic
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+INTERRUPTED = 130
+"""The exit code of a command that a first Ctrl-C stopped."""
+error_console = Console(stderr=True)
 _LINE_EVERY_S = 5.0
+_T = TypeVar("_T")
 
 
 class Observer(Protocol):
-    """`total` None: the end is not known in requests."""
+    """What measuring reports to. `total` None: the number of requests is not known."""
 
     def phase(self, label: str, total: int | None) -> None: ...
 
     def update(self, done: int, failed: int, in_flight: int) -> None: ...
 
 
-class Silent:
+class NoProgress:
+    """Shows nothing."""
+
     def phase(self, label: str, total: int | None) -> None:
         pass
 
@@ -32,7 +38,7 @@ class Silent:
         pass
 
 
-class Lines:
+class ProgressLines:
     """For logs: a line when a phase begins, and then one every five seconds."""
 
     def __init__(self, console: Console) -> None:
@@ -48,11 +54,11 @@ class Lines:
     def update(self, done: int, failed: int, in_flight: int) -> None:
         if monotonic() >= self._due:
             self._due = monotonic() + _LINE_EVERY_S
-            told = f"{self._label}: {done} done, {failed} failed, {in_flight} in flight"
-            self._console.print(told, highlight=False, soft_wrap=True)
+            line = f"{self._label}: {done} done, {failed} failed, {in_flight} in flight"
+            self._console.print(line, highlight=False, soft_wrap=True)
 
 
-class Live(AbstractContextManager["Live"]):
+class ProgressBar(AbstractContextManager["ProgressBar"]):
     """For terminals."""
 
     def __init__(self, console: Console) -> None:
@@ -85,5 +91,41 @@ class Live(AbstractContextManager["Live"]):
             self._progress.update(self._task, completed=done, failed=failed, in_flight=in_flight)
 
 
-def console() -> Console:
-    return Console(file=sys.stderr)
+def run_async(work: Coroutine[Any, Any, _T]) -> _T:
+    """`asyncio.run` on uvloop where it is installed: a load generator's own overhead is part of what it reports."""
+    try:
+        factory = import_module("uvloop").new_event_loop
+    except ImportError:
+        factory = None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        return runner.run(work)
+
+
+def observed(work: Callable[[Observer], Coroutine[Any, Any, _T]]) -> _T:
+    """Runs the work and returns its result; meanwhile a progress bar on a terminal, lines elsewhere."""
+    if not error_console.is_terminal:
+        return run_async(work(ProgressLines(error_console)))
+    with ProgressBar(error_console) as bar:
+        return run_async(work(bar))
+
+
+@contextmanager
+def interrupts(*only: signal.Signals) -> Generator[asyncio.Event]:
+    """An event that the first Ctrl-C or SIGTERM (or the first of the signals given) sets; a second ends the program."""
+    loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
+    signals = only or (signal.SIGINT, signal.SIGTERM)
+
+    def restore() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+    def interrupt() -> None:
+        interrupted.set()
+        restore()
+
+    for number in signals:
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield interrupted
+    finally:
+        restore()

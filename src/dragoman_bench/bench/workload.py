@@ -1,4 +1,9 @@
-"""What is sent: texts with their languages and lengths, generated or read from a file."""
+"""What is sent: texts with their languages and lengths, generated (`uniform`, `variable`) or read from a file.
+
+A workload returns the items of one measurement. The same seed gives every measurement the same lengths, pairs and order,
+so that load levels compare; a generated workload gives each measurement other texts, so that neither a translation memory
+nor a prefix cache answers instead of the engine. A file's texts are always the same.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,8 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import members, number, whole
 from dragoman_bench.bench.texts import Texts, TokensOf
 
+SUBSTITUTE = "en"
+"""The language of texts that are generated for one in which none can be."""
 _TAG = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*"
 _SIMPLE = re.compile(r"(?P<source>[A-Za-z]{2,3}|auto)-(?P<target>[A-Za-z]{2,3})")
 _ARROW = re.compile(rf"(?P<source>{_TAG}|auto)>(?P<target>{_TAG})")
@@ -23,7 +30,7 @@ _ARROW = re.compile(rf"(?P<source>{_TAG}|auto)>(?P<target>{_TAG})")
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A direction; `source` None: the server detects it."""
+    """A direction and its weight in a mix; `source` None: the server detects it."""
 
     source: str | None
     target: str
@@ -35,22 +42,27 @@ class Pair:
 
 
 def parse_pairs(text: str) -> tuple[Pair, ...]:
-    """`source-target[:weight],...`; tags with regions are written `zh-Hant>en`. Raises ConfigError."""
-    pairs = tuple(_pair(term.strip()) for term in text.split(",") if term.strip())
+    """`source-target[:weight],...`, as in `en-ja:3,zh-en:1`; tags with regions are written `zh-Hant>en`.
+
+    Raises ConfigError.
+    """
+    pairs = tuple(_parse_pair(term.strip()) for term in text.split(",") if term.strip())
     if not pairs:
-        raise ConfigError("no language pairs: say for example en-ja:3,zh-en:1", param="pairs")
+        raise ConfigError("no language pairs: specify for example en-ja:3,zh-en:1", param="pairs")
     return pairs
 
 
 def choose(pairs: tuple[Pair, ...], random: Random) -> Pair:
+    """One of them, by weight."""
     return random.choices(pairs, weights=[pair.weight for pair in pairs])[0]
 
 
 def describe(pairs: tuple[Pair, ...]) -> str:
+    """The text form."""
     return ",".join(f"{pair.label}:{pair.weight:g}" for pair in pairs)
 
 
-def _pair(term: str) -> Pair:
+def _parse_pair(term: str) -> Pair:
     direction, colon, weight_text = term.partition(":")
     match = _SIMPLE.fullmatch(direction) or _ARROW.fullmatch(direction)
     if match is None:
@@ -59,8 +71,8 @@ def _pair(term: str) -> Pair:
         weight = float(weight_text) if colon else 1.0
     except ValueError:
         weight = 0.0
-    if not 0 < weight < float("inf"):
-        raise ConfigError(f"language pair {term!r}: the weight is a number above 0", param="pairs")
+    if not 0 < weight < inf:
+        raise ConfigError(f"language pair {term!r}: the weight must be a number above 0", param="pairs")
     source = None if match["source"] == "auto" else match["source"]
     if source == match["target"]:
         raise ConfigError(f"language pair {term!r} translates a language into itself", param="pairs")
@@ -69,14 +81,14 @@ def _pair(term: str) -> Pair:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One text to translate. `source_tokens` is measured; `wanted_tokens` what the generator was asked for."""
+    """One text to translate. `source_tokens` is measured; `wanted_tokens` is what the generator was asked for."""
 
     text: str
     source: str | None
     target: str
     source_tokens: int
     wanted_tokens: int | None = None
-    output_tokens: int | None = None  # forced: with dummy weights, lengths mean nothing
+    output_tokens: int | None = None  # forced: with dummy weights the model's own lengths mean nothing
     at_s: float | None = None  # traces only
 
     @property
@@ -85,7 +97,7 @@ class Item:
 
 
 class Workload(Protocol):
-    """`items` gives `count` of them for the measurement numbered `variation`; asked again, the same ones."""
+    """`items` returns `count` of them for the measurement numbered `variation`; called again, the same ones."""
 
     @property
     def description(self) -> str: ...
@@ -114,8 +126,8 @@ class OutputRatio:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeUp:
-    """Generated texts whose lengths lie log-evenly in `low..high` tokens: as many of 10 to 20 as of 100 to 200, so
+class GeneratedWorkload:
+    """Generated texts whose lengths lie log-evenly in `low..high` tokens: as many of 10 to 20 as of 100 to 200, so that
     short and long are mixed as in messages. `low == high` is uniform."""
 
     name: str
@@ -143,37 +155,37 @@ class MadeUp:
         return None
 
     def items(self, count: int, variation: int) -> tuple[Item, ...]:
-        texts = self.texts(Random(f"{self.seed}/{variation}").getrandbits(32))
-        self._check_languages(texts)
+        texts = self._texts(Random(f"{self.seed}/{variation}").getrandbits(32))
         shape = Random(self.seed)  # lengths, pairs and ratios: the same in every variation
         return tuple(self._item(texts, shape) for _ in range(count))
 
     def samples(self) -> tuple[Item, ...]:
-        texts = self.texts(self.seed)
-        self._check_languages(texts)
-        return tuple(self._sample(pair, texts.make(str(pair.source), self.low)) for pair in self.pairs)
-
-    def _sample(self, pair: Pair, text: str) -> Item:
-        return Item(text, pair.source, pair.target, self.tokens_of(text), self.low, 8 if self.ratio else None)
+        texts, forced = self._texts(self.seed), 8 if self.ratio else None
+        made = [(pair, texts.make(str(pair.source), self.low)) for pair in self.pairs]
+        return tuple(Item(text, p.source, p.target, self.tokens_of(text), self.low, forced) for p, text in made)
 
     def _item(self, texts: Texts, shape: Random) -> Item:
         pair = choose(self.pairs, shape)
         wanted = round(exp(shape.uniform(log(self.low), log(self.high))))
         text = texts.make(str(pair.source), wanted)
         tokens = self.tokens_of(text)
-        ratio_seed = Random(shape.getrandbits(32))  # drawn always, so that forcing changes no text
+        ratio_seed = Random(shape.getrandbits(32))  # drawn always, so that forced lengths change no text
         output = self.ratio.draw(tokens, ratio_seed) if self.ratio else None
         return Item(text, pair.source, pair.target, tokens, wanted, output)
 
-    def _check_languages(self, texts: Texts) -> None:
+    def _texts(self, seed: int) -> Texts:
+        texts = self.texts(seed)
         for pair in self.pairs:
             if pair.source not in texts.languages:
                 known = ", ".join(texts.languages)
-                raise ConfigError(f"no made-up texts for the pair {pair.label}: sources are {known}", param="pairs")
+                raise ConfigError(
+                    f"cannot generate texts for the pair {pair.label}: sources are {known}", param="pairs"
+                )
+        return texts
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedWorkload:
     """Texts of a file, in its order; never more than it has. `note`: what must be known of them."""
 
     name: str
@@ -195,12 +207,9 @@ class Recorded:
         return tuple({item.pair: item for item in reversed(self.recorded)}.values())
 
 
-STAND_IN = "en"
-
-
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """What reading a file needs beside the file. `texts` makes up the texts of a trace that holds none."""
+class FileOptions:
+    """What reading a file needs beside the file. `texts` generates the texts of a trace that holds none."""
 
     pairs: tuple[Pair, ...] | None
     tokens_of: TokensOf
@@ -209,8 +218,14 @@ class Reading:
     ratio: OutputRatio | None = None
 
 
-def read_workload(path: Path, reading: Reading) -> Recorded:
-    """By suffix: `.jsonl` and `.ndjson` are JSONL, everything else plain text. Raises ConfigError."""
+def read_workload(path: Path, options: FileOptions) -> RecordedWorkload:
+    """`.jsonl` and `.ndjson` are JSONL, everything else plain text, a text a line. Raises ConfigError naming the line.
+
+    A JSONL line is {"text", "source"?, "target"?, "output_tokens"?, "at_s"?}; with `at_s` the file is a trace, sorted by
+    it. A line may hold a length instead of a text ({"source_tokens", "source", "target", "at_s"}), as `dragoman traffic
+    export` writes it: a text of that length is then generated, in English where the language has no sentences, which the
+    description reports. Other keys are ignored.
+    """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -218,106 +233,87 @@ def read_workload(path: Path, reading: Reading) -> Recorded:
     numbered = [(place, line.strip()) for place, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
         raise ConfigError(f"the workload {path} is empty", param="workload")
-    read = _jsonl if path.suffix in (".jsonl", ".ndjson") else _plain
-    return read(path, numbered, reading)
-
-
-def _plain(path: Path, lines: list[tuple[int, str]], reading: Reading) -> Recorded:
-    pairs = reading.pairs
-    if not pairs or len({pair.source for pair in pairs}) != 1:
-        raise ConfigError(f"{path}: a text file needs --pairs with one source language", param="pairs")
-    random = Random(reading.seed)
-    items = (_item(text, choose(pairs, random), None, None, reading, random) for _, text in lines)
-    return Recorded(path.name, tuple(items))
-
-
-def _jsonl(path: Path, lines: list[tuple[int, str]], reading: Reading) -> Recorded:
-    random = Random(reading.seed)
-    made_up = _MadeUpTexts(reading)
+    reader = _FileReader(options)
+    if path.suffix not in (".jsonl", ".ndjson"):
+        if not options.pairs or len({pair.source for pair in options.pairs}) != 1:
+            raise ConfigError(f"{path}: a text file needs --pairs with one source language", param="pairs")
+        return RecordedWorkload(path.name, tuple(reader.item(text, reader.pair({})) for _, text in numbered))
     items: list[Item] = []
-    for place, line in lines:
+    for place, line in numbered:
         try:
-            items.append(_from_json(json.loads(line), reading, random, made_up))
+            items.append(reader.json_item(json.loads(line)))
         except json.JSONDecodeError as error:
             raise ConfigError(f"{path}:{place}: not JSON: {error.msg}", param="workload") from error
         except ValueError as error:
             raise ConfigError(f"{path}:{place}: {error}", param="workload") from error
-    with_times = sum(item.at_s is not None for item in items)
-    if 0 < with_times < len(items):
-        raise ConfigError(f"{path}: {with_times} of {len(items)} lines have at_s: all or none", param="workload")
-    if with_times:
+    timed = sum(item.at_s is not None for item in items)
+    if 0 < timed < len(items):
+        raise ConfigError(f"{path}: {timed} of {len(items)} lines have at_s: all or none must", param="workload")
+    if timed:
         items.sort(key=lambda item: item.at_s or 0.0)
-    return Recorded(path.name, tuple(items), made_up.note)
+    return RecordedWorkload(path.name, tuple(items), reader.note)
 
 
-class _MadeUpTexts:
-    """One generator, made only when a line needs it; it remembers which languages it had to stand in for."""
+class _FileReader:
+    """Makes items of lines, and remembers for which languages it had to substitute texts."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, options: FileOptions) -> None:
+        self._options = options
+        self._random = Random(options.seed)
         self._texts: Texts | None = None
-        self._stood_in: Counter[str] = Counter()
-
-    def make(self, source: str | None, tokens: int) -> str:
-        """Raises ValueError where no language is told."""
-        if source is None:
-            raise ValueError("no source: a text of no language cannot be made up")
-        self._texts = self._texts or self._reading.texts(self._reading.seed)
-        if source in self._texts.languages:
-            return self._texts.make(source, tokens)
-        self._stood_in[source] += 1
-        return self._texts.make(STAND_IN, tokens)
+        self._substituted: Counter[str] = Counter()
 
     @property
     def note(self) -> str:
-        told = ", ".join(f"{count} of {language}" for language, count in sorted(self._stood_in.items()))
-        return f"English in place of texts: {told}" if told else ""
+        counts = ", ".join(f"{count} of {language}" for language, count in sorted(self._substituted.items()))
+        return f"English in place of texts: {counts}" if counts else ""
+
+    def json_item(self, value: Any) -> Item:
+        """Raises ValueError."""
+        line = members(value)
+        if not line:
+            raise ValueError("not a JSON object")
+        pair = self.pair(line)
+        text = line.get("text")
+        if text is None and "source_tokens" in line:
+            text = self._generate(pair.source, _count(line, "source_tokens"))
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError("no text (nor source_tokens)")
+        forced = _count(line, "output_tokens") if line.get("output_tokens") is not None else None
+        at_s = number(line.get("at_s"))
+        if line.get("at_s") is not None and (at_s is None or not 0 <= at_s < inf):
+            raise ValueError("at_s must be a time in seconds, 0 or more")
+        return self.item(text, pair, forced, at_s)
+
+    def item(self, text: str, pair: Pair, forced: int | None = None, at_s: float | None = None) -> Item:
+        tokens = self._options.tokens_of(text)
+        if forced is None and self._options.ratio is not None:
+            forced = self._options.ratio.draw(tokens, self._random)
+        return Item(text, pair.source, pair.target, tokens, None, forced, at_s)
+
+    def pair(self, line: dict[str, Any]) -> Pair:
+        """The line's own, else one of the options'. Raises ValueError."""
+        if line.get("target") is None:
+            if not self._options.pairs:
+                raise ValueError("no target, and no --pairs to choose one from")
+            return choose(self._options.pairs, self._random)
+        source, target = line.get("source"), line["target"]
+        if not isinstance(target, str) or not isinstance(source, str | None):
+            raise ValueError("source and target must be language tags")
+        return Pair(None if source == "auto" else source, target)
+
+    def _generate(self, source: str | None, tokens: int) -> str:
+        if source is None:
+            raise ValueError("no source: a text cannot be generated without a language")
+        self._texts = self._texts or self._options.texts(self._options.seed)
+        if source in self._texts.languages:
+            return self._texts.make(source, tokens)
+        self._substituted[source] += 1
+        return self._texts.make(SUBSTITUTE, tokens)
 
 
-def _from_json(value: Any, reading: Reading, random: Random, made_up: _MadeUpTexts) -> Item:
-    """Raises ValueError."""
-    line = members(value)
-    if not line:
-        raise ValueError("not a JSON object")
-    pair = _pair_of(line, reading, random)
-    text = line.get("text")
-    if text is None and "source_tokens" in line:
-        text = made_up.make(pair.source, _whole(line, "source_tokens"))
-    if not isinstance(text, str) or not text.strip():
-        raise ValueError("no text (nor source_tokens)")
-    forced = _whole(line, "output_tokens") if line.get("output_tokens") is not None else None
-    return _item(text, pair, forced, _time(line), reading, random)
-
-
-def _pair_of(line: dict[str, Any], reading: Reading, random: Random) -> Pair:
-    if line.get("target") is None:
-        if not reading.pairs:
-            raise ValueError("no target, and no --pairs to choose one from")
-        return choose(reading.pairs, random)
-    source, target = line.get("source"), line["target"]
-    if not isinstance(target, str) or not isinstance(source, str | None):
-        raise ValueError("source and target are language tags")
-    return Pair(None if source == "auto" else source, target)
-
-
-def _item(text: str, pair: Pair, forced: int | None, at_s: float | None, reading: Reading, random: Random) -> Item:
-    tokens = reading.tokens_of(text)
-    if forced is None and reading.ratio is not None:
-        forced = reading.ratio.draw(tokens, random)
-    return Item(text, pair.source, pair.target, tokens, None, forced, at_s)
-
-
-def _whole(line: dict[str, Any], key: str) -> int:
+def _count(line: dict[str, Any], key: str) -> int:
     value = whole(line[key])
     if value is None or value < 1:
-        raise ValueError(f"{key} is a whole number above 0")
-    return value
-
-
-def _time(line: dict[str, Any]) -> float | None:
-    if line.get("at_s") is None:
-        return None
-    value = number(line["at_s"])
-    if value is None or not 0 <= value < inf:
-        raise ValueError("at_s is a time in seconds, 0 or more")
+        raise ValueError(f"{key} must be a whole number above 0")
     return value

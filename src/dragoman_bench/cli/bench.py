@@ -1,4 +1,4 @@
-"""`dragoman bench`: load-test a translation server, and say what was measured under which conditions.
+"""`dragoman bench`: load-test a translation server and report the numbers with the conditions of the measurement.
 
 stdout gets the table and, with --json, one JSON document as its last line; progress goes to stderr.
 """
@@ -8,122 +8,159 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import click
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench import forms
-from dragoman_bench.bench.benchmark import ClientMaximum, Plan, find_client_maximum, prepared
-from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import Results, to_document, write_results
+from dragoman_bench.bench import tables
+from dragoman_bench.bench.benchmark import ClientMaximum, Plan, Warmup, find_client_maximum, prepared
+from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
+from dragoman_bench.bench.results import Load, Results, to_document, write_results
 from dragoman_bench.bench.results_table import markdown
 from dragoman_bench.bench.summary import parse_slo
-from dragoman_bench.bench.targets import KINDS, STREAMING, USER_TEMPLATE, Sampling, TargetOptions
+from dragoman_bench.bench.targets import KINDS, STREAMING, USER_TEMPLATE, Sampling, TargetKind, TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import MadeUp, Reading, Workload, parse_pairs, read_workload
-from dragoman_bench.cli.observing import INTERRUPTED, interrupts, observed
+from dragoman_bench.bench.workload import (
+    FileOptions,
+    GeneratedWorkload,
+    OutputRatio,
+    Workload,
+    parse_pairs,
+    read_workload,
+)
 
 DEFAULT_PAIRS = "en-ja:3,en-ko:1,zh-en:1"
 DEFAULT_REQUESTS = 100
 F = TypeVar("F", bound=Callable[..., Any])
+POSITIVE = click.FloatRange(0, min_open=True)
+FILE = click.Path(path_type=Path, dir_okay=False)
 
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command that decide what is measured, by their parameters' names."""
+
+    url: str
+    target: TargetKind
+    stream: bool
+    api_key: str | None
+    model: str | None
+    system_prompt: str | None
+    user_prompt: str
+    max_tokens: int
+    temperature: float
+    workload: str
+    pairs: str | None
+    tokens: str | None
+    texts: int
+    tokenizer: Path | None
+    force_output_ratio: str | None
+    seed: int
+    concurrency: str | None
+    rate: str | None
+    arrivals: str
+    ramp: str | None
+    replay: bool
+    time_scale: float
+    requests: int | None
+    duration: float | None
+    warmup: str
+    repeats: int
+    timeout: float
+    saturation: bool
+    saturation_after: float
+    slo: str | None
+    stats: str
+    gpus: str
+    sample_every_ms: int
+    client_processes: int
+    max_connections: int | None
+    client_maximum: float | None
+
+
+# fmt: off
 _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "The server": (
         click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server to measure."),
-        click.option(
-            "--target", type=click.Choice(KINDS), default="dragoman", show_default=True, help="The API it speaks."
-        ),
-        click.option(
-            "--stream", is_flag=True, help="Ask for streamed answers: TTFT and inter-token latency are measured."
-        ),
-        click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Never stored with results."),
-        click.option("--model", help="Of an OpenAI-compatible server; absent: the first it lists."),
-        click.option("--system-prompt", help="Chat only; may name {source_name}, {target_name}."),
-        click.option(
-            "--user-prompt", "--prompt-template", "user_prompt", default=USER_TEMPLATE, help="Must hold {text}."
-        ),
+        click.option("--target", type=click.Choice(KINDS), default="dragoman", show_default=True, help="Its API."),
+        click.option("--stream", is_flag=True,
+                     help="Request streamed answers; TTFT and inter-token latency are measured too."),
+        click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results."),
+        click.option("--model", help="Model name for OpenAI-compatible servers.  [default: the first it lists]"),
+        click.option("--system-prompt", help="Chat only; {source_name} and {target_name} are replaced."),
+        click.option("--user-prompt", "--prompt-template", "user_prompt", default=USER_TEMPLATE,
+                     help="OpenAI only; must contain {text}."),
         click.option("--max-tokens", type=click.IntRange(1), default=1024, show_default=True, help="OpenAI only."),
         click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="OpenAI only."),
     ),
     "What is sent": (
-        click.option(
-            "--workload",
-            default="variable",
-            show_default=True,
-            metavar="uniform|variable|FILE",
-            help="Text or JSONL file.",
-        ),
-        click.option("--pairs", metavar="MIX", help=f"Language pairs with weights.  [made-up texts: {DEFAULT_PAIRS}]"),
-        click.option("--tokens", metavar="N|LOW..HIGH", help="Source tokens.  [uniform: 60; variable: 10..200]"),
-        click.option(
-            "--texts", type=click.IntRange(1), default=1000, show_default=True, help="Made up with --duration."
-        ),
-        click.option(
-            "--tokenizer", type=click.Path(path_type=Path, dir_okay=False), help="tokenizer.json to measure with."
-        ),
-        click.option(
-            "--force-output-ratio", metavar="LOW..HIGH", help="Force output lengths (servers with dummy weights)."
-        ),
-        click.option("--seed", type=int, default=0, show_default=True),
+        click.option("--workload", default="variable", show_default=True, metavar="uniform|variable|FILE",
+                     help="Generated texts of one length or of many, or a text or JSONL file."),
+        click.option("--pairs", metavar="MIX",
+                     help=f"Language pairs with weights.  [default for generated texts: {DEFAULT_PAIRS}]"),
+        click.option("--tokens", metavar="N|LOW..HIGH", help="Source tokens.  [default: 60 uniform, 10..200 variable]"),
+        click.option("--texts", type=click.IntRange(1), default=1000, show_default=True,
+                     help="Texts to generate where --duration ends the measurement."),
+        click.option("--tokenizer", type=FILE, help="tokenizer.json that counts source tokens."),
+        click.option("--force-output-ratio", metavar="LOW..HIGH",
+                     help="Force output lengths, as a share of the source's (servers with dummy weights)."),
+        click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same texts."),
     ),
     "The load": (
-        click.option("--concurrency", metavar="N,...", help="Closed loop: clients, one level each.  [default: 8]"),
-        click.option("--rate", metavar="R,...", help="Open loop: requests a second, one level each."),
-        click.option("--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson", show_default=True),
-        click.option("--ramp", metavar="A..B", help="Open loop whose rate goes from A to B over --duration."),
-        click.option("--replay", is_flag=True, help="Send a trace (`dragoman traffic export`) at its own times."),
-        click.option(
-            "--time-scale", type=click.FloatRange(0, min_open=True), default=1.0, help="Of --replay; 0.5: faster."
-        ),
-        click.option("--requests", type=click.IntRange(1), help=f"Of each measurement.  [default: {DEFAULT_REQUESTS}]"),
-        click.option(
-            "--duration", type=click.FloatRange(0, min_open=True), metavar="SECONDS", help="Instead of --requests."
-        ),
-        click.option(
-            "--warmup", default="10", show_default=True, metavar="N|Ns", help="Requests or seconds, not counted."
-        ),
-        click.option(
-            "--repeats", type=click.IntRange(1), default=1, show_default=True, help="3 and more tell a spread."
-        ),
-        click.option(
-            "--timeout", type=click.FloatRange(0, min_open=True), default=60.0, show_default=True, metavar="SECONDS"
-        ),
-        click.option("--stop-when-saturated/--no-stop-when-saturated", "saturation", default=True, help="Open loops."),
-        click.option(
-            "--saturation-after", type=click.FloatRange(1), default=20.0, show_default=True, metavar="SECONDS"
-        ),
+        click.option("--concurrency", metavar="N,...", help="Closed loop: clients, one load level each.  [default: 8]"),
+        click.option("--rate", metavar="R,...", help="Open loop: requests per second, one load level each."),
+        click.option("--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson", show_default=True,
+                     help="Arrival process of --rate."),
+        click.option("--ramp", metavar="A..B", help="Open loop whose rate changes from A to B over --duration."),
+        click.option("--replay", is_flag=True,
+                     help="Open loop: send a trace (`dragoman traffic export`) at its recorded times."),
+        click.option("--time-scale", type=POSITIVE, default=1.0, show_default=True,
+                     help="Factor on the times of --replay; 0.5 is twice as fast."),
+        click.option("--requests", type=click.IntRange(1),
+                     help=f"Requests of each measurement.  [default: {DEFAULT_REQUESTS}]"),
+        click.option("--duration", type=POSITIVE, metavar="SECONDS", help="Length of each measurement instead."),
+        click.option("--warmup", default="10", show_default=True, metavar="N|Ns",
+                     help="Requests, or seconds with an s, before each measurement; not counted."),
+        click.option("--repeats", type=click.IntRange(1), default=1, show_default=True,
+                     help="Measurements of each load level; 3 and more show a spread."),
+        click.option("--timeout", type=POSITIVE, default=60.0, show_default=True, metavar="SECONDS",
+                     help="Of one request, from its intended send."),
+        click.option("--stop-when-saturated/--no-stop-when-saturated", "saturation", default=True, show_default=True,
+                     help="Stop an open loop when in-flight requests and latency keep growing."),
+        click.option("--saturation-after", type=click.FloatRange(1), default=20.0, show_default=True,
+                     metavar="SECONDS", help="Do not stop earlier than this."),
     ),
     "How it is judged and observed": (
-        click.option(
-            "--slo", metavar="LIMITS", help="For example p95_s=2,ttft_ms_p95=300 (over all) or e2e_s=2 (each)."
-        ),
-        click.option(
-            "--stats", default="auto", show_default=True, metavar="auto|none|URL", help="The server's own numbers."
-        ),
-        click.option("--gpus", default="auto", show_default=True, metavar="auto|none|I,..."),
-        click.option("--sample-every-ms", type=click.IntRange(10), default=100, show_default=True),
+        click.option("--slo", metavar="LIMITS",
+                     help="For example p95_s=2,ttft_ms_p95=300 (over all requests) or e2e_s=2 (for each)."),
+        click.option("--stats", default="auto", show_default=True, metavar="auto|none|URL",
+                     help="Where to read the server's own statistics."),
+        click.option("--gpus", default="auto", show_default=True, metavar="auto|none|I,...",
+                     help="GPUs of this machine to sample."),
+        click.option("--sample-every-ms", type=click.IntRange(10), default=100, show_default=True,
+                     help="Interval of statistics and GPU samples."),
     ),
     "The client itself": (
-        click.option("--client-processes", type=click.IntRange(1), default=1, show_default=True),
-        click.option(
-            "--max-connections", type=click.IntRange(1), help="Waiting for one counts as latency.  [unlimited]"
-        ),
-        click.option(
-            "--client-maximum", type=click.FloatRange(0, min_open=True), metavar="RPS", help="As found before."
-        ),
-        click.option(
-            "--find-client-maximum", is_flag=True, help="Measure this client against a server that does nothing."
-        ),
+        click.option("--client-processes", type=click.IntRange(1), default=1, show_default=True,
+                     help="Processes that send requests."),
+        click.option("--max-connections", type=click.IntRange(1),
+                     help="Waiting for a connection counts as latency.  [default: unlimited]"),
+        click.option("--client-maximum", type=POSITIVE, metavar="RPS",
+                     help="This client's maximum rate, as --find-client-maximum reported it; results near it are marked."),
+        click.option("--find-client-maximum", is_flag=True,
+                     help="Measure this client's maximum rate, against a server with `--pipeline fake`."),
     ),
-    "What comes out": (
-        click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Results file (JSON)."),
-        click.option("--json", "as_json", is_flag=True, help="One JSON document as the last line of stdout."),
+    "Output": (
+        click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz)."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document as the last line of stdout."),
     ),
 }
+# fmt: on
 
 
 def _with_options(function: F) -> F:
@@ -149,14 +186,14 @@ class _Sectioned(click.Command):
 @click.command("bench", cls=_Sectioned)
 @_with_options
 def command(out: Path | None, as_json: bool, find_client_maximum: bool, **chosen: Any) -> None:
-    """Load-test a translation server: dragoman, an OpenAI-compatible one, LibreTranslate, DeepL.
+    """Load-test a translation server: dragoman, an OpenAI-compatible server, LibreTranslate or DeepL.
 
-    Latency counts from when a request was meant to be sent. Failures are counted, never dropped. Ctrl-C keeps what was
-    measured.
+    Latency counts from the intended send of a request. Failures are counted, never dropped. Ctrl-C stops and keeps what
+    was measured.
     """
-    plan = _plan(chosen)
+    plan = make_plan(Options(**chosen))
     if find_client_maximum:
-        _tell_maximum(observed(partial(_maximum, plan)), out, as_json)
+        _print_maximum(observed(partial(_maximum, plan)), out, as_json)
         return
     results = observed(partial(_benchmark, plan))
     if out is not None:
@@ -179,85 +216,161 @@ async def _maximum(plan: Plan, observer: Observer) -> ClientMaximum:
         return await find_client_maximum(plan, observer, interrupted)
 
 
-def _tell_maximum(maximum: ClientMaximum, out: Path | None, as_json: bool) -> None:
+def _print_maximum(maximum: ClientMaximum, out: Path | None, as_json: bool) -> None:
     document = json.dumps(asdict(maximum))
     if out is not None:
-        out.write_text(document + "\n", encoding="utf-8")
-    click.echo("| clients | req/s | client CPU |\n| ---: | ---: | ---: |")
-    for step in maximum.steps:
-        click.echo(f"| {step.clients} | {step.rps:g} | {step.cpu_share:.0%} |")
+        tables.write_text(out, document + "\n", "out")
+    rows = [(str(step.clients), tables.number(step.rps), tables.percent(step.cpu_share)) for step in maximum.steps]
+    click.echo(tables.markdown(tables.table("", ["clients", "req/s", "client CPU"], rows)))
     most = "more than" if maximum.lower_bound else "at most"
-    click.echo(f"\nThis client sends {most} {maximum.rps:g} requests a second ({maximum.processes} processes).")
+    click.echo(f"\nThis client sends {most} {maximum.rps:g} requests per second ({maximum.processes} processes).")
     if maximum.lower_bound:
         click.echo("It was not kept busy: the server was the limit.")
     if as_json:
         click.echo(document)
 
 
-def _plan(chosen: dict[str, Any]) -> Plan:
+def make_plan(options: Options) -> Plan:
     """The plan that the options ask for. Raises ConfigError."""
-    loads = forms.loads(
-        chosen["concurrency"],
-        chosen["rate"],
-        chosen["ramp"],
-        chosen["replay"],
-        arrivals=chosen["arrivals"],
-        time_scale=chosen["time_scale"],
-    )
     return Plan(
-        url=chosen["url"],
-        target=_target(chosen),
-        workload=_workload(chosen),
-        loads=loads,
-        requests=_requests(chosen),
-        duration_s=chosen["duration"],
-        warmup=forms.warmup(chosen["warmup"]),
-        repeats=chosen["repeats"],
-        timeout_s=chosen["timeout"],
-        slo=parse_slo(chosen["slo"]) if chosen["slo"] is not None else None,
-        seed=chosen["seed"],
-        texts=chosen["texts"],
-        processes=chosen["client_processes"],
-        connections=chosen["max_connections"],
-        stats=None if chosen["stats"] == "none" else chosen["stats"],
-        gpus=forms.gpus(chosen["gpus"]),
-        sample_every_s=chosen["sample_every_ms"] / 1000,
-        saturation_after_s=chosen["saturation_after"] if chosen["saturation"] else None,
-        client_maximum_rps=chosen["client_maximum"],
+        url=options.url,
+        target=_target(options),
+        workload=_workload(options),
+        loads=load_levels(options),
+        requests=_requests(options),
+        duration_s=options.duration,
+        warmup=parse_warmup(options.warmup),
+        repeats=options.repeats,
+        timeout_s=options.timeout,
+        slo=parse_slo(options.slo) if options.slo is not None else None,
+        seed=options.seed,
+        texts=options.texts,
+        processes=options.client_processes,
+        connections=options.max_connections,
+        stats=None if options.stats == "none" else options.stats,
+        gpus=parse_gpus(options.gpus),
+        sample_every_s=options.sample_every_ms / 1000,
+        saturation_after_s=options.saturation_after if options.saturation else None,
+        client_maximum_rps=options.client_maximum,
     )
 
 
-def _requests(chosen: dict[str, Any]) -> int | None:
-    requests, duration = chosen["requests"], chosen["duration"]
-    if requests is not None and duration is not None and not chosen["ramp"]:
+def _requests(options: Options) -> int | None:
+    if options.requests is not None and options.duration is not None and not options.ramp:
         raise ConfigError("--requests and --duration exclude each other", param="duration")
-    if requests is None and duration is None and not chosen["replay"]:
-        return None if chosen["ramp"] else DEFAULT_REQUESTS
-    return cast(int | None, requests)
+    if options.requests is None and options.duration is None and not options.replay and not options.ramp:
+        return DEFAULT_REQUESTS
+    return options.requests
 
 
-def _target(chosen: dict[str, Any]) -> TargetOptions:
-    if chosen["force_output_ratio"] is not None and chosen["target"] not in STREAMING:
-        raise ConfigError(f"{chosen['target']} cannot be told output lengths", param="force_output_ratio")
+def _target(options: Options) -> TargetOptions:
+    if options.force_output_ratio is not None and options.target not in STREAMING:
+        raise ConfigError(f"--force-output-ratio does not work with {options.target}", param="force_output_ratio")
     return TargetOptions(
-        kind=chosen["target"],
-        stream=chosen["stream"],
-        api_key=chosen["api_key"],
-        model=chosen["model"],
-        system=chosen["system_prompt"],
-        user=chosen["user_prompt"],
-        sampling=Sampling(chosen["max_tokens"], chosen["temperature"]),
-        forced=True if chosen["force_output_ratio"] is not None else None,
+        kind=options.target,
+        stream=options.stream,
+        api_key=options.api_key,
+        model=options.model,
+        system=options.system_prompt,
+        user=options.user_prompt,
+        sampling=Sampling(options.max_tokens, options.temperature),
+        forced=True if options.force_output_ratio is not None else None,
     )
 
 
-def _workload(chosen: dict[str, Any]) -> Workload:
-    tokens_of, tokens_are = token_counter(chosen["tokenizer"])
-    texts = partial(PhrasebookTexts, tokens_of=tokens_of)
-    ratio, seed, name = forms.output_ratio(chosen["force_output_ratio"]), chosen["seed"], chosen["workload"]
+def _workload(options: Options) -> Workload:
+    tokens_of, tokens_are = token_counter(options.tokenizer)
+    texts, name, seed = partial(PhrasebookTexts, tokens_of=tokens_of), options.workload, options.seed
+    ratio = None
+    if options.force_output_ratio is not None:
+        ratio = OutputRatio(*interval(options.force_output_ratio, "--force-output-ratio"))
     if name not in ("uniform", "variable"):
-        pairs = parse_pairs(chosen["pairs"]) if chosen["pairs"] is not None else None
-        return read_workload(Path(name), Reading(pairs, tokens_of, texts, seed, ratio))
-    pairs = parse_pairs(chosen["pairs"] if chosen["pairs"] is not None else DEFAULT_PAIRS)
-    low, high = forms.interval(chosen["tokens"] or ("60" if name == "uniform" else "10..200"), "--tokens")
-    return MadeUp(name, round(low), round(high), pairs, texts, tokens_of, tokens_are, seed, ratio)
+        pairs = parse_pairs(options.pairs) if options.pairs is not None else None
+        return read_workload(Path(name), FileOptions(pairs, tokens_of, texts, seed, ratio))
+    low, high = interval(options.tokens or ("60" if name == "uniform" else "10..200"), "--tokens")
+    return GeneratedWorkload(
+        name=name,
+        low=round(low),
+        high=round(high),
+        pairs=parse_pairs(options.pairs if options.pairs is not None else DEFAULT_PAIRS),
+        texts=texts,
+        tokens_of=tokens_of,
+        tokens_are=tokens_are,
+        seed=seed,
+        ratio=ratio,
+    )
+
+
+def load_levels(options: Options) -> tuple[Load, ...]:
+    """The load levels of a run: a sweep over clients or over rates, one ramp, or one replay. Raises ConfigError."""
+    chosen = {"--concurrency": options.concurrency, "--rate": options.rate, "--ramp": options.ramp}
+    given = [name for name, value in chosen.items() if value] + (["--replay"] if options.replay else [])
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} exclude each other", param=given[1])
+    if options.rate:
+        kind = "constant" if options.arrivals == "constant" else "poisson"
+        return tuple(Load(kind, rate_rps=value) for value in numbers(options.rate, "--rate"))
+    if options.ramp:
+        start, dots, end = options.ramp.partition("..")
+        if not dots:
+            raise ConfigError(f"--ramp {options.ramp!r} is not like 1..20", param="--ramp")
+        return (Load("ramp", rate_rps=_number(start, "--ramp"), to_rate_rps=_number(end, "--ramp")),)
+    if options.replay:
+        return (Load("replay", time_scale=options.time_scale),)
+    return tuple(Load("closed", clients=value) for value in whole_numbers(options.concurrency or "8", "--concurrency"))
+
+
+def parse_warmup(text: str) -> Warmup:
+    """`20` requests, `10s` seconds, `0` none. Raises ConfigError."""
+    if text.strip() in ("0", "0s"):
+        return Warmup()
+    if text.strip().endswith("s"):
+        return Warmup(duration_s=_number(text.strip()[:-1], "--warmup"))
+    return Warmup(requests=whole_numbers(text, "--warmup")[0])
+
+
+def parse_gpus(text: str) -> frozenset[int] | None:
+    """`auto` is None, `none` is empty, else indexes. Raises ConfigError."""
+    if text == "auto":
+        return None
+    if text == "none":
+        return frozenset()
+    indexes = [term.strip() for term in text.split(",")]
+    if not all(term.isdigit() for term in indexes):
+        raise ConfigError(f"--gpus {text!r} is neither auto, none nor indexes like 0,1", param="--gpus")
+    return frozenset(map(int, indexes))
+
+
+def interval(text: str, option: str) -> tuple[float, float]:
+    """`low..high`, or one number that is both. Raises ConfigError naming the option."""
+    low, dots, high = text.partition("..")
+    ends = _number(low, option), _number(high if dots else low, option)
+    if ends[0] > ends[1]:
+        raise ConfigError(f"{option} {text!r}: the first number must not be above the second", param=option)
+    return ends
+
+
+def whole_numbers(text: str, option: str) -> tuple[int, ...]:
+    """`1,2,4,8`. Raises ConfigError naming the option."""
+    found = numbers(text, option)
+    if any(value != int(value) for value in found):
+        raise ConfigError(f"{option} {text!r}: the numbers must be whole", param=option)
+    return tuple(map(int, found))
+
+
+def numbers(text: str, option: str) -> tuple[float, ...]:
+    """One or more numbers above 0, between commas, in the order given. Raises ConfigError naming the option."""
+    found = tuple(_number(term, option) for term in text.split(",") if term.strip())
+    if not found:
+        raise ConfigError(f"{option} is empty", param=option)
+    return found
+
+
+def _number(text: str, option: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < inf:
+        raise ConfigError(f"{option} {text!r}: a number must be above 0", param=option)
+    return value

@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.forms import whole_numbers
-from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.progress import INTERRUPTED, Observer, error_console, interrupts, observed
 from dragoman_bench.bench.tables import about
-from dragoman_bench.cli.observing import INTERRUPTED, error_console, interrupts, observed
+from dragoman_bench.cli.bench import whole_numbers
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import LoadMeter, make_workloads
 from dragoman_bench.journey.page import JourneyReport, as_markdown, conclude, write_files

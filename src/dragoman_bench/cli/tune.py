@@ -19,11 +19,10 @@ import psutil
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.gpu import find_gpus
-from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.progress import INTERRUPTED, Observer, error_console, interrupts, observed
 from dragoman_bench.bench.results import Machine, describe_machine, installed_packages
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.summary import Slo, parse_slo
-from dragoman_bench.cli.observing import INTERRUPTED, error_console, interrupts, observed
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand, parse_clients, prompt_shape, stated_demand, trace_demand

@@ -12,14 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Bench, Plan, Runner, Warmup, prepared
-from dragoman_bench.bench.load import Watchman
+from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import Load, Measurement, Point, Results, describe_machine
 from dragoman_bench.bench.summary import spreads
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Workload, parse_pairs
+from dragoman_bench.bench.workload import GeneratedWorkload, Item, OutputRatio, Workload, parse_pairs
 from dragoman_bench.journey.route import ALL_CLIENTS
 from dragoman_bench.journey.steps import Leg, Level, Mode, Pace, Subject, WorkloadName
 
@@ -67,7 +66,9 @@ def make_workloads(subject: Subject) -> dict[WorkloadName, CachedWorkload]:
     ratio = OutputRatio(*subject.forced) if subject.forced else None
     made: dict[WorkloadName, CachedWorkload] = {}
     for name, (low, high) in subject.lengths.items():
-        made[name] = CachedWorkload(MadeUp(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio))
+        made[name] = CachedWorkload(
+            GeneratedWorkload(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio)
+        )
     return made
 
 
@@ -123,7 +124,7 @@ class LoadMeter:
                 measured.setdefault(level.clients, []).append(measurement)
             return self.gather(bench, leg, measured, notes)
 
-    async def measure_once(self, bench: Bench, level: Level, repeat: int) -> Measurement | None:
+    async def measure_once(self, bench: PreparedBenchmark, level: Level, repeat: int) -> Measurement | None:
         """None where it was interrupted before it began."""
         if self.interrupted.is_set():
             return None
@@ -136,9 +137,11 @@ class LoadMeter:
             repeats=level.repeats,
             processes=max(1, min(self.processes, level.clients // _STREAMS_PER_CLIENT_PROCESS)),
         )
-        return await Runner(plan, bench.sampler, Watchman(self.interrupted, self.observer)).measure(number, repeat)
+        return await replace(bench, plan=plan).measure(number, repeat, self.observer, self.interrupted)
 
-    def gather(self, bench: Bench, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]) -> Results:
+    def gather(
+        self, bench: PreparedBenchmark, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]
+    ) -> Results:
         """Results of what was measured, by clients."""
         points = tuple(
             Point(Load("closed", clients=clients), tuple(found), spreads(found))

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.benchmark import Bench, prepared
+from dragoman_bench.bench.benchmark import PreparedBenchmark, prepared
 from dragoman_bench.bench.results import Measurement, Results, write_results
 from dragoman_bench.bench.servers import Interrupted, serving
 from dragoman_bench.bench.tables import NONE, Column, markdown, number, table, write_text
@@ -127,7 +127,7 @@ async def alternate(meter: LoadMeter, leg: Leg, servers: Sequence[ComparedServer
     finished is dropped. Raises ConfigError as a benchmark does, ServerFault where a server exited."""
     meters: dict[Mode, LoadMeter] = {mode: meter.of_mode(mode) for mode in leg.modes}
     async with AsyncExitStack() as stack:
-        benches: dict[Mode, list[Bench]] = {}
+        benches: dict[Mode, list[PreparedBenchmark]] = {}
         for mode, measuring in meters.items():
             targets = [replace(server.target, stream=mode == "streamed") for server in servers]
             plans = [measuring.plan(server.url, target, leg) for server, target in zip(servers, targets, strict=True)]
@@ -149,7 +149,7 @@ async def alternate(meter: LoadMeter, leg: Leg, servers: Sequence[ComparedServer
 
 
 async def _round(
-    meter: LoadMeter, benches: Sequence[Bench], servers: Sequence[ComparedServer], level: Level, repeat: int
+    meter: LoadMeter, benches: Sequence[PreparedBenchmark], servers: Sequence[ComparedServer], level: Level, repeat: int
 ) -> list[Measurement]:
     """One measurement of each server, in the servers' order; empty where it was interrupted."""
     found: dict[int, Measurement] = {}

@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dragoman_bench.bench.results import Band, Load, Point, Results
+from dragoman.wire import LengthBand
+from dragoman_bench.bench.results import Load, Point, Results
 from dragoman_bench.bench.summary import BANDS, bucket_value
 from dragoman_bench.bench.tables import number as formatted
 from dragoman_bench.report import style
@@ -238,7 +239,7 @@ def _percentile_line(
     return drawn
 
 
-def _range(axes: Axes, x: float, point: Point, band: Band, number: int) -> list[float]:
+def _range(axes: Axes, x: float, point: Point, band: LengthBand, number: int) -> list[float]:
     found = [spread_over(point, of_band(band, name)) for name in ("p50_s", "p95_s", "p99_s")]
     known = [spread.median for spread in found if spread is not None]
     if len(known) < len(found):

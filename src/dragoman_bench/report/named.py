@@ -7,17 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import (
-    Band,
-    Load,
-    LoadKind,
-    Measurement,
-    Point,
-    Results,
-    Spread,
-    Summary,
-    read_results,
-)
+from dragoman.wire import LengthBand
+from dragoman_bench.bench.results import Load, LoadKind, Measurement, Point, Results, Spread, Summary, read_results
 from dragoman_bench.bench.summary import spread_of
 
 Named = Mapping[str, Results]
@@ -109,7 +100,7 @@ def spread_over(point: Point, read: Callable[[Summary], float | None]) -> Spread
     return spread_of(values) if values and len(values) == len(point.repeats) else None
 
 
-def of_band(band: Band, percentile: str) -> Callable[[Summary], float | None]:
+def of_band(band: LengthBand, percentile: str) -> Callable[[Summary], float | None]:
     """Reads the end-to-end latency of one length band: `p50_s` and so on."""
 
     def read(summary: Summary) -> float | None:

@@ -30,7 +30,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLoca
 from matplotlib.transforms import Affine2DBase, ScaledTranslation, Transform
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Band, Load
+from dragoman.wire import LengthBand
+from dragoman_bench.bench.results import Load
 from dragoman_bench.bench.tables import seconds
 
 P = ParamSpec("P")
@@ -41,8 +42,8 @@ MUTED = "#5f6777"
 GRID = "#dfe3ea"
 ALARM = "#c8102e"
 SERIES = ("#2563a8", "#d9730d", "#2e8b57", "#b23a6f", "#7a5cc0", "#8a6d1f", "#2795a6", "#6b7280")
-BANDS: dict[Band, str] = {"short": "#d4861a", "medium": "#c2513f", "long": "#5b2a86"}
-BAND_NAMES: dict[Band, str] = {
+BANDS: dict[LengthBand, str] = {"short": "#d4861a", "medium": "#c2513f", "long": "#5b2a86"}
+BAND_NAMES: dict[LengthBand, str] = {
     "short": "short (up to 50 source tokens)",
     "medium": "medium (51 to 120)",
     "long": "long (over 120)",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from dragoman_bench.bench.results import Band, Load, Point, Results, Spread, Summary
+from dragoman.wire import LengthBand
+from dragoman_bench.bench.results import Load, Point, Results, Spread, Summary
 from dragoman_bench.bench.results_table import notes_on
 from dragoman_bench.bench.summary import BANDS, compare
 from dragoman_bench.bench.tables import EMPTY, Cell, Column, Row, Table, Tone, count, number
@@ -174,7 +175,7 @@ def _slo(_: Results, point: Point) -> Cell:
     return Cell(text, "; ".join(sorted(missed)), "bad")
 
 
-def _band(band: Band) -> Read:
+def _band(band: LengthBand) -> Read:
     def read(_: Results, point: Point) -> Cell:
         found = [spread_over(point, of_band(band, name)) for name in ("p50_s", "p95_s", "p99_s")]
         requests = sum(repeat.summary.bands[band].requests for repeat in point.repeats if band in repeat.summary.bands)

@@ -23,7 +23,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
-from dragoman_bench.bench.results import Band, Load, Measurement, RequestRecord
+from dragoman.wire import LengthBand
+from dragoman_bench.bench.results import Load, Measurement, RequestRecord
 from dragoman_bench.bench.summary import BANDS
 from dragoman_bench.bench.tables import seconds
 from dragoman_bench.report import style
@@ -206,7 +207,7 @@ def boxes(spans: Sequence[tuple[float, float, int]], half: float = _HALF) -> Pat
     return Path(rectangles.reshape(-1, 2), codes)
 
 
-def _waits(records: Sequence[RequestRecord], band: Band, start_s: float) -> list[tuple[float, float, int]]:
+def _waits(records: Sequence[RequestRecord], band: LengthBand, start_s: float) -> list[tuple[float, float, int]]:
     """From send to first token, of streams; of a request that failed without a token, to its end."""
     spans: list[tuple[float, float, int]] = []
     for row, record in enumerate(records):
@@ -216,7 +217,7 @@ def _waits(records: Sequence[RequestRecord], band: Band, start_s: float) -> list
     return spans
 
 
-def _answers(records: Sequence[RequestRecord], band: Band, start_s: float) -> list[tuple[float, float, int]]:
+def _answers(records: Sequence[RequestRecord], band: LengthBand, start_s: float) -> list[tuple[float, float, int]]:
     """From the first token to the end; from the send where the answer came in one piece."""
     spans: list[tuple[float, float, int]] = []
     for row, record in enumerate(records):
@@ -227,7 +228,7 @@ def _answers(records: Sequence[RequestRecord], band: Band, start_s: float) -> li
 
 
 def _requests_legend(records: Sequence[RequestRecord]) -> list[Artist]:
-    present: list[Band] = [band for band in BANDS if any(record.band == band for record in records)]
+    present: list[LengthBand] = [band for band in BANDS if any(record.band == band for record in records)]
     handles: list[Artist] = [Patch(color=style.BANDS[b], label=style.BAND_NAMES[b]) for b in present]
     if any(record.first_token_s is not None for record in records):
         handles.append(Patch(color=style.MUTED, alpha=_WAITING_ALPHA, label="pale: before the first token"))

@@ -26,7 +26,16 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import members, number, whole
 from dragoman_bench.bench.summary import nearest_rank
 from dragoman_bench.bench.texts import PhrasebookTexts, Texts, TokensOf, token_counter
-from dragoman_bench.bench.workload import Item, MadeUp, OutputRatio, Pair, Reading, Workload, parse_pairs, read_workload
+from dragoman_bench.bench.workload import (
+    FileOptions,
+    GeneratedWorkload,
+    Item,
+    OutputRatio,
+    Pair,
+    Workload,
+    parse_pairs,
+    read_workload,
+)
 from dragoman_bench.journey.measure import CachedWorkload
 from dragoman_bench.journey.steps import Subject
 from dragoman_bench.tune.outcome import Concurrency, DemandSummary, Draw, Lengths
@@ -172,7 +181,7 @@ def stated_demand(subject: Subject, shape: PromptShape, levels: Concurrency) -> 
     pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
     ratio = OutputRatio(*subject.forced) if subject.forced else None
     low, high = subject.lengths["variable"]
-    mix = MadeUp("variable", low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio)
+    mix = GeneratedWorkload("variable", low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio)
     # Lengths are log-evenly distributed, and so is their longest tenth.
     tail_low = round(low * (high / low) ** (1 - LONG_SHARE))
     tail = replace(mix, name="the longest tenth", low=tail_low, seed=subject.seed + 1)
@@ -196,7 +205,7 @@ def trace_demand(path: Path, subject: Subject, shape: PromptShape, levels: Concu
     languages = tuple({str(line["source"]) for line in lines if line.get("source") not in (None, "auto")})
     ratio = OutputRatio(*subject.forced) if subject.forced else None
     placeholder = _Placeholder(languages)
-    reading = Reading(
+    reading = FileOptions(
         parse_pairs(subject.pairs), partial(_tokens, tokens_of), lambda _: placeholder, subject.seed, ratio
     )
     recorded = read_workload(path, reading).recorded

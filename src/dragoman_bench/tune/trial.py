@@ -22,8 +22,7 @@ from pydantic import ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman.wire import Stats
-from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Bench, Plan, Runner, Warmup, prepared
-from dragoman_bench.bench.load import Watchman
+from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.results import Distribution, Load, Measurement, Point, members, number
 from dragoman_bench.bench.results import Results as ResultsFile
 from dragoman_bench.bench.servers import (
@@ -73,7 +72,7 @@ class TrialServer:
     """A server that is up and has answered a text of each language pair."""
 
     server: RunningServer
-    bench: Bench
+    bench: PreparedBenchmark
     facts: ServerFacts
 
     async def check(self) -> None:
@@ -151,8 +150,9 @@ class Servers:
         began_s = monotonic()
         bench = server.bench
         plan = self._plan(bench.plan.url, bench.plan.target, level)
-        runner = Runner(plan, bench.sampler, Watchman(self.interrupted, self.progress))
-        measurement = await runner.measure(0, variation_of(level, repeat))
+        measurement = await replace(bench, plan=plan).measure(
+            0, variation_of(level, repeat), self.progress, self.interrupted
+        )
         if measurement is None or measurement.stopped == "interrupted":
             return None
         measurement = replace(measurement, repeat=repeat)
@@ -188,7 +188,7 @@ class Servers:
         )
 
     def _results_file(
-        self, bench: Bench, plan: Plan, level: LoadLevel, measurement: Measurement, notes: dict[str, object]
+        self, bench: PreparedBenchmark, plan: Plan, level: LoadLevel, measurement: Measurement, notes: dict[str, object]
     ) -> ResultsFile:
         point = Point(plan.loads[0], (measurement,), spreads((measurement,)))
         options = bench.conditions.options | {"connections": level.cap, "label": notes["label"], "tune": notes}

@@ -1,6 +1,9 @@
+"""What is sent to each API, and how its answers and streams are read."""
+
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,8 +14,9 @@ from dragoman_bench.bench.targets import (
     Event,
     Reply,
     Sampling,
+    StreamedError,
     TargetOptions,
-    ToldError,
+    event_data,
     filled,
     make_target,
 )
@@ -58,7 +62,7 @@ def test_native_streams() -> None:
     assert target.event(json.dumps({"index": 0, "translation": translation})) == Event("", None, "stop")
     assert target.event('{"usage": {"completion_tokens": 4}}') == Event("", 4)
     assert target.event("[DONE]") == Event(end=True)
-    with pytest.raises(ToldError, match="engine_failed"):
+    with pytest.raises(StreamedError, match="engine_failed"):
         target.event('{"error": {"code": "engine_failed", "message": "no"}}')
 
 
@@ -92,7 +96,7 @@ def test_completions_send_the_filled_template() -> None:
     assert "messages" not in target.body(ITEM)
 
 
-def test_a_template_names_a_source_that_nobody_told() -> None:
+def test_a_template_names_a_source_that_is_not_given() -> None:
     assert filled("{source} {source_name}", DETECTED) == "auto the language it is in"
 
 
@@ -109,7 +113,7 @@ def test_chat_answers_and_streams() -> None:
     assert target.event('{"choices":[{"delta":{},"finish_reason":"length"}]}') == Event("", None, "length")
     assert target.event('{"choices":[],"usage":{"completion_tokens":3}}') == Event("", 3)
     assert target.event("[DONE]").end
-    with pytest.raises(ToldError):
+    with pytest.raises(StreamedError):
         target.event('{"error":{"message":"no"}}')
 
 
@@ -163,7 +167,35 @@ def test_an_event_of_another_shape_is_a_bad_reply(kind: str, data: str) -> None:
 def test_what_an_api_cannot_do_is_refused() -> None:
     with pytest.raises(ConfigError, match="does not stream"):
         make_target(_options("deepl", stream=True))
-    with pytest.raises(ConfigError, match="needs a model"):
+    with pytest.raises(ConfigError, match="--model"):
         make_target(_options("openai-chat"))
     with pytest.raises(ConfigError, match=r"no \{text\}"):
         make_target(_options("openai-chat", model="m", user="Translate."))
+
+
+async def _read(*lines: bytes) -> list[str]:
+    async def stream() -> AsyncIterator[bytes]:
+        for line in lines:
+            yield line
+
+    return [data async for data in event_data(stream())]
+
+
+async def test_an_event_is_its_data_up_to_a_blank_line() -> None:
+    assert await _read(b"data: one\n", b"\n", b"data:two\r\n", b"\r\n") == ["one", "two"]
+
+
+async def test_lines_of_one_event_are_joined() -> None:
+    assert await _read(b"data: one\n", b"data: two\n", b"\n") == ["one\ntwo"]
+
+
+async def test_comments_and_other_fields_are_passed_over() -> None:
+    assert await _read(b": ping\n", b"\n", b"event: x\n", b"id: 1\n", b"data: one\n", b"\n") == ["one"]
+
+
+async def test_an_event_that_was_cut_off_is_none() -> None:
+    assert await _read(b"data: one\n", b"\n", b"data: tw") == ["one"]
+
+
+async def test_only_one_space_is_taken_off() -> None:
+    assert await _read("data:  駅\n".encode(), b"\n") == [" 駅"]
