@@ -43,7 +43,7 @@ async def test_a_server_answers_while_it_is_up_and_is_gone_afterwards(tmp_path: 
         assert server.start_s > 0
         pid = pid_of(server)
     assert not psutil.pid_exists(pid)
-    with pytest.raises(ServerFault, match="stand-in ended"):
+    with pytest.raises(ServerFault, match="stand-in exited"):
         server.check_alive()
 
 
@@ -65,7 +65,7 @@ async def test_an_early_death_is_told_with_the_exit_code_and_the_end_of_the_log(
         async with serving(stand_in("dies"), tmp_path / "server.log", asyncio.Event()):
             pytest.fail("it was never ready")
     first, *rest = fault.value.message.splitlines()
-    assert first == "stand-in ended with exit code 1"
+    assert first == "stand-in exited with code 1"
     assert any("no such model" in line for line in rest)
 
 
@@ -100,7 +100,7 @@ def _command_line(process: psutil.Process) -> list[str]:
 async def test_a_server_that_ignores_the_request_to_leave_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "LEAVE_S", 0.3)
+    monkeypatch.setattr(servers, "STOP_S", 0.3)
     async with serving(stand_in("deaf"), tmp_path / "server.log", asyncio.Event()) as server:
         pid = pid_of(server)
     assert not psutil.pid_exists(pid)

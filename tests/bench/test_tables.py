@@ -110,9 +110,9 @@ def test_a_point_is_a_row_and_what_is_unknown_has_no_column() -> None:
         "load": "4 clients",
         "req/s": "2.00",
         "output tok/s": "20.0",
-        "p50 s": "0.5",
-        "p95 s": "0.5",
-        "p99 s": "0.5",
+        "p50 s": "0.500",
+        "p95 s": "0.500",
+        "p99 s": "0.500",
         "failed": "0",
     }
 
@@ -120,7 +120,7 @@ def test_a_point_is_a_row_and_what_is_unknown_has_no_column() -> None:
 def test_repeats_show_their_median_and_range() -> None:
     repeats = [_measurement([record(n, e2e_s=0.5) for n in range(count)]) for count in (4, 6, 10)]
 
-    assert _cells(_results(*repeats))["req/s"] == "3.00 (2.00..5.00)"
+    assert _cells(_results(*repeats))["req/s"] == "3.00 [2.00..5.00]"
 
 
 def test_an_slo_is_met_missed_or_both() -> None:
@@ -142,7 +142,7 @@ def test_failures_are_told_by_kind_and_share() -> None:
     records = [record(0), record(1, error="refused"), record(2, error="timeout"), record(3, error="refused")]
     results = _results(_measurement(records))
 
-    assert _cells(results)["failed"] == "75.0%"
+    assert _cells(results)["failed"] == "75.0 %"
     assert "- 4 clients: failed requests: 2 refused, 1 timeout." in markdown(results)
 
 

@@ -178,19 +178,20 @@ def _parse_limit(term: str) -> Limit:
         raise fault("is not like p95_s=2, ttft_ms_p95=300 or e2e_s=2")
     if match["before"] and match["after"]:
         raise fault("names two percentiles")
+    stated = match["before"] or match["after"]
     try:
-        percentile = float(match["before"] or match["after"] or 0)
+        percentile = float(stated) if stated else None
         value = float(number)
     except ValueError:
         raise fault("has a value that is not a number") from None
-    if match["metric"] is None and not percentile:
+    if match["metric"] is None and percentile is None:
         raise fault(f"names no metric: write e2e_{match['unit']}=...")
-    if (match["before"] or match["after"]) and not 0 < percentile <= 100:
+    if percentile is not None and not 0 < percentile <= 100:
         raise fault("needs a percentile above 0 and at most 100")
     if not isfinite(value) or value <= 0:
         raise fault("needs a limit above 0")
     metric = cast(SloMetric, match["metric"] or "e2e")
-    return Limit(metric, value / 1000 if match["unit"] == "ms" else value, percentile or None)
+    return Limit(metric, value / 1000 if match["unit"] == "ms" else value, percentile)
 
 
 @dataclass(frozen=True, slots=True)
