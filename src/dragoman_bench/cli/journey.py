@@ -5,8 +5,9 @@ stdout gets the findings as Markdown and, as its last line, a summary; progress 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -41,6 +42,35 @@ from dragoman_bench.journey.versus import Comparison, compare_servers, write_com
 
 FAILED = 1
 OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine flags of both servers of --versus
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyOptions:
+    """The command's options. `clients`, `modes`, `defaults` and the two limits in tokens are of `--versus`."""
+
+    model: str
+    profile: str
+    load_format: Literal["auto", "safetensors", "dummy"]
+    max_model_len: int | None
+    quick: bool
+    out: Path | None
+    page: Path | None
+    resume: bool
+    wanted: tuple[str, ...]
+    listing: bool
+    skip_vllm_serve: bool
+    gpu_levels: bool | None
+    repeats: int | None
+    repeats_elsewhere: int
+    duration: float | None
+    time_limit: float | None
+    versus: bool
+    clients: str | None
+    modes: str | None
+    defaults: bool
+    max_num_batched_tokens: int | None
+    max_cudagraph_capture_size: int | None
+    rendered: Path | None
 
 
 @click.command("journey")
@@ -87,40 +117,41 @@ def command(**chosen: Any) -> None:
     Each step starts a server, measures it and ends it. Ctrl-C keeps what was measured and reports it; the same command
     again measures what is missing.
     """
-    if chosen["rendered"] is not None:
-        journey = read_folder(chosen["rendered"], quick=chosen["quick"])
-        _report(conclude(journey, quick_note=_note(chosen)), chosen["rendered"], chosen["page"])
+    options = JourneyOptions(**chosen)
+    if options.rendered is not None:
+        journey = read_folder(options.rendered, quick=options.quick)
+        _report(conclude(journey, quick_note=_note(options)), options.rendered, options.page)
         return
-    terms = _terms(chosen)
-    pace = _pace(chosen)
-    versus = _versus_steps(chosen, terms)
+    terms = _terms(options)
+    pace = _pace(options)
+    versus = _versus_steps(options, terms)
     route = plan_route(terms)
-    steps = only(route, chosen["wanted"])
-    if chosen["listing"]:
+    steps = only(route, options.wanted)
+    if options.listing:
         _list(versus or steps, pace)
         return
-    subject = make_subject(chosen["model"], chosen["profile"], chosen["load_format"], chosen["max_model_len"])
+    subject = make_subject(options.model, options.profile, options.load_format, options.max_model_len)
     if versus is not None:
-        _versus(chosen, versus, subject, pace)
+        _versus(options, versus, subject, pace)
     else:
-        _journey(chosen, route, steps, subject, pace)
+        _journey(options, route, steps, subject, pace)
 
 
-def _versus_steps(chosen: dict[str, Any], terms: Terms) -> tuple[Step, Step] | None:
+def _versus_steps(options: JourneyOptions, terms: Terms) -> tuple[Step, Step] | None:
     """The two servers of `--versus`; None for the journey. Raises ConfigError on options that do not go together."""
-    both = {name: value for name in OF_BOTH if (value := chosen[name.replace("-", "_")]) is not None}
-    given = [*both, *(name for name in ("clients", "modes", "defaults") if chosen[name])]
-    if not chosen["versus"]:
+    both = {name: value for name in OF_BOTH if (value := getattr(options, name.replace("-", "_"))) is not None}
+    given = [*both, *(name for name in ("clients", "modes", "defaults") if getattr(options, name))]
+    if not options.versus:
         for name in given:
             flag = "--mode" if name == "modes" else f"--{name}"
             raise ConfigError(f"{flag} needs --versus; the journey's steps have their own settings", param=flag)
         return None
-    if chosen["defaults"]:
+    if options.defaults:
         for name in both:
             raise ConfigError(f"--{name} excludes --defaults, which leaves it to each server", param=f"--{name}")
-        both = {"max-model-len": chosen["max_model_len"]} if chosen["max_model_len"] is not None else {}
-    clients = whole_numbers(chosen["clients"], "--clients") if chosen["clients"] else ()
-    return plan_versus(terms, clients, both, modes=_modes(chosen["modes"]), defaults=chosen["defaults"])
+        both = {"max-model-len": options.max_model_len} if options.max_model_len is not None else {}
+    clients = whole_numbers(options.clients, "--clients") if options.clients else ()
+    return plan_versus(terms, clients, both, modes=_modes(options.modes), defaults=options.defaults)
 
 
 def _modes(form: str | None) -> tuple[Mode, ...]:
@@ -132,25 +163,25 @@ def _modes(form: str | None) -> tuple[Mode, ...]:
     return tuple(mode for mode in MODES if mode in names)
 
 
-def _terms(chosen: dict[str, Any]) -> Terms:
-    gpu, high = vllm_uses_gpu(), chosen["gpu_levels"]
+def _terms(options: JourneyOptions) -> Terms:
+    gpu, high = vllm_uses_gpu(), options.gpu_levels
     return Terms(
         gpu=gpu,
-        quick=chosen["quick"],
+        quick=options.quick,
         high_levels=gpu if high is None else high,
-        repeats=chosen["repeats"] or (2 if chosen["quick"] else 3),
-        elsewhere=chosen["repeats_elsewhere"],
-        vllm_serve=not chosen["skip_vllm_serve"],
+        repeats=options.repeats or (2 if options.quick else 3),
+        elsewhere=options.repeats_elsewhere,
+        vllm_serve=not options.skip_vllm_serve,
     )
 
 
-def _pace(chosen: dict[str, Any]) -> Pace:
-    pace = QUICK_PACE if chosen["quick"] else FULL_PACE
-    return Pace(chosen["duration"] or pace.duration_s, pace.warmup_s, pace.timeout_s)
+def _pace(options: JourneyOptions) -> Pace:
+    pace = QUICK_PACE if options.quick else FULL_PACE
+    return Pace(options.duration or pace.duration_s, pace.warmup_s, pace.timeout_s)
 
 
-def _folder(chosen: dict[str, Any]) -> Path:
-    return chosen["out"] or Path("results/journey-quick" if chosen["quick"] else "results/journey")
+def _folder(options: JourneyOptions) -> Path:
+    return options.out or Path("results/journey-quick" if options.quick else "results/journey")
 
 
 def _list(steps: tuple[Step, ...], pace: Pace) -> None:
@@ -165,10 +196,10 @@ def _list(steps: tuple[Step, ...], pace: Pace) -> None:
 
 
 def _journey(
-    chosen: dict[str, Any], route: tuple[Step, ...], steps: tuple[Step, ...], subject: Subject, pace: Pace
+    options: JourneyOptions, route: tuple[Step, ...], steps: tuple[Step, ...], subject: Subject, pace: Pace
 ) -> None:
     workloads = make_workloads(subject)
-    folder = ResultsFolder(_folder(chosen), subject, workloads, pace, this_machine())
+    folder = ResultsFolder(_folder(options), subject, workloads, pace, this_machine())
 
     async def measure(observer: Observer) -> JourneyResults:
         display = JourneyDisplay(error_console, observer)
@@ -180,19 +211,19 @@ def _journey(
                 folder=folder,
                 meter=LoadMeter(workloads, pace, display, interrupted, subject.seed, path=subject.path),
                 display=display,
-                fresh=not chosen["resume"],
-                time_limit_s=chosen["time_limit"],
+                fresh=not options.resume,
+                time_limit_s=options.time_limit,
             )
             return await run.run()
 
     journey = observed(measure)
-    _report(conclude(journey, quick_note=_note(chosen)), folder.path, chosen["page"])
+    _report(conclude(journey, quick_note=_note(options)), folder.path, options.page)
     if journey.interrupted or journey.failures:
         click.get_current_context().exit(INTERRUPTED if journey.interrupted else FAILED)
 
 
-def _note(chosen: dict[str, Any]) -> str | None:
-    return LEFT_OUT_OF_QUICK if chosen["quick"] else None
+def _note(options: JourneyOptions) -> str | None:
+    return LEFT_OUT_OF_QUICK if options.quick else None
 
 
 def _report(report: JourneyReport, folder: Path, page: Path | None) -> None:
@@ -203,8 +234,8 @@ def _report(report: JourneyReport, folder: Path, page: Path | None) -> None:
     click.echo(report.summary)
 
 
-def _versus(chosen: dict[str, Any], steps: tuple[Step, Step], subject: Subject, pace: Pace) -> None:
-    folder, workloads = _folder(chosen), make_workloads(subject)
+def _versus(options: JourneyOptions, steps: tuple[Step, Step], subject: Subject, pace: Pace) -> None:
+    folder, workloads = _folder(options), make_workloads(subject)
 
     async def measure(observer: Observer) -> Comparison:
         display = JourneyDisplay(error_console, observer)
