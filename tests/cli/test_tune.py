@@ -22,7 +22,7 @@ from dragoman_bench.bench.progress import INTERRUPTED
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.cli import tune as module
 from dragoman_bench.cli.tune import command, this_hardware
-from dragoman_bench.journey.steps import Subject
+from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.outcome import Setup, read_tuning
 from dragoman_bench.tune.trial import BY_HAND, StartCommand
 from tests.tune.test_watch import STATS, TRAFFIC
@@ -86,7 +86,8 @@ def stand_ins(subject: Subject) -> StartCommand:
 
 def test_a_tune_ends_in_settings_to_serve_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "server_command", stand_ins)
-    wanted = ["--clients", "1", "--slo", "p95_s=1", "--duration", "1", "--repeats", "1", "--baselines", "embedder"]
+    monkeypatch.setattr(module, "CPU_PACE", Pace(duration_s=0.2, warmup_s=0.05))
+    wanted = ["--clients", "1", "--slo", "p95_s=0.1", "--repeats", "1", "--baselines", "embedder"]
     out = tmp_path / "out"
     ran = invoke(*wanted, "--out", str(out))
     assert ran.exception is None, ran.exception

@@ -39,6 +39,7 @@ from dragoman_bench.tune.recommend import Grounds, confirm_recommended, judge, r
 from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner
 
 _DRAIN_S = 1.5  # of a measurement beside its warm-up and itself: in-flight requests are awaited at the end of both
+_FINAL_MARGIN = 1.25  # servers that start and idle beside others take longer to start and to warm up
 _SEARCH_SHARE = 0.5  # of a time limit, which is left to the search
 
 
@@ -84,7 +85,8 @@ class TuneJob:
         """The time to set aside: all rounds, or as many as leave half of the time limit to the search, one at least."""
         entries = 1 + len(self.baselines) if self.baselines else 0
         for rounds in range(self.repeats, 0, -1):
-            needed_s = estimate.cost_s(entries, rounds * entries + (entries if self.low else 0))
+            measurements = rounds * entries + (entries if self.low else 0)
+            needed_s = _FINAL_MARGIN * estimate.cost_s(entries, measurements)
             if rounds == 1 or self.time_limit_s is None or needed_s <= (1 - _SEARCH_SHARE) * self.time_limit_s:
                 return needed_s
         return 0.0

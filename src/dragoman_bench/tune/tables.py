@@ -201,7 +201,8 @@ def _final(tuning: Tuning, found: Final) -> Table:
     busy, low = tuning.demand.levels.busy, tuning.demand.levels.low
     chosen = tuning.recommendation.candidate if tuning.recommendation else ""
     how = "all up together, measured in turn" if found.together else "one after another"
-    note = f"{found.rounds} rounds at {busy} clients, {how}; once at {low}. {sentence(found.memory_note)} {_RANGES}"
+    rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
+    note = f"{rounds} at {busy} clients, {how}; once at {low}. {sentence(found.memory_note)} {_RANGES}"
     columns = (
         Column("configuration", "left"), Column("the finalist compared with it", "left"),
         *(Column(name) for name, _ in FINAL),
