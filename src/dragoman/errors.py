@@ -1,4 +1,4 @@
-"""The error tree: everything dragoman tells a caller went wrong.
+"""The error tree: every error that a caller can receive.
 
     DragomanError
     ├── InvalidRequest            400  invalid_request
@@ -17,7 +17,7 @@
     ├── EngineFailed              500  engine_failed
     └── ConfigError                    config_error        (CLI: one line, exit code 2)
 
-Each class owns its HTTP status and its stable code; `api/faults.py` is the one place that turns them into responses, and
+Each class owns its HTTP status and its stable code; `api/errors.py` is the one place that turns them into responses, and
 `cli/main.py` the one that turns them into exit codes. This module knows neither HTTP nor click.
 """
 
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 
 class DragomanError(Exception):
-    """A fault that can be told to a caller: a message that says what was wrong, where, and what to do."""
+    """An error with a message for the caller: what was wrong, where, and what to do."""
 
     status = 500
     code = "internal_error"
@@ -82,7 +82,7 @@ class BodyTooLarge(DragomanError):
 
 
 class QueueFull(DragomanError):
-    """Admission refused: the queue is full. `retry_after_s` is computed from the measured rate, never guessed."""
+    """Admission refused: the queue is full. `retry_after_s` is computed from the measured rate."""
 
     status = 429
     code = "queue_full"
@@ -106,19 +106,19 @@ class Starting(Unavailable):
 
 
 class Draining(Unavailable):
-    """The server is finishing what it has and takes nothing new."""
+    """The server finishes in-flight calls and admits no new ones."""
 
     code = "draining"
 
 
 class EngineRestarting(Unavailable):
-    """The engine died and is being started again. Told to who asks whether the server is ready; calls are taken and wait."""
+    """The engine has crashed and restarts. Returned by readiness probes; calls are admitted and wait."""
 
     code = "restarting"
 
 
 class EngineDead(Unavailable):
-    """The engine (or a worker process) died; what it had in flight did not finish."""
+    """The engine (or a worker process) has crashed; what it had in flight did not finish."""
 
     code = "engine_dead"
 

@@ -41,7 +41,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """How the engine spent its time on one sequence, in seconds of the engine's clock. None: the engine does not tell."""
+    """How the engine spent its time on one sequence, in seconds of the engine's clock. None: the engine does not report it."""
 
     queue_s: float  # from submission to the first step that it took part in
     prefill_s: float | None = None  # from there to its first token
@@ -141,7 +141,7 @@ class Translation:
     warnings: tuple[TranslationWarning, ...] = ()
     usage: Usage = field(default_factory=Usage)
     retries: tuple[WarningCode, ...] = ()  # why segments were retried, one for each retry
-    # One for each piece that the engine translated, where it tells.
+    # One for each segment that the engine translated, where it reports them.
     timings: tuple[Timings, ...] = field(default=(), compare=False)
 
 

@@ -14,7 +14,7 @@ SCOPE: Scope = {"type": "http", "asgi": {"spec_version": "2.3"}}
 
 
 class Feed:
-    """Two generators, as a stream has them, that tell whether they have been ended."""
+    """Two generators, as a stream has them, that record whether they were closed."""
 
     def __init__(self) -> None:
         self.ended: list[str] = []

@@ -1,4 +1,4 @@
-"""Probes while an engine dies and comes back, and when it does not."""
+"""Probes while an engine restarts after a crash, and when it does not."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ async def test_a_fault_of_ours_is_a_500_with_an_id_and_one_line(
     line = lines.only()
     assert (line["status"], line["outcome"], line["request_id"]) == (500, "internal_error", "mine-3")
     assert lines.records[0].levelno == logging.ERROR
-    [traceback] = [record for record in caplog.records if record.exc_info]  # told once, by us: not by uvicorn again
+    [traceback] = [record for record in caplog.records if record.exc_info]  # logged once: not by uvicorn again
     assert traceback.name == "dragoman.api"
 
 

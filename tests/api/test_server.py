@@ -18,7 +18,7 @@ from dragoman.api.server import DragomanServer, listen
 from dragoman.errors import ConfigError
 from dragoman.pipelines.continuous import ContinuousPipeline
 from tests.pipelines.crashing import CrashingEngine
-from tests.serving import service_over
+from tests.serving import fake_service, service_over
 from tests.waiting import until
 
 
@@ -87,7 +87,7 @@ async def test_an_idle_server_stops_at_once() -> None:
 async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with_1(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(heap, "_settled", False)
+    monkeypatch.setattr(heap, "_is_frozen", False)
     engine = CrashingEngine(lambda _: "word word")
     ready: list[str] = []
     service = service_over(ContinuousPipeline(engine, first_pause_s=0))
@@ -114,3 +114,16 @@ def test_an_address_that_is_taken_is_one_clear_error() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}"):
             listen("127.0.0.1", port)
+
+
+async def test_a_failure_of_the_http_server_is_reported_and_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap, "freeze_heap", lambda: None)
+    server = DragomanServer(fake_service(), listen("127.0.0.1", 0))
+
+    async def fail(**_: object) -> None:
+        raise OSError("no more sockets")
+
+    monkeypatch.setattr(server._uvicorn, "serve", fail)  # pyright: ignore[reportPrivateUsage]
+    assert await server.run() == 1
+    assert server.failure is not None
+    assert "no more sockets" in server.failure.message

@@ -39,15 +39,15 @@ async def test_the_last_hour_is_told_in_distributions(tmp_path: Path) -> None:
         refused = await client.post("/v1/translate", json={"text": ["one", "two"], "source": "en", "target": "xx"})
         assert refused.status_code == 400
         await recorded(service, tmp_path)
-        told = (await client.get("/v1/traffic")).json()
-    assert told["records"] == 5
-    assert told["outcomes"] == {"ok": 3, "unsupported_language": 2}
-    assert told["recorder"] == {"state": "on", "written": 5, "lost": 0}
-    assert told["in_flight"] == {"p50": 1.0, "p95": 2.0, "max": 2.0}
-    assert 0 < told["source_tokens"]["p50"] <= told["source_tokens"]["max"] < 20
-    assert told["peak_tokens"] >= told["source_tokens"]["max"] + told["output_tokens"]["max"]
-    assert 0 < told["e2e_s"]["p50"] <= told["e2e_s"]["max"] < told["window_s"]
-    assert told["arrivals_per_s"] == 5 / told["window_s"]
+        answer = (await client.get("/v1/traffic")).json()
+    assert answer["records"] == 5
+    assert answer["outcomes"] == {"ok": 3, "unsupported_language": 2}
+    assert answer["recorder"] == {"state": "on", "written": 5, "lost": 0}
+    assert answer["in_flight"] == {"p50": 1.0, "p95": 2.0, "max": 2.0}
+    assert 0 < answer["source_tokens"]["p50"] <= answer["source_tokens"]["max"] < 20
+    assert answer["peak_tokens"] >= answer["source_tokens"]["max"] + answer["output_tokens"]["max"]
+    assert 0 < answer["e2e_s"]["p50"] <= answer["e2e_s"]["max"] < answer["window_s"]
+    assert answer["arrivals_per_s"] == 5 / answer["window_s"]
 
 
 async def test_a_bench_reads_what_is_reported() -> None:
@@ -62,13 +62,13 @@ async def test_a_bench_reads_what_is_reported() -> None:
 
 async def test_an_hour_without_a_text_and_a_server_without_a_recorder() -> None:
     async with served(fake_service()) as client:
-        told = (await client.get("/v1/traffic")).json()
+        answer = (await client.get("/v1/traffic")).json()
         documented = (await client.get("/openapi.json")).json()["components"]["schemas"]["Traffic"]
-    assert told["records"] == 0  # the warm-up is no traffic
-    assert told["e2e_s"] == {"p50": None, "p95": None, "max": None}
-    assert told["peak_tokens"] is None
-    assert told["recorder"]["state"] == "off"
-    assert set(documented["properties"]) == set(told)
+    assert answer["records"] == 0  # the warm-up is no traffic
+    assert answer["e2e_s"] == {"p50": None, "p95": None, "max": None}
+    assert answer["peak_tokens"] is None
+    assert answer["recorder"]["state"] == "off"
+    assert set(documented["properties"]) == set(answer)
 
 
 async def test_a_refused_text_and_one_that_its_client_gave_up_are_recorded_with_their_outcomes(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_a_refused_text_and_one_that_its_client_gave_up_are_recorded_with_
         assert (await client.post("/v1/translate", json={**body, "text": "three"})).status_code == 429
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
-        await until(lambda: service.calls.in_flight == 0, "an empty house")
+        await until(lambda: service.calls.in_flight == 0, "no call in flight")
         entries = await recorded(service, tmp_path)
     assert [entry.outcome for entry in entries] == ["queue_full", "cancelled"]
     assert entries[0].in_flight == 2
@@ -114,8 +114,8 @@ async def test_an_unwritable_folder_costs_no_translation(tmp_path: Path) -> None
     async with served(service) as client:
         answer = await client.post("/v1/translate", json={"text": "Good morning.", "source": "en", "target": "ja"})
         assert answer.status_code == 200
-        told = (await client.get("/v1/traffic")).json()
-    assert (told["records"], told["recorder"]["state"]) == (1, "failing")
+        answer = (await client.get("/v1/traffic")).json()
+    assert (answer["records"], answer["recorder"]["state"]) == (1, "failing")
 
 
 def test_a_service_from_settings_records_unless_it_is_told_not_to(tmp_path: Path) -> None:

@@ -60,18 +60,18 @@ async def test_files_have_the_types_that_browsers_insist_on(
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, media_type)
 
 
-@pytest.mark.parametrize("told", ["{tag}", "W/{tag}", '"other", {tag}'])
-async def test_a_browser_that_has_a_file_is_told_so_without_sending_it(client: httpx.AsyncClient, told: str) -> None:
+@pytest.mark.parametrize("etags", ["{tag}", "W/{tag}", '"other", {tag}'])
+async def test_a_browser_that_has_a_file_gets_304_without_its_content(client: httpx.AsyncClient, etags: str) -> None:
     first = await client.get("/web/main.js")
-    again = await client.get("/web/main.js", headers={"If-None-Match": told.format(tag=first.headers["ETag"])})
+    again = await client.get("/web/main.js", headers={"If-None-Match": etags.format(tag=first.headers["ETag"])})
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["ETag"] == first.headers["ETag"]
     assert again.headers["Cache-Control"] == first.headers["Cache-Control"] == "no-cache"
 
 
-@pytest.mark.parametrize("told", ['"other"', "", '""'])
-async def test_a_browser_that_has_an_older_file_gets_the_new_one(client: httpx.AsyncClient, told: str) -> None:
-    answer = await client.get("/web/main.js", headers={"If-None-Match": told})
+@pytest.mark.parametrize("etags", ['"other"', "", '""'])
+async def test_a_browser_that_has_an_older_file_gets_the_new_one(client: httpx.AsyncClient, etags: str) -> None:
+    answer = await client.get("/web/main.js", headers={"If-None-Match": etags})
     assert answer.status_code == 200
     assert answer.content == (page.STATIC / "main.js").read_bytes()
 

@@ -1,4 +1,4 @@
-"""A fake service that is asked for everything that metrics tell of, and what the documentation says they are."""
+"""A fake service with a call of every kind that metrics count, and the metrics that the documentation lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTATION = ROOT / "docs" / "operating.md"
 _ROW = re.compile(r"^\| `(dragoman_\w+)` \| (\w+) \|([^|]*)\| .+ \|$", re.MULTILINE)
 JSON = {"content-type": "application/json"}
-TEXTS = ("Where is the train station?", "Good morning, my friend.", "Room 101 is on floor 3, next to {place}.", "42")
+TEXTS = ("Where is the train station?", "Good morning, my friend.", "Number 101 is on floor 3, next to {place}.", "42")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def _answer(sequence: Sequence) -> str:
     if "slow" in source:
         return " ".join(["word"] * 200)
     if "{place}" in source:
-        return "a room somewhere"
+        return "somewhere"
     if "babble" in source:
         return " ".join(["word"] * 5000)
     return echoing()(sequence).replace("\n", " ")

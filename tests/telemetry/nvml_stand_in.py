@@ -10,7 +10,7 @@ class NVMLError(Exception):
 
 
 def stand_in(count: int = 2, silent: frozenset[int] = frozenset({1})) -> ModuleType:
-    """`count` GPUs; those that are `silent` do not tell their utilisation."""
+    """`count` GPUs; those that are `silent` do not report their utilisation."""
 
     def utilisation(handle: int) -> SimpleNamespace:
         if handle in silent:

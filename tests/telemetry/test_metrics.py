@@ -47,19 +47,19 @@ def value(service: TranslationService, name: str, **labels: str) -> float:
 
 
 async def test_the_metrics_are_those_of_the_documentation(service: TranslationService) -> None:
-    here, told = families(service), documented()
-    assert sorted(here) == sorted(told)
-    assert {name: family.type for name, family in here.items()} == {name: row.type for name, row in told.items()}
+    here, in_docs = families(service), documented()
+    assert sorted(here) == sorted(in_docs)
+    assert {name: family.type for name, family in here.items()} == {name: row.type for name, row in in_docs.items()}
 
 
 async def test_labels_are_those_of_the_documentation_and_every_metric_but_one_has_samples(
     service: TranslationService,
 ) -> None:
-    told = documented()
+    in_docs = documented()
     silent = set[str]()
     for name, family in families(service).items():
         labels = {frozenset(sample.labels) - {"le"} for sample in family.samples}
-        assert labels <= {told[name].labels}, name
+        assert labels <= {in_docs[name].labels}, name
         if not labels:
             silent.add(name)
     assert silent == {"dragoman_engine_kv_cache_tokens"}  # the fake has no KV cache

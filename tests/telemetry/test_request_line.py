@@ -52,9 +52,9 @@ def test_over_several_texts_waits_are_the_longest_and_first_tokens_the_first() -
 def test_what_is_not_known_is_not_said() -> None:
     refused = RequestLine(exchange(text(0, None, outcome="queue_full", tokens=0), outcome="queue_full", status=429))
     assert (refused.fields["queue_s"], refused.fields["ttft_s"], refused.fields["sources"]) == (None, None, [])
-    told = str(refused)
-    assert told.startswith("POST /v1/translate 429 queue_full in 0.412 s, 1 text ?→ja, 20 characters, ")
-    assert "TTFT" not in told
+    line = str(refused)
+    assert line.startswith("POST /v1/translate 429 queue_full in 0.412 s, 1 text ?→ja, 20 characters, ")
+    assert "TTFT" not in line
 
     bad_body = RequestLine(exchange(status=422))
     assert bad_body.fields["outcome"] == "http_422"

@@ -26,12 +26,12 @@ _UNAVAILABLE_RETRY_S = 5
 
 def body(code: str, message: str, param: str | None = None) -> dict[str, dict[str, str]]:
     """The error's JSON."""
-    told = {"code": code, "message": message}
-    return {"error": told | {"param": param} if param else told}
+    error = {"code": code, "message": message}
+    return {"error": error | {"param": param} if param else error}
 
 
 def response(error: DragomanError) -> JSONResponse:
-    """The response that `error` is owed."""
+    """The response to `error`."""
     headers: dict[str, str] = {}
     if isinstance(error, QueueFull):
         headers["Retry-After"] = str(int(error.retry_after_s))
@@ -73,21 +73,21 @@ async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, DragomanError):  # raised while the body was read, and wrapped by FastAPI
         return response(error.__cause__)
-    if isinstance(error.__cause__, ClientDisconnect):  # likewise; nobody will read the answer
-        return _answer(CLIENT_CLOSED_REQUEST, CANCELLED, "the client hung up")
+    if isinstance(error.__cause__, ClientDisconnect):  # likewise; no client reads the answer
+        return _answer(CLIENT_CLOSED_REQUEST, CANCELLED, "the client disconnected")
     code = _CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "internal_error")
     message = f"{request.method} {request.url.path}: {error.detail}"
     return _answer(error.status_code, code, message, headers=error.headers)
 
 
 def unexpected(method: str, route: str | None, error: Exception) -> JSONResponse:
-    """The response to a fault of ours, which is logged with its traceback. The outermost middleware's to give."""
+    """The response to a fault of the server, which is logged with its traceback. Sent by the outermost middleware."""
     log.error("%s %s failed", method, route, exc_info=error)
-    return _answer(500, "internal_error", "the server failed on this request; its log says why")
+    return _answer(500, "internal_error", "the server failed on this request; see its log")
 
 
 def install(app: FastAPI) -> None:
-    """Give every error that is told the documented shape; `RequestLog` gives it to the others."""
+    """Give these errors the documented shape; `RequestLog` gives it to all others."""
     app.add_exception_handler(DragomanError, _on_dragoman_error)
     app.add_exception_handler(RequestValidationError, _on_bad_body)
     app.add_exception_handler(HTTPException, _on_http_error)

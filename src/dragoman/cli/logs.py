@@ -1,6 +1,6 @@
 """Where log records go: lines for people, or one JSON object a line for machines. Set up by commands, never on import.
 
-A record made while a request is served carries the request's id, whoever makes it.
+A record made while a request is served carries the request's id.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ def _request_id(record: logging.LogRecord) -> str | None:
 
 
 class JsonFormatter(logging.Formatter):
-    """`extra={"fields": {...}}` joins the object; `extra={"event": ...}` stands for a message that only says them again."""
+    """`extra={"fields": {...}}` joins the object; `extra={"event": ...}` replaces a message that only repeats them."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said: dict[str, object] = {
+        fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": getattr(record, "event", None) or record.getMessage(),
         }
         if request_id := _request_id(record):
-            said["request_id"] = request_id
-        said |= getattr(record, "fields", {})
+            fields["request_id"] = request_id
+        fields |= getattr(record, "fields", {})
         if record.exc_info:
-            said["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(said, ensure_ascii=False, default=str)
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False, default=str)
 
 
 class HumanFormatter(logging.Formatter):

@@ -21,7 +21,7 @@ from dragoman.telemetry.traffic.window import TrafficColumn, TrafficTable, by_ho
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-_HOURS_IN_FULL = 48  # more are told by the hour of the day
+_HOURS_IN_FULL = 48  # more are shown by the hour of the day
 
 _FOLDER = click.option(
     "--folder", type=click.Path(path_type=Path), help="The recorder's folder.  [default: the setting traffic.folder]"
@@ -40,14 +40,14 @@ def command() -> None:
 @click.option("--since", default="24h", show_default=True, metavar="30m|24h|7d|all", help="How far to look back.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def show_command(folder: Path | None, config: Path | None, since: str, as_json: bool) -> None:
-    """Print how many texts came at once, how long they were and what became of them; by the hour, too."""
+    """Print how many texts were in flight, how long they were and how they ended, also by the hour."""
     reading = TrafficReader(_folder(folder, config), _since(since))
     shown = _shown(reading)
     if as_json:
         click.echo(json.dumps(document(shown), ensure_ascii=False))
     else:
         show(shown, console)
-    _tell_faults(reading)
+    _print_faults(reading)
 
 
 @command.command("export")
@@ -73,8 +73,8 @@ def export(folder: Path | None, config: Path | None, since: str, limit: int | No
         _write(out, trace.jsonl())
     left_out = "".join(f"; {count} left out ({reason})" for reason, count in trace.left_out.items())
     where = out or "stdout"
-    _say(f"wrote {len(trace.lines)} texts over {trace.seconds:.1f} s to {where}{left_out}")
-    _tell_faults(reading)
+    _print(f"wrote {len(trace.lines)} texts over {trace.seconds:.1f} s to {where}{left_out}")
+    _print_faults(reading)
 
 
 def _shown(reading: TrafficReader) -> Shown:
@@ -115,8 +115,8 @@ def _since(text: str) -> float:
 
 
 def _nothing(reading: TrafficReader) -> ConfigError:
-    told = f" ({reading.faults})" if reading.faults else ""
-    return ConfigError(f"{reading.folder} holds no traffic of that time{told}: see --since", param="since")
+    faults = f" ({reading.faults})" if reading.faults else ""
+    return ConfigError(f"{reading.folder} holds no traffic of that time{faults}: see --since", param="since")
 
 
 def _write(out: Path, text: str) -> None:
@@ -126,10 +126,10 @@ def _write(out: Path, text: str) -> None:
         raise ConfigError(f"cannot write {out}: {error.strerror}", param="out") from None
 
 
-def _tell_faults(reading: TrafficReader) -> None:
+def _print_faults(reading: TrafficReader) -> None:
     if reading.faults:
-        _say(reading.faults, "yellow")
+        _print(reading.faults, "yellow")
 
 
-def _say(line: str, style: str = "") -> None:
+def _print(line: str, style: str = "") -> None:
     error_console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)

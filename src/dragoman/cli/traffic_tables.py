@@ -103,7 +103,7 @@ def show(shown: Shown, console: Console) -> None:
 
 
 _TITLES = {
-    "in_flight": "texts in the house at an arrival",
+    "in_flight": "texts in flight at an arrival",
     "source_tokens": "source tokens",
     "output_tokens": "output tokens",
 }
@@ -116,13 +116,13 @@ def _heading(shown: Shown, console: Console) -> None:
     )
     outcomes = ", ".join(f"{count} {name}" for name, count in summary.outcomes.items())
     files = "one file" if shown.reading.files == 1 else f"{shown.reading.files} files"
-    told = [
+    lines = [
         f"{summary.records} texts from {first} to {last} (in {shown.reading.folder}, {files}): {outcomes}",
         f"{summary.arrivals_per_s:.3g} texts/s on average, {summary.busiest_minute_per_s:.3g} in the busiest minute",
     ]
     if summary.peak_tokens is not None:
-        told.append(f"{summary.peak_tokens} tokens in the house at the peak (prompts and outputs)")
-    for line in told:
+        lines.append(f"{summary.peak_tokens} tokens in flight at the peak (prompts and outputs)")
+    for line in lines:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     console.print()
 
@@ -139,10 +139,10 @@ def _distributions(summary: TrafficSummary) -> RichTable:
         ("TTFT", summary.ttft_s, _seconds),
         ("end to end", summary.e2e_s, _seconds),
     ]
-    for name, found, said in rows:
+    for name, found, formatted in rows:
         if found is not None:
             values = (found.p50, found.p90, found.p95, found.p99, found.highest)
-            table.add_row(name, str(found.count), *map(said, values))
+            table.add_row(name, str(found.count), *map(formatted, values))
     return table
 
 
@@ -179,8 +179,8 @@ def _hours(hours: Sequence[Hour], *, of_day: bool) -> RichTable:
     return table
 
 
-def _cell(found: Quantiles | None, said: Callable[[float], str], *names: str) -> str:
-    return "" if found is None else "/".join(said(getattr(found, name)) for name in names)
+def _cell(found: Quantiles | None, formatted: Callable[[float], str], *names: str) -> str:
+    return "" if found is None else "/".join(formatted(getattr(found, name)) for name in names)
 
 
 def _whole(value: float) -> str:

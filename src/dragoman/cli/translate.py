@@ -54,10 +54,10 @@ def _through_server(url: str, text: str, target: str, source: str | None) -> tup
 
 def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
     try:
-        told = json.load(error)["error"]["message"]
+        message = json.load(error)["error"]["message"]
     except (ValueError, KeyError, TypeError):
         return ConfigError(f"{url} answered {error.code} and is no dragoman server")
-    return Unavailable(told) if error.code >= 500 else ConfigError(told)
+    return Unavailable(message) if error.code >= 500 else ConfigError(message)
 
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
@@ -84,17 +84,17 @@ def command(
     loaded: Loaded, text: str | None, target: str, source: str | None, file: Path | None, url: str | None
 ) -> None:
     """Translate TEXT, a file, or standard input, and print the translation."""
-    said = _source_text(text, file)
-    if not said:
+    source_text = _source_text(text, file)
+    if not source_text:
         raise EmptyText("the text is empty")
     if url:
-        translated, warnings = _through_server(url, said, target, source)
+        translated, warnings = _through_server(url, source_text, target, source)
     else:
         console = steady_error_console()
         configure_logging("warning", "human", console)
-        with console.status("starting an engine (a running server answers at once: see --url)"):
+        with console.status("starting an engine (a running server answers faster: see --url)"):
             translated, warnings = asyncio.run(
-                _with_own_engine(loaded.settings, TranslationRequest((said,), target, source, request_id="cli"))
+                _with_own_engine(loaded.settings, TranslationRequest((source_text,), target, source, request_id="cli"))
             )
     click.echo(translated, nl=not translated.endswith("\n"))
     for warning in warnings:

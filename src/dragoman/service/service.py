@@ -156,7 +156,7 @@ class TranslationService:
         await self.pipeline.check_health()
 
     async def lost(self) -> EngineDead:
-        """Once started: return, with the reason, when the engine is dead and will not come back."""
+        """Once started: return, with the reason, when the engine has crashed and will not restart."""
         return await self.pipeline.crashed()
 
     # ---- work

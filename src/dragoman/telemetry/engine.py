@@ -14,7 +14,7 @@ from time import monotonic
 
 import numpy as np
 
-_MOST_GATHERED = 8192  # samples, so that what nobody reads does not grow
+_MOST_GATHERED = 8192  # samples, so that the list does not grow while it is not read
 
 
 class Latencies:
@@ -82,8 +82,8 @@ class EngineStats:
     waiting: int = 0  # sequences accepted by the engine and not scheduled yet
     kv_cache_usage: float = 0.0  # 0..1
     preemptions: int = 0
-    restarts: int = 0  # of engines or worker processes that had died
-    restarting: bool = False  # the engine died, and what is asked of it waits until it is back
+    restarts: int = 0  # of engines or worker processes, after a crash
+    restarting: bool = False  # the engine has crashed, and sequences wait until it has restarted
     finished: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0

@@ -76,7 +76,7 @@ class NvmlGpus:
                 used = self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu
                 memory = self._nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB
             except self._nvml.NVMLError:
-                continue  # not told on this kind of GPU (a MIG slice), or lost
+                continue  # not available on this kind of GPU (a MIG slice), or lost
             yield Reading(index, float(used), memory)
 
 

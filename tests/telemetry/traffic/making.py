@@ -13,7 +13,7 @@ NOON = 1_700_000_000.0  # about
 
 def text(number: int = 0, **other: Any) -> TextRecord:
     """A text that was translated in half a second."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "request_id": f"call-{number}",
         "index": 0,
         "arrived_unix_s": NOON + number,
@@ -29,11 +29,11 @@ def text(number: int = 0, **other: Any) -> TextRecord:
         "finish_reason": "stop",
         "timings": (Timings(0.01, 0.02, 0.4),),
     }
-    return TextRecord(**told | other)
+    return TextRecord(**fields | other)
 
 
 def refused(number: int = 0, **other: Any) -> TextRecord:
-    """A text that found the house full."""
+    """A text that was refused because the queue was full."""
     none: dict[str, Any] = {"source_tokens": 0, "prompt_tokens": 0, "output_tokens": 0, "timings": (), "e2e_s": 0.0}
     return text(number, **none | {"outcome": "queue_full", "finish_reason": None} | other)
 

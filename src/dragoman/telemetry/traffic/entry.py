@@ -26,14 +26,14 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True, slots=True)
 class TrafficEntry:
-    """A text that ended, as `TextRecord` tells it. `text` only where the server was told to record texts."""
+    """A text that ended, made from a `TextRecord`. `text` only where the setting traffic.record_text is on."""
 
     version: Annotated[Literal[1], Field(alias="v")]
     arrived_unix_s: Annotated[Seconds, Field(alias="at")]
     target: Annotated[str, Field(alias="to")]
     outcome: Annotated[str, Field(alias="end")]  # ok, cancelled or an error's code
     e2e_s: Annotated[Seconds, Field(alias="e2e")]
-    in_flight: Annotated[Count, Field(alias="in")]  # texts in the house at its arrival, its call's own included
+    in_flight: Annotated[Count, Field(alias="in")]  # texts in flight at its arrival, its call's own included
     source_characters: Annotated[Count, Field(alias="chars")]
     source: Annotated[str | None, Field(alias="from")] = None
     source_tokens: Annotated[Count, Field(alias="src")] = 0  # 0, with those below: no model ran
@@ -162,5 +162,5 @@ class TrafficReader:
     def faults(self) -> str | None:
         """What was not read, in a sentence; None where all was."""
         counts = ((self.torn, "torn (cut off in the middle)"), (self.alien, "not records that this version knows"))
-        told = [f"{count} {'line' if count == 1 else 'lines'} {what}" for count, what in counts if count]
-        return f"{' and '.join(told)} left out" if told else None
+        parts = [f"{count} {'line' if count == 1 else 'lines'} {what}" for count, what in counts if count]
+        return f"{' and '.join(parts)} left out" if parts else None

@@ -25,7 +25,7 @@ from dragoman.telemetry.traffic.entry import TrafficEntry
 LOAD = frozenset({OK, CANCELLED, QueueFull.code, DragomanError.code, EngineFailed.code, *codes(Unavailable)})
 """Outcomes of texts that a server is there to translate."""
 UNDETERMINED = "und"
-_TOKENS_PER_CHARACTER = 0.3  # where no text was translated that could tell
+_TOKENS_PER_CHARACTER = 0.3  # where no text was translated to measure it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def trace_of(entries: Iterable[TrafficEntry], limit: int | None = None) -> Traff
     known = [entry for entry in kept if entry.source or estimate.source(entry.target)]
     left_out = Counter(reason for _, reason in reasons if reason is not None)
     if len(known) < len(kept):
-        left_out["a language that nobody told"] = len(kept) - len(known)
+        left_out["an unknown language"] = len(kept) - len(known)
     known = known[-limit:] if limit else known
     start_unix_s = known[0].arrived_unix_s if known else 0.0
     return TrafficTrace(tuple(_line(entry, start_unix_s, estimate) for entry in known), left_out)
@@ -99,7 +99,7 @@ class _Estimate:
 def _line(entry: TrafficEntry, start_unix_s: float, estimate: _Estimate) -> dict[str, Any]:
     source = entry.source or estimate.source(entry.target)
     estimated = not entry.source_tokens
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "at_s": round(entry.arrived_unix_s - start_unix_s, 4),
         "source": source,
         "target": entry.target,
@@ -112,4 +112,4 @@ def _line(entry: TrafficEntry, start_unix_s: float, estimate: _Estimate) -> dict
         "estimated": estimated or None,
         "text": entry.text,
     }
-    return {key: value for key, value in told.items() if value is not None}
+    return {key: value for key, value in fields.items() if value is not None}

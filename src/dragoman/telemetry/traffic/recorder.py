@@ -28,7 +28,7 @@ _LEAST_FILES = 4  # of the bound: deleting one file must not lose most of what t
 
 
 class TrafficFiles:
-    """Appends lines to the newest file of its own. Not for two threads at once."""
+    """Appends lines to the newest file of its own. Not for two threads at the same time."""
 
     def __init__(self, folder: Path, *, file_bytes: int, max_bytes: int) -> None:
         self.written = 0  # lines
@@ -92,7 +92,7 @@ class TrafficFiles:
             with suppress(FileNotFoundError):
                 return os.open(self._path, os.O_WRONLY | os.O_APPEND)
         self._folder.mkdir(parents=True, exist_ok=True)
-        make_room(self._folder, self._max_bytes - self._file_bytes)
+        delete_oldest(self._folder, self._max_bytes - self._file_bytes)
         self._number += 1
         started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         path = self._folder / f"{started}-{os.getpid()}-{self._number}.jsonl"
@@ -101,7 +101,7 @@ class TrafficFiles:
         return fd
 
 
-def make_room(folder: Path, most_bytes: int) -> None:
+def delete_oldest(folder: Path, most_bytes: int) -> None:
     """Delete the oldest files until the folder's take `most_bytes`; those that are being written stay. Raises OSError."""
     files = [(path, size) for path in traffic_files(folder) if (size := _size(path)) is not None]
     total = sum(size for _, size in files)
@@ -171,7 +171,7 @@ class Recorder(Observer):
         return self._retry_s is not None
 
     def start(self) -> None:
-        """Begin to write. A folder that cannot be made is told now rather than at the first text."""
+        """Begin to write. A folder that cannot be made is reported now rather than at the first text."""
         if self._thread is not None:
             return
         try:

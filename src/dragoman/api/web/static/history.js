@@ -3,9 +3,9 @@
 const WINDOW_S = 300;
 const SHORTEST_WINDOW_S = 60; // a page just opened has little to show, and shows that large
 const RATE_OVER_S = 1; // a rate needs a stretch: counters move in steps
-const LONGEST_GAP_S = 4; // two samples further apart are not joined: nobody looked in between
+const LONGEST_GAP_S = 4; // two samples further apart are not joined: nothing was sampled in between
 
-/** Slots that fill the engine: how many sequences the pipeline can have in it at once. */
+/** Slots that fill the engine: how many sequences the pipeline can have in it at the same time. */
 export function slotsOf({ engine, pipeline }) {
   if (pipeline.name === "workers") return pipeline.workers;
   if (pipeline.name === "static_batch") return pipeline.batch_size;

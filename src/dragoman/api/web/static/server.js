@@ -13,7 +13,7 @@ export class ServerError extends Error {
     this.retryAfterS = retryAfterS;
   }
 
-  /** It may answer later: `/readyz` tells when. */
+  /** It may answer later: `/readyz` reports when. */
   get unavailable() {
     return UNAVAILABLE.has(this.code);
   }
@@ -73,7 +73,7 @@ export const stats = (signal) => json("v1/stats", { signal });
 /** The sentences that come with the page: `{topic: [{language: sentence}]}`. */
 export const sentences = () => json("web/sentences.json");
 
-/** Return once the server would serve a request; asks every `everyS` seconds and tells `onAnswer` the error each time. */
+/** Return once the server would serve a request; asks every `everyS` seconds and calls `onAnswer` with the error each time. */
 export async function untilReady(signal, onAnswer, everyS = 1) {
   for (;;) {
     try {

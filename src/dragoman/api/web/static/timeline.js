@@ -40,7 +40,7 @@ export class Row {
     this.firstS ??= atS;
     this.translation.append(delta);
     this.element.dataset.phase = "streaming";
-    this.tell();
+    this.report();
   }
 
   finish(text, atS) {
@@ -48,7 +48,7 @@ export class Row {
     this.doneS = atS;
     say(this.translation, text);
     this.element.dataset.phase = "done";
-    this.tell();
+    this.report();
   }
 
   /** Its answer will not come. */
@@ -59,7 +59,7 @@ export class Row {
     say(this.times, "not done");
   }
 
-  tell() {
+  report() {
     const done = this.doneS === null ? [] : [hidden(", done "), el("b", {}, duration(this.doneS))];
     this.times.replaceChildren(hidden("First token "), el("span", {}, duration(this.firstS)), ...done);
   }
@@ -90,7 +90,7 @@ export class Timeline {
   }
 
   draw(nowS) {
-    if (nowS > this.axisS) this.scale(nowS * 1.25); // some room, so that the scale moves seldom
+    if (nowS > this.axisS) this.scale(nowS * 1.25); // some margin, so that the scale moves seldom
     for (const row of this.rows) row.draw(nowS, this.axisS);
   }
 

@@ -71,7 +71,7 @@ export class Translator {
   async start() {
     this.halt();
     this.describeSource();
-    this.tell();
+    this.report();
     const text = this.source.value;
     if (!text.trim() || !this.pair.target) return this.clear();
     const job = (this.running = new AbortController());
@@ -101,7 +101,7 @@ export class Translator {
         else if (error.queueFull) await this.waitInLine(error, signal);
         else throw error;
       }
-      this.tell();
+      this.report();
     }
   }
 
@@ -134,7 +134,7 @@ export class Translator {
     this.pair.detect(translation.detected ? translation.source : "");
     mark(this.source, request.source || this.pair.detected);
     this.measure(translation, firstS, totalS);
-    this.tell(...this.remarks(translation));
+    this.report(...this.remarks(translation));
     this.announce(translation.text, request.target);
   }
 
@@ -175,13 +175,13 @@ export class Translator {
 
   fail(error) {
     this.clear();
-    this.tell(error.sentence ?? error.message);
+    this.report(error.sentence ?? error.message);
     this.notes.dataset.kind = "error";
     if (!(error instanceof server.ServerError)) throw error;
   }
 
   /** Remarks below the translation; none clears them. */
-  tell(...remarks) {
+  report(...remarks) {
     delete this.notes.dataset.kind;
     this.notes.replaceChildren(...remarks.map((remark) => el("p", {}, remark)));
   }

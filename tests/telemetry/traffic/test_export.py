@@ -53,7 +53,7 @@ def test_a_language_that_nobody_told_is_taken_to_be_the_usual_one() -> None:
     entries = [entry(0), entry(1), entry(2, source="zh"), no_answer(3, source=None)]
     assert [line["source"] for line in trace_of(entries).lines] == ["en", "en", "zh", "en"]
     alone = trace_of([no_answer(3, source=None)])
-    assert (alone.lines, alone.left_out) == ((), {"a language that nobody told": 1})
+    assert (alone.lines, alone.left_out) == ((), {"an unknown language": 1})
 
 
 def test_what_no_replay_could_send_is_left_out_and_counted() -> None:

@@ -1,0 +1,90 @@
+"""Large calls and large bodies: what is served, what is refused, and that a refusal can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from dragoman.settings import AdmissionSettings, ServerSettings
+from tests.serving import fake_service, served
+from tests.waiting import until
+
+LIMITS = ServerSettings(max_body_bytes=100_000)
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with served(fake_service(server=LIMITS)) as client:
+        yield client
+
+
+async def answer_to(client: httpx.AsyncClient, head: str, *body: bytes) -> tuple[int, bytes]:
+    """Status and body of a client that sends all of its request before it reads, until the connection is closed."""
+    assert client.base_url.port is not None
+    reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
+    try:
+        writer.write(f"POST /v1/translate HTTP/1.1\r\nHost: test\r\n{head}\r\n\r\n".encode())
+        for chunk in body:
+            writer.write(chunk)
+            await writer.drain()
+        async with asyncio.timeout(30):
+            answer = await reader.read()
+    finally:
+        writer.close()
+    start, _, content = answer.partition(b"\r\n\r\n")
+    assert b"connection: close" in start.lower()
+    return int(start.split()[1]), content
+
+
+async def test_a_client_that_sends_a_large_body_before_it_reads_gets_a_readable_413(client: httpx.AsyncClient) -> None:
+    size = 4_000_000
+    status, content = await answer_to(client, f"Content-Length: {size}", *([b"x" * 100_000] * 40))
+    assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
+
+
+async def test_a_large_body_without_a_length_gets_a_readable_413(client: httpx.AsyncClient) -> None:
+    chunks = [b"186a0\r\n" + b"x" * 100_000 + b"\r\n"] * 20
+    status, content = await answer_to(client, "Transfer-Encoding: chunked", *chunks, b"0\r\n\r\n")
+    assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
+
+
+async def test_a_client_that_asks_before_it_sends_is_refused_without_its_body(client: httpx.AsyncClient) -> None:
+    status, content = await answer_to(client, "Content-Length: 4000000\r\nExpect: 100-continue")
+    assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
+
+
+async def test_a_call_may_have_ten_thousand_texts() -> None:
+    texts = [f"Text {number}." for number in range(10_000)]
+    async with served(fake_service()) as client:
+        body = {"text": texts, "source": "en", "target": "ja"}
+        answer = (await client.post("/v1/translate", json=body)).json()
+        assert [one["text"] for one in answer["translations"]] == [f"~{text}" for text in texts]
+        assert answer["usage"]["characters"] == sum(map(len, texts))
+        refused = await client.post("/v1/translate", json={**body, "text": [*texts, "One more."]})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_many_texts")
+
+
+async def test_beside_a_call_over_the_limit_probes_are_answered_and_calls_refused() -> None:
+    service = fake_service(
+        lambda _: " ".join(["word"] * 400), admission=AdmissionSettings(max_in_flight_characters=10), step_s=0.002
+    )
+    async with served(service) as client:
+        body = {"text": ["slow"] * 20, "source": "en", "target": "ja"}
+        call = asyncio.create_task(client.post("/v1/translate", json=body))
+        await until(lambda: service.admission.calls == 1, "a call in flight")
+        for path in ("/healthz", "/readyz", "/metrics", "/v1/stats", "/v1/models", "/"):
+            assert (await client.get(path)).status_code == 200
+        assert service.admission.refused == 0
+        assert (await client.post("/v1/translate", json=body)).status_code == 429
+        assert service.admission.refused == 1
+        assert (await call).status_code == 200
+
+
+async def test_the_time_of_a_model_does_not_change(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = (await client.get("/v1/models")).json()["data"][0]["created"]
+    monkeypatch.setattr("time.time", lambda: 4e9)
+    assert (await client.get("/v1/models")).json()["data"][0]["created"] == first
