@@ -18,7 +18,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -97,7 +97,8 @@ async def longest_gap_s(client: httpx.AsyncClient, body: dict[str, Any]) -> dict
     """The longest time between two `/healthz` answers while the call is translated."""
     call = asyncio.create_task(client.post("/v1/translate", json=body))
     async with httpx.AsyncClient(base_url=client.base_url, timeout=600) as probe:
-        gaps, at_s = list[float](), perf_counter()
+        gaps: list[float] = []
+        at_s = perf_counter()
         while not call.done():
             (await probe.get("/healthz")).raise_for_status()
             gaps.append(perf_counter() - at_s)
@@ -134,7 +135,7 @@ async def measured(url: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def fake_server() -> AsyncIterator[str]:
+async def fake_server() -> AsyncGenerator[str]:
     """`dragoman serve` over the fake pipeline, in a process of its own."""
     settings = {
         "DRAGOMAN_PIPELINE_NAME": "fake",
@@ -169,7 +170,7 @@ def main() -> None:
         async with fake_server() as url:
             return await measured(url)
 
-    result = {
+    result: dict[str, Any] = {
         "kind": "event-loop",
         "taken_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "conditions": {
