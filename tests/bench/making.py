@@ -12,7 +12,7 @@ HELLO = Item("Hello, world", "en", "de", 4)
 
 
 def record(index: int = 0, *, e2e_s: float = 1.0, intended_s: float = 0.0, **other: Any) -> RequestRecord:
-    """A completed request unless told otherwise."""
+    """A completed request unless a field says otherwise."""
     tokens = other.pop("source_tokens", 20)
     fields: dict[str, Any] = {
         "index": index,

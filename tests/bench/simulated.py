@@ -62,8 +62,8 @@ def closed_loop(server: Server, clients: int, requests: int, seed: int) -> list[
     while waiting or batch:
         if waiting and (not batch or not server.holds):
             now_s += server.idle_s if not batch else 0.0
-            room = server.slots - len(batch)
-            batch, waiting = batch + waiting[:room], waiting[room:]
+            free = server.slots - len(batch)
+            batch, waiting = batch + waiting[:free], waiting[free:]
         now_s += STEP_S
         busy_s += STEP_S
         for request in batch:

@@ -1,8 +1,8 @@
 """A server under test, for tests of those who start and stop servers: run as a script, it speaks dragoman's API.
 
-`stand_in.py MANNER`: `well` serves; `dies` ends before it is ready, `starved` too, for want of memory; `mute` never says that
-it is ready; `deaf` ignores SIGTERM; `parent` starts a process in a session of its own, whose number it prints, and serves;
-`fragile` dies after its third translation; `hollow` stays up after it with a dead engine: it answers 503 to everything;
+`stand_in.py MANNER`: `well` serves; `exits` ends before it is ready, `starved` too, without memory; `mute` never says that
+it is ready; `stubborn` ignores SIGTERM; `parent` starts a process in a session of its own, whose number it prints, and serves;
+`fragile` exits after its third translation; `hollow` stays up after it with a crashed engine: it answers 503 to everything;
 `preempts` says that each translation was preempted; `slow` takes 0.2 s for each.
 """
 
@@ -22,7 +22,7 @@ from typing import Any
 
 MANNER = sys.argv[1] if len(sys.argv) > 1 else "well"
 ASKED = count(1)
-DEAD = threading.Event()
+CRASHED = threading.Event()
 PREEMPTED: list[str] = []
 
 
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
                 "settings": {"engine": {"max_num_seqs": 8, "gpu_memory_utilization": 0.5}},
             },
         }
-        status = 503 if DEAD.is_set() else 200 if self.path in answers else 404
+        status = 503 if CRASHED.is_set() else 200 if self.path in answers else 404
         self._answer(status, answers.get(self.path, {}))
 
     def do_POST(self) -> None:
@@ -55,10 +55,10 @@ class Handler(BaseHTTPRequestHandler):
         if MANNER == "preempts":
             PREEMPTED.append(body["text"])
         if MANNER in ("fragile", "hollow") and next(ASKED) > 3:
-            DEAD.set()
-        if DEAD.is_set() and MANNER == "fragile":
+            CRASHED.set()
+        if CRASHED.is_set() and MANNER == "fragile":
             os._exit(7)
-        if DEAD.is_set():
+        if CRASHED.is_set():
             self._answer(503, {})
         else:
             self._translate(body)
@@ -72,8 +72,8 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, {"translations": [translation], "usage": usage})
             return
         events = [{"index": 0, "delta": body["text"]}, {"index": 0, "translation": translation, "usage": usage}]
-        told = [*map(json.dumps, events), "[DONE]"]
-        self._send(200, "text/event-stream", "".join(f"data: {event}\n\n" for event in told).encode())
+        lines = [*map(json.dumps, events), "[DONE]"]
+        self._send(200, "text/event-stream", "".join(f"data: {event}\n\n" for event in lines).encode())
 
     def _answer(self, status: int, document: dict[str, Any]) -> None:
         self._send(status, "application/json", json.dumps(document).encode())
@@ -99,12 +99,12 @@ def say(line: str) -> None:
 
 
 def main() -> None:
-    say(f"stand-in, working in {Path.cwd()}, DRAGOMAN_TOLD={os.environ.get('DRAGOMAN_TOLD')}")
-    if MANNER == "dies":
+    say(f"stand-in, working in {Path.cwd()}, DRAGOMAN_SETTING={os.environ.get('DRAGOMAN_SETTING')}")
+    if MANNER == "exits":
         sys.exit("no such model: it cannot be loaded")
     if MANNER == "starved":
         raise ValueError("No available memory for the cache blocks. Try increasing it.")
-    if MANNER == "deaf":
+    if MANNER == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if MANNER == "mute":
         signal.pause()

@@ -36,7 +36,7 @@ from tests.waiting import until
 
 
 class _Server:
-    """Answers at once and remembers what it was asked; holds back answers while `held` is set."""
+    """Answers immediately and remembers what it was asked; holds back answers while `held` is set."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []

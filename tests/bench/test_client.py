@@ -36,7 +36,7 @@ async def _exchange(handler: Handler, **options: object) -> RequestRecord:
         return await _send(client)
 
 
-async def test_a_whole_answer_is_recorded_with_what_it_told() -> None:
+async def test_a_whole_answer_is_recorded_with_what_it_reported() -> None:
     record = await _exchange(translate)
 
     assert (record.index, record.text, record.status, record.error) == (3, 1, 200, None)
@@ -127,7 +127,7 @@ async def test_a_request_that_never_got_a_connection_times_out_unsent() -> None:
     assert [record.sent_s is None for record in records] == [False, True]
 
 
-async def test_nobody_listening_is_a_failed_connection() -> None:
+async def test_a_port_without_a_server_is_a_failed_connection() -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
@@ -167,7 +167,7 @@ async def test_a_stream_that_ends_without_its_end_is_no_answer() -> None:
     assert (await _exchange(handler, stream=True)).error == "disconnect"
 
 
-async def test_an_error_told_inside_a_stream_is_the_servers() -> None:
+async def test_an_error_event_inside_a_stream_is_the_servers() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         return await streamed(request, [*deltas("a"), '{"error":{"code":"engine_dead"}}'])
 

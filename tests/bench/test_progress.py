@@ -7,7 +7,7 @@ from rich.console import Console
 from dragoman_bench.bench.progress import ProgressBar, ProgressLines
 
 
-def test_lines_tell_a_phase_when_it_begins_and_do_not_flood() -> None:
+def test_lines_show_a_phase_when_it_begins_and_do_not_flood() -> None:
     out = io.StringIO()
     lines = ProgressLines(Console(file=out))
 

@@ -115,7 +115,7 @@ def test_a_file_that_is_none_is_refused_with_the_reason(tmp_path: Path, text: st
         read_results(path)
 
 
-def test_a_missing_file_and_a_place_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_place_that_cannot_be_written_are_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(ConfigError, match="cannot read"):

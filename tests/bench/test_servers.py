@@ -60,9 +60,9 @@ async def test_readiness_is_asked_of_the_port_that_was_given(tmp_path: Path) -> 
             assert second.url == first.url
 
 
-async def test_an_early_death_is_told_with_the_exit_code_and_the_end_of_the_log(tmp_path: Path) -> None:
+async def test_an_early_exit_is_reported_with_the_exit_code_and_the_end_of_the_log(tmp_path: Path) -> None:
     with pytest.raises(ServerFault) as fault:
-        async with serving(stand_in("dies"), tmp_path / "server.log", asyncio.Event()):
+        async with serving(stand_in("exits"), tmp_path / "server.log", asyncio.Event()):
             pytest.fail("it was never ready")
     first, *rest = fault.value.message.splitlines()
     assert first == "stand-in exited with code 1"
@@ -101,7 +101,7 @@ async def test_a_server_that_ignores_the_request_to_leave_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(servers, "STOP_S", 0.3)
-    async with serving(stand_in("deaf"), tmp_path / "server.log", asyncio.Event()) as server:
+    async with serving(stand_in("stubborn"), tmp_path / "server.log", asyncio.Event()) as server:
         pid = pid_of(server)
     assert not psutil.pid_exists(pid)
 
@@ -111,9 +111,9 @@ async def test_what_the_server_started_counts_as_its_own_and_ends_with_it_even_i
 ) -> None:
     log = tmp_path / "server.log"
     async with serving(stand_in("parent"), log, asyncio.Event()) as server:
-        told = re.search(r"child (\d+)", log.read_text())
-        assert told is not None
-        child = psutil.Process(int(told[1]))
+        printed = re.search(r"child (\d+)", log.read_text())
+        assert printed is not None
+        child = psutil.Process(int(printed[1]))
         assert child.is_running()
         own, childs = psutil.Process(pid_of(server)).memory_info().rss, child.memory_info().rss
         assert server.memory_bytes() > own + childs / 2  # the kernel's count wavers by some pages
@@ -139,10 +139,10 @@ async def test_a_server_is_ended_when_its_user_is_cancelled(tmp_path: Path) -> N
 async def test_neither_the_users_settings_nor_their_folder_reach_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DRAGOMAN_TOLD", "16")
+    monkeypatch.setenv("DRAGOMAN_SETTING", "16")
     log = tmp_path / "logs" / "server.log"
     async with serving(stand_in(), log, asyncio.Event()):
-        assert f"working in {log.parent}, DRAGOMAN_TOLD=None" in log.read_text()
+        assert f"working in {log.parent}, DRAGOMAN_SETTING=None" in log.read_text()
 
 
 def test_flags_become_a_command_line() -> None:
@@ -153,7 +153,7 @@ def test_flags_become_a_command_line() -> None:
     ]
 
 
-def test_dragoman_picks_its_own_port_and_logs_its_engine_where_it_is_told(tmp_path: Path) -> None:
+def test_dragoman_picks_its_own_port_and_logs_its_engine_where_its_flag_says(tmp_path: Path) -> None:
     command = dragoman_serve("a step", {"max-num-seqs": 8}, tmp_path / "engine.log")
     words = list(command.argv)
     assert words[words.index("--port") + 1] == "0"

@@ -138,7 +138,7 @@ def test_the_conditions_come_first() -> None:
     assert said.startswith("dragoman at http://127.0.0.1:8000, model a model, on a CPU, 2 cores.\nWorkload ")
 
 
-def test_failures_are_told_by_kind_and_share() -> None:
+def test_failures_are_counted_by_kind_and_share() -> None:
     records = [record(0), record(1, error="refused"), record(2, error="timeout"), record(3, error="refused")]
     results = _results(_measurement(records))
 

@@ -60,9 +60,9 @@ async def test_a_burst_shows_each_text_s_way_and_short_ones_overtake(live: Page,
     await expect(live.locator("#burst-rows li[data-phase=done]")).to_have_count(25)
     await expect(live.locator("#burst-load")).to_be_empty()
     assert len(calls) == 1
-    told = re.search(r"25 texts in .+\. (\d+) of 18 short texts", await live.locator("#burst-result").inner_text())
-    assert told is not None
-    assert int(told[1]) >= 9
+    counted = re.search(r"25 texts in .+\. (\d+) of 18 short texts", await live.locator("#burst-result").inner_text())
+    assert counted is not None
+    assert int(counted[1]) >= 9
     for row in await live.locator("#burst-rows li").all():
         assert WAY.fullmatch(" ".join((await row.locator(".times").inner_text()).split()))
         assert await row.locator(".translation").get_attribute("lang") == "ko"

@@ -126,7 +126,7 @@ async def test_a_restarted_server_has_no_rate_from_before(module_page: Page) -> 
     assert rates == [None, 1000, None, 20]
 
 
-async def test_times_in_which_nobody_looked_are_not_drawn(module_page: Page) -> None:
+async def test_times_without_samples_are_not_drawn(module_page: Page) -> None:
     moments = [moment(1, 0), moment(2, 0), moment(30, 0), moment(31, 0), moment(32, 0)]
     body = f"{HISTORY} return history.stretches('running').map((one) => one.length)"
     assert await run(module_page, "history", body, moments) == [2, 3]

@@ -1,4 +1,4 @@
-"""Whether everybody can use the page: small screens, keyboards, screen readers, dark rooms, little motion."""
+"""Accessibility of the page: small screens, keyboards, screen readers, dark colours, reduced motion."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_little_motion_is_none(live: Page) -> None:
     await live.emulate_media(reduced_motion="reduce")
     assert await audit(live, "moving") == []
     await live.emulate_media(reduced_motion="no-preference")
-    assert await audit(live, "moving") != []  # the audit can tell
+    assert await audit(live, "moving") != []  # the audit finds motion where there is some
 
 
 async def test_without_javascript_the_page_says_how_to_do_without(chromium: Browser, stage: Stage) -> None:

@@ -165,7 +165,7 @@ async def test_an_error_is_shown_in_the_server_s_words(live: Page) -> None:
     await expect(live.locator("#notes")).to_be_empty()
 
 
-async def test_a_full_queue_is_told_and_tried_again(live: Page, stage: Stage) -> None:
+async def test_a_full_queue_is_shown_and_retried(live: Page, stage: Stage) -> None:
     admission = stage.service.admission
     refused = admission.refused
     for _ in range(30):  # texts leave quickly: Retry-After is its shortest

@@ -44,7 +44,7 @@ def test_every_query_is_promql(tmp_path: Path) -> None:
     promtool("check", "rules", file)
 
 
-def test_panels_have_titles_descriptions_units_and_room() -> None:
+def test_panels_have_titles_descriptions_units_and_space() -> None:
     taken = set[tuple[int, int]]()
     ids = set[int]()
     for panel in dashboard()["panels"]:

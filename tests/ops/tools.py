@@ -26,5 +26,5 @@ needs_prometheus = _needs("prometheus")
 def promtool(*arguments: str | Path, stdin: str = "") -> None:
     """Fails the test with what promtool says, where it finds fault."""
     command = ["promtool", *map(str, arguments)]
-    told = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stdout + told.stderr
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
