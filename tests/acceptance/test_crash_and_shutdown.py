@@ -134,12 +134,13 @@ async def stream(client: httpx.AsyncClient, asked: list[Message]) -> list[dict[s
     return translations
 
 
-def is_whole(asked: list[Message], translations: list[dict[str, Any]]) -> bool:
-    assert len(asked) == len(translations)
+def is_complete(undisturbed: list[dict[str, Any]], translations: list[dict[str, Any]]) -> bool:
+    """Whether they are what the same call gets without a crash, but for near ties that another batch decides differently."""
+    assert len(undisturbed) == len(translations)
     return all(
-        (found["finish_reason"], found["warnings"]) == ("stop", [])
-        and CHRF().sentence_score(found["text"], [one["ja"]]).score >= 80
-        for one, found in zip(asked, translations, strict=True)
+        found["finish_reason"] == wanted["finish_reason"]
+        and CHRF().sentence_score(found["text"], [wanted["text"]]).score >= 90
+        for wanted, found in zip(undisturbed, translations, strict=True)
     )
 
 
@@ -182,7 +183,8 @@ async def test_calls_in_flight_at_a_crash_of_the_engine_are_completed(
 ) -> None:
     """The server keeps off its workers' cores, gives them to the engine that it restarts, and keeps off them again."""
     cores = terminal.cores() if BINDS else None
-    asked = [messages(6, seed) for seed in range(8)]
+    asked, late_call = [messages(6, seed) for seed in range(8)], messages(1, 9)
+    undisturbed = await asyncio.gather(*(translate(client, one) for one in [*asked, late_call]))
 
     def ask() -> list[Call]:
         return [asyncio.create_task((stream if n < 3 else translate)(client, one)) for n, one in enumerate(asked)]
@@ -194,9 +196,8 @@ async def test_calls_in_flight_at_a_crash_of_the_engine_are_completed(
     readiness = await client.get("/readyz")
     assert (readiness.status_code, readiness.json()["error"]["code"]) == (503, "restarting")
     assert (await client.get("/healthz")).status_code == 200
-    late_call = messages(1, 9)
     answers = await asyncio.gather(*calls, translate(client, late_call))
-    assert all(map(is_whole, [*asked, late_call], answers))
+    assert all(map(is_complete, undisturbed, answers))
     assert (await client.get("/readyz")).status_code == 200
     stats = (await client.get("/v1/stats")).json()
     assert stats["restarts"] == 1
@@ -213,6 +214,7 @@ async def test_ctrl_c_in_the_terminal_completes_calls_in_flight_and_exits_with_0
     """The terminal sends the signal to the engine's processes too. The last test of this terminal: it ends the server."""
     restarts = (await client.get("/v1/stats")).json()["restarts"]
     asked = [messages(6, seed) for seed in range(20, 25)]
+    undisturbed = await asyncio.gather(*(translate(client, one) for one in asked))
 
     def ask() -> list[Call]:
         return [asyncio.create_task(translate(client, one)) for one in asked]
@@ -223,6 +225,6 @@ async def test_ctrl_c_in_the_terminal_completes_calls_in_flight_and_exits_with_0
     assert (stats["in_flight"], stats["restarts"]) == (5, restarts)
     engine.resume()
     answers = await asyncio.gather(*calls)
-    assert all(map(is_whole, asked, answers))
+    assert all(map(is_complete, undisturbed, answers))
     assert await terminal.process.wait() == 0
     assert "crashed" not in terminal.output.rpartition("draining")[2]
