@@ -52,11 +52,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "traffic"
 
 
-def test_the_tables_tell_concurrency_lengths_pairs_outcomes_and_hours(folder: Path) -> None:
+def test_the_tables_show_concurrency_lengths_pairs_outcomes_and_hours(folder: Path) -> None:
     told = invoke("show", "--folder", folder, "--since", "all").output
     assert "103 texts from" in told
     assert "102 ok, 1 queue_full" in told
-    assert "texts in the house at an arrival" in told
+    assert "texts in flight at an arrival" in told
     assert "17-32 " in told
     assert "zh-en" in told
     assert told.count(":00 ") >= 3 or told.count(":30 ") >= 3  # hours, in whatever zone

@@ -78,7 +78,7 @@ async def test_names_have_base_units_and_counters_end_in_total(service: Translat
         assert family.documentation
 
 
-async def test_outcomes_guards_and_refusals_are_counted(service: TranslationService) -> None:
+async def test_outcomes_warnings_and_refusals_are_counted(service: TranslationService) -> None:
     assert value(service, "dragoman_requests_total", outcome="ok") == 5
     assert value(service, "dragoman_requests_total", outcome="cancelled") == 1
     assert value(service, "dragoman_requests_total", outcome="unsupported_language") == 1
@@ -86,11 +86,11 @@ async def test_outcomes_guards_and_refusals_are_counted(service: TranslationServ
     assert value(service, "dragoman_texts_total", source="en", target="ja", outcome="cancelled") == 30
     assert value(service, "dragoman_finish_reasons_total", reason="unchanged") == 2
     assert value(service, "dragoman_finish_reasons_total", reason="length") == 1
-    assert value(service, "dragoman_guard_warnings_total", guard="placeholders_lost") == 2
-    assert value(service, "dragoman_guard_warnings_total", guard="numbers_changed") == 2
-    assert value(service, "dragoman_guard_warnings_total", guard="length_limit") == 1
-    assert value(service, "dragoman_guard_retries_total", guard="length_limit") == 1
-    assert value(service, "dragoman_guard_retries_total", guard="line_breaks_lost") == 1
+    assert value(service, "dragoman_guard_warnings_total", code="placeholders_lost") == 2
+    assert value(service, "dragoman_guard_warnings_total", code="numbers_changed") == 2
+    assert value(service, "dragoman_guard_warnings_total", code="length_limit") == 1
+    assert value(service, "dragoman_guard_retries_total", code="length_limit") == 1
+    assert value(service, "dragoman_guard_retries_total", code="line_breaks_lost") == 1
     route = {"route": "/v1/translate"}
     assert value(service, "dragoman_http_requests_total", **route, status="429", outcome="queue_full") == 1
     assert value(service, "dragoman_http_requests_total", **route, status="400", outcome="invalid_json") == 1
