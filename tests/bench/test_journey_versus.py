@@ -30,7 +30,7 @@ from dragoman_bench.journey.versus import (
 )
 from tests.bench.journeys import at_level, rates, repeat, results
 from tests.bench.making import HELLO
-from tests.bench.serving import deltas, serving, streamed, translation
+from tests.bench.serving import deltas, serving, stats, streamed, translation
 
 PACE = Pace(duration_s=0.2, warmup_s=0.05, timeout_s=5.0)
 
@@ -190,14 +190,15 @@ def test_an_interrupted_comparison_without_a_pair_is_an_error(tmp_path: Path) ->
 
 
 async def test_a_model_folder_that_a_server_reports_is_not_kept() -> None:
-    async def stats(request: web.Request) -> web.StreamResponse:
-        return web.json_response({"running": 0, "settings": {"root": "/home/me/model", "max_model_len": 1024}})
+    async def report(request: web.Request) -> web.StreamResponse:
+        return web.json_response(stats(settings={"root": "/home/me/model", "max_model_len": 1024}))
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.json_response(translation())
 
-    async with serving({"/v1/translate": answer, "/v1/stats": stats}) as url:
+    async with serving({"/v1/translate": answer, "/v1/stats": report}) as url:
         measuring = LoadMeter(meter().workloads, PACE, NoProgress(), asyncio.Event(), path="/home/me/model")
         leg = Leg("variable", (Level(1),))
         found = await measuring.measure_leg(url, TargetOptions(), leg, lambda: None, {})
-    assert found.conditions.server == {"max_model_len": 1024}
+    assert found.conditions.server["max_model_len"] == 1024
+    assert "/home/me/model" not in found.conditions.server.values()

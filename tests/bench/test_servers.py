@@ -65,7 +65,7 @@ async def test_an_early_exit_is_reported_with_the_exit_code_and_the_end_of_the_l
         async with serving(stand_in("exits"), tmp_path / "server.log", asyncio.Event()):
             pytest.fail("it was never ready")
     first, *rest = fault.value.message.splitlines()
-    assert first == "stand-in exited with code 1"
+    assert first == "stand-in exited (exit code 1)"
     assert any("no such model" in line for line in rest)
 
 

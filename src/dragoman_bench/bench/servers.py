@@ -183,7 +183,7 @@ async def _ready(
 
 def _check_running(command: ServerCommand, process: asyncio.subprocess.Process, log: Path) -> None:
     if process.returncode is not None:
-        raise ServerFault(f"{command.name} exited with code {process.returncode}{_log_end(log)}")
+        raise ServerFault(f"{command.name} exited (exit code {process.returncode}){_log_end(log)}")
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
