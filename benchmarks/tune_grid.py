@@ -22,14 +22,15 @@ from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
 from dragoman_bench.tune.final import FinalPlan, run_final, sharing_of
-from dragoman_bench.tune.ladder import Measure, Search
 from dragoman_bench.tune.outcome import (
     Candidate,
     Hardware,
     Knobs,
     LoadLevel,
+    Measure,
     Metric,
     Results,
+    Search,
     Setup,
     Trial,
     Tuning,

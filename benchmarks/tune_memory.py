@@ -24,12 +24,11 @@ from dragoman_bench.bench.results import git_commit, installed_packages
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
 from dragoman_bench.journey.steps import Subject
-from dragoman_bench.tune.attempt import Attempt, Best, Context
-from dragoman_bench.tune.compare import Objective
+from dragoman_bench.tune.compare import Attempt, Best, Context, Objective
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.ladder import Search, climb
+from dragoman_bench.tune.ladder import climb
 from dragoman_bench.tune.memory import Sizer, check_memory
-from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, Memory, Trial
+from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, Memory, Search, Trial
 from dragoman_bench.tune.progress import PhaseWork, TimeEstimate, TuneProgress
 from dragoman_bench.tune.search import TuneJob, measurement_s
 from dragoman_bench.tune.trial import TrialRunner

@@ -117,6 +117,7 @@ class SimulatedServers(Servers):
     performance: Performance = saturating
     fault: Fault = no_fault
     cache_tokens: int = 65_536
+    segments: float = 1.0  # sequences that a text is, on average
     now: list[float] = field(default_factory=lambda: [0.0])
     started: list[str] = field(default_factory=list[str])
     kept: dict[tuple[str, LoadLevel, int], tuple[LevelResult, ServerFacts]] = field(
@@ -151,7 +152,7 @@ class SimulatedServers(Servers):
         usage = needed / self._cache(setup.knobs)
         measured = result(
             level, rps, p95_s, self.slo, repeat,
-            mean_running=float(at_once(setup.knobs, level)), peak_kv_cache_usage=min(1.0, usage),
+            mean_running=self.segments * at_once(setup.knobs, level), peak_kv_cache_usage=min(1.0, usage),
             preemptions=max(0, round(usage * 10) - 10),
         )  # fmt: skip
         self.kept[name, level, repeat] = measured, server.facts

@@ -66,6 +66,12 @@ async def test_the_reason_of_a_value_has_the_numbers_of_that_value(tmp_path: Pat
     assert "9.1" not in reason
 
 
+async def test_a_cap_of_texts_that_are_cut_stands_for_as_many_sequences_as_ran(tmp_path: Path) -> None:
+    capped = {1: (2.0, 9.0), 2: (4.0, 8.0), 4: (8.0, 3.5), 8: (8.0, 3.8), 16: (8.0, 9.0)}
+    _, trials = await searched(tmp_path, capped_differs(capped, {10: (8.0, 3.5)}), segments=2.5)
+    assert trials["slots-10"].outcome == "measured"
+
+
 async def test_no_value_that_misses_the_slo_is_chosen_where_the_ladders_engine_meets_it(tmp_path: Path) -> None:
     capped = {1: (2.0, 9.0), 2: (5.0, 3.5), 4: (5.0, 3.6), 8: (5.0, 3.8), 16: (5.0, 3.9)}
     missing = dict.fromkeys((2, 4, 8), (8.0, 4.5))

@@ -17,8 +17,7 @@ from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.journey.steps import Pace
 from dragoman_bench.tune.demand import Demand, PromptShape
 from dragoman_bench.tune.final import FinalPlan, Sharing, run_final
-from dragoman_bench.tune.ladder import Measure, Search
-from dragoman_bench.tune.outcome import Candidate, Concurrency, Knobs, LoadLevel, Setup, Trial
+from dragoman_bench.tune.outcome import Candidate, Concurrency, Knobs, LoadLevel, Measure, Search, Setup, Trial
 from dragoman_bench.tune.progress import TimeEstimate, TuneProgress
 from dragoman_bench.tune.store import Fingerprints, TrialStore
 from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner, fault_reason, root_cause, variation_of

@@ -14,12 +14,11 @@ from typing import Literal, get_args
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.summary import STREAMED, Slo
-from dragoman_bench.tune.attempt import Attempt, Best, Context, skip
-from dragoman_bench.tune.compare import MOST_REPEATS, Objective
+from dragoman_bench.tune.compare import MOST_REPEATS, Attempt, Best, Context, Objective, skip
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.ladder import GRAPH_CEILING, Search, level_of, measured_rungs, power_of_two
+from dragoman_bench.tune.ladder import GRAPH_CEILING, level_of, measured_rungs, power_of_two
 from dragoman_bench.tune.memory import LARGER, check_memory, confirm_memory, sizer
-from dragoman_bench.tune.outcome import Choice, Hardware, Ladder, Results, SearchResult, Trial, Value
+from dragoman_bench.tune.outcome import Choice, Hardware, Ladder, Results, Search, SearchResult, Trial, Value
 
 Extra = Literal["prefix-caching", "priority", "fp8", "data-parallel"]
 EXTRAS: tuple[Extra, ...] = get_args(Extra)

@@ -3,23 +3,17 @@
 A cap in front of an engine with more sequences than it needs behaves like that engine with fewer, so one start shows the
 whole curve. Each rung is the same closed loop of the busy level's clients; waiting for the cap counts as latency. Lower
 performance or a missed SLO ends the climb only when a repeat confirms it.
-
-A search such as this is a generator: it yields a `Measure` (a measurement that it wants) or a `Trial` to record, and is sent
-the trial as it then stands. A trial name stands for one server; measurements of one name follow one another. A server that
-does not start or crashes, an interrupt and a time limit are outcomes of the trial that is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TypeVar
 
 from dragoman_bench.bench.summary import Slo
 from dragoman_bench.tune.compare import MOST_REPEATS, Objective
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.outcome import Hardware, Knobs, Ladder, LoadLevel, Phase, Results, Rung, Setup, Trial
+from dragoman_bench.tune.outcome import Hardware, Knobs, Ladder, LoadLevel, Measure, Results, Rung, Search, Setup, Trial
 
 CHECK_FACTOR = 1.5
 """Times the peak: the concurrency that memory is checked under, and for which the ladder's engine has sequences."""
@@ -27,26 +21,6 @@ GRAPH_CEILING = 1024
 """max_cudagraph_capture_size on a GPU, whatever max_num_seqs is: dragoman's own default."""
 _FEWEST_SLOTS = 16
 _WHY = "the ladder: caps in front of an engine with more sequences than the peak needs"
-_R = TypeVar("_R")
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A measurement that a search wants. `why` the trial is made; `note` why this measurement is repeated.
-
-    `repeat` counts the measurements of this level in this trial from 0; it decides which texts are sent.
-    """
-
-    trial: str
-    phase: Phase
-    setup: Setup
-    level: LoadLevel
-    why: str
-    repeat: int = 0
-    note: str = ""
-
-
-Search = Generator[Measure | Trial, Trial, _R]
 
 
 def vllm_graph_ceiling(max_num_seqs: int) -> int:

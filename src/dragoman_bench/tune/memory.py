@@ -14,10 +14,10 @@ from math import ceil, floor
 from typing import Literal
 
 from dragoman_bench.bench.results import whole
-from dragoman_bench.tune.attempt import Attempt, Best, Context
+from dragoman_bench.tune.compare import Attempt, Best, Context
 from dragoman_bench.tune.demand import ROUNDS, Demand
-from dragoman_bench.tune.ladder import Search, check_level
-from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, LevelResult, Memory, Trial
+from dragoman_bench.tune.ladder import check_level
+from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, LevelResult, Memory, Search, Trial
 
 MARGIN = 1.25
 LARGER = (1.6, 2.5)

@@ -6,10 +6,10 @@ Everything is frozen and made of plain types: `read_tuning` returns what `write_
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -197,6 +197,31 @@ class Trial:
         """`did not start: CUDA out of memory`."""
         outcome = self.outcome.replace("_", " ")
         return f"{outcome}: {self.reason}" if self.reason else outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measurement that a search wants. `why` the trial is made; `note` why this measurement is repeated.
+
+    `repeat` counts the measurements of this level in this trial from 0; it decides which texts are sent.
+    """
+
+    trial: str
+    phase: Phase
+    setup: Setup
+    level: LoadLevel
+    why: str
+    repeat: int = 0
+    note: str = ""
+
+
+_R = TypeVar("_R")
+Search = Generator[Measure | Trial, Trial, _R]
+"""Yields a `Measure` (a measurement that it wants) or a `Trial` to record, and is sent the trial as it then stands.
+
+A trial name stands for one server; measurements of one name follow one another. A server that does not start or crashes, an
+interrupt and a time limit are outcomes of the trial that is sent.
+"""
 
 
 @dataclass(frozen=True, slots=True)

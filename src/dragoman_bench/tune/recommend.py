@@ -10,10 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dragoman_bench.bench.summary import Slo
-from dragoman_bench.tune.attempt import Attempt, Best, Context
-from dragoman_bench.tune.compare import Objective, meets
+from dragoman_bench.tune.compare import Attempt, Best, Context, Objective, meets
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.ladder import Search
 from dragoman_bench.tune.memory import Sizer, check_memory
 from dragoman_bench.tune.outcome import (
     FINALIST,
@@ -23,6 +21,7 @@ from dragoman_bench.tune.outcome import (
     Hardware,
     Memory,
     Recommendation,
+    Search,
     SearchResult,
     Trial,
     with_choices,

@@ -15,8 +15,7 @@ from dragoman_bench.bench.results import Machine, installed_packages, whole
 from dragoman_bench.bench.summary import Slo
 from dragoman_bench.bench.tables import about
 from dragoman_bench.journey.steps import Pace
-from dragoman_bench.tune.attempt import Context
-from dragoman_bench.tune.compare import MOST_REPEATS, Objective
+from dragoman_bench.tune.compare import MOST_REPEATS, Context, Objective
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.final import BASELINES, FinalPlan, candidates, run_final, sharing_of
 from dragoman_bench.tune.knobs import Extra, measured_demand, search_knobs

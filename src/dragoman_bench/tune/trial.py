@@ -38,8 +38,7 @@ from dragoman_bench.bench.summary import Observed, Slo, spreads, summarise
 from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.ladder import Measure, Search
-from dragoman_bench.tune.outcome import KvCache, LevelResult, LoadLevel, Outcome, Phase, Setup, Trial
+from dragoman_bench.tune.outcome import KvCache, LevelResult, LoadLevel, Measure, Outcome, Phase, Search, Setup, Trial
 from dragoman_bench.tune.progress import TuneProgress
 from dragoman_bench.tune.store import ServerFacts, TrialStore
 
