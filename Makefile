@@ -19,10 +19,11 @@ setup:  ## make .venv and install (TORCH_INDEX=, ENGINE=cpu|cuda, PYTHON=)
 serve: setup  ## serve on http://127.0.0.1:8000 (PORT=, HOST=, MODEL=, ARGS="--pipeline workers")
 	@exec $(VENV)/bin/dragoman serve --host $(HOST) --port $(PORT) $(if $(MODEL),--model "$(MODEL)") $(ARGS)
 
-check: setup  ## ruff and pyright
+check: setup  ## ruff, pyright, and the words
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/pyright --project pyproject.toml
+	$(VENV)/bin/python scripts/check_words.py
 
 words: setup  ## words to replace by the field's terms (ARGS="src/dragoman docs")
 	$(VENV)/bin/python scripts/check_words.py $(ARGS)

@@ -54,6 +54,5 @@ def test_every_term_of_the_list_is_found() -> None:
             assert list(checker.findings("a.py", f"x {form} y")), form
 
 
-@pytest.mark.skip(reason="until the tree is clean")
 def test_the_tree_holds_none_of_the_words() -> None:
     assert not [str(finding) for finding in Checker(WordList.read()).tree(ROOT, [])]

@@ -238,7 +238,7 @@ async def test_draining_answers_what_is_in_flight_and_refuses_the_rest() -> None
         assert await draining is True
 
 
-async def test_the_engines_death_is_a_503_and_readyz_says_so() -> None:
+async def test_a_crashed_engine_is_a_503_and_readyz_says_so() -> None:
     service = _slow_service()
     async with served(service) as client:
         call = asyncio.create_task(post(client, text="slow", source="en", target="ja"))

@@ -31,7 +31,7 @@ async def recorded(service: TranslationService, folder: Path) -> list[TrafficEnt
     return list(TrafficReader(folder))
 
 
-async def test_the_last_hour_is_told_in_distributions(tmp_path: Path) -> None:
+async def test_the_last_hour_is_reported_in_distributions(tmp_path: Path) -> None:
     service = recording_service(tmp_path)
     async with served(service) as client:
         for text in ("Where is the station?", "Good morning.", "12 + 3"):
@@ -118,7 +118,7 @@ async def test_an_unwritable_folder_costs_no_translation(tmp_path: Path) -> None
     assert (answer["records"], answer["recorder"]["state"]) == (1, "failing")
 
 
-def test_a_service_from_settings_records_unless_it_is_told_not_to(tmp_path: Path) -> None:
+def test_a_service_from_settings_records_unless_it_is_switched_off(tmp_path: Path) -> None:
     settings = replace(Settings(), pipeline=replace(Settings().pipeline, name="fake"))
     on = TranslationService.from_settings(replace(settings, traffic=TrafficSettings(folder=str(tmp_path))))
     off = TranslationService.from_settings(replace(settings, traffic=TrafficSettings(enabled=False)))

@@ -1,4 +1,4 @@
-"""How log records are written. Through real handlers, onto a console that keeps what it is told."""
+"""How log records are written. Through real handlers, onto a console that keeps what is written."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def configured(
     return lambda: file.getvalue().splitlines()
 
 
-def test_json_is_one_object_a_line_whoever_logs_and_whatever() -> None:
+def test_json_is_one_object_a_line_for_every_logger_and_message() -> None:
     lines = configured("json")
     log = logging.getLogger("dragoman.service")
     log.info("zwei\nZeilen, %d Wörter, 日本", 4)
@@ -50,11 +50,11 @@ def test_json_is_one_object_a_line_whoever_logs_and_whatever() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.warn("something is old", stacklevel=1)
-    told = [json.loads(line) for line in lines()]
-    assert [one["logger"] for one in told] == ["dragoman.service", "uvicorn.error", "asyncio", "py.warnings"]
-    assert [one["level"] for one in told] == ["info", "warning", "error", "warning"]
-    assert told[0]["message"] == "zwei\nZeilen, 4 Wörter, 日本"
-    assert datetime.fromisoformat(told[0]["time"]).utcoffset() == timedelta(0)
+    entries = [json.loads(line) for line in lines()]
+    assert [one["logger"] for one in entries] == ["dragoman.service", "uvicorn.error", "asyncio", "py.warnings"]
+    assert [one["level"] for one in entries] == ["info", "warning", "error", "warning"]
+    assert entries[0]["message"] == "zwei\nZeilen, 4 Wörter, 日本"
+    assert datetime.fromisoformat(entries[0]["time"]).utcoffset() == timedelta(0)
 
 
 def test_json_carries_fields_the_event_and_the_traceback() -> None:

@@ -16,7 +16,7 @@ async def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
         await asyncio.wait_for(interrupted.wait(), 10)
 
 
-def test_work_is_given_somebody_to_tell_and_its_outcome_comes_back() -> None:
+def test_work_gets_an_observer_and_its_outcome_is_returned() -> None:
     async def work(observer: Observer) -> str:
         observer.phase("working", 1)
         observer.update(1, 0, 0)

@@ -53,43 +53,43 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_tables_show_concurrency_lengths_pairs_outcomes_and_hours(folder: Path) -> None:
-    told = invoke("show", "--folder", folder, "--since", "all").output
-    assert "103 texts from" in told
-    assert "102 ok, 1 queue_full" in told
-    assert "texts in flight at an arrival" in told
-    assert "17-32 " in told
-    assert "zh-en" in told
-    assert told.count(":00 ") >= 3 or told.count(":30 ") >= 3  # hours, in whatever zone
+    output = invoke("show", "--folder", folder, "--since", "all").output
+    assert "103 texts from" in output
+    assert "102 ok, 1 queue_full" in output
+    assert "texts in flight at an arrival" in output
+    assert "17-32 " in output
+    assert "zh-en" in output
+    assert output.count(":00 ") >= 3 or output.count(":30 ") >= 3  # hours, in whatever zone
 
 
 def test_the_document_has_the_same_numbers(folder: Path) -> None:
-    told = json.loads(invoke("show", "--folder", folder, "--since", "4d", "--json").output)
-    assert told["summary"]["records"] == 102  # the refused one is of long ago
-    assert told["summary"]["in_flight"]["highest"] == 20
-    assert told["pairs"] == {"en-ja": 101, "zh-en": 1}
-    assert sum(one["count"] for one in told["histograms"]["in_flight"]) == 102
-    assert sum(hour["records"] for hour in told["hours"]) == 102
-    assert (told["files"], told["torn_lines"], told["alien_lines"]) == (1, 0, 0)
+    shown_json = json.loads(invoke("show", "--folder", folder, "--since", "4d", "--json").output)
+    assert shown_json["summary"]["records"] == 102  # the refused one is of long ago
+    assert shown_json["summary"]["in_flight"]["highest"] == 20
+    assert shown_json["pairs"] == {"en-ja": 101, "zh-en": 1}
+    assert sum(one["count"] for one in shown_json["histograms"]["in_flight"]) == 102
+    assert sum(hour["records"] for hour in shown_json["hours"]) == 102
+    assert (shown_json["files"], shown_json["torn_lines"], shown_json["alien_lines"]) == (1, 0, 0)
 
 
 def test_only_what_came_since_is_shown(folder: Path) -> None:
     assert json.loads(invoke("show", "--folder", folder, "--json").output)["summary"]["records"] == 1
 
 
-def test_many_hours_are_told_by_the_hour_of_the_day(tmp_path: Path) -> None:
+def test_many_hours_are_grouped_by_the_hour_of_the_day(tmp_path: Path) -> None:
     record(tmp_path, [ago(3_600.0 * hour) for hour in range(100)])
-    told = json.loads(invoke("show", "--folder", tmp_path, "--since", "all", "--json").output)
-    assert told["hours_of_day"] is True
-    assert len(told["hours"]) == 24
+    shown_json = json.loads(invoke("show", "--folder", tmp_path, "--since", "all", "--json").output)
+    assert shown_json["hours_of_day"] is True
+    assert len(shown_json["hours"]) == 24
     assert "hour of day" in invoke("show", "--folder", tmp_path, "--since", "all").output
 
 
-def test_a_torn_line_is_told_and_the_rest_is_shown(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_torn_line_is_counted_and_the_rest_is_shown(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     [path] = traffic_files(folder)
     path.write_bytes(path.read_bytes()[:-30])
     shown = invoke("show", "--folder", folder, "--since", "all", "--json")
-    told = json.loads(shown.stdout.splitlines()[0])
-    assert (told["summary"]["records"], told["torn_lines"]) == (102, 1)
+    shown_json = json.loads(shown.stdout.splitlines()[0])
+    assert (shown_json["summary"]["records"], shown_json["torn_lines"]) == (102, 1)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_torn_line_is_told_and_the_rest_is_shown(folder: Path, capfd: pytest.C
         (("export", "--folder", "EMPTY", "--out", "trace.txt"), "ends in .jsonl"),
     ],
 )
-def test_a_mistake_is_told(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
     ran = invoke(*(str(tmp_path) if one == "EMPTY" else one for one in arguments))
     assert isinstance(ran.exception, ConfigError)
     assert said in ran.exception.message

@@ -69,7 +69,7 @@ def test_a_kv_cache_of_unknown_size_has_no_sample() -> None:
     assert registry_of(EngineCollector(EngineStats)).get_sample_value("dragoman_engine_kv_cache_tokens") is None
 
 
-def test_gpus_are_told_in_base_units_and_silent_ones_left_out() -> None:
+def test_gpus_are_reported_in_base_units_and_silent_ones_left_out() -> None:
     gpus = NvmlGpus(stand_in())
     registry = registry_of(GpuCollector(gpus.describe(), gpus.read))
     assert registry.get_sample_value("dragoman_gpu_utilization_ratio", {"gpu": "0"}) == 0.93

@@ -16,7 +16,7 @@ def test_a_sample_at_a_bound_is_within_it() -> None:
     assert latencies.counts == (2, 1, 1, 1)
 
 
-def test_nothing_added_is_nothing_told() -> None:
+def test_nothing_added_is_nothing_reported() -> None:
     latencies = Latencies(BOUNDS_S, recent=10)
     latencies.add([])
     assert (latencies.counts, latencies.sum_s, latencies.recent_s) == ((0, 0, 0, 0), 0.0, ())
@@ -40,7 +40,7 @@ def test_many_steps_count_as_their_samples_one_by_one_whenever_they_are_read() -
     assert latencies.recent_s == tuple(seen[-100:])
 
 
-def test_what_nobody_reads_does_not_gather_without_end() -> None:
+def test_samples_that_are_not_read_are_bounded() -> None:
     latencies = Latencies(BOUNDS_S, recent=10)
     for _ in range(1000):
         latencies.add([0.5] * 64)

@@ -142,7 +142,7 @@ def _series(service: TranslationService) -> set[tuple[str, tuple[tuple[str, str]
     }
 
 
-async def test_readiness_is_as_readyz_tells() -> None:
+async def test_readiness_is_as_readyz_reports() -> None:
     service = fake_service()
     await service.exposition()
     assert value(service, "dragoman_ready") == 0

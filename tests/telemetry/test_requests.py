@@ -50,6 +50,6 @@ async def test_calls_join_the_exchange_that_they_were_made_in_from_its_tasks_too
 
     for exchange in await asyncio.gather(served("a"), served("b")):
         assert [one.request_id for one in exchange.calls] == [exchange.request_id]
-    joiner.call_ended(call())  # outside of any: nobody is told, nothing breaks
+    joiner.call_ended(call())  # outside of any request: ignored
     requests.note_fault("internal_error")
     assert requests.current() is None

@@ -151,7 +151,7 @@ class TranslationService:
             await asyncio.to_thread(self.recorder.close)
 
     async def check_ready(self) -> None:
-        """Raise `Starting`, `Draining`, `EngineRestarting` or `EngineDead` unless what is sent now is served at once."""
+        """Raise `Starting`, `Draining`, `EngineRestarting` or `EngineDead` unless requests are served now."""
         self.admission.check_open()
         await self.pipeline.check_health()
 

@@ -26,8 +26,8 @@ def test_a_line_is_read_back_as_it_was_written(record: object) -> None:
 
 
 def test_a_line_says_its_version_and_leaves_out_what_has_its_default() -> None:
-    told = json.loads(to_line(TrafficEntry.of(refused())))
-    assert told == {
+    fields = json.loads(to_line(TrafficEntry.of(refused())))
+    assert fields == {
         "v": 1,
         "at": NOON,
         "from": "en",
@@ -61,5 +61,5 @@ def test_what_is_no_record_is_none(line: bytes) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("v", 2), ("in", "3"), ("e2e", -1.0), ("e2e", None), ("src", 1.5)])
 def test_a_record_of_another_version_or_with_a_wrong_value_is_none(key: str, value: object) -> None:
-    told = json.loads(to_line(TrafficEntry.of(text()))) | {key: value}
-    assert from_line(json.dumps(told).encode()) is None
+    fields = json.loads(to_line(TrafficEntry.of(text()))) | {key: value}
+    assert from_line(json.dumps(fields).encode()) is None

@@ -12,7 +12,7 @@ def no_answer(number: int, **other: Any) -> TrafficEntry:
     return TrafficEntry.of(refused(number, **other))
 
 
-def test_a_line_tells_when_what_and_how_long() -> None:
+def test_a_line_holds_when_what_and_how_long() -> None:
     trace = trace_of([entry(7), entry(5, in_flight=3, source="zh", target="en")])
     assert trace.lines == (
         {
@@ -49,7 +49,7 @@ def test_what_was_refused_came_all_the_same_and_its_length_is_estimated_from_oth
     assert "output_tokens" not in trace.lines[2]
 
 
-def test_a_language_that_nobody_told_is_taken_to_be_the_usual_one() -> None:
+def test_an_unknown_language_is_taken_to_be_the_usual_one() -> None:
     entries = [entry(0), entry(1), entry(2, source="zh"), no_answer(3, source=None)]
     assert [line["source"] for line in trace_of(entries).lines] == ["en", "en", "zh", "en"]
     alone = trace_of([no_answer(3, source=None)])

@@ -26,7 +26,7 @@ def test_files_are_read_in_the_order_of_their_starts(tmp_path: Path) -> None:
     assert (reading.files, reading.faults) == (2, None)
 
 
-def test_a_torn_last_line_and_alien_lines_are_left_out_and_told(tmp_path: Path) -> None:
+def test_a_torn_last_line_and_alien_lines_are_left_out_and_counted(tmp_path: Path) -> None:
     (tmp_path / FIRST).write_bytes(lines(0) + b'{"v":2}\n' + lines(1) + lines(2)[:-20])
     (tmp_path / SECOND).write_bytes(b"\x00\x00\n" + lines(3))
     reading = TrafficReader(tmp_path)

@@ -161,12 +161,12 @@ export class Translator {
 
   async waitForServer(error, signal) {
     const beganMs = performance.now();
-    const clock = this.tellWithClock(`${KNOWN_WAITS[error.code] ?? error.sentence} The text will be translated as soon as the server is ready.`);
+    const clock = this.showWithClock(`${KNOWN_WAITS[error.code] ?? error.sentence} The text will be translated as soon as the server is ready.`);
     await server.untilReady(signal, () => say(clock, ` ${ago((performance.now() - beganMs) / 1000)}`));
   }
 
   async waitInLine(error, signal) {
-    const clock = this.tellWithClock(`${error.sentence} Trying again shortly.`);
+    const clock = this.showWithClock(`${error.sentence} Trying again shortly.`);
     for (let left = error.retryAfterS ?? SHORTEST_RETRY_S; left > 0; left -= 1) {
       say(clock, ` ${left} s`);
       await server.pause(1, signal);
@@ -187,7 +187,7 @@ export class Translator {
   }
 
   /** A remark with a place for a running clock, which is not read out. */
-  tellWithClock(remark) {
+  showWithClock(remark) {
     const clock = el("span", { class: "figure", "aria-hidden": "true" });
     this.notes.replaceChildren(el("p", {}, remark, clock));
     return clock;
