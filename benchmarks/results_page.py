@@ -58,6 +58,8 @@ JOURNEY_STEPS: dict[str, tuple[str, ...]] = {
 """Rows of the journeys' table, and the files that a row is read from: the first that exists."""
 JOURNEY_CLIENTS = 25
 VERDICTS = {"holds here": "holds", "does not hold here": "does not hold"}
+EVENT_LOOP_WORK = ("planning_s", "longest_planning_step_s", "checking_s", "longest_checking_step_s")
+EVENT_LOOP_CALLS = {"idle": "nothing", "one_text": "one text of 1 MB", "many_texts": "a call of 10,000 texts"}
 TUNES = ("tune-h200-25", "tune-h200-256", "tune-cpu")
 
 
@@ -101,7 +103,10 @@ def found_in(folder: Path, name: str) -> Path | None:
 
 
 def place(machine: dict[str, Any]) -> str:
-    return ", ".join([*(gpu["name"] for gpu in machine["gpus"]), machine["cpu"], f"{machine['cores']} cores"])
+    """The machine of a measurement; its CPU's instruction sets where they were recorded."""
+    sets = machine.get("cpu_instruction_sets")
+    cores = f"{machine['cores']} cores" + (f" ({', '.join(sets)})" if sets else "")
+    return ", ".join([*(gpu["name"] for gpu in machine["gpus"]), machine["cpu"], cores])
 
 
 def versus() -> str:
@@ -314,6 +319,31 @@ def tunes() -> str:
     )
 
 
+def event_loop() -> str:
+    """How long large calls hold up other requests; empty before `results/event-loop-*.json` exist."""
+    parts: list[str] = []
+    for path in sorted(RESULTS.glob("event-loop-*.json")):
+        document = read(path)
+        conditions, served = document["conditions"], document["served"]
+        sets = ", ".join(conditions["cpu_instruction_sets"])
+        work = [
+            [tables.count(one["characters"]), *(tables.seconds(one[name]) for name in EVENT_LOOP_WORK)]
+            for one in document["work"]
+        ]
+        gaps = [
+            [title, *(tables.seconds(served[name][gap]) for gap in ("median_gap_s", "longest_gap_s"))]
+            for name, title in EVENT_LOOP_CALLS.items()
+        ]
+        parts.append(
+            f"**{path.stem}.** `python benchmarks/event_loop.py`: {conditions['machine']}, {conditions['cpus']} cores ({sets}), pipeline "
+            f"{served['server']['pipeline']}; the client runs on the same cores.\n\n"
+            + table(("characters", "planning", "its longest step", "checking", "its longest step"), work)
+            + "\n"
+            + table(("`/healthz` while the server translates", "median gap", "longest gap"), gaps)
+        )
+    return "\n".join(["## Large calls and the event loop\n", *parts]) if parts else ""
+
+
 def grid() -> str:
     """A tune against every point of a grid."""
     document = read(RESULTS / "tune-grid.json")
@@ -421,11 +451,11 @@ def others() -> str:
     return "## Others\n\n" + table(("what", Column("result", "left"), Column("where", "left")), rows)
 
 
-SECTIONS = (versus, journeys, tunes, intervals, overhead, recorder, grid, memory, invariance, others)
+SECTIONS = (versus, journeys, tunes, intervals, overhead, event_loop, recorder, grid, memory, invariance, others)
 
 
 def main() -> None:
-    page = "\n".join([HEAD, *(section() for section in SECTIONS)])
+    page = "\n".join([HEAD, *filter(None, (section() for section in SECTIONS))])
     (ROOT / "docs" / "results.md").write_text(page, encoding="utf-8")
 
 
