@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dragoman.service import dispatcher
-from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, Pace
+from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, TimeSlices
 
 
 async def settle() -> None:
@@ -107,7 +107,7 @@ async def test_work_of_several_calls_is_resumed_one_call_in_an_iteration(monkeyp
     turns, order = LoopTurns(), list[int]()
 
     async def work(call: int) -> None:
-        pace = Pace(turns)
+        pace = TimeSlices(turns)
         for _ in range(3):
             await pace.pause()
             order.append(call)
@@ -125,7 +125,7 @@ async def test_work_of_several_calls_is_resumed_one_call_in_an_iteration(monkeyp
 async def test_a_call_within_its_slice_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "SLICE_S", 3600.0)
     ran = asyncio.create_task(asyncio.sleep(0))
-    await Pace(LoopTurns()).pause()
+    await TimeSlices(LoopTurns()).pause()
     assert not ran.done()
     await ran
 
@@ -133,7 +133,7 @@ async def test_a_call_within_its_slice_is_not_interrupted(monkeypatch: pytest.Mo
 async def test_a_cancelled_turn_does_not_hold_up_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "SLICE_S", 0.0)
     turns = LoopTurns()
-    leaving, staying = (asyncio.create_task(Pace(turns).pause()) for _ in range(2))
+    leaving, staying = (asyncio.create_task(TimeSlices(turns).pause()) for _ in range(2))
     await asyncio.sleep(0)
     leaving.cancel()
     async with asyncio.timeout(5):

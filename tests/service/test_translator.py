@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import Any
 
 import pytest
 
 from dragoman.errors import EngineDead, UnsupportedLanguage
 from dragoman.pipelines.fake import FakePipeline
+from dragoman.service import dispatcher
 from dragoman.service.dispatcher import LoopTurns
 from dragoman.service.planner import Planner
 from dragoman.service.streaming import stream
 from dragoman.service.translator import Translator
 from dragoman.text import checks
+from dragoman.text.segments import Segment, cut
 from dragoman.types import (
     Completion,
     CompletionReason,
@@ -182,7 +185,7 @@ async def test_a_long_text_is_joined_in_order_whatever_finishes_first() -> None:
     assert translation.text == LONG.replace("station", "駅")
     assert len(pipeline.given) > 8
     assert translation.usage.prompt_tokens == 10 * len(pipeline.given)
-    assert pipeline.most_at_once == 8
+    assert 1 < pipeline.most_at_once <= 8
 
 
 async def test_a_call_of_many_texts_never_has_more_sequences_than_slots_and_keeps_their_order() -> None:
@@ -194,7 +197,7 @@ async def test_a_call_of_many_texts_never_has_more_sequences_than_slots_and_keep
     )
     assert [one.text.split()[-1] for one in found] == [f"{number}." for number in range(200)]
     assert sorted(done) == list(range(200))
-    assert pipeline.most_at_once == 4
+    assert 1 < pipeline.most_at_once <= 4
 
 
 async def test_prompts_are_encoded_as_slots_become_free() -> None:
@@ -217,6 +220,31 @@ async def test_prompts_are_encoded_as_slots_become_free() -> None:
     assert encoded == 3
     held.set()
     assert len(await call) == 50
+
+
+async def test_a_long_text_is_split_and_encoded_with_pauses_between_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatcher, "SLICE_S", 0.0)
+    steps = most_steps = 0
+
+    def counted(*arguments: Any) -> Iterator[Segment]:
+        nonlocal steps
+        for segment in cut(*arguments):
+            steps += 1
+            yield segment
+
+    def answer(sequence: Sequence) -> str:
+        nonlocal steps
+        steps += 1
+        return source_of(sequence).replace("station", "駅")
+
+    monkeypatch.setattr("dragoman.service.planner.cut", counted)
+    call = asyncio.create_task(translated(answer, LONG * 10))
+    while not call.done():
+        most_steps, steps = max(most_steps, steps), 0
+        await asyncio.sleep(0)
+    _, pipeline = await call
+    assert len(pipeline.given) > 80
+    assert most_steps <= 10  # two segments before the first pause, and the eight that the engine has
 
 
 async def test_a_failure_ends_the_call_and_frees_its_sequences() -> None:
@@ -279,7 +307,7 @@ async def test_the_deltas_of_a_text_joined_are_its_translation() -> None:
     assert done[0].text == LONG.replace("station", "駅")
     assert done[1].text == " one\n\n2\n\nthree "
     assert done[2].finish_reason == "unchanged"
-    assert pipeline.most_at_once == 8
+    assert 1 < pipeline.most_at_once <= 8
 
 
 async def test_a_streamed_segment_is_not_retried_and_has_twice_the_limit() -> None:

@@ -182,7 +182,7 @@ async def list_languages(service: Service) -> schemas.LanguagesAnswer:
     profile = service.model.profile
     return schemas.LanguagesAnswer(
         languages=[
-            schemas.Language(
+            schemas.LanguageOut(
                 code=tag,
                 name=languages.name(tag),
                 native_name=languages.native_name(tag),

@@ -140,7 +140,7 @@ class ErrorAnswer(BaseModel):
     error: ErrorBody
 
 
-class Language(BaseModel):
+class LanguageOut(BaseModel):
     """A language that the model serves."""
 
     code: str
@@ -152,7 +152,7 @@ class Language(BaseModel):
 class LanguagesAnswer(BaseModel):
     """`GET /v1/languages`."""
 
-    languages: list[Language]
+    languages: list[LanguageOut]
 
 
 class ModelOut(BaseModel):

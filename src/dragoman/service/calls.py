@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 from dragoman.errors import DragomanError
-from dragoman.service.dispatcher import LoopTurns, Pace
-from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, Observer, TextRecord
+from dragoman.service.dispatcher import LoopTurns, TimeSlices
+from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, RecordObserver, TextRecord
 from dragoman.types import Translation, TranslationRequest
 
 log = logging.getLogger("dragoman.service")
@@ -61,7 +61,7 @@ class CallTracker:
             )
         )
 
-    async def close(self, outcome: str, pace: Pace, *, streamed: bool) -> None:
+    async def close(self, outcome: str, pace: TimeSlices, *, streamed: bool) -> None:
         """The call has ended: the texts without a translation end with its outcome."""
         request = self._request
         for index in range(len(request.texts)) if len(self.ended) < len(request.texts) else ():
@@ -106,7 +106,13 @@ class CallRegistry:
     """Counts in-flight texts and notifies the observers of each that ends."""
 
     def __init__(
-        self, pipeline: str, observers: Sequence[Observer], tag_of: TagOf, turns: LoopTurns, *, keep_text: bool = False
+        self,
+        pipeline: str,
+        observers: Sequence[RecordObserver],
+        tag_of: TagOf,
+        turns: LoopTurns,
+        *,
+        keep_text: bool = False,
     ) -> None:
         self.in_flight = 0  # texts; refused ones are included while they are refused
         self.pipeline = pipeline
@@ -132,7 +138,7 @@ class CallRegistry:
             raise
         finally:
             self.in_flight -= len(request.texts)
-            await tracker.close(outcome, Pace(self._turns), streamed=streamed)
+            await tracker.close(outcome, TimeSlices(self._turns), streamed=streamed)
 
     def notify(self, record: TextRecord | CallRecord) -> None:
         """Pass a record to each observer. A fault of one is logged, and does not cost a caller the translation."""

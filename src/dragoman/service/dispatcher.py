@@ -1,6 +1,6 @@
 """Shares the event loop and the engine's slots among calls, so that a large call does not hold up small ones.
 
-`Pace` bounds the work that calls do on the event loop without giving control back. `Dispatcher` bounds the sequences that
+`TimeSlices` bounds the work that calls do on the event loop without giving control back. `Dispatcher` bounds the sequences that
 one call has submitted to the engine at the same time, and shares the slots evenly among the calls that want more.
 """
 
@@ -42,7 +42,7 @@ class LoopTurns:
             asyncio.get_running_loop().call_soon(self._resume)
 
 
-class Pace:
+class TimeSlices:
     """Time slices of one call. `pause` returns immediately unless the call has worked for `SLICE_S` without a pause."""
 
     def __init__(self, turns: LoopTurns) -> None:

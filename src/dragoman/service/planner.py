@@ -25,7 +25,7 @@ UNDETERMINED = "und"  # BCP-47's tag for an unknown language
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TextJob:
     """One text with its languages. `segments` is an iterator: each is made when it is asked for."""
 
     index: int
@@ -52,7 +52,7 @@ class Planner:
         self._detector = Detector(self.served)
         self._numbers = count()
 
-    def jobs(self, request: TranslationRequest) -> Iterator[Job]:
+    def jobs(self, request: TranslationRequest) -> Iterator[TextJob]:
         """One job for each text, made when it is asked for. Raises `UnsupportedLanguage` or `InvalidRequest`."""
         target = self.served_tag(request.target, "target")
         source = self.served_tag(request.source, "source") if request.source else None
@@ -74,15 +74,15 @@ class Planner:
             )
         return found
 
-    def _job(self, index: int, text: str, request: TranslationRequest) -> Job:
+    def _job(self, index: int, text: str, request: TranslationRequest) -> TextJob:
         source = request.source
         detected = source is None
         if source is None:
             source = self._detector.detect(text).language
         if source is None:
-            return Job(index, text, UNDETERMINED, detected, request, iter(()), undetermined=has_letters(text))
+            return TextJob(index, text, UNDETERMINED, detected, request, iter(()), undetermined=has_letters(text))
         if source == request.target:
-            return Job(index, text, source, detected, request, iter(()))
+            return TextJob(index, text, source, detected, request, iter(()))
         if not self._prompts.profile.serves(source, request.target):
             raise UnsupportedLanguage(f"the model does not translate from {source} to {request.target}", param="target")
         segments = iter(cut(text, source, self._budget(source, request), self._prompts.tokenizer.count))
@@ -91,7 +91,7 @@ class Planner:
             split = tuple(segments)
             segments, number = iter(split), sum(segment.translatable for segment in split)
             forced = max(round(request.forced_output_tokens[index] / max(number, 1)), 1)
-        return Job(index, text, source, detected, request, segments, forced_tokens=forced)
+        return TextJob(index, text, source, detected, request, segments, forced_tokens=forced)
 
     def _budget(self, source: str, request: TranslationRequest) -> int:
         """Source tokens that fit a prompt together with the output they may need."""
@@ -105,12 +105,12 @@ class Planner:
             )
         return min(budget, self._prompts.profile.max_source_tokens or budget)
 
-    def smaller(self, job: Job, text: str) -> tuple[Segment, ...]:
+    def smaller(self, job: TextJob, text: str) -> tuple[Segment, ...]:
         """A segment split into quarters, between sentences where there are any."""
         count = self._prompts.tokenizer.count
         return tuple(cut(text, job.source, max(count(text) // 4, MIN_SEGMENT_TOKENS), count))
 
-    def sequence(self, job: Job, part: str, text: str, *, limit_factor: int = 1) -> Sequence:
+    def sequence(self, job: TextJob, part: str, text: str, *, limit_factor: int = 1) -> Sequence:
         """The engine's work for one segment; `limit_factor` times the usual limit of its output."""
         request = job.request
         prompt = self._prompts.encode(text, job.source, request.target, request.context)

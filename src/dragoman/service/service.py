@@ -24,7 +24,7 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack, streaming
 from dragoman.service.admission import Admission, default_limit
 from dragoman.service.calls import CallRegistry
-from dragoman.service.dispatcher import LoopTurns, Pace
+from dragoman.service.dispatcher import LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
@@ -167,9 +167,9 @@ class TranslationService:
             raise Starting("the engine is starting; see /readyz")
         return self._translator
 
-    def pace(self) -> Pace:
+    def pace(self) -> TimeSlices:
         """Time slices of the event loop, for work of a call above this."""
-        return Pace(self.turns)
+        return TimeSlices(self.turns)
 
     async def translate(self, request: TranslationRequest) -> list[Translation]:
         """All texts of a call, or the one error that the call ends with."""

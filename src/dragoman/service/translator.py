@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from dragoman.pipelines.base import Pipeline
-from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, Pace
-from dragoman.service.planner import UNDETERMINED, Job, Planner
+from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, TimeSlices
+from dragoman.service.planner import UNDETERMINED, Planner, TextJob
 from dragoman.telemetry import tracing
 from dragoman.text import checks
 from dragoman.text.segments import Joiner, Segment, join, lines
@@ -83,7 +83,7 @@ class TextAssembly:
     """
 
     def __init__(
-        self, job: Job, pace: Pace, on_done: TextDoneCallback, on_delta: DeltaCallback | None, *, check: bool
+        self, job: TextJob, pace: TimeSlices, on_done: TextDoneCallback, on_delta: DeltaCallback | None, *, check: bool
     ) -> None:
         self.job = job
         self._pace = pace
@@ -198,7 +198,7 @@ class CallContext:
     """What the segments of one call share."""
 
     slots: CallSlots
-    pace: Pace
+    pace: TimeSlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ class Translator:
         on_delta: DeltaCallback | None = None,
     ) -> None:
         """Start `work` for each segment when a slot is free for it; return when all are done. The first failure ends all."""
-        pace = Pace(self._turns)
+        pace = TimeSlices(self._turns)
         with self._dispatcher.call() as slots:
             call = CallContext(slots, pace)
             async with aclosing(self._segments(request, pace, on_done, on_delta)) as segments:
@@ -269,7 +269,7 @@ class Translator:
                     raise failures.exceptions[0] from None
 
     async def _segments(
-        self, request: TranslationRequest, pace: Pace, on_done: TextDoneCallback, on_delta: DeltaCallback | None
+        self, request: TranslationRequest, pace: TimeSlices, on_done: TextDoneCallback, on_delta: DeltaCallback | None
     ) -> AsyncGenerator[SegmentTask]:
         """All segments that the model has to translate, text by text, made as they are asked for."""
         with tracing.span("segment"):
@@ -301,7 +301,7 @@ class Translator:
                 output = await self._in_smaller_segments(call, job, task.part, smaller, checks.SENTENCES_DROPPED)
         await task.text.finish(task.number, output)
 
-    async def _output(self, call: CallContext, job: Job, part: str, source: str) -> Output:
+    async def _output(self, call: CallContext, job: TextJob, part: str, source: str) -> Output:
         """An output that reached its limit is retried with twice the limit."""
         sequence, completion = await self._generate(call, lambda: self.planner.sequence(job, part, source))
         if completion.reason == "length" and (again := self.planner.with_twice_the_limit(sequence)):
@@ -318,7 +318,7 @@ class Translator:
         return sequence, completion
 
     async def _in_smaller_segments(
-        self, call: CallContext, job: Job, part: str, segments: tuple[Segment, ...], reason: WarningCode
+        self, call: CallContext, job: TextJob, part: str, segments: tuple[Segment, ...], reason: WarningCode
     ) -> Output:
         """Each alone: a model that drops lines or sentences cannot do so where there is only one. They are not retried."""
 

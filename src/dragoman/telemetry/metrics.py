@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from dragoman.errors import Draining, QueueFull, Starting, codes
 from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S, EngineStats
 from dragoman.telemetry.gpu import MIB, Gpu, Reading
-from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, Observer, RequestTrace, TextRecord
+from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, RecordObserver, RequestTrace, TextRecord
 from dragoman.wire import length_band
 
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
@@ -31,7 +31,7 @@ REFUSALS = (QueueFull.code, Starting.code, Draining.code)
 UNKNOWN = "unknown"
 
 
-class Metrics(Observer):
+class Metrics(RecordObserver):
     """The service's metrics in a registry of its own, so that several services (in tests) do not collide."""
 
     def __init__(self) -> None:

@@ -85,7 +85,7 @@ class CallRecord:
     texts: tuple[TextRecord, ...]
 
 
-class Observer:
+class RecordObserver:
     """Notified of everything that ends, on the event loop: must be quick and must not raise."""
 
     def text_ended(self, text: TextRecord) -> None:
@@ -155,7 +155,7 @@ def entered(request: RequestTrace) -> Generator[None]:
         _current.reset(token)
 
 
-class CallJoiner(Observer):
+class CallJoiner(RecordObserver):
     """Joins each call to the request that it was made in."""
 
     def call_ended(self, call: CallRecord) -> None:

@@ -20,7 +20,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 
 from dragoman.settings import TrafficSettings
-from dragoman.telemetry.requests import Observer, TextRecord
+from dragoman.telemetry.requests import RecordObserver, TextRecord
 from dragoman.telemetry.traffic.entry import TrafficEntry, to_line, traffic_files
 
 _PRIVATE = 0o600  # lengths and times are the operator's, and texts may be asked for
@@ -146,7 +146,7 @@ MOST_PENDING = 50_000  # texts that wait for the thread; more are lost, and coun
 AT_ONCE = 64  # lines made before the event loop gets its turn: about half a millisecond
 
 
-class Recorder(Observer):
+class Recorder(RecordObserver):
     """Writes every text that ends to a folder, from `start` to `close`."""
 
     def __init__(self, settings: TrafficSettings) -> None:

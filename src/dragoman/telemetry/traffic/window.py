@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dragoman.telemetry.requests import FAILURES, Observer, TextRecord
+from dragoman.telemetry.requests import FAILURES, RecordObserver, TextRecord
 from dragoman.wire import RecorderState, Traffic, TrafficPercentiles
 
 # ---- texts as rows of numbers
@@ -287,7 +287,7 @@ def percentiles(values: Sequence[float], at: Sequence[int] = (50, 95, 99)) -> di
     return {f"p{q}": float(v) for q, v in zip(at, np.percentile(values, at), strict=True)}
 
 
-class RateWindow(Observer):
+class RateWindow(RecordObserver):
     """A sliding window over finished texts."""
 
     def __init__(self, window_s: float = RATE_WINDOW_S, clock: Callable[[], float] = monotonic) -> None:
@@ -343,7 +343,7 @@ TRAFFIC_WINDOW_S = 3600.0
 MAX_TEXTS = 2**18  # an hour at 72 texts a second; 19 MB when full, taken as it fills
 
 
-class TrafficWindow(Observer):
+class TrafficWindow(RecordObserver):
     """A circular buffer of rows, written on the event loop. Reading copies it without stopping the writer, from any thread."""
 
     def __init__(
