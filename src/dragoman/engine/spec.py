@@ -36,8 +36,8 @@ _BESIDE_WEIGHTS_BYTES = 2 << 30  # the engine's processes, activations, and the 
 _SMALLEST_KV_CACHE_BYTES = 256 << 20
 
 NO_COMPILER = (
-    "no C++ compiler was found (g++, or what CXX names): the engine runs uncompiled, and each step takes longer; "
-    "install one (Debian, Ubuntu: apt install g++) and restart"
+    "no C++ compiler was found (g++, or what CXX names): the engine runs uncompiled, which costs about a quarter of "
+    "a small model's throughput; install one (Debian, Ubuntu: apt install g++) and restart"
 )
 
 
