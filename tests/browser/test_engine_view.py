@@ -42,9 +42,9 @@ async def test_running_sequences_fill_slots_and_leave_them(slow: Page) -> None:
 
 async def test_readouts_are_the_server_s_numbers(live: Page, stage: Stage) -> None:
     stats = stage.service.stats()
-    await expect(live.locator("#readouts")).to_contain_text(f"limit {stats['queue_limit']:,}")
+    await expect(live.locator("#readouts")).to_contain_text(f"limit {stats.max_in_flight_characters:,}")
     names = await live.locator("#readouts dt").all_inner_texts()
-    assert names == ["Running", "Waiting", "Queue", "KV cache", "Tokens/s", "Texts/s"]
+    assert names == ["Running", "Waiting", "In flight", "KV cache", "Tokens/s", "Texts/s"]
     await live.fill("#source", "one two three four five")
     await expect(live.locator("#output[data-phase=done]")).to_be_visible()
     await expect(live.locator("#latency tbody tr").first.locator("td").first).to_have_text(re.compile(r"\d m?s$"))

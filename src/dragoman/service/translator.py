@@ -220,7 +220,7 @@ class Translator:
     def __init__(self, pipeline: Pipeline, planner: Planner, slots: int, turns: LoopTurns) -> None:
         self.pipeline = pipeline
         self.planner = planner
-        self._dispatcher = Dispatcher(slots)
+        self._dispatcher = Dispatcher(slots + max(slots // 8, 1))  # some wait in the engine: no slot is empty meanwhile
         self._turns = turns
 
     async def translate(
