@@ -134,14 +134,17 @@ async def stream(client: httpx.AsyncClient, asked: list[Message]) -> list[dict[s
     return translations
 
 
-def is_complete(undisturbed: list[dict[str, Any]], translations: list[dict[str, Any]]) -> bool:
-    """Whether they are what the same call gets without a crash, but for near ties that another batch decides differently."""
-    assert len(undisturbed) == len(translations)
-    return all(
-        found["finish_reason"] == wanted["finish_reason"]
-        and CHRF().sentence_score(found["text"], [wanted["text"]]).score >= 90
-        for wanted, found in zip(undisturbed, translations, strict=True)
-    )
+def assert_complete(undisturbed: list[list[dict[str, Any]]], answers: list[list[dict[str, Any]]]) -> None:
+    """Whether calls got what they get without a crash, but for near ties of tokens, which another batch may decide differently.
+
+    Such a tie changes a sentence of ten; a text that lost a part, or has one twice, is far below the lower limit.
+    """
+    wanted, found = [one for call in undisturbed for one in call], [one for call in answers for one in call]
+    assert len(wanted) == len(found)
+    assert [one["finish_reason"] for one in found] == [one["finish_reason"] for one in wanted]
+    texts = [(one["text"], other["text"]) for one, other in zip(found, wanted, strict=True)]
+    assert [pair for pair in texts if CHRF().sentence_score(pair[0], [pair[1]]).score < 60] == []
+    assert CHRF().corpus_score([one for one, _ in texts], [[other for _, other in texts]]).score >= 90
 
 
 async def stats_when(client: httpx.AsyncClient, **wanted: Any) -> dict[str, Any]:
@@ -197,7 +200,7 @@ async def test_calls_in_flight_at_a_crash_of_the_engine_are_completed(
     assert (readiness.status_code, readiness.json()["error"]["code"]) == (503, "restarting")
     assert (await client.get("/healthz")).status_code == 200
     answers = await asyncio.gather(*calls, translate(client, late_call))
-    assert all(map(is_complete, undisturbed, answers))
+    assert_complete(undisturbed, answers)
     assert (await client.get("/readyz")).status_code == 200
     stats = (await client.get("/v1/stats")).json()
     assert stats["restarts"] == 1
@@ -225,6 +228,6 @@ async def test_ctrl_c_in_the_terminal_completes_calls_in_flight_and_exits_with_0
     assert (stats["in_flight"], stats["restarts"]) == (5, restarts)
     engine.resume()
     answers = await asyncio.gather(*calls)
-    assert all(map(is_complete, undisturbed, answers))
+    assert_complete(undisturbed, answers)
     assert await terminal.process.wait() == 0
     assert "crashed" not in terminal.output.rpartition("draining")[2]
