@@ -118,12 +118,14 @@ def test_an_address_that_is_taken_is_one_clear_error() -> None:
 
 async def test_a_failure_of_the_http_server_is_reported_and_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heap, "freeze_heap", lambda: None)
-    server = DragomanServer(fake_service(), listen("127.0.0.1", 0))
+    listener = listen("127.0.0.1", 0)
+    server = DragomanServer(fake_service(), listener)
 
     async def fail(**_: object) -> None:
         raise OSError("no more sockets")
 
     monkeypatch.setattr(server._uvicorn, "serve", fail)  # pyright: ignore[reportPrivateUsage]
-    assert await server.run() == 1
+    with listener:
+        assert await server.run() == 1
     assert server.failure is not None
     assert "no more sockets" in server.failure.message

@@ -103,7 +103,13 @@ class DragomanServer:
     async def _live(self) -> int:
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(self._stop.wait())
-        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            starting.cancel()
+            stopping.cancel()
+            await asyncio.gather(starting, stopping, return_exceptions=True)
+            raise
         if not starting.done():
             starting.cancel()
             await asyncio.gather(starting, return_exceptions=True)
