@@ -16,7 +16,9 @@ Message = dict[str, str]
 @cache
 def _sentences() -> list[list[str]]:
     with gzip.open(phrasebook.sentences_file(), "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+        read = [json.loads(line) for line in file]
+    # Not those with an emoji: in the middle of a message the model takes one for the message's end.
+    return [one for one in read if one[0].isascii()]
 
 
 def messages(count: int, sentences: int = 1, *, seed: int = 5) -> list[Message]:

@@ -105,7 +105,7 @@ async def client(terminal: Terminal) -> AsyncIterator[httpx.AsyncClient]:
 
 def messages(count: int, seed: int) -> list[Message]:
     """Long ones: their calls are in flight for a while."""
-    return sentences.messages(count, 10, seed=seed)
+    return sentences.messages(count, 8, seed=seed)
 
 
 async def translate(client: httpx.AsyncClient, asked: list[Message]) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ async def stream(client: httpx.AsyncClient, asked: list[Message]) -> list[dict[s
 def assert_complete(undisturbed: list[list[dict[str, Any]]], answers: list[list[dict[str, Any]]]) -> None:
     """Whether calls got what they get without a crash, but for near ties of tokens, which another batch may decide differently.
 
-    Such a tie changes a sentence of ten; a text that lost a part, or has one twice, is far below the lower limit.
+    Such a tie changes a sentence of eight; a text that lost a part, or has one twice, is far below the lower limit.
     """
     wanted, found = [one for call in undisturbed for one in call], [one for call in answers for one in call]
     assert len(wanted) == len(found)
