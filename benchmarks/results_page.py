@@ -33,7 +33,7 @@ OWN_SHARE = 0.97
 """The goal for a server's throughput, as a share of the engine's own."""
 VERSUS = {
     "versus-h200": "One H200, shape of Qwen3-4B, random weights with forced output lengths, vLLM 0.26. Both servers have dragoman's "
-    "defaults: max_num_seqs 256, steps of up to 8192 tokens, CUDA graphs up to 1024 tokens; 0.4 of the memory each; turns of 8 s. "
+    "defaults: max_num_seqs 256, steps of up to 8192 tokens, CUDA graphs up to 1024 tokens; 0.4 of the memory each; turns of 4 s, whole answers and streams. "
     "dragoman lets new prompts join the running batch every 8 steps, `vllm serve` at each step.",
     "versus-cpu": "2 CPU cores, shape of the phrasebook model, random weights with forced output lengths, max_num_seqs 64, 1 GiB of KV "
     "cache each.",
