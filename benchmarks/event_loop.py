@@ -49,11 +49,11 @@ LARGEST_TEXT = 999_000  # characters; servers accept 1,000,000
 
 
 def text_of(characters: int) -> str:
-    """Paragraphs of four sentences with numbers, no two alike."""
+    """Paragraphs of four sentences with numbers of four digits, so that a paragraph has as many tokens whatever the size."""
     paragraphs: list[str] = []
     length = 0
     while length < characters:
-        number = len(paragraphs)
+        number = 1000 + len(paragraphs) % 9000
         paragraphs.append(" ".join(f"{sentence[:-1]} ({number})." for sentence in SENTENCES))
         length += len(paragraphs[-1]) + 2
     return "\n\n".join(paragraphs)[:characters]

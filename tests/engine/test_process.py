@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from dragoman.engine.process import keep_off_workers
+from dragoman.engine.process import SCHEDULER_NICENESS, keep_off_workers
 from dragoman.engine.spec import device
 from dragoman.pipelines.base import Pipeline
 
@@ -57,6 +57,9 @@ def test_every_thread_of_a_scheduler_leaves_its_workers_cores() -> None:
         assert cores_of(pid) == set(rest)
         (worker,) = psutil.Process(pid).children()
         assert cores_of(worker.pid) == {first}
+        niceness = {os.getpriority(os.PRIO_PROCESS, thread.id) for thread in psutil.Process(pid).threads()}
+        assert niceness == {SCHEDULER_NICENESS}, "clients in other login sessions get the core too"
+        assert os.getpriority(os.PRIO_PROCESS, worker.pid) < SCHEDULER_NICENESS
     assert os.sched_getaffinity(0) == {first, *rest}, "the caller stays where it was"
 
 
