@@ -12,8 +12,8 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.targets import (
     BadReplyError,
     Event,
+    OutputOptions,
     Reply,
-    Sampling,
     StreamedError,
     TargetOptions,
     event_data,
@@ -83,7 +83,7 @@ def test_chat_requests() -> None:
 
 
 def test_forced_lengths_override_the_limit() -> None:
-    body = make_target(_options("openai-completions", model="m", sampling=Sampling(max_tokens=5))).body(FORCED)
+    body = make_target(_options("openai-completions", model="m", sampling=OutputOptions(max_tokens=5))).body(FORCED)
 
     assert (body["max_tokens"], body["min_tokens"], body["ignore_eos"]) == (12, 12, True)
 

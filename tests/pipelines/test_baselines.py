@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected
 from dragoman.pipelines.baselines import WorkerPipeline, share_of_cores, usable_cores
-from dragoman.pipelines.messages import Batch, NotReady, Ready, Refused, Results, frame, receive, receive_blocking
+from dragoman.pipelines.messages import Batch, BatchResults, NotReady, Ready, Refused, frame, receive, receive_blocking
 from dragoman.types import Completion
 from tests.pipelines.building import exited, loaded, running, static_batch, workers
 from tests.pipelines.scripted import BREAK, FAIL, KILL, KILL_ONCE, REJECT, ScriptFolder, sequence
@@ -260,7 +260,7 @@ ALL = [
     Batch((sequence(*range(50_000)), sequence())),
     Ready(1024),
     NotReady("why"),
-    Results((Completion("text", "stop", 7, 2), Refused("engine_rejected", "why"))),
+    BatchResults((Completion("text", "stop", 7, 2), Refused("engine_rejected", "why"))),
 ]
 
 

@@ -31,7 +31,7 @@ from time import monotonic
 from dragoman.engine.process import last_lines, on_all_cores
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected
-from dragoman.pipelines.messages import Batch, Ready, Refused, Results, WorkerPlan, frame, receive
+from dragoman.pipelines.messages import Batch, BatchResults, Ready, Refused, WorkerPlan, frame, receive
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 from dragoman.types import Completion, Delta, Sequence, Timings
 
@@ -104,7 +104,7 @@ class WorkerProcess:
         if self._reader is None or self._writer is None:
             raise EngineDead(f"{self.name} is not running")
         self._writer.write(frame(Batch(sequences)))
-        answer: Results | None = await receive(self._reader)
+        answer: BatchResults | None = await receive(self._reader)
         if answer is None:
             raise EngineDead(f"{self.name} crashed (exit code {await self.stop()})")
         return answer.results

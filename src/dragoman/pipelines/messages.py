@@ -1,7 +1,7 @@
 """Everything that passes between the server and a worker process of a baseline, and how it is framed on their socket.
 
-The server sends a `WorkerPlan`, then `Batch` after `Batch`; the worker sends `Ready` or `NotReady`, then one `Results` for each
-batch. The end of the stream is the end of the other side. A message is one pickle behind its length; both ends are this
+The server sends a `WorkerPlan`, then `Batch` after `Batch`; the worker sends `Ready` or `NotReady`, then one `BatchResults` for
+each batch. The end of the stream is the end of the other side. A message is one pickle behind its length; both ends are this
 package's, on a socket pair that no other process can open.
 """
 
@@ -59,13 +59,13 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class BatchResults:
     """One for each sequence of the batch, in its order."""
 
     results: tuple[Completion | Refused, ...]
 
 
-def frame(message: WorkerPlan | Batch | Ready | NotReady | Results) -> bytes:
+def frame(message: WorkerPlan | Batch | Ready | NotReady | BatchResults) -> bytes:
     """One message as bytes for the socket."""
     payload = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(payload)) + payload

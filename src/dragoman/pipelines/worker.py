@@ -18,7 +18,16 @@ from typing import Protocol
 
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineFailed, EngineRejected
-from dragoman.pipelines.messages import Batch, NotReady, Ready, Refused, Results, WorkerPlan, frame, receive_blocking
+from dragoman.pipelines.messages import (
+    Batch,
+    BatchResults,
+    NotReady,
+    Ready,
+    Refused,
+    WorkerPlan,
+    frame,
+    receive_blocking,
+)
 from dragoman.types import Completion, Sequence
 
 Result = Completion | EngineRejected | EngineFailed
@@ -62,7 +71,7 @@ def main(connection: socket.socket) -> None:
             results = engine.generate(list(batch.sequences))
             connection.sendall(
                 frame(
-                    Results(
+                    BatchResults(
                         tuple(one if isinstance(one, Completion) else Refused(one.code, one.message) for one in results)
                     )
                 )

@@ -75,7 +75,7 @@ class Target(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class OutputOptions:
     """What every request asks for. `max_tokens` None: the server's own limit; forced lengths override it."""
 
     max_tokens: int | None = 1024
@@ -96,7 +96,7 @@ class TargetOptions:
     model: str | None = None
     system: str | None = None
     user: str = USER_TEMPLATE
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: OutputOptions = field(default_factory=OutputOptions)
     forced: bool | None = None
 
     def __post_init__(self) -> None:

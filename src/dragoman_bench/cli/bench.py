@@ -23,7 +23,7 @@ from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, obs
 from dragoman_bench.bench.results import Load, Results, to_document, write_results
 from dragoman_bench.bench.results_table import markdown
 from dragoman_bench.bench.summary import parse_slo
-from dragoman_bench.bench.targets import KINDS, STREAMING, USER_TEMPLATE, Sampling, TargetKind, TargetOptions
+from dragoman_bench.bench.targets import KINDS, STREAMING, USER_TEMPLATE, OutputOptions, TargetKind, TargetOptions
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
 from dragoman_bench.bench.workload import (
     FileOptions,
@@ -273,7 +273,7 @@ def _target(options: Options) -> TargetOptions:
         model=options.model,
         system=options.system_prompt,
         user=options.user_prompt,
-        sampling=Sampling(options.max_tokens, options.temperature),
+        sampling=OutputOptions(options.max_tokens, options.temperature),
         forced=True if options.force_output_ratio is not None else None,
     )
 

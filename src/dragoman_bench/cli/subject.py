@@ -15,7 +15,7 @@ from typing import Literal
 
 from dragoman.errors import ConfigError
 from dragoman.wire import ModelDescription
-from dragoman_bench.bench.targets import Sampling, TargetOptions
+from dragoman_bench.bench.targets import OutputOptions, TargetOptions
 from dragoman_bench.bench.texts import LANGUAGES
 from dragoman_bench.bench.workload import Pair, describe, parse_pairs
 from dragoman_bench.journey.steps import Subject
@@ -105,7 +105,7 @@ def _longest(model: ModelDescription) -> int:
 def asked_of_vllm(model: ModelDescription, pair: Pair, window: int) -> TargetOptions:
     """The profile's prompt for `pair` as the bench's: completions where the model was trained on raw prompts, else chat."""
     template = model.templates[model.directions[f"{pair.source}>{pair.target}"]]
-    sampling = Sampling(max_tokens=window // 4)
+    sampling = OutputOptions(max_tokens=window // 4)
     if model.mode == "raw":
         wire = (model.wire or "{user}").replace("{user}", template.text)
         return TargetOptions("openai-completions", user=_bench_template(wire), sampling=sampling)
