@@ -1,0 +1,405 @@
+"""Marks: how inline tags and things to keep travel through a model, and how they come back.
+
+A document is taken apart into literals, which are copied, and blocks, which are translated (`text.document`). In a block's
+text, a pair of inline tags is `<g1>…</g1>` and whatever stands alone (an empty tag, a placeholder, a URL) is `<x1/>`,
+numbered from 1 in the order of the source. `build` makes blocks out of what a parser found; `restore` puts the source's own
+notation back. `kept` says whether an output has the marks of its source; the functions below it are for outputs that do not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Literal as Choice
+from typing import TypeAlias
+
+Writer = Callable[[str], str]
+"""Writes translated characters in the notation of their place in the source, such as `&` as `&amp;`."""
+
+Spans = Callable[[str], Iterable[tuple[int, int]]]
+"""Start and end of what is to be kept in a text, in order and not overlapping."""
+
+MARK = re.compile(r"<(/?)g(\d{1,5})>|<x(\d{1,5})/>")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a mark stands for, as the source has it. `closing` is that of a pair; None: it stands alone."""
+
+    opening: str
+    closing: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A part of a document that is copied."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a document that is translated: text with marks, of which `marks[0]` has the number 1."""
+
+    text: str
+    marks: tuple[Mark, ...] = ()
+    writer: Writer | None = None  # None: characters are written as they are
+
+
+Piece: TypeAlias = Literal | Block
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a parser found in a block, in the source's order.
+
+    `source` is the item's own notation, byte for byte. Of a text, `shown` is what the model reads (entities decoded), and
+    `offsets` has for each index of `shown`, and for its end, the index in `source`; empty where the two are equal.
+    `open` and `close` are inline tags that form pairs by `name`. A `single` stands alone; `word` says that it is part of a
+    sentence (a placeholder, a URL), which it therefore never leaves.
+    """
+
+    kind: Choice["text", "open", "close", "single"]
+    source: str
+    shown: str = ""
+    name: str = ""
+    offsets: Sequence[int] = ()
+    word: bool = False
+
+    @classmethod
+    def text(cls, source: str, shown: str | None = None, offsets: Sequence[int] = ()) -> Item:
+        return cls("text", source, source if shown is None else shown, offsets=offsets)
+
+
+# ---- from items to pieces
+
+
+@dataclass(slots=True)
+class _Node:
+    """A text, a single, or a pair with its content."""
+
+    item: Item
+    closing: Item | None = None
+    content: list[_Node] = field(default_factory=lambda: list[_Node]())
+
+
+def build(items: Iterable[Item], keep: Spans | None = None, writer: Writer | None = None) -> list[Piece]:
+    """The pieces of one block's items; concatenated in their source notation they are the items' sources.
+
+    What `keep` finds in texts stands alone. Tags that are not well nested stand alone. White space, tags and symbols at
+    the edges are literals, and a block without letters is one literal.
+    """
+    nodes = _tree(_with_kept(items, keep))
+    head: list[str] = []
+    tail: list[str] = []
+    while nodes:
+        first, last = nodes[0], nodes[-1]
+        if _is_edge(first):
+            head.append(_source(first))
+            nodes = nodes[1:]
+        elif _is_edge(last):
+            tail.append(_source(last))
+            nodes = nodes[:-1]
+        elif len(nodes) == 1 and first.closing is not None:
+            head.append(first.item.source)
+            tail.append(first.closing.source)
+            nodes = first.content
+        elif first.item.kind == "text" and first.item.shown[:1].isspace():
+            at = len(first.item.shown) - len(first.item.shown.lstrip())
+            head.append(_part(first.item, 0, at).source)
+            nodes = [_Node(_part(first.item, at, len(first.item.shown))), *nodes[1:]]
+        elif last.item.kind == "text" and last.item.shown[-1:].isspace():
+            at = len(last.item.shown.rstrip())
+            tail.append(_part(last.item, at, len(last.item.shown)).source)
+            nodes = [*nodes[:-1], _Node(_part(last.item, 0, at))]
+        else:
+            break
+    marks: list[Mark] = []
+    texts: list[str] = []
+    _number(_merged(nodes), marks, texts)
+    text = "".join(texts)
+    if not any(map(str.isalpha, MARK.sub("", text))):
+        head += map(_source, nodes)
+        text = ""
+    pieces: list[Piece] = [Literal("".join(head))] if any(head) else []
+    if text:
+        pieces.append(Block(text, tuple(marks), writer))
+    ending = "".join(reversed(tail))
+    return [*pieces, Literal(ending)] if ending else pieces
+
+
+def _with_kept(items: Iterable[Item], keep: Spans | None) -> Iterator[Item]:
+    """Texts cut at what is to be kept, and at what looks like a mark itself."""
+    for item in items:
+        if item.kind != "text":
+            yield item
+            continue
+        at = 0
+        for start, stop in _spans(item.shown, keep):
+            if start > at:
+                yield _part(item, at, start)
+            kept = _part(item, start, stop)
+            word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$"
+            yield replace(kept, kind="single", word=word)
+            at = stop
+        if at < len(item.shown):
+            yield _part(item, at, len(item.shown)) if at else item
+
+
+def _spans(text: str, keep: Spans | None) -> Iterator[tuple[int, int]]:
+    found = list(keep(text)) if keep else []
+    if "<" not in text:
+        yield from found
+        return
+    at = 0
+    for start, stop in [*found, (len(text), len(text))]:
+        yield from ((mark.start(), mark.end()) for mark in MARK.finditer(text, at, start))
+        if start < stop:
+            yield start, stop
+        at = stop
+
+
+def _part(item: Item, start: int, stop: int) -> Item:
+    """Characters `start` to `stop` of a text."""
+    if not item.offsets:
+        return Item.text(item.shown[start:stop])
+    offsets = item.offsets[start : stop + 1]
+    source = item.source[offsets[0] : offsets[-1]]
+    return Item.text(source, item.shown[start:stop], [offset - offsets[0] for offset in offsets])
+
+
+def _tree(items: Iterable[Item]) -> list[_Node]:
+    """Opening tags and what they enclose. A tag without its partner in the same content stands alone."""
+    listed = list(items)
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    for index, item in enumerate(listed):
+        if item.kind == "open":
+            opened.append(index)
+        elif item.kind == "close":
+            at = next((n for n in range(len(opened) - 1, -1, -1) if listed[opened[n]].name == item.name), None)
+            if at is not None:  # what was opened inside and is not closed stands alone
+                partner[opened[at]] = index
+                del opened[at:]
+    closing = set(partner.values())
+    stack: list[list[_Node]] = [[]]
+    for index, item in enumerate(listed):
+        if index in closing:
+            stack.pop()
+            stack[-1][-1].closing = item
+        elif index in partner:
+            stack[-1].append(_Node(item))
+            stack.append(stack[-1][-1].content)
+        elif item.kind == "text":
+            stack[-1].append(_Node(item))
+        else:
+            stack[-1].append(_Node(replace(item, kind="single")))
+    return stack[0]
+
+
+def _source(node: _Node) -> str:
+    return node.item.source + "".join(map(_source, node.content)) + (node.closing.source if node.closing else "")
+
+
+def _is_blank(node: _Node) -> bool:
+    """White space only."""
+    return node.item.kind == "text" and not node.item.shown.strip()
+
+
+def _is_edge(node: _Node) -> bool:
+    """Whether it need not be in a block that begins or ends with it."""
+    if node.closing is not None:
+        return all(map(_is_edge, node.content))
+    return _is_blank(node) or (node.item.kind == "single" and not node.item.word)
+
+
+def _merged(nodes: list[_Node]) -> list[_Node]:
+    """Neighbouring singles as one, pairs without text as singles, a pair directly in a pair as one: fewer marks to keep."""
+    merged: list[_Node] = []
+    for found in nodes:
+        node = found
+        if node.closing is not None:
+            node = _Node(node.item, node.closing, _merged(node.content))
+            inner = node.content[0] if len(node.content) == 1 else None
+            if not any(map(_has_text, node.content)):
+                node = _Node(Item("single", _source(node), word=any(map(_is_word, node.content))))
+            elif inner is not None and inner.closing is not None and node.closing is not None:
+                opening = replace(node.item, source=node.item.source + inner.item.source)
+                closing = replace(node.closing, source=inner.closing.source + node.closing.source)
+                node = _Node(opening, closing, inner.content)
+        between = merged.pop() if len(merged) > 1 and _is_blank(merged[-1]) and _is_single(node) else None
+        if between is not None and not (_is_single(merged[-1]) and not (_is_word(merged[-1]) or _is_word(node))):
+            merged.append(between)
+            between = None
+        if merged and _is_single(merged[-1]) and _is_single(node):
+            before = merged.pop()
+            space = between.item.source if between else ""
+            word = before.item.word or node.item.word
+            node = _Node(Item("single", before.item.source + space + node.item.source, word=word))
+        merged.append(node)
+    return merged
+
+
+def _is_single(node: _Node) -> bool:
+    return node.item.kind == "single"
+
+
+def _is_word(node: _Node) -> bool:
+    return node.item.word or any(map(_is_word, node.content))
+
+
+def _has_text(node: _Node) -> bool:
+    return (node.item.kind == "text" and not _is_blank(node)) or any(map(_has_text, node.content))
+
+
+def _number(nodes: list[_Node], marks: list[Mark], texts: list[str]) -> None:
+    for node in nodes:
+        if node.item.kind == "text":
+            texts.append(node.item.shown)
+            continue
+        number = len(marks) + 1
+        if node.closing is None:
+            marks.append(Mark(node.item.source))
+            texts.append(f"<x{number}/>")
+            continue
+        marks.append(Mark(node.item.source, node.closing.source))
+        texts.append(f"<g{number}>")
+        _number(node.content, marks, texts)
+        texts.append(f"</g{number}>")
+
+
+# ---- segments of a block
+
+
+def local(text: str, marks: Sequence[Mark]) -> tuple[str, tuple[Mark, ...]]:
+    """A part of a block with its own marks, numbered from 1. A pair of which it has one half becomes a single."""
+    if "<" not in text or not marks:
+        return text, ()
+    halves = Counter(int(found[2]) for found in MARK.finditer(text) if found[2])
+    numbers: dict[int, int] = {}
+    own: list[Mark] = []
+
+    def renumbered(found: re.Match[str]) -> str:
+        old = int(found[2] or found[3])
+        mark = marks[old - 1]
+        if found[2] and halves[old] == 1:
+            own.append(Mark((mark.closing or "") if found[1] else mark.opening))
+            return f"<x{len(own)}/>"
+        if old not in numbers:
+            own.append(mark)
+            numbers[old] = len(own)
+        return f"<x{numbers[old]}/>" if found[3] else f"<{found[1]}g{numbers[old]}>"
+
+    return MARK.sub(renumbered, text), tuple(own)
+
+
+# ---- outputs
+
+_VARIANT = re.compile(r"[<＜]\s{0,2}([/／]?)\s{0,2}([gGxXｇｘ])\s{0,2}(\d{1,5})\s{0,2}([/／]?)\s{0,2}[>＞]")
+
+
+def normalised(output: str) -> str:
+    """The output with marks as they are to be written: models add spaces, or use full-width characters."""
+
+    def written(found: re.Match[str]) -> str:
+        number = int(found[3])
+        if found[2] in "xXｘ":
+            return f"<x{number}/>"
+        return f"</g{number}>" if found[1] else f"<g{number}>"
+
+    return _VARIANT.sub(written, output)
+
+
+def lost(source: str, output: str) -> list[int]:
+    """Numbers of marks that the output lacks, has too often or in the wrong order of a pair, ascending."""
+    wanted, found = _counted(source), _counted(output)
+    wrong = {number for number, _ in (wanted - found) + (found - wanted)}
+    opened: list[int] = []
+    for mark in MARK.finditer(output):
+        if not mark[2]:
+            continue
+        number = int(mark[2])
+        if not mark[1]:
+            opened.append(number)
+        elif opened and opened[-1] == number:
+            opened.pop()
+        else:
+            wrong.add(number)
+    return sorted(wrong | set(opened))
+
+
+def kept(source: str, output: str) -> bool:
+    """Whether the output has each mark of the source once, and pairs well nested."""
+    return not lost(source, output) if "<" in source or "<" in output else True
+
+
+def _counted(text: str) -> Counter[tuple[int, str]]:
+    return Counter((int(found[2] or found[3]), found[0]) for found in MARK.finditer(text))
+
+
+def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> str:
+    """The text in the source's notation: marks replaced by what they stand for, characters written by `writer`.
+
+    A mark that the source does not have is dropped.
+    """
+    written: list[str] = []
+    at = 0
+    for found in MARK.finditer(text):
+        written.append(_written(text[at : found.start()], writer))
+        number = int(found[2] or found[3])
+        if 0 < number <= len(marks):
+            mark = marks[number - 1]
+            written.append((mark.closing or "") if found[1] else mark.opening)
+        at = found.end()
+    written.append(_written(text[at:], writer))
+    return "".join(written)
+
+
+def _written(text: str, writer: Writer | None) -> str:
+    return writer(text) if writer and text else text
+
+
+def plain(text: str) -> str:
+    """The text without marks, for what is checked or shown. A single between two words leaves a space."""
+    if "<" not in text:
+        return text
+    without_pairs = re.sub(r"</?g\d{1,5}>", "", text)
+    return re.sub(r" ?<x\d{1,5}/>", "", without_pairs)
+
+
+def parts(text: str) -> list[tuple[str, bool]]:
+    """What is between marks, and the marks (True), in order; concatenated they are the text."""
+    ends = [0, *(edge for found in MARK.finditer(text) for edge in found.span()), len(text)]
+    return [(text[start:stop], bool(number % 2)) for number, (start, stop) in enumerate(pairwise(ends)) if start < stop]
+
+
+_WORD_EDGE = re.compile(r"\b|$|(?<=[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
+"""Where a word may end; in scripts without spaces, after each character."""
+
+
+def aligned(source: str, output: str) -> str:
+    """The output, which has no marks, with those of the source where its length says that they belong.
+
+    A place is the source's own, in proportion to the lengths, moved to the nearest edge of a word.
+    """
+    places: list[int] = []
+    length = max(len(MARK.sub("", source)), 1)
+    before = 0
+    tokens: list[str] = []
+    for text, is_mark in parts(source):
+        if is_mark:
+            tokens.append(text)
+            places.append(round(before / length * len(output)))
+        else:
+            before += len(text)
+    edges = [found.start() for found in _WORD_EDGE.finditer(output)] or [0]
+    written: list[str] = []
+    at = 0
+    for token, place in zip(tokens, places, strict=True):
+        edge = max(min(edges, key=lambda one: abs(one - place)), at)
+        written += [output[at:edge], token]
+        at = edge
+    return "".join([*written, output[at:]])
