@@ -27,10 +27,14 @@ MARK = re.compile(r"<(/?)g(\d{1,5})>|<x(\d{1,5})/>")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a mark stands for, as the source has it. `closing` is that of a pair; None: it stands alone."""
+    """What a mark stands for, as the source has it. `closing` is that of a pair; None: it stands alone.
+
+    `word`: it is a part of the sentence (a placeholder, a URL) that a model may also read as it is.
+    """
 
     opening: str
     closing: str | None = None
+    word: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +266,7 @@ def _number(nodes: list[_Node], marks: list[Mark], texts: list[str]) -> None:
             continue
         number = len(marks) + 1
         if node.closing is None:
-            marks.append(Mark(node.item.source))
+            marks.append(Mark(node.item.source, word=node.item.word))
             texts.append(f"<x{number}/>")
             continue
         marks.append(Mark(node.item.source, node.closing.source))
@@ -301,16 +305,47 @@ def local(text: str, marks: Sequence[Mark]) -> tuple[str, tuple[Mark, ...]]:
 _VARIANT = re.compile(r"[<＜]\s{0,2}([/／]?)\s{0,2}([gGxXｇｘ])\s{0,2}(\d{1,5})\s{0,2}([/／]?)\s{0,2}[>＞]")
 
 
+_EMPTY_PAIR = re.compile(r"<x(\d{1,5})/></x\1>")
+
+
 def normalised(output: str) -> str:
-    """The output with marks as they are to be written: models add spaces, or use full-width characters."""
+    """The output with marks as they are to be written: models add spaces, close singles, or use full-width characters."""
 
     def written(found: re.Match[str]) -> str:
         number = int(found[3])
         if found[2] in "xXｘ":
-            return f"<x{number}/>"
+            return f"</x{number}>" if found[1] else f"<x{number}/>"
         return f"</g{number}>" if found[1] else f"<g{number}>"
 
-    return _VARIANT.sub(written, output)
+    if "<" not in output and "＜" not in output:
+        return output
+    return _EMPTY_PAIR.sub(r"<x\1/>", _VARIANT.sub(written, output))
+
+
+def with_words(text: str, marks: Sequence[Mark]) -> str:
+    """The text with the words that marks stand for, where they are words: a model may know what to do with them."""
+    words = {f"<x{number}/>": mark.opening for number, mark in enumerate(marks, 1) if mark.word}
+    return MARK.sub(lambda found: words.get(found[0], found[0]), text) if words else text
+
+
+def from_words(output: str, marks: Sequence[Mark]) -> str:
+    """An output of `with_words`, with the marks again: the first occurrences of each word, in the marks' order.
+
+    A word that the output lacks leaves its mark lost, and one that it has more often stays where it is too much.
+    """
+    numbers: dict[str, list[int]] = {}
+    for number, mark in enumerate(marks, 1):
+        if mark.word:
+            numbers.setdefault(mark.opening, []).append(number)
+    if not numbers:
+        return output
+    words = re.compile("|".join(re.escape(word) for word in sorted(numbers, key=len, reverse=True)))
+
+    def marked(found: re.Match[str]) -> str:
+        left = numbers[found[0]]
+        return f"<x{left.pop(0)}/>" if left else found[0]
+
+    return words.sub(marked, output)
 
 
 def lost(source: str, output: str) -> list[int]:

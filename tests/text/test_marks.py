@@ -1,0 +1,146 @@
+"""Marks: blocks out of a parser's items, and the source's notation out of outputs with marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.text.marks import (
+    Block,
+    Item,
+    Literal,
+    Mark,
+    Piece,
+    aligned,
+    build,
+    from_words,
+    kept,
+    local,
+    lost,
+    normalised,
+    parts,
+    plain,
+    restore,
+    with_words,
+)
+
+TAGS = ("b", "i", "a")
+
+
+def opening(name: str) -> Item:
+    return Item("open", f"<{name}>", name=name)
+
+
+def closing(name: str) -> Item:
+    return Item("close", f"</{name}>", name=name)
+
+
+def source(pieces: Iterable[Piece]) -> str:
+    return "".join(one.text if isinstance(one, Literal) else restore(one.text, one.marks, one.writer) for one in pieces)
+
+
+def test_tags_within_a_sentence_are_marks_and_those_around_it_are_literals() -> None:
+    items = [opening("b"), Item.text(" Click "), opening("i"), opening("a"), Item.text("here"), closing("a")]
+    items += [closing("i"), Item.text(" now "), closing("b"), Item("single", "<br>")]
+    assert build(items) == [
+        Literal("<b> "),
+        Block("Click <g1>here</g1> now", (Mark("<i><a>", "</a></i>"),)),
+        Literal(" </b><br>"),
+    ]
+
+
+def test_tags_that_are_not_well_nested_stand_alone() -> None:
+    items = [opening("b"), Item.text("one"), opening("i"), Item.text("two"), closing("b"), Item.text("three")]
+    [block, literal] = build([*items, closing("i")])
+    assert block == Block("<g1>one<x2/>two</g1>three", (Mark("<b>", "</b>"), Mark("<i>")))
+    assert literal == Literal("</i>")
+
+
+def test_a_word_to_keep_stays_in_its_sentence_and_a_symbol_at_its_edge_does_not() -> None:
+    text = "{name} is here 😀"
+    pieces = build([Item.text(text)], keep=lambda one: [(0, 6), (len(one) - 1, len(one))])
+    assert pieces == [Block("<x1/> is here", (Mark("{name}", word=True),)), Literal(" 😀")]
+
+
+def test_what_looks_like_a_mark_in_a_text_is_kept_as_it_is() -> None:
+    [block] = build([Item.text("Write <g1>here</g1> now")])
+    assert isinstance(block, Block)
+    assert block.text == "Write <x1/>here<x2/> now"
+    assert source([block]) == "Write <g1>here</g1> now"
+
+
+def test_decoded_characters_come_back_in_the_notation_of_the_source() -> None:
+    text = Item.text("A &amp; B {x}", "A & B {x}", [0, 1, 2, 7, 8, 9, 10, 11, 12, 13])
+    pieces = build([text], keep=lambda one: [(one.index("{"), len(one))], writer=lambda one: one.replace("&", "&amp;"))
+    assert source(pieces) == "A &amp; B {x}"
+
+
+def test_the_part_of_a_block_has_marks_of_its_own() -> None:
+    marks = (Mark("{n}"), Mark("<b>", "</b>"), Mark("<i>", "</i>"))
+    assert local("x <x1/></g2> <g3>y</g3>", marks) == (
+        "x <x1/><x2/> <g3>y</g3>",
+        (Mark("{n}"), Mark("</b>"), Mark("<i>", "</i>")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "numbers"),
+    [
+        ("<g1>a</g1> <x2/>", []),
+        ("<x2/> <g1>a</g1>", []),
+        ("<g1>a <x2/>", [1]),
+        ("</g1>a<g1> <x2/>", [1]),
+        ("<g1>a</g1> <x2/> <x2/>", [2]),
+        ("<g1>a</g1> <x2/> <x3/>", [3]),
+        ("a", [1, 2]),
+    ],
+)
+def test_marks_that_are_lost_are_named(output: str, numbers: list[int]) -> None:
+    assert lost("<g1>a</g1> <x2/>", output) == numbers
+    assert kept("<g1>a</g1> <x2/>", output) == (not numbers)
+
+
+def test_variants_of_marks_are_understood() -> None:
+    assert normalised("＜g1＞a< /g1 > <x2 /> <X3></X3>") == "<g1>a</g1> <x2/> <x3/>"
+
+
+def test_words_to_keep_may_be_shown_and_are_found_again() -> None:
+    marks = (Mark("{a}", word=True), Mark("<b>", "</b>"), Mark("{a}", word=True))
+    shown = with_words("<x1/> and <g2>it</g2> <x3/>", marks)
+    assert shown == "{a} and <g2>it</g2> {a}"
+    assert from_words("{a} と {a} と {a} <g2>それ</g2>", marks) == "<x1/> と <x3/> と {a} <g2>それ</g2>"
+
+
+def test_aligned_marks_are_all_there_and_between_words() -> None:
+    found = aligned("Click <g1>here</g1> to pay.", "Hier klicken zum Zahlen.")
+    assert kept("Click <g1>here</g1> to pay.", found)
+    assert plain(found) == "Hier klicken zum Zahlen."
+    assert not any(before[-1:].isalpha() and after[:1].isalpha() for before, after in _around_marks(found))
+
+
+def _around_marks(text: str) -> Iterable[tuple[str, str]]:
+    found = parts(text)
+    return [(found[n - 1][0], found[n + 1][0]) for n in range(1, len(found) - 1) if found[n][1]]
+
+
+items = st.lists(
+    st.one_of(
+        st.text("ab {}<g1/x>&😀\n", min_size=1, max_size=8).map(Item.text),
+        st.sampled_from([*map(opening, TAGS), *map(closing, TAGS), Item("single", "<br>")]),
+    ),
+    max_size=12,
+)
+
+
+@given(items, st.text("ab <g1x2/>", max_size=20))
+@settings(max_examples=300, deadline=None)
+def test_blocks_restore_to_their_source_and_aligned_marks_are_always_kept(found: list[Item], output: str) -> None:
+    pieces = build(found, keep=lambda text: [(at, at + 1) for at, one in enumerate(text) if one in "{😀"])
+    assert source(pieces) == "".join(item.source for item in found)
+    for piece in pieces:
+        if isinstance(piece, Block):
+            assert "".join(text for text, _ in parts(piece.text)) == piece.text
+            assert kept(piece.text, aligned(piece.text, output.replace("<", "")))
