@@ -305,7 +305,7 @@ def local(text: str, marks: Sequence[Mark]) -> tuple[str, tuple[Mark, ...]]:
 _VARIANT = re.compile(r"[<＜]\s{0,2}([/／]?)\s{0,2}([gGxXｇｘ])\s{0,2}(\d{1,5})\s{0,2}([/／]?)\s{0,2}[>＞]")
 
 
-_EMPTY_PAIR = re.compile(r"<x(\d{1,5})/></x\1>")
+_EMPTY_PAIR = re.compile(r"<x(\d{1,5})/></x\1>|</x(\d{1,5})>")
 
 
 def normalised(output: str) -> str:
@@ -319,7 +319,7 @@ def normalised(output: str) -> str:
 
     if "<" not in output and "＜" not in output:
         return output
-    return _EMPTY_PAIR.sub(r"<x\1/>", _VARIANT.sub(written, output))
+    return _EMPTY_PAIR.sub(lambda pair: f"<x{pair[1] or pair[2]}/>", _VARIANT.sub(written, output))
 
 
 def with_words(text: str, marks: Sequence[Mark]) -> str:
