@@ -23,12 +23,12 @@ from dragoman import heap
 from dragoman.cli.console import error_console
 from dragoman.engine.async_engine import AsyncEngine
 from dragoman.engine.spec import device, resolve
+from dragoman.gpu import find_gpus
 from dragoman.service import stack
 from dragoman.service.planner import Planner
 from dragoman.settings import EngineSettings, ModelSettings
 from dragoman.types import Sequence as EngineSequence
 from dragoman.types import TranslationRequest
-from dragoman_bench.bench.gpu import find_gpus
 from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
 from dragoman_bench.bench.summary import distribution
 from dragoman_bench.bench.texts import PhrasebookTexts, token_counter

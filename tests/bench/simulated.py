@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from dragoman.gpu import Gpu
 from dragoman.wire import length_band
-from dragoman_bench.bench.gpu import GpuDevice
 from dragoman_bench.bench.results import (
     ClientUse,
     Conditions,
@@ -118,7 +118,7 @@ def measured(
 
 
 def conditions(**changes: Any) -> Conditions:
-    machine = Machine("Linux 6.8", "x86_64", "Some CPU", 16, 128.0, (GpuDevice(0, "NVIDIA H200", 143_771.0, "570.1"),))
+    machine = Machine("Linux 6.8", "x86_64", "Some CPU", 16, 128.0, (Gpu(0, "NVIDIA H200", 143_771.0, "570.1"),))
     base = Conditions(
         started_at="2025-01-02T03:04:05+00:00",
         machine=machine,

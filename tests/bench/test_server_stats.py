@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from time import monotonic
 
-import pytest
 from aiohttp import web
 
+from dragoman.gpu import Gpu, Reading
 from dragoman_bench.bench.client import Clock, open_session
-from dragoman_bench.bench.gpu import GpuDevice, GpuReading, find_gpus, gpus_in_use
 from dragoman_bench.bench.results import GpuSample, ServerSample
-from dragoman_bench.bench.server_stats import DragomanStats, PrometheusStats, Sampler, find_stats, parse_prometheus
+from dragoman_bench.bench.server_stats import (
+    DragomanStats,
+    PrometheusStats,
+    Sampler,
+    find_stats,
+    gpus_in_use,
+    parse_prometheus,
+)
 from tests.bench.serving import Handler, serving, stats
-from tests.telemetry.nvml_stand_in import stand_in
 from tests.waiting import until
 
 PAGE = """\
@@ -145,11 +149,11 @@ class _Stats:
 class _Gpus:
     """Two GPUs, the second in use."""
 
-    def describe(self) -> tuple[GpuDevice, ...]:
+    def describe(self) -> tuple[Gpu, ...]:
         return ()
 
-    def read(self) -> tuple[GpuReading, ...]:
-        return (GpuReading(0, 0.0, 3.0), GpuReading(1, 95.0, 20_000.0))
+    def read(self) -> tuple[Reading, ...]:
+        return (Reading(0, 0.0, 3.0), Reading(1, 95.0, 20_000.0))
 
 
 async def test_samples_are_taken_until_the_end_and_once_at_it() -> None:
@@ -197,51 +201,8 @@ async def test_nothing_to_sample_is_no_trouble() -> None:
 
 
 def test_gpus_are_the_wanted_ones_else_those_loaded_else_all() -> None:
-    idle, loaded = GpuReading(0, 0.0, 3.0), GpuReading(1, 0.0, 5000.0)
+    idle, loaded = Reading(0, 0.0, 3.0), Reading(1, 0.0, 5000.0)
 
     assert gpus_in_use([idle, loaded], frozenset({0})) == {0}
     assert gpus_in_use([idle, loaded], None) == {1}
     assert gpus_in_use([idle], None) == {0}
-
-
-@pytest.fixture
-def nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NVML with two GPUs, the second of which does not report its utilisation."""
-    monkeypatch.setitem(sys.modules, "pynvml", stand_in())
-
-
-@pytest.mark.parametrize(
-    ("visible", "indexes"),
-    [(None, [0, 1]), ("1,0", [1, 0]), ("GPU-1abc", [1]), ("0,7,1", [0])],
-)
-def test_the_visible_gpus_are_found(
-    nvml: None, monkeypatch: pytest.MonkeyPatch, visible: str | None, indexes: list[int]
-) -> None:
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    else:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-
-    gpus = find_gpus()
-
-    assert gpus is not None
-    assert [gpu.index for gpu in gpus.describe()] == indexes
-    assert gpus.describe()[0] == GpuDevice(indexes[0], "NVIDIA H200", 2048.0, "570.1")
-    assert gpus.read() == ((GpuReading(0, 93.0, 1024.0),) if 0 in indexes else ())
-
-
-def test_without_nvml_or_a_visible_gpu_there_are_none(nvml: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert find_gpus() is None
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert find_gpus() is None
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(find_gpus() is None, reason="no NVIDIA GPU here")
-def test_this_machine_s_gpus_are_found_and_read() -> None:
-    gpus = find_gpus()
-
-    assert gpus is not None
-    assert len(gpus.read()) == len(gpus.describe()) > 0
-    assert all(0 <= reading.utilisation_percent <= 100 for reading in gpus.read())

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import httpx
 
+from dragoman.gpu import NvmlGpus
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
-from dragoman.telemetry.gpu import NvmlGpus
 from dragoman.telemetry.metrics import GpuCollector
 from dragoman.types import Sequence
 from tests.serving import echoing, fake_service, source_of
@@ -57,7 +57,7 @@ def metered_service() -> TranslationService:
         server=ServerSettings(max_body_bytes=20_000, max_texts=40),
         step_s=0.001,
     )
-    gpus = NvmlGpus(stand_in())
+    gpus = NvmlGpus(stand_in(), (0, 1))
     service.metrics.registry.register(GpuCollector(gpus.describe(), gpus.read))
     return service
 

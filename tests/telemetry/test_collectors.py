@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
+from dragoman.gpu import NvmlGpus
 from dragoman.telemetry.engine import EngineGauge, EngineStats
-from dragoman.telemetry.gpu import NvmlGpus
 from dragoman.telemetry.metrics import EngineCollector, GpuCollector, ServiceCollector, ServiceSnapshot
 from tests.telemetry.nvml_stand_in import stand_in
 
@@ -70,7 +70,7 @@ def test_a_kv_cache_of_unknown_size_has_no_sample() -> None:
 
 
 def test_gpus_are_reported_in_base_units_and_silent_ones_left_out() -> None:
-    gpus = NvmlGpus(stand_in())
+    gpus = NvmlGpus(stand_in(), (0, 1))
     registry = registry_of(GpuCollector(gpus.describe(), gpus.read))
     assert registry.get_sample_value("dragoman_gpu_utilization_ratio", {"gpu": "0"}) == 0.93
     assert registry.get_sample_value("dragoman_gpu_memory_used_bytes", {"gpu": "0"}) == 2**30

@@ -6,7 +6,6 @@ Heavy libraries are imported here when they are needed, so that `dragoman --help
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -18,6 +17,7 @@ from dragoman import __version__, phrasebook
 from dragoman.engine import process
 from dragoman.engine.checkpoint import read_config
 from dragoman.engine.spec import EngineSpec, device, resolve
+from dragoman.gpu import Fresh, find_gpus
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
@@ -25,7 +25,6 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.settings import ModelSettings, Settings
-from dragoman.telemetry import gpu as nvml
 from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
 
 log = logging.getLogger("dragoman.service")
@@ -120,6 +119,5 @@ def watch(
     }
     metrics.registry.register(ServiceCollector(service, info))
     metrics.registry.register(EngineCollector(pipeline.stats))
-    if spec.device == "cuda" and (loaded := nvml.load()) is not None:
-        gpus = nvml.NvmlGpus(loaded, nvml.visible(loaded, os.environ.get("CUDA_VISIBLE_DEVICES")))
-        metrics.registry.register(GpuCollector(gpus.describe(), nvml.Fresh(gpus.read)))
+    if spec.device == "cuda" and (gpus := find_gpus()) is not None:
+        metrics.registry.register(GpuCollector(gpus.describe(), Fresh(gpus.read)))

@@ -17,8 +17,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from dragoman.errors import Draining, QueueFull, Starting, codes
+from dragoman.gpu import MIB, Gpu, Reading
 from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S, EngineStats
-from dragoman.telemetry.gpu import MIB, Gpu, Reading
 from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, RecordObserver, RequestTrace, TextRecord
 from dragoman.wire import length_band
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.gpu import NvmlGpus, find_gpus
 from dragoman_bench.bench.client import Clock, open_session
-from dragoman_bench.bench.gpu import Gpus, find_gpus
 from dragoman_bench.bench.load import Job, Stop, Tally, schedule, watched
 from dragoman_bench.bench.processes import LEAD_S, Sent, load_generator
 from dragoman_bench.bench.progress import Observer
@@ -259,7 +259,7 @@ async def run_benchmark(plan: Plan, observer: Observer, interrupted: asyncio.Eve
         return await bench.run(observer, interrupted)
 
 
-async def _conditions(plan: Plan, local: bool, stats: StatsSource | None, gpus: Gpus | None) -> Conditions:
+async def _conditions(plan: Plan, local: bool, stats: StatsSource | None, gpus: NvmlGpus | None) -> Conditions:
     server = await stats.settings() if stats else {}
     model = plan.target.model or server.get("model")
     return Conditions(

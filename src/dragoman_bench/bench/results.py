@@ -22,8 +22,8 @@ import psutil
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
+from dragoman.gpu import Gpu
 from dragoman.wire import LengthBand
-from dragoman_bench.bench.gpu import GpuDevice
 
 
 def members(value: object) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Machine:
     cpu: str
     cores: int
     memory_gib: float
-    gpus: tuple[GpuDevice, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     cpu_instruction_sets: tuple[
         str, ...
     ] = ()  # those that decide an engine's speed; empty in files of earlier versions
@@ -393,7 +393,7 @@ _INSTRUCTION_SETS = (
 )
 
 
-def describe_machine(gpus: Sequence[GpuDevice] = ()) -> Machine:
+def describe_machine(gpus: Sequence[Gpu] = ()) -> Machine:
     """This machine. No host name and no user: results are published."""
     cpu, instruction_sets = _cpu()
     return Machine(

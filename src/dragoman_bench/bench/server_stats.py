@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,9 +17,9 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import ValidationError
 
+from dragoman.gpu import NvmlGpus, Reading
 from dragoman.wire import Stats
 from dragoman_bench.bench.client import Clock
-from dragoman_bench.bench.gpu import Gpus, gpus_in_use
 from dragoman_bench.bench.results import GpuSample, ServerSample, elements, members, whole
 
 TIMEOUT_S = 5.0  # of one sample
@@ -169,7 +169,7 @@ class Sampler:
     """What is sampled, and how often. None: nothing to sample."""
 
     stats: StatsSource | None = None
-    gpus: Gpus | None = None
+    gpus: NvmlGpus | None = None
     wanted_gpus: frozenset[int] | None = None
     every_s: float = 0.1
 
@@ -198,7 +198,7 @@ class Sampler:
 
         return take
 
-    def _gpu_sampler(self, gpus: Gpus, clock: Clock, samples: Samples) -> Callable[[], Awaitable[None]]:
+    def _gpu_sampler(self, gpus: NvmlGpus, clock: Clock, samples: Samples) -> Callable[[], Awaitable[None]]:
         chosen: frozenset[int] = frozenset()
 
         async def take() -> None:
@@ -211,6 +211,13 @@ class Sampler:
                     samples.gpu.append(GpuSample(t_s, r.gpu, r.utilisation_percent, round(r.memory_mib, 1)))
 
         return take
+
+
+def gpus_in_use(readings: Sequence[Reading], wanted: frozenset[int] | None) -> frozenset[int]:
+    """The wanted indexes; else those with 1 GiB and more in use, else all."""
+    if wanted is not None:
+        return wanted
+    return frozenset(r.gpu for r in readings if r.memory_mib >= 1024) or frozenset(r.gpu for r in readings)
 
 
 async def _repeat(take: Callable[[], Awaitable[None]], every_s: float, stop: asyncio.Event) -> None:

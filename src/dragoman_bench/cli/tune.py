@@ -18,7 +18,7 @@ import click
 import psutil
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.gpu import find_gpus
+from dragoman.gpu import find_gpus
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, error_console, interrupts, observed
 from dragoman_bench.bench.results import Machine, describe_machine, installed_packages
 from dragoman_bench.bench.servers import ServerFault

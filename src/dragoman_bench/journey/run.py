@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.gpu import find_gpus
+from dragoman.gpu import find_gpus
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import (
     Results,

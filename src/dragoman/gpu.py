@@ -7,17 +7,18 @@ reading blocks for up to some milliseconds: callers on an event loop use a threa
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from time import monotonic
 from typing import Any
 
-_MIB = 2**20
-_IN_USE_MIB = 1024
+MIB = 2**20
+FRESH_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class GpuDevice:
+class Gpu:
     """One GPU, by NVML's index."""
 
     index: int
@@ -27,7 +28,7 @@ class GpuDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuReading:
+class Reading:
     """`utilisation_percent`: the share of the last sampling period in which a kernel ran."""
 
     gpu: int
@@ -35,39 +36,39 @@ class GpuReading:
     memory_mib: float
 
 
-class Gpus:
+class NvmlGpus:
     """The GPUs with these indexes. `nvml` is the initialised module `pynvml`."""
 
     def __init__(self, nvml: Any, indexes: Sequence[int]) -> None:
         self._nvml = nvml
         self._handles = [(index, nvml.nvmlDeviceGetHandleByIndex(index)) for index in indexes]
 
-    def describe(self) -> tuple[GpuDevice, ...]:
+    def describe(self) -> tuple[Gpu, ...]:
         """The GPUs that answer. Raises nothing."""
-        found: list[GpuDevice] = []
+        found: list[Gpu] = []
         for index, handle in self._handles:
             try:
                 name, driver = self._nvml.nvmlDeviceGetName(handle), self._nvml.nvmlSystemGetDriverVersion()
-                memory_mib = self._nvml.nvmlDeviceGetMemoryInfo(handle).total / _MIB
+                memory_mib = self._nvml.nvmlDeviceGetMemoryInfo(handle).total / MIB
             except self._nvml.NVMLError:
                 continue
-            found.append(GpuDevice(index, _string(name), memory_mib, _string(driver)))
+            found.append(Gpu(index, _string(name), memory_mib, _string(driver)))
         return tuple(found)
 
-    def read(self) -> tuple[GpuReading, ...]:
+    def read(self) -> tuple[Reading, ...]:
         """One reading for each GPU that answers. Raises nothing."""
-        found: list[GpuReading] = []
+        found: list[Reading] = []
         for index, handle in self._handles:
             try:
                 used_percent = self._nvml.nvmlDeviceGetUtilizationRates(handle).gpu
-                memory_mib = self._nvml.nvmlDeviceGetMemoryInfo(handle).used / _MIB
+                memory_mib = self._nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB
             except self._nvml.NVMLError:
                 continue  # not reported for this kind of GPU (a MIG slice), or lost
-            found.append(GpuReading(index, float(used_percent), memory_mib))
+            found.append(Reading(index, float(used_percent), memory_mib))
         return tuple(found)
 
 
-def find_gpus() -> Gpus | None:
+def find_gpus() -> NvmlGpus | None:
     """The GPUs that CUDA_VISIBLE_DEVICES leaves; None without any, and without nvidia-ml-py or a driver."""
     try:
         nvml = import_module("pynvml")
@@ -76,9 +77,9 @@ def find_gpus() -> Gpus | None:
     try:
         nvml.nvmlInit()
         indexes = visible_indexes(nvml, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        return NvmlGpus(nvml, indexes) if indexes else None
     except nvml.NVMLError:
         return None
-    return Gpus(nvml, indexes) if indexes else None
 
 
 def visible_indexes(nvml: Any, setting: str | None) -> tuple[int, ...]:
@@ -101,11 +102,25 @@ def visible_indexes(nvml: Any, setting: str | None) -> tuple[int, ...]:
     return tuple(found)
 
 
-def gpus_in_use(readings: Sequence[GpuReading], wanted: frozenset[int] | None) -> frozenset[int]:
-    """The wanted indexes; else those with 1 GiB and more in use, else all."""
-    if wanted is not None:
-        return wanted
-    return frozenset(r.gpu for r in readings if r.memory_mib >= _IN_USE_MIB) or frozenset(r.gpu for r in readings)
+class Fresh:
+    """The same readings for a while, however many ask for them."""
+
+    def __init__(
+        self,
+        read: Callable[[], tuple[Reading, ...]],
+        fresh_s: float = FRESH_S,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._read = read
+        self._fresh_s = fresh_s
+        self._clock = clock
+        self._kept: tuple[Reading, ...] = ()
+        self._read_at_s = float("-inf")
+
+    def __call__(self) -> tuple[Reading, ...]:
+        if self._clock() - self._read_at_s >= self._fresh_s:
+            self._kept, self._read_at_s = self._read(), self._clock()
+        return self._kept
 
 
 def _string(value: str | bytes) -> str:

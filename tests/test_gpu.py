@@ -1,34 +1,36 @@
+"""GPUs through NVML, of which a stand-in is used where there is none."""
+
 from __future__ import annotations
 
 import sys
 
 import pytest
 
-from dragoman.telemetry import gpu as nvml
-from dragoman.telemetry.gpu import Fresh, Gpu, NvmlGpus, Reading, visible
+from dragoman.gpu import Fresh, Gpu, NvmlGpus, Reading, find_gpus, visible_indexes
 from tests.telemetry.nvml_stand_in import stand_in
 
 
-def test_a_machine_without_nvidia_ml_py_has_no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert nvml.load() is None
+@pytest.mark.parametrize("nvml", [None, stand_in(count=0)], ids=["no library", "no GPU"])
+def test_a_machine_without_nvidia_ml_py_or_without_gpus_has_none(nvml: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert find_gpus() is None
 
 
-def test_a_driver_without_gpus_is_no_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", stand_in(count=0))
-    assert nvml.load() is None
-
-
-def test_gpus_that_do_not_answer_are_missed() -> None:
-    gpus = NvmlGpus(stand_in(count=3, silent=frozenset({0, 2})))
+def test_gpus_that_do_not_answer_are_left_out() -> None:
+    gpus = NvmlGpus(stand_in(count=3, silent=frozenset({0, 2})), (0, 1, 2))
     assert gpus.read() == (Reading(1, 93.0, 1024.0),)
     assert [gpu.index for gpu in gpus.describe()] == [0, 1, 2]
 
 
-def test_only_the_wanted_gpus_are_read() -> None:
-    gpus = NvmlGpus(stand_in(count=4, silent=frozenset()), (3, 1))
+def test_only_the_visible_gpus_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", stand_in(count=4, silent=frozenset()))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    gpus = find_gpus()
+    assert gpus is not None
     assert [reading.gpu for reading in gpus.read()] == [3, 1]
     assert gpus.describe()[0] == Gpu(3, "NVIDIA H200", 2048.0, "570.1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert find_gpus() is None
 
 
 @pytest.mark.parametrize(
@@ -46,7 +48,7 @@ def test_only_the_wanted_gpus_are_read() -> None:
     ],
 )
 def test_cuda_visible_devices_narrows_the_gpus(setting: str | None, expected: tuple[int, ...]) -> None:
-    assert visible(stand_in(count=4), setting) == expected
+    assert visible_indexes(stand_in(count=4), setting) == expected
 
 
 def test_a_reading_stays_fresh_for_a_while() -> None:
@@ -61,11 +63,10 @@ def test_a_reading_stays_fresh_for_a_while() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(nvml.load() is None, reason="no NVIDIA GPU, or no nvidia-ml-py, here")
+@pytest.mark.skipif(find_gpus() is None, reason="no NVIDIA GPU, or no nvidia-ml-py, here")
 def test_this_machine_s_gpus_are_read() -> None:
-    loaded = nvml.load()
-    assert loaded is not None
-    gpus = NvmlGpus(loaded, visible(loaded, None))
+    gpus = find_gpus()
+    assert gpus is not None
     total = {gpu.index: gpu.memory_mib for gpu in gpus.describe()}
     assert gpus.read()
     for reading in gpus.read():
