@@ -76,6 +76,12 @@ FinishReason = Literal["stop", "length", "repetition", "unchanged"]
 incomplete. `unchanged`: there was nothing to translate (no letters, or the target is the source's language)."""
 
 
+TextFormat = Literal["text", "html", "xml", "markdown"]
+
+Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
+"""`prefer_…`: as well as the model can; the others are answered with a warning where it cannot."""
+
+
 @dataclass(frozen=True, slots=True)
 class TranslationRequest:
     """One call: texts that share a target and options. Languages are normalised tags (`dragoman.languages`)."""
@@ -83,7 +89,16 @@ class TranslationRequest:
     texts: tuple[str, ...]
     target: str
     source: str | None = None  # None: detected for each text
+    format: TextFormat = "text"
     context: str | None = None  # said around the text; informs the translation, is not translated
+    keep: tuple[str, ...] = ()  # terms that are not to be translated
+    glossary: tuple[tuple[str, str], ...] = ()  # terms and how they are to be translated
+    formality: Formality = "default"
+    instructions: tuple[str, ...] = ()  # to the model, where its profile can give them
+    ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
+    splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
+    non_splitting_tags: frozenset[str] = frozenset()  # that never do
+    strict: bool = False  # a text that fails a check is an error instead of a translation with a warning
     forced_output_tokens: tuple[int, ...] | None = (
         None  # one per text; only for dummy weights, whose lengths mean nothing
     )
@@ -121,6 +136,11 @@ WarningCode = Literal[
 """Stable codes of warnings, and of the reasons for which a segment is retried. `dragoman.text.checks` says what they mean."""
 
 
+RetryReason = WarningCode | Literal["cut_around", "aligned"]
+"""Why or how a segment was translated again. `cut_around`: the text between its marks alone; `aligned`: without marks,
+which were put at aligned positions."""
+
+
 @dataclass(frozen=True, slots=True)
 class TranslationWarning:
     """What may be wrong with a translation: a stable code for programs, and a sentence for people."""
@@ -140,7 +160,8 @@ class Translation:
     finish_reason: FinishReason
     warnings: tuple[TranslationWarning, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    retries: tuple[WarningCode, ...] = ()  # why segments were retried, one for each retry
+    retries: tuple[RetryReason, ...] = ()  # why or how segments were retried, one for each retry
+    failed: bool = False  # under `strict`: a check failed, and `text` is not to be used
     # One for each segment that the engine translated, where it reports them.
     timings: tuple[Timings, ...] = field(default=(), compare=False)
 

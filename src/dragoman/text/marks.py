@@ -380,6 +380,8 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
 
     A mark that the source does not have is dropped.
     """
+    if "<" not in text:
+        return _written(text, writer)
     written: list[str] = []
     at = 0
     for found in MARK.finditer(text):

@@ -19,6 +19,7 @@ import regex
 import sentencex  # pyright: ignore[reportMissingTypeStubs]
 
 from dragoman import languages
+from dragoman.text.marks import Mark, Writer, local, restore
 from dragoman.text.spans import MAX_SPAN_CHARACTERS, has_letters, spans
 
 MAX_SEGMENT_CHARACTERS = 8000
@@ -42,10 +43,28 @@ _CLOSING = frozenset(")]}>）］｝」』】》〉”’».,;:!?。、，．；�
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a text. What is not translatable (white space, digits, emoji, a bare URL) is copied."""
+    """A part of a text. What is not translatable (white space, digits, emoji, a bare URL) is copied.
+
+    `marks` are those of `text` (`text.marks`), and `writer` writes its characters in the document's notation. `before` is
+    the source before it, which a model may read as context. A `structural` segment is not a part of any sentence.
+    """
 
     text: str
     translatable: bool
+    marks: tuple[Mark, ...] = ()
+    writer: Writer | None = None
+    before: str = ""
+    structural: bool = False
+
+    @property
+    def written(self) -> str:
+        """The text in the document's notation."""
+        return restore(self.text, self.marks, self.writer)
+
+    def part(self, text: str, *, translatable: bool) -> Segment:
+        """A part of this segment, with the marks that are in it."""
+        own, marks = local(text, self.marks)
+        return Segment(own, translatable, marks, self.writer)
 
 
 def cut(text: str, language: str | None, budget_tokens: int, count: Count) -> Iterator[Segment]:
@@ -64,7 +83,8 @@ def cut(text: str, language: str | None, budget_tokens: int, count: Count) -> It
 
 def lines(segment: Segment) -> tuple[Segment, ...]:
     """The segment split at every line break, for translating again what came back with its lines joined."""
-    return tuple(_merge_literals(part for line in segment.text.splitlines(keepends=True) for part in _trimmed(line)))
+    found = _merge_literals(part for line in segment.text.splitlines(keepends=True) for part in _trimmed(line))
+    return tuple(segment.part(part.text, translatable=part.translatable) for part in found)
 
 
 def join(segments: Sequence[Segment], translations: Sequence[str], source: str | None, target: str) -> str:
@@ -96,21 +116,26 @@ class Joiner:
         self._spaced = source is not None and not languages.uses_spaces(source) and languages.uses_spaces(target)
         self._last = ""
         self._at_start = True  # of a segment
+        self._structural = False
 
-    def next_segment(self) -> None:
-        """The next text belongs to the next segment."""
+    def next_segment(self, *, structural: bool = False) -> None:
+        """The next text belongs to the next segment. No space is put around a structural one."""
         self._at_start = True
+        if structural or self._structural:
+            self._last = ""
+        self._structural = structural
 
     def add(self, text: str) -> str:
         """`text` as it is to be appended: itself, after a space where two segments need one between them."""
         if not text:
             return ""
-        space = self._spaced and self._at_start and self._last and _needs_space(self._last, text[0])
+        space = self._spaced and self._at_start and self._last and needs_space(self._last, text[0])
         self._last, self._at_start = text[-1], False
         return f" {text}" if space else text
 
 
-def _needs_space(before: str, after: str) -> bool:
+def needs_space(before: str, after: str) -> bool:
+    """Whether two characters of a language with spaces need one between them."""
     blank = _GAP.match(before) or _GAP.match(after)
     return not blank and before not in _OPENING and after not in _CLOSING
 
