@@ -31,8 +31,14 @@ from dragoman.types import Sequence as EngineSequence
 from dragoman.types import TranslationRequest
 from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
 from dragoman_bench.bench.summary import distribution
-from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import GeneratedWorkload, Item, OutputRatio, parse_pairs
+from dragoman_bench.bench.workload import (
+    GeneratedWorkload,
+    Item,
+    OutputRatio,
+    PhrasebookTexts,
+    parse_pairs,
+    token_counter,
+)
 from dragoman_bench.cli.subject import make_subject
 
 

@@ -36,10 +36,10 @@ from in_process import (
 from dragoman.cli.console import error_console
 from dragoman.settings import EngineSettings
 from dragoman_bench.bench.benchmark import Plan, Warmup, run_benchmark
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import ProgressLines
 from dragoman_bench.bench.results import Load
 from dragoman_bench.bench.servers import Flags, dragoman_serve, serving
-from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import GeneratedWorkload
 
 FAKE_CLIENTS = (1, 16, 64)

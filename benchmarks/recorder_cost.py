@@ -28,13 +28,12 @@ import aiohttp
 import psutil
 
 from dragoman_bench.bench.benchmark import Plan, Warmup, run_benchmark
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import Load, describe_machine, git_commit, installed_packages
 from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
 from dragoman_bench.bench.summary import compare, spread_of
-from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import GeneratedWorkload, parse_pairs
+from dragoman_bench.bench.workload import GeneratedWorkload, PhrasebookTexts, parse_pairs, token_counter
 
 Recorder = Literal["on", "off"]
 ORDER: tuple[Recorder, ...] = ("on", "off", "off", "on")

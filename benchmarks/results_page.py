@@ -10,12 +10,12 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from dragoman_bench.bench import tables
+from dragoman_bench.bench.results import Spread
+from dragoman_bench.bench.summary import spread_of
 from dragoman_bench.bench.tables import Column, percent, size
 from dragoman_bench.tune.outcome import FINALIST, read_tuning
 
@@ -63,20 +63,6 @@ EVENT_LOOP_CALLS = {"idle": "nothing", "one_text": "one text of 1 MB", "many_tex
 TUNES = ("tune-h200-25", "tune-h200-256", "tune-cpu")
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Repeated measurements, as `tables.Range`."""
-
-    median: float
-    low: float
-    high: float
-    repeats: int
-
-
-def spread(values: Sequence[float]) -> Spread:
-    return Spread(median(values), min(values), max(values), len(values))
-
-
 def ranged(found: Sequence[float] | dict[str, float] | None, scale: float = 1.0, unit: str = "") -> str:
     """Of raw values, or of a summary with `median`, `low` and `high`."""
     if not found:
@@ -84,7 +70,7 @@ def ranged(found: Sequence[float] | dict[str, float] | None, scale: float = 1.0,
     if isinstance(found, dict):
         known = Spread(found["median"], found["low"], found["high"], int(found.get("repeats", 2)))
         return tables.ranged(known, scale, unit)
-    return tables.ranged(spread(found), scale, unit)
+    return tables.ranged(spread_of(found), scale, unit)
 
 
 def table(columns: Iterable[Column | str], rows: Iterable[Sequence[str]]) -> str:

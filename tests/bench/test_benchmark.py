@@ -24,11 +24,10 @@ from dragoman_bench.bench.benchmark import (
     run_benchmark,
     still_growing,
 )
-from dragoman_bench.bench.client import open_session
+from dragoman_bench.bench.client import TargetOptions, open_session
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import Load, Results, to_document
 from dragoman_bench.bench.summary import parse_slo
-from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import GeneratedWorkload, Item, RecordedWorkload, parse_pairs
 from tests.bench.making import HELLO, workload
 from tests.bench.serving import Handler, hang, serving, stats, translate

@@ -9,10 +9,9 @@ from time import monotonic
 import pytest
 from aiohttp import web
 
-from dragoman_bench.bench.client import Client, Clock, open_session, parse_retry_after
+from dragoman_bench.bench.client import Client, Clock, TargetOptions, make_target, open_session, parse_retry_after
 from dragoman_bench.bench.results import RequestRecord
 from dragoman_bench.bench.summary import bucket_value
-from dragoman_bench.bench.targets import TargetOptions, make_target
 from tests.bench.making import HELLO
 from tests.bench.serving import Handler, deltas, hang, serving, streamed, translate, translation
 from tests.waiting import until

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.targets import TargetOptions
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.journey.measure import rounds
 from dragoman_bench.journey.route import (
     BUSY,

@@ -13,10 +13,10 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import read_results
 from dragoman_bench.bench.servers import ServerFault
-from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.journey.measure import CachedWorkload, LoadMeter
 from dragoman_bench.journey.steps import MODES, Leg, Level, Mode, Pace
 from dragoman_bench.journey.versus import (

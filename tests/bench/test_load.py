@@ -16,11 +16,21 @@ import pytest
 from aiohttp import web
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.client import Clock
-from dragoman_bench.bench.load import SATURATION_PARTS, Job, Saturation, Tally, drive, growth, schedule
-from dragoman_bench.bench.processes import LEAD_S, Sent, load_generator, shared
+from dragoman_bench.bench.client import Clock, TargetOptions
+from dragoman_bench.bench.load import (
+    LEAD_S,
+    SATURATION_PARTS,
+    Job,
+    Saturation,
+    Sent,
+    Tally,
+    drive,
+    growth,
+    load_generator,
+    schedule,
+    shared,
+)
 from dragoman_bench.bench.results import Load, RequestRecord
-from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import Item
 from tests.bench.making import HELLO
 from tests.bench.serving import hang, serving, translate, translation

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from dragoman_bench.bench import tables
 from dragoman_bench.bench.results import ClientUse, Load, Measurement, Point, RequestRecord, Results, Spread, Stopped
-from dragoman_bench.bench.results_table import markdown
 from dragoman_bench.bench.summary import Observed, parse_slo, spreads, summarise
-from dragoman_bench.bench.tables import Cell, Column, Row, Table
+from dragoman_bench.bench.tables import Cell, Column, Row, Table, results_markdown
 from tests.bench.making import conditions, record
 
 
@@ -75,15 +72,6 @@ def test_a_table_of_plain_values() -> None:
     assert not tables.table("", ["step", "req/s"], [("one", None)]).has_values
 
 
-def test_a_terminal_gets_every_cell() -> None:
-    out = io.StringIO()
-    Console(file=out, width=80).print(
-        tables.for_terminal(tables.table("Numbers", ["step", "req/s"], [("one", "1.00")]))
-    )
-
-    assert all(part in out.getvalue() for part in ("Numbers", "step", "req/s", "one", "1.00"))
-
-
 CLOSED = Load("closed", clients=4)
 
 
@@ -98,7 +86,7 @@ def _results(*repeats: Measurement, partial: bool = False) -> Results:
 
 
 def _cells(results: Results) -> dict[str, str]:
-    rows = [line for line in markdown(results).splitlines() if line.startswith("|")]
+    rows = [line for line in results_markdown(results).splitlines() if line.startswith("|")]
     names, values = ([cell.strip() for cell in row.strip("|").split("|")] for row in (rows[0], rows[2]))
     return dict(zip(names, values, strict=True))
 
@@ -133,7 +121,7 @@ def test_an_slo_is_met_missed_or_both() -> None:
 
 
 def test_the_conditions_come_first() -> None:
-    said = markdown(_results(_measurement([record()])))
+    said = results_markdown(_results(_measurement([record()])))
 
     assert said.startswith("dragoman at http://127.0.0.1:8000, model a model, on a CPU, 2 cores.\nWorkload ")
 
@@ -143,15 +131,15 @@ def test_failures_are_counted_by_kind_and_share() -> None:
     results = _results(_measurement(records))
 
     assert _cells(results)["failed"] == "75.0 %"
-    assert "- 4 clients: failed requests: 2 refused, 1 timeout." in markdown(results)
+    assert "- 4 clients: failed requests: 2 refused, 1 timeout." in results_markdown(results)
 
 
 def test_what_would_mislead_is_said() -> None:
     clean = _measurement([record()])
     hot = replace(clean, client=ClientUse(1, 0.93, 0.2, maximum_rps=0.55), distinct_texts=0, stopped="saturated")
 
-    assert "- " not in markdown(_results(clean)).replace("---", "")
-    said = markdown(_results(hot, partial=True))
+    assert "- " not in results_markdown(_results(clean)).replace("---", "")
+    said = results_markdown(_results(hot, partial=True))
     for part in (
         "Interrupted",
         "not sustained",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.targets import (
+from dragoman_bench.bench.client import (
     BadReplyError,
     Event,
     OutputOptions,

@@ -13,18 +13,20 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from dragoman.errors import ConfigError
 from dragoman.wire import length_band
-from dragoman_bench.bench.texts import PhrasebookTexts, estimated_tokens, token_counter
 from dragoman_bench.bench.workload import (
     FileOptions,
     GeneratedWorkload,
     Item,
     OutputRatio,
     Pair,
+    PhrasebookTexts,
     RecordedWorkload,
     choose,
     describe,
+    estimated_tokens,
     parse_pairs,
     read_workload,
+    token_counter,
 )
 
 

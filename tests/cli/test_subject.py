@@ -12,7 +12,7 @@ from dragoman.errors import ConfigError
 from dragoman.prompts import catalog
 from dragoman.service.stack import Model
 from dragoman.wire import ModelDescription
-from dragoman_bench.bench.targets import filled, make_target
+from dragoman_bench.bench.client import filled, make_target
 from dragoman_bench.bench.workload import Item, Pair
 from dragoman_bench.cli.subject import asked_of_vllm, make_subject, served_pairs
 from tools.phrasebook import tokenizer

@@ -13,11 +13,11 @@ from typing import Any, cast
 
 from rich.console import Console
 
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import Machine, Verdict
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.summary import Slo, parse_slo
-from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.bench.workload import Item, RecordedWorkload
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand, PromptShape

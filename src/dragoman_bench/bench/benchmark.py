@@ -21,9 +21,17 @@ import aiohttp
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.gpu import NvmlGpus, find_gpus
-from dragoman_bench.bench.client import Clock, open_session
-from dragoman_bench.bench.load import Job, Stop, Tally, schedule, watched
-from dragoman_bench.bench.processes import LEAD_S, Sent, load_generator
+from dragoman_bench.bench.client import (
+    STREAMING,
+    BadReplyError,
+    Clock,
+    Target,
+    TargetOptions,
+    make_target,
+    open_session,
+    part,
+)
+from dragoman_bench.bench.load import LEAD_S, Job, Sent, Stop, Tally, load_generator, schedule, watched
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import (
     ClientUse,
@@ -38,7 +46,6 @@ from dragoman_bench.bench.results import (
 )
 from dragoman_bench.bench.server_stats import DragomanStats, Sampler, Samples, StatsSource, find_stats
 from dragoman_bench.bench.summary import Observed, Slo, nearest_rank, point_of, summarise
-from dragoman_bench.bench.targets import STREAMING, BadReplyError, Target, TargetOptions, make_target, part
 from dragoman_bench.bench.workload import Item, Workload
 
 WARMUP_VARIATION = 1_000_000  # other texts than those measured: a warm-up must not fill the caches with them

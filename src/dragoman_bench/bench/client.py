@@ -8,21 +8,311 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from itertools import pairwise
 from math import ceil
 from time import monotonic, time
+from typing import Any, Literal, Protocol
 
 import aiohttp
 
+from dragoman import languages
+from dragoman.errors import ConfigError
 from dragoman.wire import length_band
-from dragoman_bench.bench.results import ErrorKind, RequestRecord
+from dragoman_bench.bench.results import ErrorKind, RequestRecord, elements, members, whole
 from dragoman_bench.bench.summary import bucket_counts
-from dragoman_bench.bench.targets import BadReplyError, StreamedError, Target, event_data
 from dragoman_bench.bench.workload import Item
+
+TargetKind = Literal["dragoman", "openai-chat", "openai-completions", "libretranslate", "deepl"]
+KINDS: tuple[TargetKind, ...] = ("dragoman", "openai-chat", "openai-completions", "libretranslate", "deepl")
+STREAMING: frozenset[TargetKind] = frozenset({"dragoman", "openai-chat", "openai-completions"})
+USER_TEMPLATE = (
+    "Translate the following text from {source_name} to {target_name}. Answer with the translation only.\n\n{text}"
+)
+_FIELD = re.compile(r"\{(text|source|target|source_name|target_name)\}")
+
+
+class BadReplyError(Exception):
+    """An answer that is not in the API's format."""
+
+
+class StreamedError(Exception):
+    """An error that the server reported inside a stream that had begun well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer. `output_tokens` None: the API does not report them."""
+
+    characters: int
+    output_tokens: int | None = None
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One streamed event. Usage and reason come whenever the server reports them; `end` closes the stream."""
+
+    text: str = ""
+    output_tokens: int | None = None
+    finish_reason: str | None = None
+    end: bool = False
+
+
+class Target(Protocol):
+    """An API. `path` is below the server's URL."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def stream(self) -> bool: ...
+    @property
+    def headers(self) -> dict[str, str]: ...
+
+    def body(self, item: Item) -> dict[str, Any]: ...
+
+    def whole(self, payload: Any) -> Reply:
+        """Reads a JSON answer. Raises BadReplyError."""
+        ...
+
+    def event(self, data: str) -> Event:
+        """Reads one server-sent event's data. Raises BadReplyError, or StreamedError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutputOptions:
+    """What every request asks for. `max_tokens` None: the server's own limit; forced lengths override it."""
+
+    max_tokens: int | None = 1024
+    temperature: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """Which API, and what is sent to it. `model`, the templates and sampling apply to OpenAI-compatible servers alone.
+
+    `forced`: whether dragoman is sent the output lengths that items have, which it accepts with dummy weights alone. None:
+    sent, unless the server reports that it would not accept them.
+    """
+
+    kind: TargetKind = "dragoman"
+    stream: bool = False
+    api_key: str | None = None
+    model: str | None = None
+    system: str | None = None
+    user: str = USER_TEMPLATE
+    sampling: OutputOptions = field(default_factory=OutputOptions)
+    forced: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.stream and self.kind not in STREAMING:
+            raise ConfigError(f"{self.kind} does not stream", param="stream")
+
+    @property
+    def bearer(self) -> dict[str, str]:
+        """The key as an Authorization header."""
+        return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
+
+
+def make_target(options: TargetOptions) -> Target:
+    """Raises ConfigError where an OpenAI-compatible server has no model or no usable template."""
+    if options.kind == "dragoman":
+        return Native(options)
+    if options.kind == "libretranslate":
+        return LibreTranslate(options)
+    return DeepL(options) if options.kind == "deepl" else OpenAI(options)
+
+
+class Native:
+    """dragoman's own API: `POST /v1/translate`, whole or streamed."""
+
+    path = "/v1/translate"
+
+    def __init__(self, options: TargetOptions) -> None:
+        self.stream = options.stream
+        self.headers = options.bearer
+        self._forced = options.forced is not False
+
+    def body(self, item: Item) -> dict[str, Any]:
+        body: dict[str, Any] = {"text": item.text, "target": item.target, "stream": self.stream}
+        if item.source is not None:
+            body["source"] = item.source
+        if self._forced and item.output_tokens is not None:
+            body["force_output_tokens"] = item.output_tokens
+        return body
+
+    def whole(self, payload: Any) -> Reply:
+        text = text_at(payload, "translations", 0, "text")
+        return Reply(len(text), _tokens(payload), part(payload, "translations", 0).get("finish_reason"))
+
+    def event(self, data: str) -> Event:
+        if data == "[DONE]":
+            return Event(end=True)
+        payload = _parse_event(data)
+        delta = payload.get("delta")
+        reason = members(payload.get("translation")).get("finish_reason")
+        return Event(delta if isinstance(delta, str) else "", _tokens(payload), reason)
+
+
+class OpenAI:
+    """OpenAI-compatible servers such as `vllm serve`: chat, or completions, whose prompt is the user template alone.
+
+    Forced lengths use vLLM's `min_tokens` and `ignore_eos`. Templates may name {text}, {source}, {target}, {source_name}
+    and {target_name}; other braces stay as they are.
+    """
+
+    def __init__(self, options: TargetOptions) -> None:
+        if options.model is None:
+            raise ConfigError("an OpenAI-compatible server needs --model", param="model")
+        if "{text}" not in options.user:
+            raise ConfigError("the prompt template has no {text}", param="user_prompt")
+        self._options = options
+        self._chat = options.kind == "openai-chat"
+        self.path = "/v1/chat/completions" if self._chat else "/v1/completions"
+        self.stream = options.stream
+        self.headers = options.bearer
+
+    def body(self, item: Item) -> dict[str, Any]:
+        options = self._options
+        body: dict[str, Any] = {
+            "model": options.model,
+            "stream": self.stream,
+            "temperature": options.sampling.temperature,
+        }
+        if item.output_tokens is not None:
+            body |= {"max_tokens": item.output_tokens, "min_tokens": item.output_tokens, "ignore_eos": True}
+        elif options.sampling.max_tokens:
+            body["max_tokens"] = options.sampling.max_tokens
+        if self.stream:
+            body["stream_options"] = {"include_usage": True}
+        if not self._chat:
+            return body | {"prompt": filled(options.user, item)}
+        system = [{"role": "system", "content": filled(options.system, item)}] if options.system else []
+        return body | {"messages": [*system, {"role": "user", "content": filled(options.user, item)}]}
+
+    def whole(self, payload: Any) -> Reply:
+        text = text_at(payload, "choices", 0, *(("message", "content") if self._chat else ("text",)))
+        return Reply(len(text), _tokens(payload), part(payload, "choices", 0).get("finish_reason"))
+
+    def event(self, data: str) -> Event:
+        if data == "[DONE]":
+            return Event(end=True)
+        payload = _parse_event(data)
+        if "choices" not in payload:
+            raise BadReplyError(f"an event has no choices: {data[:80]}")
+        choices = elements(payload["choices"])  # empty in the event that reports the usage
+        choice = members(choices[0]) if choices else {}
+        text = members(choice.get("delta")).get("content") if self._chat else choice.get("text")
+        return Event(text or "", _tokens(payload), choice.get("finish_reason"))
+
+
+class LibreTranslate:
+    """LibreTranslate's API: `POST /translate`. It reports no token counts and does not stream."""
+
+    path = "/translate"
+    stream = False
+
+    def __init__(self, options: TargetOptions) -> None:
+        self.headers: dict[str, str] = {}
+        self._key = {"api_key": options.api_key} if options.api_key else {}
+
+    def body(self, item: Item) -> dict[str, Any]:
+        source = item.source or "auto"
+        return {"q": item.text, "source": source, "target": item.target, "format": "text", **self._key}
+
+    def whole(self, payload: Any) -> Reply:
+        return Reply(len(text_at(payload, "translatedText")))
+
+    def event(self, data: str) -> Event:
+        raise BadReplyError(f"a streamed event that was not asked for: {data[:80]}")
+
+
+class DeepL:
+    """DeepL's API: `POST /v2/translate` in JSON. It reports no token counts and does not stream."""
+
+    path = "/v2/translate"
+    stream = False
+
+    def __init__(self, options: TargetOptions) -> None:
+        self.headers = {"Authorization": f"DeepL-Auth-Key {options.api_key}"} if options.api_key else {}
+
+    def body(self, item: Item) -> dict[str, Any]:
+        body: dict[str, Any] = {"text": [item.text], "target_lang": item.target.upper()}
+        return body | ({"source_lang": item.source.upper()} if item.source else {})
+
+    def whole(self, payload: Any) -> Reply:
+        return Reply(len(text_at(payload, "translations", 0, "text")))
+
+    def event(self, data: str) -> Event:
+        raise BadReplyError(f"a streamed event that was not asked for: {data[:80]}")
+
+
+def filled(template: str, item: Item) -> str:
+    """The template with an item's fields, in one pass: a text that looks like a field stays a text."""
+    fields = {
+        "text": item.text,
+        "source": item.source or "auto",
+        "target": item.target,
+        "source_name": languages.name(item.source) if item.source else "the language it is in",
+        "target_name": languages.name(item.target),
+    }
+    return _FIELD.sub(lambda match: fields[match[1]], template)
+
+
+async def event_data(lines: AsyncIterable[bytes]) -> AsyncIterator[str]:
+    """The data of each server-sent event (HTML standard, section 9.2) at its blank line; an incomplete one is dropped."""
+    data: list[str] = []
+    async for raw in lines:
+        line = raw.rstrip(b"\r\n")
+        if not line and data:
+            yield "\n".join(data)
+            data.clear()
+        elif line.startswith(b"data:"):
+            data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
+
+
+def part(payload: Any, *path: str | int) -> Any:
+    """`payload["a"][0]["b"]` of an answer. Raises BadReplyError with the path."""
+    here = payload
+    for step in path:
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError) as error:
+            where = ".".join(map(str, path))
+            raise BadReplyError(f"the answer has no {where}: {str(payload)[:200]}") from error
+    return here
+
+
+def text_at(payload: Any, *path: str | int) -> str:
+    """The same where a string must be. Raises BadReplyError."""
+    value = part(payload, *path)
+    if not isinstance(value, str):
+        raise BadReplyError(f"{'.'.join(map(str, path))} is not a text: {str(value)[:80]}")
+    return value
+
+
+def _tokens(payload: Any) -> int | None:
+    """`usage.completion_tokens` where the payload has it."""
+    return whole(members(members(payload).get("usage")).get("completion_tokens"))
+
+
+def _parse_event(data: str) -> dict[str, Any]:
+    try:
+        payload = members(json.loads(data))
+    except json.JSONDecodeError as error:
+        raise BadReplyError(f"an event is not JSON: {data[:80]}") from error
+    if not payload:
+        raise BadReplyError(f"an event is not a JSON object: {data[:80]}")
+    if payload.get("error"):
+        raise StreamedError(str(payload["error"])[:200])
+    return payload
+
 
 KEEP_ALIVE_S = 4.0  # below uvicorn's 5 s: a connection reused as the server closes it would count as a failed request
 _LINE_LIMIT_BYTES = 2**20  # of one streamed line

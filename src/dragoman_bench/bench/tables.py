@@ -1,45 +1,30 @@
-"""How results are written: numbers, tables, and tables as Markdown or on a terminal.
+"""How results are written: numbers, tables, tables as Markdown, and a benchmark's results as such a table.
 
-A `Table` is data. `markdown` and `for_terminal` write it; a page writes it with its own template. Load tests, reports,
-journeys and tuning all use these, so that a number looks the same everywhere.
+A `Table` is data. `markdown` writes it; a page writes it with its own template. Load tests, reports, journeys and tuning
+all use these, so that a number looks the same everywhere.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import floor, log10
 from pathlib import Path
-from typing import Literal, Protocol
-
-import rich.box
-import rich.table
-from rich.console import RenderableType
-from rich.text import Text
+from statistics import median
+from typing import Literal
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import Conditions, Point, Results, Spread, elements
 
 NONE = "-"
 """What stands where there is no number."""
+CLIENT_LIMIT = 0.8  # of one core, or of the client's own maximum: beyond it a number may be the client's
+LAG_S = 0.05
 Tone = Literal["", "good", "bad"]
 Align = Literal["left", "right"]
-_KIBI = 1024
 _MARKUP = re.compile(r"[\\|<*]|(?<!\w)_|_(?!\w)|(?<=\])(?=\()")
-_STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red"}
-
-
-class Range(Protocol):
-    """The median of repeated measurements, the lowest and highest, and how many there were (`results.Spread`)."""
-
-    @property
-    def median(self) -> float: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def high(self) -> float: ...
-    @property
-    def repeats(self) -> int: ...
 
 
 def number(value: float | None) -> str:
@@ -79,12 +64,12 @@ def size(value_bytes: float | None) -> str:
     if value_bytes is None:
         return NONE
     value, units = float(abs(value_bytes)), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= _KIBI and len(units) > 1:
-        value, units = value / _KIBI, units[1:]
+    while value >= 1024 and len(units) > 1:
+        value, units = value / 1024, units[1:]
     return f"{'-' if value_bytes < 0 else ''}{value:.4g} {units[0]}"
 
 
-def ranged(found: Range | None, scale: float = 1.0, unit: str = "") -> str:
+def ranged(found: Spread | None, scale: float = 1.0, unit: str = "") -> str:
     """`54.1 [53.2..55.0]` with `unit` after the median, or the median alone where it was measured once."""
     cell = Cell.ranged(found, scale, unit)
     return f"{cell.text} {cell.detail}".rstrip()
@@ -103,7 +88,7 @@ class Cell:
         return self.text in (NONE, "")
 
     @classmethod
-    def ranged(cls, found: Range | None, scale: float = 1.0, unit: str = "", tone: Tone = "") -> Cell:
+    def ranged(cls, found: Spread | None, scale: float = 1.0, unit: str = "", tone: Tone = "") -> Cell:
         """The median times `scale`, which converts units, and the lowest and highest of the repeats as detail."""
         if found is None:
             return EMPTY
@@ -150,16 +135,10 @@ class Table:
 
     def pruned(self) -> Table:
         """Without the columns, heads excepted, that have no value in any row."""
-        full = [row for row in self.rows if not row.note]
-        kept = [
-            place
-            for place in range(len(self.columns))
-            if place < self.heads or any(not row.cells[place].empty for row in full)
-        ]
-        rows = tuple(
-            row if row.note else replace(row, cells=tuple(row.cells[place] for place in kept)) for row in self.rows
-        )
-        return replace(self, columns=tuple(self.columns[place] for place in kept), rows=rows)
+        full = [row.cells for row in self.rows if not row.note]
+        kept = [n for n in range(len(self.columns)) if n < self.heads or any(not cells[n].empty for cells in full)]
+        rows = [row if row.note else replace(row, cells=tuple(row.cells[n] for n in kept)) for row in self.rows]
+        return replace(self, columns=tuple(self.columns[n] for n in kept), rows=tuple(rows))
 
     @property
     def has_values(self) -> bool:
@@ -176,24 +155,35 @@ def table(
     slug: str = "",
     heads: int = 1,
 ) -> Table:
-    """A table of plain values: heads are aligned left, and so are columns given as `Column(name, "left")`."""
+    """A table of plain values, None for an empty cell. Heads and columns given as `Column(name, "left")` align left."""
     made = [column if isinstance(column, Column) else Column(column) for column in columns]
     made[:heads] = [replace(column, align="left") for column in made[:heads]]
-    return Table(title, tuple(made), tuple(Row(tuple(map(as_cell, row))) for row in rows), note, slug, heads)
+    cells = (tuple(cell if isinstance(cell, Cell) else Cell(cell or NONE) for cell in row) for row in rows)
+    return Table(title, tuple(made), tuple(map(Row, cells)), note, slug, heads)
 
 
-def as_cell(value: Cell | str | None) -> Cell:
-    """None is an empty cell."""
-    return value if isinstance(value, Cell) else Cell(NONE if value is None else value)
+def markdown(found: Table) -> str:
+    """A heading where the table has a title, the table, and its note."""
+    lines = [
+        [escaped(column.name) for column in found.columns],
+        ["---" if column.align == "left" else "---:" for column in found.columns],
+    ]
+    for row in found.rows:
+        cells = list(row.cells)
+        if row.note:
+            cells[found.heads :] = [Cell(row.note)] + [Cell("")] * (len(found.columns) - found.heads - 1)
+        words = [escaped(_text(cell)) for cell in cells]
+        words[found.heads - 1] += "".join(f" **({flag})**" for flag in row.flags)
+        lines.append(words)
+    heading = [f"## {escaped(found.title)}", ""] if found.title else []
+    rows = [f"| {' | '.join(words)} |" for words in lines]
+    return "\n".join([*heading, *rows, *(["", escaped(found.note)] if found.note else [])])
 
 
-def markdown(found: Table, level: int = 2) -> str:
-    """A heading of `level` where the table has a title, the table, and its note."""
-    rule = ["---" if column.align == "left" else "---:" for column in found.columns]
-    lines = [_line(escaped(column.name) for column in found.columns), _line(rule)]
-    lines += [_line(_markdown_cells(row, found)) for row in found.rows]
-    heading = [f"{'#' * level} {escaped(found.title)}", ""] if found.title else []
-    return "\n".join([*heading, *lines, *(["", escaped(found.note)] if found.note else [])])
+def _text(cell: Cell) -> str:
+    """Detail after a sentence or a number follows as it is; a word and its explanation are set apart by a colon."""
+    words = cell.detail and cell.text and cell.text[-1].isalpha() and cell.detail[0].isalpha()
+    return f"{cell.text}{':' if words else ''} {cell.detail}".strip()
 
 
 def escaped(text: str) -> str:
@@ -209,20 +199,6 @@ def bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {escaped(line)}" for line in lines)
 
 
-def for_terminal(found: Table) -> RenderableType:
-    """The table for a rich console."""
-    made = rich.table.Table(
-        title=found.title or None, caption=found.note or None, box=rich.box.SIMPLE_HEAD, title_justify="left"
-    )
-    made.caption_justify = "left"
-    for column in found.columns:
-        made.add_column(column.name, justify=column.align, overflow="fold")
-    for row in found.rows:
-        cells = _cells(row, found)
-        made.add_row(*(Text(_text(cell), _STYLES[cell.tone]) for cell in cells), style="bold" if row.marked else None)
-    return made
-
-
 def write_text(path: Path, text: str, param: str) -> None:
     """Writes a document and makes its folder. Raises ConfigError, naming the option `param`, where it cannot be written."""
     try:
@@ -232,25 +208,83 @@ def write_text(path: Path, text: str, param: str) -> None:
         raise ConfigError(f"cannot write {path}: {error.strerror}", param=param) from error
 
 
-def _cells(row: Row, found: Table) -> Sequence[Cell]:
-    """One for each column, a note in the first after the heads."""
-    if not row.note:
-        return row.cells
-    heads = row.cells[: found.heads]
-    return [*heads, Cell(row.note), *[Cell("")] * (len(found.columns) - found.heads - 1)]
+_METRICS: tuple[tuple[str, str, float, str], ...] = (
+    ("req/s", "rps", 1, ""),
+    ("output tok/s", "output_tokens_s", 1, ""),
+    ("p50 s", "e2e_p50_s", 1, ""),
+    ("p95 s", "e2e_p95_s", 1, ""),
+    ("p99 s", "e2e_p99_s", 1, ""),
+    ("TTFT p95 ms", "ttft_p95_s", 1000, ""),
+    ("ITL p95 ms", "itl_p95_s", 1000, ""),
+    ("goodput req/s", "goodput_rps", 1, ""),
+    ("engine busy", "engine_busy_share", 100, " %"),
+    ("GPU", "gpu_mean_percent", 1, " %"),
+)
+"""Title, name in `summary.METRICS`, factor, unit."""
 
 
-def _markdown_cells(row: Row, found: Table) -> Iterator[str]:
-    for place, cell in enumerate(_cells(row, found)):
-        flags = "".join(f" **({flag})**" for flag in row.flags) if place == found.heads - 1 else ""
-        yield escaped(_text(cell)) + flags
+def results_markdown(results: Results) -> str:
+    """The conditions in a few lines, one row a load level without columns that no point has a number for, and notes on
+    what limits the numbers."""
+    rows: list[list[Cell | str]] = []
+    for point in results.points:
+        numbers = [Cell.ranged(point.spreads.get(name), scale, unit) for _, name, scale, unit in _METRICS]
+        shares = [1 - repeat.summary.completed / max(1, repeat.summary.requests) for repeat in point.repeats]
+        failed = percent(median(shares), 1) if any(shares) else "0"
+        rows.append([point.load.label, *numbers, _slo_cell(point), failed])
+    found = table("", ["load", *(title for title, *_ in _METRICS), "SLO", "failed"], rows).pruned()
+    notes = bullets(notes_on(results))
+    return "\n".join([*_headline(results.conditions), "", markdown(found), *(["", notes] if notes else [])])
 
 
-def _text(cell: Cell) -> str:
-    """Detail after a sentence or a number follows as it is; a word and its explanation are set apart by a colon."""
-    words = cell.detail and cell.text and cell.text[-1].isalpha() and cell.detail[0].isalpha()
-    return f"{cell.text}{':' if words else ''} {cell.detail}".strip()
+def _headline(conditions: Conditions) -> Iterator[str]:
+    """What was measured, on which machine, with which workload."""
+    machine, server = conditions.machine, conditions.server
+    cpu = f"{machine.cpu} ({', '.join(machine.cpu_instruction_sets)})" if machine.cpu_instruction_sets else machine.cpu
+    on = ", ".join([cpu, f"{machine.cores} cores", *(gpu.name for gpu in machine.gpus)])
+    model = f", model {conditions.model}" if conditions.model else ""
+    yield f"{conditions.target} at {conditions.url}{model}, on {on}."
+    sets = " ".join(map(str, elements(server.get("cpu_instruction_sets"))))
+    reported = {"device": server.get("device"), "dtype": server.get("dtype"), "CPU instruction sets": sets}
+    if any(reported.values()):
+        yield f"The server reports {', '.join(f'{name} {value}' for name, value in reported.items() if value)}."
+    yield f"Workload {conditions.workload}."
+    if conditions.slo:
+        yield f"SLO: {conditions.slo}."
 
 
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _slo_cell(point: Point) -> Cell:
+    """Whether the repeats met the SLO."""
+    met = [repeat.summary.slo_met for repeat in point.repeats]
+    if None in met:
+        return EMPTY
+    if all(met):
+        return Cell("met", tone="good")
+    return Cell("missed" if not any(met) else f"met in {sum(map(bool, met))} of {len(met)}", tone="bad")
+
+
+def notes_on(results: Results) -> Iterator[str]:
+    """What would mislead a reader who does not know it."""
+    if results.partial:
+        yield "Interrupted: these are the measurements made so far."
+    for point in results.points:
+        yield from (f"{point.load.label}: {note}" for note in _point_notes(point))
+
+
+def _point_notes(point: Point) -> Iterator[str]:
+    if any(repeat.stopped == "saturated" for repeat in point.repeats):
+        yield "stopped early, requests in flight and latency kept growing; this load is not sustained."
+    errors = sum((Counter[str](repeat.summary.errors) for repeat in point.repeats), Counter[str]())
+    if errors:
+        yield f"failed requests: {', '.join(f'{count} {kind}' for kind, count in errors.most_common())}."
+    busiest = max(repeat.client.cpu_share for repeat in point.repeats)
+    if busiest > CLIENT_LIMIT:
+        yield f"the client used {busiest:.0%} of a core and may be the limit; use more --client-processes."
+    lag_s = max(repeat.client.lag_p99_s for repeat in point.repeats)
+    if lag_s > LAG_S:
+        yield f"1 % of requests were sent {lag_s * 1000:.0f} ms or more after their time; latency counts from that time."
+    maxima = [(repeat.summary.rps, repeat.client.maximum_rps) for repeat in point.repeats]
+    if any(maximum is not None and rps > CLIENT_LIMIT * maximum for rps, maximum in maxima):
+        yield "the rate is near the client's own maximum, which may be the limit."
+    if any(len(repeat.records) > repeat.distinct_texts for repeat in point.repeats):
+        yield "texts were sent more than once; a translation memory or prefix cache makes such numbers better."

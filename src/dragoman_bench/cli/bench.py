@@ -19,19 +19,20 @@ import click
 from dragoman.errors import ConfigError
 from dragoman_bench.bench import tables
 from dragoman_bench.bench.benchmark import ClientMaximum, Plan, Warmup, find_client_maximum, prepared
+from dragoman_bench.bench.client import KINDS, STREAMING, USER_TEMPLATE, OutputOptions, TargetKind, TargetOptions
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
 from dragoman_bench.bench.results import Load, Results, to_document, write_results
-from dragoman_bench.bench.results_table import markdown
 from dragoman_bench.bench.summary import parse_slo
-from dragoman_bench.bench.targets import KINDS, STREAMING, USER_TEMPLATE, OutputOptions, TargetKind, TargetOptions
-from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
+from dragoman_bench.bench.tables import results_markdown
 from dragoman_bench.bench.workload import (
     FileOptions,
     GeneratedWorkload,
     OutputRatio,
+    PhrasebookTexts,
     Workload,
     parse_pairs,
     read_workload,
+    token_counter,
 )
 
 DEFAULT_PAIRS = "en-ja:3,en-ko:1,zh-en:1"
@@ -198,7 +199,7 @@ def command(out: Path | None, as_json: bool, find_client_maximum: bool, **chosen
     results = observed(partial(_benchmark, plan))
     if out is not None:
         write_results(results, out)
-    click.echo(markdown(results))
+    click.echo(results_markdown(results))
     if as_json:
         click.echo(json.dumps(to_document(results, rows=False), ensure_ascii=False))
     if results.partial:

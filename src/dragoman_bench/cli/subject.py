@@ -15,9 +15,8 @@ from typing import Literal
 
 from dragoman.errors import ConfigError
 from dragoman.wire import ModelDescription
-from dragoman_bench.bench.targets import OutputOptions, TargetOptions
-from dragoman_bench.bench.texts import LANGUAGES
-from dragoman_bench.bench.workload import Pair, describe, parse_pairs
+from dragoman_bench.bench.client import OutputOptions, TargetOptions
+from dragoman_bench.bench.workload import LANGUAGES, Pair, describe, parse_pairs
 from dragoman_bench.journey.steps import Subject
 
 PHRASEBOOK_WINDOW = 1024

@@ -13,12 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import Load, Measurement, Point, Results, describe_machine
 from dragoman_bench.bench.summary import spreads
-from dragoman_bench.bench.targets import TargetOptions
-from dragoman_bench.bench.texts import PhrasebookTexts, token_counter
-from dragoman_bench.bench.workload import GeneratedWorkload, Item, OutputRatio, Workload, parse_pairs
+from dragoman_bench.bench.workload import (
+    GeneratedWorkload,
+    Item,
+    OutputRatio,
+    PhrasebookTexts,
+    Workload,
+    parse_pairs,
+    token_counter,
+)
 from dragoman_bench.journey.route import ALL_CLIENTS
 from dragoman_bench.journey.steps import Leg, Level, Mode, Pace, Subject, WorkloadName
 

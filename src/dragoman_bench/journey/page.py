@@ -13,8 +13,19 @@ from pathlib import Path
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Load, Results
-from dragoman_bench.bench.results_table import notes_on
-from dragoman_bench.bench.tables import Cell, Column, Table, Tone, bullets, escaped, markdown, number, table, write_text
+from dragoman_bench.bench.tables import (
+    Cell,
+    Column,
+    Table,
+    Tone,
+    bullets,
+    escaped,
+    markdown,
+    notes_on,
+    number,
+    table,
+    write_text,
+)
 from dragoman_bench.journey.claims import ONE_WORKER, JudgedClaim, StoryRow, best_continuous, judge_all, story_rows
 from dragoman_bench.journey.judging import (
     BUSY_SHARE,

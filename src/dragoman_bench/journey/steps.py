@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.servers import Flags, ServerCommand, dragoman_serve, vllm_serve
-from dragoman_bench.bench.targets import TargetOptions
 
 Kind = Literal["dragoman", "vllm"]
 WorkloadName = Literal["uniform", "variable"]

@@ -16,10 +16,10 @@ from statistics import median
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import PreparedBenchmark, prepared
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.results import Measurement, Results, write_results
 from dragoman_bench.bench.servers import Interrupted, serving
 from dragoman_bench.bench.tables import NONE, Column, markdown, number, table, write_text
-from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.journey.judging import P99, RPS, At, Measured, Metric, percentile
 from dragoman_bench.journey.measure import LoadMeter, rounds
 from dragoman_bench.journey.run import JourneyDisplay

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dragoman.wire import LengthBand
 from dragoman_bench.bench.results import Load, Point, Results, Spread, Summary
-from dragoman_bench.bench.results_table import notes_on
 from dragoman_bench.bench.summary import BANDS, compare
-from dragoman_bench.bench.tables import EMPTY, Cell, Column, Row, Table, Tone, count, number
+from dragoman_bench.bench.tables import EMPTY, Cell, Column, Row, Table, Tone, count, notes_on, number
 from dragoman_bench.report.named import Named, failed_share, loads_of, of_band, point_at, points_at, spread_over
 
 Read = Callable[[Results, Point], Cell]

@@ -25,16 +25,19 @@ import numpy as np
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import members, number, whole
 from dragoman_bench.bench.summary import nearest_rank
-from dragoman_bench.bench.texts import PhrasebookTexts, Texts, TokensOf, token_counter
 from dragoman_bench.bench.workload import (
     FileOptions,
     GeneratedWorkload,
     Item,
     OutputRatio,
     Pair,
+    PhrasebookTexts,
+    Texts,
+    TokensOf,
     Workload,
     parse_pairs,
     read_workload,
+    token_counter,
 )
 from dragoman_bench.journey.measure import CachedWorkload
 from dragoman_bench.journey.steps import Subject

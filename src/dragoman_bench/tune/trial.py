@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from dragoman.errors import ConfigError
 from dragoman.wire import Stats
 from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.results import Distribution, Load, Measurement, Point, members, number
 from dragoman_bench.bench.results import Results as ResultsFile
 from dragoman_bench.bench.servers import (
@@ -35,7 +36,6 @@ from dragoman_bench.bench.servers import (
     vllm_serve,
 )
 from dragoman_bench.bench.summary import Observed, Slo, spreads, summarise
-from dragoman_bench.bench.targets import TargetOptions
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.outcome import KvCache, LevelResult, LoadLevel, Measure, Outcome, Phase, Search, Setup, Trial
