@@ -29,6 +29,8 @@ VLLM_GRAPH_CEILING = 512  # tokens; vLLM's own on most GPUs, or twice max_num_se
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
 PREFILL_INTERVAL = 8  # steps; what 1, 4 and 8 gave: results/prefill-interval-h200.json
 
+INTERACTIVE_SHARE = 0.25
+
 
 def vllm_graph_ceiling(max_num_seqs: int) -> int:
     """Tokens: what vLLM would take by itself (0.26; on GPUs other than Blackwell in 0.32)."""
@@ -113,6 +115,9 @@ class AdmissionSettings:
         None,
         "calls are refused with 429 while those in flight have so many characters; "
         "default 250,000, and 4,000 for each sequence that the engines run at the same time",
+    )
+    interactive_share: Annotated[float, Bound(ge=0, le=1)] = _setting(
+        INTERACTIVE_SHARE, "share of the engine's sequences that bulk calls leave free while interactive calls come"
     )
 
 

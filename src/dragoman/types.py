@@ -69,6 +69,9 @@ class Completion:
     prompt_tokens: int
     completion_tokens: int
     timings: Timings | None = field(default=None, compare=False)  # two equal answers may take different times
+    cached: bool = field(
+        default=False, compare=False
+    )  # nothing was generated for this caller; tokens are the original's
 
 
 FinishReason = Literal["stop", "length", "repetition", "unchanged"]
@@ -80,6 +83,9 @@ TextFormat = Literal["text", "html", "xml", "markdown"]
 
 Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
 """`prefer_…`: as well as the model can; the others are answered with a warning where it cannot."""
+
+Priority = Literal["interactive", "bulk"]
+"""`interactive`: a person waits for the answer. `bulk`: it may take until interactive calls leave the engine free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,7 @@ class TranslationRequest:
         None  # one per text; only for dummy weights, whose lengths mean nothing
     )
     request_id: str = ""
+    priority: Priority = "interactive"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,19 @@ def test_a_call_larger_than_the_limit_is_admitted_beside_others() -> None:
         assert admission.calls == 2
 
 
+def test_bulk_calls_do_not_have_interactive_ones_refused() -> None:
+    admission = serving(limit=400)
+    with admission.permit(1_000, "bulk"):
+        with pytest.raises(QueueFull), admission.permit(1, "bulk"):
+            pass
+        with admission.permit(400):
+            assert admission.characters == 1_400
+            with pytest.raises(QueueFull), admission.permit(1):
+                pass
+        assert admission.characters == 1_000
+    assert (admission.characters, admission.calls) == (0, 0)
+
+
 def test_a_probe_is_never_refused_by_a_full_queue() -> None:
     admission = serving(limit=400)
     with admission.permit(1_000_000):

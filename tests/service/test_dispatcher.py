@@ -102,6 +102,160 @@ async def test_a_slot_that_was_granted_to_a_cancelled_waiter_is_given_back() -> 
         await cancel(*tasks)
 
 
+async def test_slots_that_equal_shares_leave_over_are_used() -> None:
+    dispatch = Dispatcher(5)
+    with dispatch.call() as first, dispatch.call() as second, dispatch.call() as third:
+        calls = (first, second, third)
+        tasks = [task for call in calls for task in await take(call, 20)]
+        for _ in range(10):
+            for call in calls:
+                call.release()
+            await settle()
+        assert sorted(call.submitted for call in calls) == [1, 2, 2]
+        await cancel(*tasks)
+
+
+# ---- interactive before bulk
+
+
+async def test_bulk_takes_all_slots_and_the_engines_queue_when_no_interactive_call_comes() -> None:
+    with Dispatcher(8, queued=1).call("bulk") as bulk:
+        tasks = await take(bulk, 20)
+        assert granted(tasks) == 9
+        await cancel(*tasks)
+
+
+async def test_bulk_leaves_slots_free_while_an_interactive_call_is_in_flight() -> None:
+    dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
+    with dispatch.call("bulk") as bulk, dispatch.call():
+        tasks = await take(bulk, 20)
+        assert granted(tasks) == 6
+        bulk.release()
+        await settle()
+        assert (granted(tasks), bulk.submitted) == (7, 6)
+        await cancel(*tasks)
+
+
+async def test_bulk_gives_way_when_interactive_calls_need_more_than_their_share() -> None:
+    dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
+    with dispatch.call() as interactive, dispatch.call("bulk") as bulk:
+        of_bulk = await take(bulk, 20)
+        of_interactive = await take(interactive, 5)
+        assert (granted(of_bulk), granted(of_interactive)) == (6, 5)
+        for _ in range(3):  # the engine runs what it had: 11 sequences, of which 3 wait
+            bulk.release()
+        await settle()
+        assert (bulk.submitted, interactive.submitted) == (3, 5)
+        interactive.release()
+        await settle()
+        assert (bulk.submitted, interactive.submitted) == (4, 4)
+        await cancel(*of_bulk, *of_interactive)
+
+
+async def test_an_interactive_call_is_granted_before_bulk_calls_that_have_waited_longer() -> None:
+    dispatch = Dispatcher(2, interactive_share=0.5)
+    with dispatch.call("bulk") as bulk, dispatch.call() as interactive:
+        of_interactive = await take(interactive, 2)
+        of_bulk = await take(bulk, 2)
+        more = await take(interactive, 1)
+        assert (granted(of_interactive), granted(of_bulk), granted(more)) == (2, 0, 0)
+        interactive.release()
+        await settle()
+        assert (granted(of_bulk), granted(more)) == (0, 1)
+        interactive.release()
+        await settle()
+        assert granted(of_bulk) == 1
+        await cancel(*of_bulk)
+
+
+async def test_bulk_waits_for_the_end_of_the_quiet_time_and_then_takes_all_slots(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
+    with dispatch.call():
+        pass
+    with dispatch.call("bulk") as bulk:
+        tasks = await take(bulk, 5)
+        assert granted(tasks) == 5
+        tasks += await take(bulk, 4)
+        assert granted(tasks) == 6  # ten seconds of quiet have not passed
+        await cancel(*tasks)
+    monkeypatch.setattr(dispatcher, "INTERACTIVE_QUIET_S", 0.001)
+    dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
+    with dispatch.call("bulk") as bulk:
+        with dispatch.call():
+            tasks = await take(bulk, 9)
+            assert granted(tasks) == 6
+        async with asyncio.timeout(5):
+            await asyncio.gather(*tasks)
+
+
+async def test_the_quiet_time_begins_again_with_each_interactive_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
+    monkeypatch.setattr(dispatcher, "INTERACTIVE_QUIET_S", 0.001)
+    with dispatch.call("bulk") as bulk:
+        with dispatch.call():
+            pass
+        tasks = await take(bulk, 9)  # one of them waits for the timer, which finds a call in flight
+        with dispatch.call():
+            await asyncio.sleep(0.01)
+            assert granted(tasks) == 6
+            for _ in range(2):
+                bulk.release()
+            await settle()
+            assert (granted(tasks), bulk.submitted) == (8, 6)
+        async with asyncio.timeout(5):
+            await asyncio.gather(*tasks)
+
+
+async def test_a_bulk_sequence_that_has_waited_long_does_not_wait_for_interactive_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dispatch = Dispatcher(2, interactive_share=0.5)
+    with dispatch.call("bulk") as bulk, dispatch.call() as interactive:
+        of_interactive = await take(interactive, 20)
+        of_bulk = await take(bulk, 2)
+        interactive.release()
+        await settle()
+        assert (granted(of_interactive), granted(of_bulk)) == (3, 0)
+        monkeypatch.setattr(dispatcher, "BULK_AGEING_S", 0.0)
+        interactive.release()
+        await settle()
+        assert (granted(of_interactive), granted(of_bulk)) == (4, 1)  # the other one waits for bulk's own slot
+        await cancel(*of_interactive, *of_bulk)
+
+
+async def test_bulk_calls_have_equal_shares() -> None:
+    dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
+    with dispatch.call(), dispatch.call("bulk") as first, dispatch.call("bulk") as second:
+        of_first = await take(first, 20)
+        of_second = await take(second, 20)
+        assert (first.submitted, second.submitted) == (6, 0)
+        for _ in range(3):
+            first.release()
+        await settle()
+        assert (first.submitted, second.submitted) == (3, 3)
+        await cancel(*of_first, *of_second)
+
+
+async def test_bulk_has_a_slot_of_an_engine_that_runs_one_sequence() -> None:
+    dispatch = Dispatcher(1, interactive_share=1.0)
+    with dispatch.call(), dispatch.call("bulk") as bulk:
+        async with asyncio.timeout(5), bulk:
+            pass
+
+
+async def test_a_call_that_has_ended_returns_its_slots_once() -> None:
+    dispatch = Dispatcher(1)
+    with dispatch.call() as slots:
+        [task] = await take(slots, 1)
+        waiting = await take(slots, 1)
+        slots.release()  # grants the second; it has not run yet
+    await cancel(*waiting)
+    assert task.done()
+    assert dispatch.submitted == {"interactive": 0, "bulk": 0}
+
+
 async def test_work_of_several_calls_is_resumed_one_call_in_an_iteration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "SLICE_S", 0.0)
     turns, order = LoopTurns(), list[int]()

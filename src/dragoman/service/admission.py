@@ -1,8 +1,9 @@
 """Admission control: a call gets a permit, or an error with a reason, before any work is done for it.
 
 The bound is on the characters of in-flight calls. A call is admitted while they are below the limit, however large it is
-itself, so that a large call can be served by a busy server. Retry-After is the time that the excess needs at the rate at
-which characters were really leaving.
+itself, so that a large call can be served by a busy server. Bulk calls do not count against interactive ones: a bulk call of
+the limit's size would otherwise have them refused until it ends. Retry-After is the time that the excess needs at the rate
+at which characters were really leaving.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from dragoman.errors import Draining, QueueFull, Starting
+from dragoman.types import Priority
 
 AdmissionState = Literal["starting", "serving", "draining"]
 
@@ -33,16 +35,18 @@ def default_limit(slots: int) -> int:
 class Permit:
     """The characters of one admitted call that are still in flight."""
 
-    __slots__ = ("_admission", "characters")
+    __slots__ = ("_in_flight", "_priority", "characters")
 
-    def __init__(self, admission: Admission, characters: int) -> None:
+    def __init__(self, in_flight: dict[Priority, int], priority: Priority, characters: int) -> None:
         self.characters = characters
-        self._admission = admission
+        self._in_flight = in_flight
+        self._priority: Priority = priority
+        in_flight[priority] += characters
 
     def release(self, characters: int) -> None:
         """So many of them were translated."""
         self.characters -= characters
-        self._admission.characters -= characters
+        self._in_flight[self._priority] -= characters
 
 
 class Admission:
@@ -51,12 +55,17 @@ class Admission:
     def __init__(self, limit: int, characters_per_s: Callable[[], float]) -> None:
         self.limit = limit  # characters
         self.state: AdmissionState = "starting"
-        self.characters = 0  # of in-flight calls
         self.calls = 0
         self.refused = 0
+        self._in_flight: dict[Priority, int] = {"interactive": 0, "bulk": 0}  # characters
         self._characters_per_s = characters_per_s
         self._empty = asyncio.Event()
         self._empty.set()
+
+    @property
+    def characters(self) -> int:
+        """Of in-flight calls."""
+        return sum(self._in_flight.values())
 
     def open(self) -> None:
         """The engine answers: admit calls, unless the server drains already."""
@@ -79,17 +88,17 @@ class Admission:
             raise Draining("the server is shutting down; send the request elsewhere")
 
     @contextmanager
-    def permit(self, characters: int) -> Generator[Permit]:
+    def permit(self, characters: int, priority: Priority = "interactive") -> Generator[Permit]:
         """Within: a call of so many characters is in flight. Raises `Starting`, `Draining` or `QueueFull`."""
         self.check_open()
-        if self.characters >= self.limit:
+        ahead = self._in_flight["interactive"] if priority == "interactive" else self.characters
+        if ahead >= self.limit:
             self.refused += 1
             raise QueueFull(
-                f"the queue is full: {self.characters} characters are in flight, the limit is {self.limit}",
-                retry_after_s=self._retry_after_s(),
+                f"the queue is full: {ahead} characters are in flight, the limit is {self.limit}",
+                retry_after_s=self._retry_after_s(ahead),
             )
-        permit = Permit(self, characters)
-        self.characters += characters
+        permit = Permit(self._in_flight, priority, characters)
         self.calls += 1
         self._empty.clear()
         try:
@@ -100,8 +109,8 @@ class Admission:
             if not self.calls:
                 self._empty.set()
 
-    def _retry_after_s(self) -> float:
+    def _retry_after_s(self, ahead: int) -> float:
         rate = self._characters_per_s()
-        excess = self.characters - self.limit + 1
+        excess = ahead - self.limit + 1
         wait_s = excess / rate if rate > 0 else LONGEST_RETRY_S
         return math.ceil(min(max(wait_s, SHORTEST_RETRY_S), LONGEST_RETRY_S))

@@ -1,20 +1,31 @@
 """Shares the event loop and the engine's slots among calls, so that a large call does not hold up small ones.
 
 `TimeSlices` bounds the work that calls do on the event loop without giving control back. `Dispatcher` bounds the sequences that
-one call has submitted to the engine at the same time, and shares the slots evenly among the calls that want more.
+one call has submitted to the engine at the same time, shares the slots evenly among the calls that want more, and serves
+interactive calls before bulk ones.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
 from time import perf_counter
 from types import TracebackType
 
+from dragoman.settings import INTERACTIVE_SHARE
+from dragoman.types import Priority
+
 SLICE_S = 0.003
 """How long a call works on the event loop before it gives control back."""
+INTERACTIVE_QUIET_S = 10.0
+"""After the last interactive call ended: how long slots are still kept free for the next one."""
+BULK_AGEING_S = 10.0
+"""A bulk sequence that has waited so long no longer waits for interactive ones."""
 
 
 class LoopTurns:
@@ -55,93 +66,150 @@ class TimeSlices:
             self._until_s = perf_counter() + SLICE_S
 
 
-class Dispatcher:
-    """Engine slots (sequences that run at the same time), shared among calls.
+@dataclass(eq=False, slots=True)
+class Waiter:
+    """One sequence that waits for a slot, since `since_s` of the event loop's clock."""
 
-    A call has at most `slots` sequences submitted; calls that wait for a slot have equal shares of them. A call that needs
-    no more than its share never waits here: the engine has its own queue.
+    granted: asyncio.Future[None]
+    since_s: float
+
+
+class Dispatcher:
+    """The engine's slots (sequences that run at the same time), shared among calls.
+
+    Interactive calls: each has at most `slots + queued` sequences submitted, and those that wait have equal shares. One that
+    needs no more than its share never waits here: the engine has its own queue.
+
+    Bulk calls: together they have at most `slots + queued` sequences submitted, and those that wait have equal shares. While
+    an interactive call is in flight, and for `INTERACTIVE_QUIET_S` after the last, they leave `interactive_share` of the
+    slots free, and get none while all slots are taken: the engine's queue is first come, first served, so a bulk sequence in
+    it would run before the next interactive one. So that bulk does not starve, a bulk sequence that has waited for
+    `BULK_AGEING_S` goes into this queue like an interactive one, within the slots that bulk may have.
     """
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, *, queued: int = 0, interactive_share: float = INTERACTIVE_SHARE) -> None:
+        """`queued`: sequences that may wait in the engine beyond its `slots`, so that no slot is empty meanwhile."""
         self._slots = max(slots, 1)
-        self._waiting: deque[CallSlots] = deque()  # calls with waiting sequences, the next to be served first
+        self._capacity = self._slots + queued
+        self._bulk_slots = max(self._slots - math.ceil(self._slots * interactive_share), 1)
+        self.submitted: dict[Priority, int] = {"interactive": 0, "bulk": 0}
+        # Calls with waiting sequences; among those with equally many submitted, the next to be served first.
+        self._waiting: dict[Priority, deque[CallSlots]] = {"interactive": deque(), "bulk": deque()}
+        self._interactive_calls = 0
+        self._quiet_from_s = -math.inf  # of the event loop's clock
+        self._quiet_timer: asyncio.TimerHandle | None = None
 
     @contextmanager
-    def call(self) -> Generator[CallSlots]:
+    def call(self, priority: Priority = "interactive") -> Generator[CallSlots]:
         """Within: the slots of one call. Afterwards it holds none."""
-        slots = CallSlots(self)
+        interactive = priority == "interactive"
+        self._interactive_calls += interactive
+        slots = CallSlots(self, priority)
         try:
             yield slots
         finally:
+            self.submitted[priority] -= slots.submitted
             slots.submitted = 0
             slots.waiting.clear()
+            if interactive:
+                self._interactive_calls -= 1
+                self._quiet_from_s = asyncio.get_running_loop().time() + INTERACTIVE_QUIET_S
             self.grant()
 
-    def share(self, call: CallSlots) -> int:
-        """Sequences that `call` may have submitted now."""
-        return max(self._slots // (len(self._waiting) + (call not in self._waiting)), 1)
+    def may_submit(self, call: CallSlots, waiting_since_s: float) -> bool:
+        """Whether `call` may submit one more sequence now, which waits since then."""
+        total = self.submitted["interactive"] + self.submitted["bulk"]
+        if call.priority == "interactive":
+            waiting = self._waiting["interactive"]
+            share = self._capacity // (len(waiting) + (call not in waiting))
+            return call.submitted < share or total < self._capacity
+        if not self._interactive_calls_come():
+            return total < self._capacity
+        has_aged = waiting_since_s + BULK_AGEING_S <= asyncio.get_running_loop().time()
+        return self.submitted["bulk"] < self._bulk_slots and (total < self._slots or has_aged)
 
     def wait(self, call: CallSlots) -> None:
         """`call` has a waiting sequence."""
-        if call not in self._waiting:
-            self._waiting.append(call)
+        if call not in self._waiting[call.priority]:
+            self._waiting[call.priority].append(call)
+        self._watch_quiet()
 
     def grant(self) -> None:
-        """Give waiting sequences the slots that they may have, in turns."""
-        for call in tuple(self._waiting):
-            if not call.waiting:
-                self._waiting.remove(call)
-        refused = 0
-        while self._waiting and refused < len(self._waiting):
-            call = self._waiting[0]
-            self._waiting.rotate(-1)
-            if call.submitted >= self.share(call):
-                refused += 1
-                continue
-            refused = 0
-            call.grant()
-            if not call.waiting:
-                self._waiting.remove(call)
+        """Give waiting sequences the slots that they may have: interactive ones first, then bulk."""
+        for waiting in self._waiting.values():
+            while waiting:
+                call = min(waiting, key=attrgetter("submitted"))
+                waiting.remove(call)
+                if call.waiting:
+                    if not self.may_submit(call, call.waiting[0].since_s):
+                        waiting.appendleft(call)
+                        break
+                    call.grant()
+                if call.waiting:
+                    waiting.append(call)
+        self._watch_quiet()
+
+    def _watch_quiet(self) -> None:
+        """While bulk waits for the end of the quiet time: have it granted its slots then."""
+        if self._quiet_timer is None and self._waiting["bulk"] and not self._interactive_calls:
+            loop = asyncio.get_running_loop()
+            if loop.time() < self._quiet_from_s:
+                self._quiet_timer = loop.call_at(self._quiet_from_s, self._quiet_ended)
+
+    def _quiet_ended(self) -> None:
+        self._quiet_timer = None
+        self.grant()  # waits again where interactive calls came meanwhile
+
+    def _interactive_calls_come(self) -> bool:
+        return self._interactive_calls > 0 or asyncio.get_running_loop().time() < self._quiet_from_s
 
 
 class CallSlots:
     """The slots of one call. Used as a context manager, one slot."""
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, priority: Priority) -> None:
+        self.priority: Priority = priority
         self.submitted = 0
-        self.waiting: deque[asyncio.Future[None]] = deque()
+        self.waiting: deque[Waiter] = deque()
         self._dispatcher = dispatcher
 
     async def acquire(self) -> None:
         """Wait for a slot; `release` it once."""
-        if not self.waiting and self.submitted < self._dispatcher.share(self):
-            self.submitted += 1
+        loop = asyncio.get_running_loop()
+        now_s = loop.time()
+        if not self.waiting and self._dispatcher.may_submit(self, now_s):
+            self._submit(1)
             return
-        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting.append(granted)
+        waiter = Waiter(loop.create_future(), now_s)
+        self.waiting.append(waiter)
         self._dispatcher.wait(self)
         try:
-            await granted
+            await waiter.granted
         except asyncio.CancelledError:
-            if granted.done() and not granted.cancelled():
+            if waiter.granted.done() and not waiter.granted.cancelled():
                 self.release()
-            elif granted in self.waiting:
-                self.waiting.remove(granted)
+            elif waiter in self.waiting:
+                self.waiting.remove(waiter)
                 self._dispatcher.grant()
             raise
 
     def release(self) -> None:
-        self.submitted -= 1
-        self._dispatcher.grant()
+        if self.submitted:  # else the call has ended, and returned all its slots
+            self._submit(-1)
+            self._dispatcher.grant()
 
     def grant(self) -> None:
         """Give a slot to the sequence that has waited longest."""
         while self.waiting:
-            granted = self.waiting.popleft()
+            granted = self.waiting.popleft().granted
             if not granted.done():
-                self.submitted += 1
+                self._submit(1)
                 granted.set_result(None)
                 return
+
+    def _submit(self, number: int) -> None:
+        self.submitted += number
+        self._dispatcher.submitted[self.priority] += number
 
     async def __aenter__(self) -> None:
         await self.acquire()

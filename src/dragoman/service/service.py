@@ -194,7 +194,7 @@ class TranslationService:
         async with self.calls.call(request, streamed=streamed) as call:
             with ExitStack() as stack:
                 with tracing.span("admission"):
-                    permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts))))
+                    permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts)), request.priority))
 
                 def done(index: int, translation: Translation) -> None:
                     permit.release(len(request.texts[index]))
