@@ -23,6 +23,36 @@ class Sampling:
     seed: int | None = None
 
 
+Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
+"""How formal a translation is to be, with the values of DeepL's API. `prefer_`: where the model can."""
+
+PromptOption = Literal["terms", "marks", "context", "formality", "instructions"]
+"""What a prompt may say besides the text, the most important first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptOptions:
+    """What a caller wants of one segment's prompt. A profile says which of it its prompts can express."""
+
+    context: str | None = None  # informs the translation, is not translated
+    terms: tuple[tuple[str, str], ...] = ()  # terms of the source with their translations
+    formality: Formality = "default"
+    instructions: tuple[str, ...] = ()
+    marks: bool = False  # the text has marks, `<g1>…</g1>` and `<x2/>`, which the translation must keep
+
+    @property
+    def given(self) -> frozenset[PromptOption]:
+        """Those that are set."""
+        given: dict[PromptOption, bool] = {
+            "terms": bool(self.terms),
+            "marks": self.marks,
+            "context": bool(self.context),
+            "formality": self.formality != "default",
+            "instructions": bool(self.instructions),
+        }
+        return frozenset(name for name, is_given in given.items() if is_given)
+
+
 CompletionReason = Literal["stop", "length", "repetition"]
 
 

@@ -18,6 +18,7 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import parallel_text
 from dragoman.prompts.profile import Profile, Template
 from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.types import PromptOptions
 from tools.phrasebook import tokenizer as phrasebook
 
 CONTROLS = tuple(
@@ -83,19 +84,32 @@ def hostile_texts(seed: int, count: int) -> list[str]:
     return ["".join(chosen.choices(parts, k=chosen.randint(1, 7))) for _ in range(count)]
 
 
+def said(context: str) -> PromptOptions:
+    return PromptOptions(context=context)
+
+
+def takes_context(profile: Profile) -> bool:
+    return any({"context", "instructions"} & template.slots for template in profile.templates)
+
+
 def assert_only_the_templates_controls(
     encoder: PromptEncoder, texts: Iterable[str], *, in_context: bool = False
 ) -> None:
     """Control ids are those of the same prompt with a harmless word, and every text can be read back where it stands."""
     tokenizer = encoder.tokenizer
-    context = BENIGN if in_context else None
     for source, target in directions(encoder.profile):
-        rendered = encoder.render("Text" if in_context else BENIGN, source, target, context)
+        rendered = (
+            encoder.render("Text", source, target, said(BENIGN))
+            if in_context
+            else encoder.render(BENIGN, source, target)
+        )
         expected = opening(encoder) + controls_of(tokenizer.encode_template(rendered), tokenizer)
         runs = tokenizer.split(rendered)[::2]
         for text in texts:
             prompt = (
-                encoder.encode("Text", source, target, text) if in_context else encoder.encode(text, source, target)
+                encoder.encode("Text", source, target, said(text))
+                if in_context
+                else encoder.encode(text, source, target)
             )
             assert controls_of(prompt.token_ids, tokenizer) == expected, (source, target, text)
             filling = text.strip() if encoder.profile.trim_text else text
@@ -121,10 +135,10 @@ def test_no_hostile_text_becomes_a_control_token_and_all_of_it_is_kept(
 
 
 def test_no_context_becomes_a_control_token(profile: Profile, tokenizer: TextTokenizer) -> None:
-    if not profile.takes_context:
+    if not takes_context(profile):
         encoder = PromptEncoder(profile, tokenizer)
         source, target = directions(profile)[0]
-        assert encoder.encode("Text", source, target, "said before") == encoder.encode("Text", source, target)
+        assert encoder.encode("Text", source, target, said("said before")) == encoder.encode("Text", source, target)
         return
     texts = (*HOSTILE, *hostile_texts(7, 30))
     usable = [text for text in texts if text.strip()]
@@ -143,9 +157,9 @@ def test_ordinary_text_gives_the_ids_of_the_vendors_own_rendering(profile: Profi
 def test_context_gives_the_ids_of_the_vendors_own_rendering(profile: Profile, tokenizer: TextTokenizer) -> None:
     encoder = PromptEncoder(profile, tokenizer)
     for source, target in directions(profile):
-        ids = list(encoder.encode("Good morning.", source, target, "Two friends meet.").token_ids)
-        rendered = encoder.render("Good morning.", source, target, "Two friends meet.")
-        assert ("Two friends meet." in rendered) == profile.takes_context or not profile.takes_context
+        ids = list(encoder.encode("Good morning.", source, target, said("Two friends meet.")).token_ids)
+        rendered = encoder.render("Good morning.", source, target, said("Two friends meet."))
+        assert ("Two friends meet." in rendered) == takes_context(profile) or not takes_context(profile)
         assert ids == opening(encoder) + tokenizer.encode_template(rendered)
 
 
@@ -155,7 +169,7 @@ def test_source_tokens_are_those_of_the_text(profile: Profile, tokenizer: TextTo
     for text in parallel_text()["en"]:
         alone = tokenizer.count(text)
         assert abs(encoder.encode(text, source, target).source_tokens - alone) <= 3
-        assert abs(encoder.encode(text, source, target, "A word before.").source_tokens - alone) <= 4
+        assert abs(encoder.encode(text, source, target, said("A word before.")).source_tokens - alone) <= 4
 
 
 def test_the_phrasebook_is_asked_as_it_was_trained(tmp_path: Path) -> None:
@@ -331,7 +345,7 @@ def test_a_profile_renders_what_its_vendor_published(name: str, make_toy: Callab
 
 def test_qwen_gets_an_empty_think_block_and_a_system_prompt(make_toy: Callable[[str, str], TextTokenizer]) -> None:
     rendered = PromptEncoder(profiles()["qwen3"], make_toy("byte-level", "qwen3")).render(
-        "Hi", "en", "ko", "A greeting"
+        "Hi", "en", "ko", said("A greeting")
     )
     assert rendered.startswith(
         "<|im_start|>system\nYou are a translation engine. Translate the user's message from English into"
@@ -352,11 +366,11 @@ def test_a_template_without_system_role_gets_the_system_prompt_in_the_turn(
 
 def test_context_uses_the_trained_prompt(make_toy: Callable[[str, str], TextTokenizer]) -> None:
     one_five = PromptEncoder(profiles()["hy-mt1.5-7b"], make_toy("byte-level", "hy-mt1.5-7b"))
-    assert one_five.render("Hi", "en", "de", "CTX") == (
+    assert one_five.render("Hi", "en", "de", said("CTX")) == (
         "<|startoftext|>CTX\n参考上面的信息，把下面的文本翻译成德语，注意不需要翻译上文，也不要额外解释：\nHi<|extra_0|>"
     )
     two = PromptEncoder(profiles()["hy-mt2-7b"], make_toy("byte-level", "hy-mt2-7b"))
     assert "[Background Information]\nCTX\n\nPlease translate the following text into German," in two.render(
-        "Hi", "en", "de", "CTX"
+        "Hi", "en", "de", said("CTX")
     )
-    assert "【背景信息】\nCTX\n\n请结合背景信息将以下文本翻译为中文。" in two.render("Hi", "en", "zh", "CTX")
+    assert "【背景信息】\nCTX\n\n请结合背景信息将以下文本翻译为中文。" in two.render("Hi", "en", "zh", said("CTX"))

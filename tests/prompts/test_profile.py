@@ -10,8 +10,9 @@ import pytest
 
 from dragoman.errors import ConfigError, UnsupportedLanguage
 from dragoman.prompts.catalog import profiles, select
-from dragoman.prompts.profile import Language, ModelSize, Profile, Template, fill
-from dragoman.types import Sampling
+from dragoman.prompts.options import fill
+from dragoman.prompts.profile import Language, ModelSize, Profile, Template
+from dragoman.types import PromptOptions, Sampling
 
 LANGUAGES = {tag: Language(name, tag) for tag, name in (("en", "English"), ("de", "German"), ("zh", "Chinese"))}
 PLAIN = Profile("p", "P", "raw", (Template("{source} {text}"),), LANGUAGES, wire="{user}")
@@ -22,16 +23,16 @@ def test_the_first_template_that_fits_is_used() -> None:
     context = Template("{context} {text}")
     anything = Template("{text}")
     profile = replace(PLAIN, templates=(context, chinese, anything))
-    assert profile.template("en", "de", with_context=False) is anything
-    assert profile.template("en", "zh", with_context=False) is chinese
-    assert profile.template("zh", "de", with_context=False) is chinese
-    assert profile.template("en", "zh", with_context=True) is context
-    assert profile.template(None, "de", with_context=False) is anything
-    assert (profile.needs_source, profile.takes_context) == (False, True)
+    assert profile.template("en", "de") is anything
+    assert profile.template("en", "zh") is chinese
+    assert profile.template("zh", "de") is chinese
+    assert profile.template("en", "zh", PromptOptions(context="said before")) is context
+    assert profile.template(None, "de") is anything
+    assert not profile.needs_source
 
 
 def test_traditional_chinese_is_chinese_too() -> None:
-    chosen = profiles()["hunyuan-mt"].template("en", "zh-Hant", with_context=False)
+    chosen = profiles()["hunyuan-mt"].template("en", "zh-Hant")
     assert chosen.chinese
 
 
@@ -41,7 +42,7 @@ def test_traditional_chinese_is_chinese_too() -> None:
 def test_an_unserved_direction_names_the_side_at_fault(source: str | None, target: str, param: str) -> None:
     assert not PLAIN.serves(source, target)
     with pytest.raises(UnsupportedLanguage) as caught:
-        PLAIN.template(source, target, with_context=False)
+        PLAIN.template(source, target)
     assert caught.value.param == param
 
 

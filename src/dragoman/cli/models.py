@@ -40,11 +40,11 @@ def command(name: str | None, as_json: bool, model: str) -> None:
 
 
 def describe(model: Model) -> ModelDescription:
-    """A model with the prompts that it gets for each direction, without context."""
+    """A model with the prompts that it gets for each direction, without options."""
     profile = model.profile
     served = [(one, other) for one in profile.languages for other in profile.languages if one != other]
     templates = {
-        f"{source}>{target}": profile.template(source, target, with_context=False)
+        f"{source}>{target}": profile.template(source, target)
         for source, target in served
         if profile.serves(source, target)
     }

@@ -12,12 +12,20 @@ from itertools import permutations
 from typing import Any, Literal
 
 from dragoman.errors import ConfigError
-from dragoman.prompts.encoder import PromptEncoder, language_values, render_chat
-from dragoman.prompts.profile import Profile, Template, fill
+from dragoman.prompts.encoder import PromptEncoder, language_values, render_chat, slot_values
+from dragoman.prompts.options import fill
+from dragoman.prompts.profile import Profile, Template
 from dragoman.prompts.tokenizer import Message, TextTokenizer
+from dragoman.types import PromptOptions
 
 _TEXT = "Good morning!\nThe train leaves at 6:30, so we should hurry."
-_CONTEXT = "Two friends on their way to the station."
+_OPTIONS = PromptOptions(
+    context="Two friends on their way to the station.",
+    terms=(("train", "Zug"), ("morning", "Morgen")),
+    formality="more",
+    instructions=("Be brief.",),
+    marks=True,
+)
 _COMMON_TAGS = ("en", "de", "zh", "ja")
 
 
@@ -42,10 +50,10 @@ def compare(profile: Profile, tokenizer: TextTokenizer) -> TemplateDifference | 
     """The first difference over every template of the profile, or None."""
     encoder = PromptEncoder(profile, tokenizer)
     for template, source, target in _samples(profile):
-        context = _CONTEXT if template.needs_context else None
-        ours = encoder.render(_TEXT, source, target, context)
+        options = _options_of(template)
+        ours = encoder.render(_TEXT, source, target, options)
         difference = _rendering(profile, tokenizer, template, source, target, ours)
-        difference = difference or _tokens(encoder, source, target, context, ours)
+        difference = difference or _tokens(encoder, source, target, options, ours)
         if difference is not None:
             return difference
     return None
@@ -59,9 +67,21 @@ def _samples(profile: Profile) -> Iterator[tuple[Template, str | None, str]]:
         for source, target in pairs:
             if not profile.serves(source, target):
                 continue
-            if profile.template(source, target, with_context=template.needs_context) is template:
+            if profile.template(source, target, _options_of(template)) is template:
                 yield template, source, target
                 break
+
+
+def _options_of(template: Template) -> PromptOptions:
+    """The options that the template has a place for, and no others."""
+    wanted = template.needs or (_OPTIONS.given if "instructions" in template.slots else frozenset[str]())
+    return PromptOptions(
+        context=_OPTIONS.context if "context" in wanted else None,
+        terms=_OPTIONS.terms if "terms" in wanted else (),
+        formality=_OPTIONS.formality if "formality" in wanted else "default",
+        instructions=_OPTIONS.instructions if "instructions" in wanted else (),
+        marks="marks" in wanted,
+    )
 
 
 def _rendering(
@@ -69,7 +89,8 @@ def _rendering(
 ) -> TemplateDifference | None:
     if profile.mode == "raw" or not tokenizer.has_chat_template:
         return None
-    values = language_values(profile, template, source, target) | {"text": _TEXT, "context": _CONTEXT}
+    values = language_values(profile, template, source, target)
+    values |= slot_values(profile, template, _TEXT, target, _options_of(template))
     system, user = fill(template.system, values), fill(template.text, values)
     theirs: list[str] = []
     try:
@@ -102,9 +123,9 @@ def _structured(profile: Profile, tokenizer: TextTokenizer, values: dict[str, st
 
 
 def _tokens(
-    encoder: PromptEncoder, source: str | None, target: str, context: str | None, rendered: str
+    encoder: PromptEncoder, source: str | None, target: str, options: PromptOptions, rendered: str
 ) -> TemplateDifference | None:
-    ours = list(encoder.encode(_TEXT, source, target, context).token_ids)
+    ours = list(encoder.encode(_TEXT, source, target, options).token_ids)
     theirs = encoder.tokenizer.encode_template(rendered)
     opening = list(encoder.tokenizer.opening_ids) if encoder.profile.bos == "tokenizer" else []
     if opening and theirs[: len(opening)] != opening:

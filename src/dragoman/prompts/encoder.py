@@ -10,13 +10,14 @@ text (the text encoded by itself would break merges where it meets the template'
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from dragoman.errors import ConfigError, EngineFailed
-from dragoman.prompts.profile import Profile, Template, fill
+from dragoman.prompts.options import SLOTS, fill, instruction_block, term_lines
+from dragoman.prompts.profile import NO_OPTIONS, Profile, Template
 from dragoman.prompts.tokenizer import Message, TextTokenizer
-from dragoman.types import Sampling
+from dragoman.types import PromptOptions, Sampling
 
 _PROBE = "Good morning."
 
@@ -38,8 +39,7 @@ class _Run:
     strip_left: bool  # the control token before it absorbs white space
     strip_right: bool
 
-    def fill(self, text: str, context: str) -> str:
-        values = {"text": text, "context": context}
+    def fill(self, values: Mapping[str, str]) -> str:
         filled = "".join(part if isinstance(part, str) else values[part.name] for part in self.parts)
         filled = filled.lstrip() if self.strip_left else filled
         return filled.rstrip() if self.strip_right else filled
@@ -47,7 +47,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A prompt for one direction, encoded except for the runs with slots. `overhead`: ids of the prompt without text."""
+    """A prompt for one direction, encoded except for the runs with slots. `overhead`: ids of the prompt with empty slots."""
 
     items: tuple[tuple[int, ...] | _Run, ...]
     overhead: int
@@ -60,61 +60,69 @@ class PromptEncoder:
         self.profile = profile
         self.tokenizer = tokenizer
         self._opening = tokenizer.opening_ids if profile.bos == "tokenizer" else ()
-        self._plans: dict[tuple[str | None, str, bool], _Plan] = {}  # at most one for each direction served
+        self._plans: dict[tuple[str | None, str, Template], _Plan] = {}  # at most one for each direction and template
         self.sampling = _with_stop_ids(profile, tokenizer)
         """The profile's sampling, its stop tokens as ids."""
         self._check_wire()
 
-    def encode(self, text: str, source: str | None, target: str, context: str | None = None) -> Prompt:
-        """The prompt. A context is ignored where the profile has no template for it.
+    def encode(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> Prompt:
+        """The prompt. Options that no prompt of the profile for this direction can express are ignored.
 
         Raises `UnsupportedLanguage` for a direction that the model does not serve, `UntranslatableText` for a lone
         surrogate.
         """
-        plan = self._plan(source, target, with_context=bool(context))
+        template = self.profile.template(source, target, options)
+        plan = self._plan(template, source, target)
+        values = self._values(template, text, target, options)
         ids: list[int] = []
         for item in plan.items:
-            ids.extend(self._encode_run(item, text, context or "") if isinstance(item, _Run) else item)
-        added = len(ids) - plan.overhead
-        if context and any(_CONTEXT in item.parts for item in plan.items if isinstance(item, _Run)):
-            added -= self.tokenizer.count(context)
-        return Prompt(tuple(ids), max(added, 1))
+            ids.extend(self._encode_run(item, values) if isinstance(item, _Run) else item)
+        source_tokens = len(ids) - plan.overhead
+        if not template.slots.isdisjoint(SLOTS):
+            source_tokens = self.tokenizer.count(values["text"])
+        return Prompt(tuple(ids), max(source_tokens, 1))
 
-    def overhead(self, source: str | None, target: str, context: str | None = None) -> int:
+    def overhead(self, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> int:
         """How many ids of a prompt are not those of the text; one more or less where text and template meet."""
-        plan = self._plan(source, target, with_context=bool(context))
-        if not context:
-            return plan.overhead
-        return len(self.encode("", source, target, context).token_ids)
+        template = self.profile.template(source, target, options)
+        if template.slots.isdisjoint(SLOTS):
+            return self._plan(template, source, target).overhead
+        return len(self.encode("", source, target, options).token_ids)
 
-    def render(self, text: str, source: str | None, target: str, context: str | None = None) -> str:
+    def render(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> str:
         """The prompt as the vendor would write it, for comparisons and for people. Never encode it: it has a client's text."""
-        values = {"text": self._trimmed(text), "context": context or ""}
-        parts = self._parts(source, target, with_context=bool(context))
+        template = self.profile.template(source, target, options)
+        values = self._values(template, text, target, options)
+        parts = render_parts(self.profile, self.tokenizer, template, source, target)
         return "".join(part if isinstance(part, str) else values[part.name] for part in parts)
 
-    def _trimmed(self, text: str) -> str:
-        return text.strip() if self.profile.trim_text else text
+    def answer(
+        self, output: str, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS
+    ) -> str:
+        """The translation in an output: without what the template makes the model write around it, marks as in `text`."""
+        before, _, after = self.profile.template(source, target, options).answer.partition("{text}")
+        if before or after:
+            output = output.strip().removeprefix(before).removesuffix(after)
+        return self.profile.marks.read(output, text) if options.marks else output
 
-    def _encode_run(self, run: _Run, text: str, context: str) -> list[int]:
-        ids = self.tokenizer.encode_text(run.fill(self._trimmed(text), context), prefix=run.prefix)
+    def _values(self, template: Template, text: str, target: str, options: PromptOptions) -> dict[str, str]:
+        return slot_values(self.profile, template, text, target, options)
+
+    def _encode_run(self, run: _Run, values: Mapping[str, str]) -> list[int]:
+        ids = self.tokenizer.encode_text(run.fill(values), prefix=run.prefix)
         if not self.tokenizer.added_ids.isdisjoint(ids):
             raise EngineFailed("a text was encoded as a control token and was therefore not sent to the model")
         return ids
 
-    def _parts(self, source: str | None, target: str, *, with_context: bool) -> tuple[Part, ...]:
-        template = self.profile.template(source, target, with_context=with_context)
-        return render_parts(self.profile, self.tokenizer, template, source, target)
-
-    def _plan(self, source: str | None, target: str, *, with_context: bool) -> _Plan:
-        key = (source, target, with_context)
+    def _plan(self, template: Template, source: str | None, target: str) -> _Plan:
+        key = (source, target, template)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._build_plan(source, target, with_context=with_context)
+            plan = self._plans[key] = self._build_plan(template, source, target)
         return plan
 
-    def _build_plan(self, source: str | None, target: str, *, with_context: bool) -> _Plan:
-        parts = self._parts(source, target, with_context=with_context)
+    def _build_plan(self, template: Template, source: str | None, target: str) -> _Plan:
+        parts = render_parts(self.profile, self.tokenizer, template, source, target)
         runs, controls = self._runs(parts)
         items: list[tuple[int, ...] | _Run] = []
         opening = self._opening
@@ -127,8 +135,8 @@ class PromptEncoder:
             if run_parts:
                 run = self._run(run_parts, controls, place)
                 has_slots = any(isinstance(part, Slot) for part in run_parts)
-                items.append(run if has_slots else tuple(self._encode_run(run, "", "")))
-        overhead = sum(len(self._encode_run(item, "", "") if isinstance(item, _Run) else item) for item in items)
+                items.append(run if has_slots else tuple(self._encode_run(run, _EMPTY)))
+        overhead = sum(len(self._encode_run(item, _EMPTY) if isinstance(item, _Run) else item) for item in items)
         return _Plan(tuple(_merged(items)), overhead)
 
     def _runs(self, parts: tuple[Part, ...]) -> tuple[list[tuple[Part, ...]], list[str]]:
@@ -154,7 +162,7 @@ class PromptEncoder:
         strip_right = bool(after) and self.tokenizer.absorbs_space(after)[0]
         run = _Run(parts, prefix=True, strip_left=strip_left, strip_right=strip_right)
         # Tokenizers differ in where they put a space of their own: see what the vendor's does with this run.
-        probe = run.fill(_PROBE, _PROBE)
+        probe = run.fill(dict.fromkeys(_NAMES, _PROBE))
         expected = self.tokenizer.encode_template(before + probe)[1 if before else 0 :]
         return replace(run, prefix=self.tokenizer.encode_text(probe, prefix=False) != expected)
 
@@ -191,17 +199,37 @@ def _merged(items: list[tuple[int, ...] | _Run]) -> list[tuple[int, ...] | _Run]
 class Slot:
     """A place for a client's text in a prompt."""
 
-    name: Literal["text", "context"]
+    name: str
 
 
 Part = str | Slot
-_TEXT, _CONTEXT = Slot("text"), Slot("context")
+_NAMES: tuple[str, ...] = ("text", *SLOTS)
+_TEXT = Slot("text")
+_EMPTY = dict.fromkeys(_NAMES, "")
 
 # Letters only, which no template trims, escapes or changes.
-_MARKS = {"text": "DragomanTextGoesHereQx7", "context": "DragomanContextGoesHereQx7"}
-_AT_MARK = re.compile("|".join(_MARKS.values()))
-_AT_SLOT = re.compile(r"\{text\}|\{context\}")
-_TEXT_MARKS = {_MARKS["text"], "{text}"}
+_STAND_INS = {name: f"Dragoman{name.capitalize()}GoesHereQx7" for name in _NAMES}
+_SLOT_OF = {stand_in: Slot(name) for name, stand_in in _STAND_INS.items()} | {
+    f"{{{name}}}": Slot(name) for name in _NAMES
+}
+_AT_STAND_IN = re.compile("|".join(_STAND_INS.values()))
+_AT_SLOT = re.compile("|".join(rf"\{{{name}\}}" for name in _NAMES))
+
+
+def slot_values(profile: Profile, template: Template, text: str, target: str, options: PromptOptions) -> dict[str, str]:
+    """What comes into a template's slots for client's text: the text and the call's options."""
+    text = text.strip() if profile.trim_text else text
+    values = _EMPTY | {"text": profile.marks.write(text) if options.marks else text}
+    used = template.slots
+    if used.isdisjoint(SLOTS):
+        return values
+    values["context"] = options.context or ""
+    values["terms"] = term_lines(template.term, options) if "terms" in used else ""
+    values["formality"] = template.formality.of(options) if template.formality else ""
+    if "instructions" in used:
+        name = profile.languages[target].name(template.names)
+        values["instructions"] = instruction_block(options, profile.marks, name, template.needs)
+    return values
 
 
 def language_values(profile: Profile, template: Template, source: str | None, target: str) -> dict[str, str]:
@@ -222,8 +250,8 @@ def render_parts(
     system, user = fill(template.system, values), fill(template.text, values)
     if profile.wire is not None:
         return _cut(fill(profile.wire, values | {"system": system, "user": user}), _AT_SLOT)
-    rendered = render_chat(profile, tokenizer, fill(system, _MARKS), fill(user, _MARKS))
-    parts = _cut(rendered, _AT_MARK)
+    rendered = render_chat(profile, tokenizer, fill(system, _STAND_INS), fill(user, _STAND_INS))
+    parts = _cut(rendered, _AT_STAND_IN)
     _check_cut(parts, template, tokenizer)
     return parts
 
@@ -250,13 +278,14 @@ def _cut(rendered: str, at: re.Pattern[str]) -> tuple[Part, ...]:
     parts: list[Part] = []
     place = 0
     for mark in at.finditer(rendered):
-        parts += [rendered[place : mark.start()], _TEXT if mark[0] in _TEXT_MARKS else _CONTEXT]
+        parts += [rendered[place : mark.start()], _SLOT_OF[mark[0]]]
         place = mark.end()
     return tuple(part for part in [*parts, rendered[place:]] if part != "")
 
 
 def _check_cut(parts: tuple[Part, ...], template: Template, tokenizer: TextTokenizer) -> None:
-    if parts.count(_TEXT) != 1 or parts.count(_CONTEXT) != template.needs_context:
+    found = sorted(part.name for part in parts if isinstance(part, Slot))
+    if found != sorted(template.slots.intersection(_NAMES)):
         raise ConfigError(
             f"the chat template of {tokenizer.name} loses or repeats the text to translate;"
             " name a profile made for this model with --profile"

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError, UnsupportedLanguage
-from dragoman.types import Sampling
+from dragoman.prompts.options import SLOTS, FormalityWords, MarkForm, slots_of
+from dragoman.types import PromptOption, PromptOptions, Sampling
 
 Mode = Literal["chat", "structured", "raw"]
 """`chat`: one user turn, perhaps a system turn. `structured`: a user turn whose message carries language codes
@@ -29,19 +29,10 @@ Mode = Literal["chat", "structured", "raw"]
 
 NameLanguage = Literal["en", "zh"]
 
-TEMPLATE_SLOTS = frozenset({"text", "context", "source", "target", "source_code", "target_code"})
+TEMPLATE_SLOTS = frozenset({"text", "source", "target", "source_code", "target_code", *SLOTS})
 WIRE_SLOTS = frozenset({"user", "system"})
-_SLOT = re.compile(r"\{(\w+)\}")
-
-
-def slots_of(template: str) -> frozenset[str]:
-    """The names in braces: `{text}` and the like. Every other brace is literal."""
-    return frozenset(_SLOT.findall(template))
-
-
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """Put `values` into their slots, in one pass: braces in a value are never slots. Slots without a value stay."""
-    return _SLOT.sub(lambda slot: values.get(slot[1], slot[0]), template)
+NO_OPTIONS = PromptOptions()
+_ORDER: tuple[PromptOption, ...] = get_args(PromptOption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +49,45 @@ class Language:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One prompt that the model was trained on. It needs what its slots name, such as `{source}` or `{context}`."""
+    """One prompt that the model was trained on. It needs what its slots name, such as `{source}` or `{context}`.
+
+    `{instructions}` is the block of `prompts.options.instruction_block`, which carries every option that has no slot.
+    """
 
     text: str
     system: str = ""
     names: NameLanguage = "en"
     chinese: bool = False  # only where the source or the target is Chinese
+    marks: bool = False  # made for texts with marks
+    term: str = ""  # a line of `{terms}`, with the slots `{term}` and `{translation}`
+    formality: FormalityWords | None = None  # what `{formality}` is
+    answer: str = "{text}"  # how the model writes its answer
+
+    @property
+    def slots(self) -> frozenset[str]:
+        return slots_of(self.text) | slots_of(self.system)
 
     @property
     def needs_source(self) -> bool:
-        return bool({"source", "source_code"} & (slots_of(self.text) | slots_of(self.system)))
+        return bool({"source", "source_code"} & self.slots)
 
-    @property
-    def needs_context(self) -> bool:
-        return "context" in slots_of(self.text) | slots_of(self.system)
-
-    def fits(self, source: str | None, target: str, *, with_context: bool) -> bool:
+    def fits(self, source: str | None, target: str, given: frozenset[PromptOption]) -> bool:
+        """Whether it needs nothing that the call does not give."""
         if self.needs_source and source is None:
             return False
-        if self.needs_context and not with_context:
+        if (self.needs - given) or ("instructions" in self.slots and not self.covers(given)):
             return False
         return not self.chinese or _is_chinese(source) or _is_chinese(target)
+
+    @property
+    def needs(self) -> frozenset[PromptOption]:
+        """The options that it has a place of their own for."""
+        slots = self.slots - {"instructions"}
+        return frozenset(name for name in _ORDER if name in slots or (name == "marks" and self.marks))
+
+    def covers(self, given: frozenset[PromptOption]) -> frozenset[PromptOption]:
+        """Those of the given options that the prompt will express."""
+        return given if "instructions" in self.slots else given & self.needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,7 @@ class Profile:
     name: str
     title: str
     mode: Mode
-    templates: tuple[Template, ...]  # the first that fits is used
+    templates: tuple[Template, ...]  # of those that fit, the one that covers most is used; of equals, the first
     languages: Mapping[str, Language]  # by tag
     wire: str | None = None
     control_tokens: tuple[str, ...] = ()  # of wire and templates; the tokenizer must have all of them
@@ -121,6 +130,7 @@ class Profile:
     chat_arguments: Mapping[str, object] = field(
         default_factory=dict[str, object]
     )  # for the checkpoint's chat template
+    marks: MarkForm = field(default_factory=MarkForm)
     trim_text: bool = False  # the vendor's template strips white space around the text
     sampling: Sampling = field(default_factory=Sampling)
     stop_tokens: tuple[str, ...] = ()
@@ -143,10 +153,6 @@ class Profile:
     def needs_source(self) -> bool:
         return all(template.needs_source for template in self.templates)
 
-    @property
-    def takes_context(self) -> bool:
-        return any(template.needs_context for template in self.templates)
-
     def serves(self, source: str | None, target: str) -> bool:
         """Whether the model was made for this direction. `source` None: the language is not known."""
         if target not in self.languages or (source is not None and source not in self.languages):
@@ -155,15 +161,22 @@ class Profile:
             return not self.needs_source
         return not self.pivots or source in self.pivots or target in self.pivots
 
-    def template(self, source: str | None, target: str, *, with_context: bool) -> Template:
-        """The first template that fits. Raises `UnsupportedLanguage` for a direction the model does not serve."""
+    def template(self, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> Template:
+        """The template that covers most of the options among those that fit; terms count most, instructions least.
+
+        Raises `UnsupportedLanguage` for a direction the model does not serve.
+        """
         if not self.serves(source, target):
             raise self._unsupported(source, target)
-        fitting = (item for item in self.templates if item.fits(source, target, with_context=with_context))
-        found = next(fitting, None)
-        if found is None:
+        given = options.given
+        fitting = [item for item in self.templates if item.fits(source, target, given)]
+        if not fitting:
             raise self._unsupported(source, target)
-        return found
+        return max(fitting, key=lambda item: [name in item.covers(given) for name in _ORDER])
+
+    def honours(self, source: str | None, target: str, options: PromptOptions) -> frozenset[PromptOption]:
+        """Which of the given options the prompt for this direction expresses. Raises `UnsupportedLanguage`."""
+        return self.template(source, target, options).covers(options.given)
 
     def _unsupported(self, source: str | None, target: str) -> UnsupportedLanguage:
         if target not in self.languages:
@@ -202,12 +215,20 @@ def _faults(profile: Profile) -> list[str]:
 
 
 def _template_faults(template: Template, profile: Profile) -> list[str]:
-    used = slots_of(template.text) | slots_of(template.system)
+    used = template.slots
     faults = [f"template has an unknown slot {{{slot}}}" for slot in sorted(used - TEMPLATE_SLOTS)]
     if template.text.count("{text}") != 1 or "{text}" in template.system:
         faults.append("a template must have the slot {text} once")
-    if (template.text + template.system).count("{context}") > 1:
-        faults.append("a template may have the slot {context} once")
+    both = template.text + template.system
+    faults += [f"a template may have the slot {{{slot}}} once" for slot in SLOTS if both.count(f"{{{slot}}}") > 1]
+    if ("terms" in used) != ({"term", "translation"} <= slots_of(template.term)):
+        faults.append(
+            "a template with the slot {terms} must have a term with {term} and {translation}, and no other one"
+        )
+    if ("formality" in used) != (template.formality is not None):
+        faults.append("a template with the slot {formality} must have its words, and no other one")
+    if template.answer.count("{text}") != 1:
+        faults.append("an answer must have the slot {text} once")
     if template.system and profile.wire is not None and "{system}" not in profile.wire:
         faults.append("a template has a system prompt but the wire has no slot {system}")
     if template.names == "zh":
@@ -286,6 +307,12 @@ def _keys(tables: Tables) -> Iterator[tuple[str, frozenset[str], str]]:
         ("templates", Template, _items(tables.get("templates"))),
         ("models", ModelSize, _items(tables.get("models"))),
         ("languages", Language, _items(tables.get("languages"))),
+        (
+            "formality",
+            FormalityWords,
+            [one.get("formality") for one in _items(tables.get("templates")) if isinstance(one, dict)],
+        ),
+        ("marks", MarkForm, [tables.get("marks")]),
         ("match", Match, [tables.get("match")]),
         ("sampling", Sampling, [tables.get("sampling")]),
     )

@@ -17,7 +17,7 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.text.detect import Detector
 from dragoman.text.segments import Segment, cut
 from dragoman.text.spans import has_letters
-from dragoman.types import Sequence, TranslationRequest
+from dragoman.types import PromptOptions, Sequence, TranslationRequest
 
 MARGIN_TOKENS = 64  # that a short text's output may need beyond its ratio
 MIN_SEGMENT_TOKENS = 16
@@ -95,7 +95,7 @@ class Planner:
 
     def _budget(self, source: str, request: TranslationRequest) -> int:
         """Source tokens that fit a prompt together with the output they may need."""
-        overhead = self._prompts.overhead(source, request.target, request.context)
+        overhead = self._prompts.overhead(source, request.target, PromptOptions(context=request.context))
         window = self.max_model_len - overhead - MARGIN_TOKENS
         budget = int(window / (1 + 2 * self._lengths.ratio(source, request.target)))
         if budget < MIN_SEGMENT_TOKENS:
@@ -113,7 +113,7 @@ class Planner:
     def sequence(self, job: TextJob, part: str, text: str, *, limit_factor: int = 1) -> Sequence:
         """The engine's work for one segment; `limit_factor` times the usual limit of its output."""
         request = job.request
-        prompt = self._prompts.encode(text, job.source, request.target, request.context)
+        prompt = self._prompts.encode(text, job.source, request.target, PromptOptions(context=request.context))
         available = max(self.max_model_len - len(prompt.token_ids), 1)
         if self.forced_lengths:
             ratio = self._lengths.ratio(job.source, request.target)
