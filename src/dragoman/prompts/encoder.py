@@ -205,7 +205,7 @@ class Slot:
 Part = str | Slot
 _NAMES: tuple[str, ...] = ("text", *SLOTS)
 _TEXT = Slot("text")
-_EMPTY = dict.fromkeys(_NAMES, "")
+_EMPTY: dict[str, str] = dict.fromkeys(_NAMES, "")
 
 # Letters only, which no template trims, escapes or changes.
 _STAND_INS = {name: f"Dragoman{name.capitalize()}GoesHereQx7" for name in _NAMES}
