@@ -1,0 +1,260 @@
+"""The hard inputs, and the judge of what a server makes of them.
+
+An input says what must hold of its translation: `keep` has substrings that it has exactly as often, `content` has words of
+the target language that it contains, `forbid` what it does not contain (an answer to a question, for example), and the
+structure is derived by parsing source and translation (`structure`). That a translation is not the source, is in the target
+language, has a plausible length and no commentary is checked for all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from dragoman.errors import ConfigError
+from dragoman_bench.eval.structure import (
+    Format,
+    MessageSyntaxError,
+    compare_messages,
+    differences,
+    read_message,
+    visible,
+)
+
+HARD_INPUTS = Path(__file__).with_name("hard_inputs.jsonl")
+KINDS = (
+    "inline tags",
+    "nested tags",
+    "block HTML",
+    "broken HTML",
+    "entities",
+    "no-translate",
+    "XML",
+    "placeholders",
+    "ICU",
+    "Markdown",
+    "tokens to keep",
+    "lines and lists",
+    "very long",
+    "repeated",
+    "mixed languages",
+    "injection as content",
+    "control-token look-alikes",
+    "degenerate",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word that a translation has: at least `count` times one of `any`."""
+
+    any: tuple[str, ...]
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class HardInput:
+    """One input. `identical`: there is nothing to translate, and it must come back as it is."""
+
+    id: str
+    kind: str
+    format: Format
+    source: str
+    target: str
+    text: str
+    keep: tuple[tuple[str, int], ...] = ()
+    content: tuple[Word, ...] = ()
+    forbid: tuple[str, ...] = ()
+    identical: bool = False
+
+    @classmethod
+    def read(cls, line: str) -> HardInput:
+        """From a line of JSON. Raises KeyError, TypeError or ValueError for another one."""
+        fields: dict[str, Any] = json.loads(line)
+        return cls(
+            id=fields["id"],
+            kind=fields["kind"],
+            format=fields["format"],
+            source=fields["source"],
+            target=fields["target"],
+            text=fields["text"],
+            keep=tuple(fields.get("keep", {}).items()),
+            content=tuple(Word(tuple(one["any"]), one.get("count", 1)) for one in fields.get("content", ())),
+            forbid=tuple(fields.get("forbid", ())),
+            identical=fields.get("identical", False),
+        )
+
+
+def read_inputs(path: Path = HARD_INPUTS) -> tuple[HardInput, ...]:
+    """All inputs of a JSONL file. Raises ConfigError where one has another shape."""
+    inputs: list[HardInput] = []
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                inputs.append(HardInput.read(line))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ConfigError(f"{path}, line {number}: not a hard input ({error!r})", param="inputs") from None
+    return tuple(inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What holds of a translation. `content` None: nothing is said about its words. `clean`: it is a translation alone, in
+    the target language, not an echo, an answer or a loop."""
+
+    structure: bool
+    kept: bool
+    content: bool | None
+    clean: bool
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Nothing lost, nothing added, nothing broken; which words it has is `content`."""
+        return self.structure and self.kept and self.clean
+
+
+def judge(one: HardInput, output: str) -> Verdict:
+    """What holds of `output` as the translation of a hard input."""
+    if one.identical:
+        same = output == one.text
+        return Verdict(same, same, None, same, () if same else ("there was nothing to translate",))
+    structure = differences(one.format, one.text, output)
+    if one.kind == "ICU" and one.format == "text":
+        structure += compare_messages(one.text, output)
+    kept = [
+        f"{text!r} occurs {output.count(text)} times, not {count}"
+        for text, count in one.keep
+        if output.count(text) != count
+    ]
+    words = _missing(one.content, visible(one.format, output) + "\n" + output)
+    clean = [*_faults(one, output)]
+    return Verdict(
+        not structure,
+        not kept,
+        not words if one.content else None,
+        not clean,
+        (*structure, *kept, *words, *clean),
+    )
+
+
+def _missing(content: Sequence[Word], output: str) -> list[str]:
+    """`output` has what is seen and the notation, so that words in attributes count; a word is looked for in both halves."""
+    seen, notation = (unicodedata.normalize("NFKC", part).casefold() for part in output.split("\n", 1))
+    found: list[str] = []
+    for word in content:
+        count = max(sum(text.count(form.casefold()) for form in _apart(word.any)) for text in (seen, notation))
+        if count < word.count:
+            found.append(f"none of {', '.join(word.any)}" + (f" {word.count} times" if word.count > 1 else ""))
+    return found
+
+
+def _apart(forms: tuple[str, ...]) -> list[str]:
+    """Forms that do not contain each other, so that one occurrence counts once."""
+    return [form for form in forms if not any(other != form and other in form for other in forms)]
+
+
+# ---- whether it is a translation
+
+_COMMENTARY = re.compile(
+    r"\A\W*(?:sure[,!.]|certainly[,!.]|(?:here(?: is|'s)|this is|below is) (?:the|your|a) \w*\s*translation"
+    r"|translat(?:ion|ed text)\s*[:：]|(?:the )?(?:english|japanese|korean|chinese)(?: translation)?\s*[:：]"
+    r"|以下[はが]\S{0,12}(?:翻訳|訳)|(?:翻訳|訳文|日本語訳|译文|翻译|中文翻译|번역|번역문|영어|한국어|日本語|中文)\s*[:：]"
+    r"|以下是\S{0,8}(?:翻译|译文)|다음은 \S{0,12}\s?번역)"
+    r"|^\W*(?:note|explanation|translator's note|注|备注|참고|補足)\s*[:：]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_REFUSAL = re.compile(
+    r"\bI(?:'m| am) (?:sorry|afraid),?(?: but)? I (?:can(?:'t|not)|am unable|am not able)|\bas an ai\b"
+    r"|\bI (?:can(?:'t|not)|am unable to) (?:help|assist|translate|comply|fulfil)"
+    r"|(?:翻訳|お手伝い|お答え)(?:することは)?(?:いた|)(?:でき|し)(?:ません|かねます)|(?:我无法|我不能|无法为您)(?:翻译|协助|提供|完成|回答)"
+    r"|(?:번역|도와드릴|답변)(?:해 드릴|할)? 수 없",
+    re.IGNORECASE,
+)
+_LOOP = re.compile(r"(.{1,40}?)\1{7,}", re.DOTALL)
+_PER_ENGLISH_CHARACTER = {"en": 1.0, "ja": 0.45, "ko": 0.5, "zh": 0.3}
+"""Characters of a translation for each English one, of everyday messages."""
+_LONGEST, _SHORTEST = 3.5, 0.25  # of the expected length
+_SHORT = 40  # characters: lengths of shorter texts say nothing
+_NGRAM = 6
+_ECHO_SHARE = 0.75  # of the source's character sequences
+_SCRIPT_SHARE = {"mixed languages": 0.2}
+_COMMON_SCRIPT_SHARE = 0.5
+_SCRIPTS = {"en": {"LATIN"}, "ja": {"HIRAGANA", "KATAKANA", "CJK"}, "ko": {"HANGUL"}, "zh": {"CJK"}}
+
+
+def _faults(one: HardInput, output: str) -> Iterable[str]:
+    """Signs that the output is not a translation alone."""
+    yield from (f"it has {text!r}" for text in one.forbid if text.casefold() in output.casefold())
+    source, answer = (_words(one, text) for text in (one.text, output))
+    if not any(map(str.isalpha, source)):
+        return
+    for what, pattern in (("commentary", _COMMENTARY), ("a refusal", _REFUSAL)):
+        found = pattern.search(answer)
+        if found and not pattern.search(source):
+            yield f"{what}: {found[0].strip()!r}"
+    if _longest_loop(answer) > 2 * _longest_loop(source) + 4:
+        yield "it repeats itself"
+    if not one.content:
+        return
+    expected = len(source) / _PER_ENGLISH_CHARACTER[one.source] * _PER_ENGLISH_CHARACTER[one.target]
+    if len(answer) > _LONGEST * expected + _SHORT:
+        yield f"{len(answer)} characters where about {expected:.0f} are expected"
+    if len(answer) < _SHORTEST * expected and len(source) > _SHORT:
+        yield f"only {len(answer)} characters where about {expected:.0f} are expected"
+    if _echoed(source, answer) > _ECHO_SHARE:
+        yield "it is the source"
+    share = _script_share(answer, one.target)
+    if share < _SCRIPT_SHARE.get(one.kind, _COMMON_SCRIPT_SHARE):
+        yield f"only {share:.0%} of its letters are those of {one.target}"
+
+
+def _words(one: HardInput, text: str) -> str:
+    """What is to be translated of a text: what a reader sees, without what is kept."""
+    if one.kind == "ICU" and one.format == "text":
+        try:
+            return " ".join(read_message(text).texts)
+        except MessageSyntaxError:
+            return text
+    for kept in sorted((kept for kept, _ in one.keep), key=len, reverse=True):
+        text = text.replace(kept, " ")
+    return visible(one.format, text)
+
+
+def _longest_loop(text: str) -> int:
+    return max((len(found[0]) // len(found[1]) for found in _LOOP.finditer(text)), default=0)
+
+
+def _echoed(source: str, answer: str) -> float:
+    """The share of the source's character sequences that the answer has."""
+    ours, theirs = ("".join(filter(str.isalpha, text)).casefold() for text in (source, answer))
+    if len(ours) <= _NGRAM:
+        return float(ours == theirs)
+    wanted = {ours[at : at + _NGRAM] for at in range(len(ours) - _NGRAM + 1)}
+    return len(wanted & {theirs[at : at + _NGRAM] for at in range(len(theirs) - _NGRAM + 1)}) / len(wanted)
+
+
+def _script_share(text: str, target: str) -> float:
+    """The share of letters in the target's scripts; Chinese with kana is Japanese."""
+    scripts = Counter(unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha())
+    total = scripts.total()
+    if not total:
+        return 0.0
+    if target == "zh" and (scripts["HIRAGANA"] + scripts["KATAKANA"]) > total * 0.1:
+        return 0.0
+    if target == "ja" and total > 20 and not scripts["HIRAGANA"] + scripts["KATAKANA"]:
+        return 0.0
+    return sum(scripts[name] for name in _SCRIPTS[target]) / total
+
+
+def by_kind(inputs: Iterable[HardInput]) -> dict[str, list[HardInput]]:
+    """The inputs of each kind, in the order of `KINDS`."""
+    ordered = sorted(inputs, key=lambda one: KINDS.index(one.kind) if one.kind in KINDS else len(KINDS))
+    return {kind: list(some) for kind, some in groupby(ordered, key=lambda one: one.kind)}
