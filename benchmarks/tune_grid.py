@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dragoman_bench.bench.progress import Observer, error_console, interrupts, observed
+from dragoman_bench.bench.progress import Observer, interrupts, observed
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
@@ -36,8 +36,7 @@ from dragoman_bench.tune.outcome import (
     Tuning,
     read_tuning,
 )
-from dragoman_bench.tune.progress import PhaseWork, TimeEstimate, TuneProgress
-from dragoman_bench.tune.search import TuneJob, measurement_s
+from dragoman_bench.tune.run import TuneJob
 from dragoman_bench.tune.trial import Servers, TrialRunner
 
 SEARCH = ("ladder", "slots", "batched_tokens")
@@ -101,11 +100,8 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
     pace = CPU_PACE if hardware.device == "cpu" else PACE
     pace = replace(pace, duration_s=options.duration or pace.duration_s)
     grid = points(options)
-    work = (PhaseWork("slots", len(grid), len(grid) * options.repeats), PhaseWork("final", 2, 2 * options.repeats))
-    progress = TuneProgress(error_console, observer, TimeEstimate.of(measurement_s(pace), work))
     with interrupts() as interrupted:
-        servers = make_servers(subject, job, pace, options.out, progress, interrupted)
-        progress.begin("slots", f"{len(grid)} points")
+        servers = make_servers(subject, job, pace, options.out, observer, interrupted)
         async with TrialRunner(servers) as runner:
             trials = await runner.run(gather_all(grid, job.busy, options.repeats))
         measured = [trial for trial in trials if trial.results]
@@ -144,7 +140,7 @@ async def compared(
         Candidate("grid-best", "the grid's best point", Setup(grid_best), grid_best, 0),
         Candidate("tuned", "what the tune chose", Setup(chosen), chosen, 1),
     )
-    servers.progress.begin("final", "The grid's best point and the tune's choice")
+    servers.progress.note("The grid's best point and the tune's choice")
     plan = FinalPlan(candidates, busy, None, options.repeats, metric, sharing_of(2, hardware, None, ()))
     final = await run_final(servers, plan)
     sides = [[getattr(one, metric) or 0.0 for one in entry.busy] for entry in final.entries]

@@ -19,18 +19,17 @@ from typing import Any
 
 import psutil
 
-from dragoman_bench.bench.progress import Observer, error_console, interrupts, observed
+from dragoman_bench.bench.progress import Observer, interrupts, observed
 from dragoman_bench.bench.results import git_commit, installed_packages
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
 from dragoman_bench.journey.steps import Subject
 from dragoman_bench.tune.compare import Attempt, Best, Context, Objective
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.ladder import climb
 from dragoman_bench.tune.memory import Sizer, check_memory
-from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, Memory, Search, Trial
-from dragoman_bench.tune.progress import PhaseWork, TimeEstimate, TuneProgress
-from dragoman_bench.tune.search import TuneJob, measurement_s
+from dragoman_bench.tune.outcome import Hardware, Knobs, Memory, Search, Trial, choices_of
+from dragoman_bench.tune.run import TuneJob
+from dragoman_bench.tune.search import climb
 from dragoman_bench.tune.trial import TrialRunner
 
 SHORT, LONG = (8, 16), (300, 400)  # tokens of a text
@@ -66,7 +65,7 @@ def too_large(hardware: Hardware, knobs: Knobs) -> Attempt:
 def steps(demand: Demand, short: Demand, hardware: Hardware) -> Search[dict[str, Any]]:
     ladder, trial = yield from climb(demand, hardware, None, 1)
     context = Context(demand, hardware, Objective(None, "rps"), ladder, trial, 1)
-    refused = yield too_large(hardware, ladder.setup.knobs).measure(context.busy, 0)
+    refused = yield too_large(hardware, ladder.setup.knobs).measure(context.busy)
     blind = yield from _checked(context, "blind", Sizer(short, hardware, trial), "sized as if no long text came")
     whole = yield from _checked(context, "whole", Sizer(demand, hardware, trial), "sized from the whole demand")
     return {"too_large": {"outcome": refused.outcome, "reason": refused.reason}, "blind": blind, "whole": whole}
@@ -74,8 +73,7 @@ def steps(demand: Demand, short: Demand, hardware: Hardware) -> Search[dict[str,
 
 def _checked(context: Context, name: str, sizer: Sizer, why: str) -> Search[dict[str, Any]]:
     memory = sizer.size(context.ladder.setup.knobs.max_num_seqs or 1)
-    settings = context.ladder.setup.knobs.settings
-    choices = tuple(Choice(setting, value, "as the ladder's") for setting, value in settings.items())
+    choices = choices_of(context.ladder.setup.knobs, "as the ladder's")
     best = Best(choices, (), context.ladder_trial).sized(memory)
     after = yield from check_memory(context, best, Attempt(name, "memory", best.knobs, why))
     return {"first": _size(memory), "then": _size(after.memory), "trials": after.memory.trials if after.memory else ()}
@@ -106,11 +104,9 @@ async def go(options: argparse.Namespace, subject: Subject, observer: Observer) 
     traces = [write_trace(options.out / name, share, options.clients) for name, share in TRACES.items()]
     demand, short = (make_demand(subject, trace, None) for trace in traces)
     pace = replace(CPU_PACE if hardware.device == "cpu" else PACE, duration_s=options.duration)
-    work = (PhaseWork("ladder", 1, 6), PhaseWork("memory", 4, 4))
-    progress = TuneProgress(error_console, observer, TimeEstimate.of(measurement_s(pace), work))
     with interrupts() as interrupted:
         job = TuneJob(demand, hardware, machine)
-        async with TrialRunner(make_servers(subject, job, pace, options.out, progress, interrupted)) as runner:
+        async with TrialRunner(make_servers(subject, job, pace, options.out, observer, interrupted)) as runner:
             found = await runner.run(steps(demand, short, hardware))
         conditions = {
             "machine": asdict(machine),

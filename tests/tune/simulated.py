@@ -28,13 +28,13 @@ from dragoman_bench.tune.outcome import (
     KvCache,
     LevelResult,
     LoadLevel,
+    Measure,
+    ServerFacts,
     Setup,
     Trial,
 )
-from dragoman_bench.tune.progress import TuneProgress
-from dragoman_bench.tune.search import TuneJob, measurement_s
-from dragoman_bench.tune.store import Fingerprints, ServerFacts, TrialStore
-from dragoman_bench.tune.trial import Servers, TrialRunner, TrialServer
+from dragoman_bench.tune.run import TuneJob, measurement_s
+from dragoman_bench.tune.trial import Servers, TimeEstimate, TrialRunner, TrialServer, TuneProgress
 
 CPU = Hardware("cpu", 32 << 30)
 MACHINE = Machine("Linux", "x86_64", "a CPU", 2, 32.0)
@@ -135,27 +135,26 @@ class SimulatedServers(Servers):
         facts = ServerFacts(START_S, KvCache(tokens, BYTES_PER_TOKEN), None, engine, 8)
         yield TrialServer(cast(Any, _NoProcess()), cast(Any, setup.knobs), facts)
 
-    def stored(self, name: str, setup: Setup, level: LoadLevel, repeat: int) -> tuple[LevelResult, ServerFacts] | None:
-        return self.kept.get((name, level, repeat))
+    def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:
+        return self.kept.get((wanted.trial, wanted.level, wanted.repeat))
 
-    async def measure(
-        self, name: str, setup: Setup, phase: Any, server: TrialServer, level: LoadLevel, repeat: int, note: str = ""
-    ) -> LevelResult | None:
+    async def measure(self, wanted: Measure, server: TrialServer) -> LevelResult | None:
         if self.interrupted.is_set():
             return None
+        knobs, level = wanted.setup.knobs, wanted.level
         self.now[0] += measurement_s(self.pace)
-        self.progress.estimate.measured(phase, measurement_s(self.pace))
-        if fault := self.fault(setup.knobs, level):
-            raise ServerFault(f"{name} ended with exit code 1\n    {fault}")
-        rps, p95_s = self.performance(setup.knobs, level)
-        needed = at_once(setup.knobs, level) * (200 if level.draw == "long" else 130)
-        usage = needed / self._cache(setup.knobs)
+        self.progress.estimate.measurements_s.append(measurement_s(self.pace))
+        if fault := self.fault(knobs, level):
+            raise ServerFault(f"{wanted.trial} ended with exit code 1\n    {fault}")
+        rps, p95_s = self.performance(knobs, level)
+        needed = at_once(knobs, level) * (200 if level.draw == "long" else 130)
+        usage = needed / self._cache(knobs)
         measured = result(
-            level, rps, p95_s, self.slo, repeat,
-            mean_running=self.segments * at_once(setup.knobs, level), peak_kv_cache_usage=min(1.0, usage),
+            level, rps, p95_s, self.slo, wanted.repeat,
+            mean_running=self.segments * at_once(knobs, level), peak_kv_cache_usage=min(1.0, usage),
             preemptions=max(0, round(usage * 10) - 10),
         )  # fmt: skip
-        self.kept[name, level, repeat] = measured, server.facts
+        self.kept[wanted.trial, level, wanted.repeat] = measured, server.facts
         return measured
 
     def _cache(self, knobs: Knobs) -> int:
@@ -174,14 +173,15 @@ def job(slo: str | None = "p95_s=4", **more: Any) -> TuneJob:
 
 
 def servers(folder: Path, wanted: TuneJob, performance: Performance = saturating, **more: Any) -> SimulatedServers:
-    progress = TuneProgress(Console(file=StringIO()), NoProgress(), wanted.estimate(measurement_s(PACE)))
+    progress = TuneProgress(Console(file=StringIO()), NoProgress(), TimeEstimate(measurement_s(PACE)))
     now = [0.0]
     return SimulatedServers(
         subject=SUBJECT,
         demand=wanted.demand,
         pace=PACE,
         slo=wanted.slo,
-        store=TrialStore(folder, Fingerprints(SUBJECT, wanted.demand, PACE, stream=False, machine={})),
+        folder=folder,
+        conditions={},
         progress=progress,
         interrupted=asyncio.Event(),
         command=cast(Any, None),

@@ -14,7 +14,6 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman_bench.tune.demand import (
     PromptShape,
-    counted,
     in_flight,
     longest,
     parse_clients,
@@ -23,10 +22,8 @@ from dragoman_bench.tune.demand import (
     stratified,
     trace_demand,
 )
-from dragoman_bench.tune.outcome import Concurrency
-from tests.tune.simulated import SUBJECT, demand
-
-SHAPE = PromptShape(8, 120, 1024)
+from dragoman_bench.tune.outcome import Concurrency, Knobs, LoadLevel, Setup, Trial
+from tests.tune.simulated import SUBJECT, demand, result
 
 
 def trace(folder: Path, lines: list[dict[str, Any]]) -> Path:
@@ -54,7 +51,7 @@ def test_clients_that_are_no_range_are_refused(text: str) -> None:
 
 
 def test_a_trace_records_concurrency_and_lengths(tmp_path: Path) -> None:
-    found = trace_demand(trace(tmp_path, lengths_only()), SUBJECT, SHAPE)
+    found = trace_demand(trace(tmp_path, lengths_only()), SUBJECT)
     assert (found.levels.low, found.levels.busy, found.levels.peak) == (4, 7, 7)
     assert {item.source_tokens for item in found.items} == {10 + n for n in range(50)}
     assert not found.output_estimated
@@ -66,29 +63,28 @@ def test_a_trace_records_concurrency_and_lengths(tmp_path: Path) -> None:
 
 
 def test_stated_clients_replace_the_concurrency_of_a_trace(tmp_path: Path) -> None:
-    found = trace_demand(trace(tmp_path, lengths_only()), SUBJECT, SHAPE, parse_clients("1-3"))
+    found = trace_demand(trace(tmp_path, lengths_only()), SUBJECT, parse_clients("1-3"))
     assert found.levels.busy == 3
 
 
 def test_concurrency_is_counted_from_times_where_it_is_not_recorded(tmp_path: Path) -> None:
     assert in_flight([(0.0, 2.0), (1.0, 3.0), (2.5, 4.0)]) == [1, 2, 2]
-    assert counted([1, 2, 2, 9]).peak == 9
     lines = [{"source": "en", "target": "ja", "text": "Hello there.", "at_s": n / 10, "e2e_s": 0.35} for n in range(40)]
-    assert trace_demand(trace(tmp_path, lines), SUBJECT, SHAPE).levels.busy == 4
+    assert trace_demand(trace(tmp_path, lines), SUBJECT).levels.busy == 4
     with pytest.raises(ConfigError, match="--clients"):
-        trace_demand(trace(tmp_path, [{"source": "en", "target": "ja", "text": "Hello."}]), SUBJECT, SHAPE)
+        trace_demand(trace(tmp_path, [{"source": "en", "target": "ja", "text": "Hello."}]), SUBJECT)
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
     path = trace(tmp_path, [*lengths_only(1), {"in_flight": 1}])
     with pytest.raises(ConfigError, match=f"{path}:2"):
-        trace_demand(path, SUBJECT, SHAPE)
+        trace_demand(path, SUBJECT)
     with pytest.raises(ConfigError, match="jsonl"):
-        trace_demand(tmp_path / "trace.txt", SUBJECT, SHAPE)
+        trace_demand(tmp_path / "trace.txt", SUBJECT)
 
 
 def test_a_stated_demand_has_the_lengths_of_the_subject() -> None:
-    found = stated_demand(SUBJECT, SHAPE, parse_clients("2-6"))
+    found = stated_demand(SUBJECT, parse_clients("2-6"))
     assert found.output_estimated
     assert all(item.source_tokens <= 260 for item in found.items)
     long = found.workloads["long"].items(20, 0)
@@ -110,9 +106,12 @@ def test_prompt_shape_follows_the_models_limits() -> None:
 
 def test_measured_lengths_replace_estimates_and_never_what_was_recorded() -> None:
     estimated = replace(demand(), output_estimated=True)
-    assert sum(estimated.measured(2.0, None).outputs) == 2 * sum(item.source_tokens for item in estimated.items)
-    assert demand().measured(2.0, None).outputs == demand().outputs
-    assert demand().measured(None, 30).shape.overhead == 30
+    sources = [item.source_tokens for item in estimated.items]
+    shown = result(LoadLevel(16), 10.0, 1.0)  # 60 output tokens a request
+    trial = Trial("ladder", "ladder", Setup(Knobs()), "", results=(shown,), prompt_overhead=30)
+    assert sum(estimated.measured(trial).outputs) == pytest.approx(60 * len(sources), rel=0.01)
+    assert demand().measured(trial).outputs == demand().outputs
+    assert demand().measured(trial).shape.overhead == 30
 
 
 def test_any_twenty_texts_in_a_row_have_the_same_mix_of_lengths() -> None:

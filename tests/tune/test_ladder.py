@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dragoman_bench.tune.ladder import base_knobs, caps, climb, power_of_two, vllm_graph_ceiling
 from dragoman_bench.tune.outcome import Hardware, Knobs, Ladder, LoadLevel, Trial
+from dragoman_bench.tune.search import base_knobs, caps, climb, power_of_two
 from tests.tune.simulated import CPU, at_once, demand, job, no_fault, run, saturating, servers
 
 
@@ -34,7 +34,6 @@ def test_caps_double_up_to_the_busy_level() -> None:
 def test_the_engine_of_the_ladder_has_more_sequences_than_the_peak() -> None:
     assert base_knobs(demand(peak=40), CPU) == Knobs(64, 2048)
     assert base_knobs(demand(), Hardware("cuda", 80 << 30, 1)) == Knobs(32, 8192, 1024)
-    assert [vllm_graph_ceiling(slots) for slots in (16, 256, 1024)] == [32, 512, 512]
 
 
 async def test_where_more_at_once_always_helps_the_knee_is_the_busy_level(tmp_path: Path) -> None:

@@ -14,8 +14,14 @@ from dragoman.errors import ConfigError
 from dragoman.settings import load
 from dragoman_bench.tune.charts import charts
 from dragoman_bench.tune.outcome import SCHEMA, Choice, Tuning, read_tuning, write_tuning
-from dragoman_bench.tune.outputs import config_text, rewrite_reports, tune_markdown, write_outcome, write_report_page
-from dragoman_bench.tune.tables import all_tables
+from dragoman_bench.tune.outputs import (
+    all_tables,
+    config_text,
+    rewrite_reports,
+    tune_markdown,
+    write_outcome,
+    write_report_page,
+)
 
 COMMITTED = sorted((Path(__file__).parents[2] / "results").glob("tune-*/tune.json"))
 FLAGS = {"model": "", "max-model-len": 1024, "load-format": "auto"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,16 @@ from dragoman_bench.journey.steps import Pace
 from dragoman_bench.tune.demand import Demand, PromptShape
 from dragoman_bench.tune.final import FinalPlan, Sharing, run_final
 from dragoman_bench.tune.outcome import Candidate, Concurrency, Knobs, LoadLevel, Measure, Search, Setup, Trial
-from dragoman_bench.tune.progress import TimeEstimate, TuneProgress
-from dragoman_bench.tune.store import Fingerprints, TrialStore
-from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner, fault_reason, root_cause, variation_of
+from dragoman_bench.tune.trial import (
+    BY_HAND,
+    Servers,
+    TimeEstimate,
+    TrialRunner,
+    TuneProgress,
+    fault_reason,
+    root_cause,
+    variation_of,
+)
 from tests.bench.making import workload
 from tests.tune.simulated import SUBJECT
 
@@ -45,8 +53,7 @@ class Machine:
             "texts", texts.items(10, 0), (8,) * 10, Concurrency(1, 2, 2), PromptShape(), {"mix": texts, "long": texts}
         )
         progress = TuneProgress(Console(file=StringIO()), NoProgress(), TimeEstimate(1.0))
-        store = TrialStore(self.folder, Fingerprints(SUBJECT, demand, PACE, stream=False, machine={}))
-        return Servers(SUBJECT, demand, PACE, None, store, progress, self.interrupted, self.command, **more)
+        return Servers(SUBJECT, demand, PACE, None, self.folder, {}, progress, self.interrupted, self.command, **more)
 
     def command(self, name: str, setup: Setup, engine_log: Path) -> ServerCommand:
         self.started.append(name)
@@ -79,10 +86,12 @@ async def test_one_server_answers_all_measurements_of_a_trial_and_its_results_ar
     assert machine.started == ["c"]
     assert again[1].results == trials[1].results
     fresh = machine.servers()
-    assert fresh.stored("a", Setup(Knobs(9)), LEVEL, 0) is None  # other settings are another measurement
+    assert fresh.stored(measure("a")) is not None
+    assert fresh.stored(replace(measure("a"), setup=Setup(Knobs(9)))) is None  # other settings are another measurement
+    assert replace(fresh, fresh=True).stored(measure("a")) is None
 
 
-async def test_a_crash_is_a_result_and_is_not_tried_again(tmp_path: Path) -> None:
+async def test_a_crash_is_a_result_and_its_trial_is_not_measured_further(tmp_path: Path) -> None:
     machine = Machine(tmp_path, fragile="fragile", broken="starved")
     wanted = (measure("fragile"), measure("fragile", 1), measure("broken"), measure("well"))
     trials = await answers(machine.servers(), *wanted)
@@ -94,9 +103,7 @@ async def test_a_crash_is_a_result_and_is_not_tried_again(tmp_path: Path) -> Non
     ]
     assert "exit code 7" in trials[0].reason
     assert "memory" in trials[2].reason
-    again = await answers(machine.servers(), *wanted)
-    assert machine.started == []
-    assert [trial.reason for trial in again] == [trial.reason for trial in trials]
+    assert machine.started == ["fragile", "broken", "well"]
 
 
 async def test_an_engine_that_crashes_behind_its_server_is_a_crash(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Machine
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.compare import Objective, meets
-from dragoman_bench.tune.final import candidates, parse_baselines, serve_defaults, sharing_of
+from dragoman_bench.tune.final import best_entry, candidates, parse_baselines, serve_defaults, sharing_of
 from dragoman_bench.tune.outcome import (
     FINALIST,
     Candidate,
@@ -25,9 +25,8 @@ from dragoman_bench.tune.outcome import (
     Setup,
     Tuning,
 )
-from dragoman_bench.tune.recommend import best_entry
-from dragoman_bench.tune.search import TuneJob, plan_lines, tune
-from dragoman_bench.tune.trial import BY_HAND
+from dragoman_bench.tune.run import TuneJob, tune
+from dragoman_bench.tune.trial import BY_HAND, TimeEstimate
 from tests.tune.simulated import CPU, MACHINE, PACE, SimulatedServers, job, result, saturating, servers
 
 SLO = parse_slo("p95_s=4")
@@ -188,7 +187,7 @@ async def test_without_baselines_there_is_no_final(tmp_path: Path) -> None:
 
 def test_the_plan_names_each_part_and_what_is_set_aside_for_the_final() -> None:
     wanted = with_baselines(time_limit_s=600.0, also=("priority",))
-    lines = list(plan_lines(wanted, wanted.estimate(PACE.duration_s)))
+    lines = list(wanted.plan_lines(TimeEstimate(PACE.duration_s)))
     assert "2 texts at once usually, 16 when busy, 16 at most" in lines[0]
     assert any(line.startswith("ladder") and "1, 2, 4, 8, 16" in line for line in lines)
     assert any(line.startswith("optional") and "priority" in line for line in lines)

@@ -8,7 +8,7 @@ A point is the median of its repeats, its whisker their lowest and highest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -17,121 +17,127 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
-from dragoman_bench.bench.summary import Slo, parse_slo
+from dragoman_bench.bench.results import Spread
+from dragoman_bench.bench.summary import Slo, parse_slo, spread_of
 from dragoman_bench.bench.tables import number
 from dragoman_bench.report import style
 from dragoman_bench.report.style import Chart
-from dragoman_bench.tune.outcome import Final, FinalEntry, Ladder, Rung, Tuning
-from dragoman_bench.tune.tables import Read, spread
+from dragoman_bench.tune.outcome import Final, FinalEntry, Ladder, LevelResult, Results, Rung, Tuning
 
+Read = Callable[[LevelResult], float | None]
 _COLUMNS = 3
 _GREY = style.series(7)
 _HEADROOM = 1.18  # over the highest point: the knee's label stands there
 
 
-@dataclass(frozen=True, slots=True)
-class _Curve:
-    label: str
-    series: int
-    read: Read
+def spread(results: Sequence[LevelResult], read: Read) -> Spread | None:
+    """Over the repeats; None where one of them lacks the number."""
+    values = [value for one in results if (value := read(one)) is not None]
+    return spread_of(values) if values and len(values) == len(results) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
+    """`curves`: label, the number of its colour, and what it reads. `unit`: s, share, or a plain number."""
+
     title: str
-    curves: tuple[_Curve, ...]
-    unit: str = ""  # s, share, or a plain number
+    curves: tuple[tuple[str, int, Read], ...]
+    unit: str = ""
+    named: bool = False  # in the legend
 
 
 _TAIL = _Panel(
     "latency, end to end",
-    (
-        _Curve("95th percentile", 1, lambda one: one.e2e_p95_s),
-        _Curve("99th percentile", 3, lambda one: one.e2e_p99_s),
-    ),
+    (("95th percentile", 1, lambda one: one.e2e_p95_s), ("99th percentile", 3, lambda one: one.e2e_p99_s)),
     "s",
-)
-_RATE = _Panel(
-    "requests a second",
-    (
-        _Curve("all completed", 0, lambda one: one.rps),
-        _Curve("within the SLO (goodput)", 2, lambda one: one.goodput_rps),
-    ),
+    named=True,
 )
 _PANELS = (
-    _RATE,
+    _Panel(
+        "requests a second",
+        (("all completed", 0, lambda one: one.rps), ("within the SLO (goodput)", 2, lambda one: one.goodput_rps)),
+        named=True,
+    ),
     _TAIL,
-    _Panel("decode time per token", (_Curve("mean", 4, lambda one: one.decode_s_per_token),), "s"),
-    _Panel("KV cache usage, highest", (_Curve("peak", 6, lambda one: one.peak_kv_cache_usage),), "share"),
-    _Panel("GPU utilisation", (_Curve("mean", 5, lambda one: (one.gpu_mean_percent or 0) / 100 or None),), "share"),
+    _Panel("decode time per token", (("mean", 4, lambda one: one.decode_s_per_token),), "s"),
+    _Panel("KV cache usage, highest", (("peak", 6, lambda one: one.peak_kv_cache_usage),), "share"),
+    _Panel("GPU utilisation", (("mean", 5, lambda one: (one.gpu_mean_percent or 0) / 100 or None),), "share"),
 )
 
 
 def charts(tuning: Tuning) -> dict[str, Chart]:
     """Those that there is data for, by the slug of the table that they belong to."""
     found: dict[str, Chart] = {}
-    if tuning.ladder is not None and any(rung.results for rung in tuning.ladder.rungs):
-        found["rungs"] = _ladder_chart(tuning.ladder, parse_slo(tuning.slo) if tuning.slo else None)
-    if tuning.final is not None and any(entry.busy for entry in tuning.final.entries):
+    if (ladder := tuning.ladder) is not None and ladder.knee is not None:
+        rungs = [rung for rung in ladder.rungs if rung.results]
+        medians = _medians(((f"cap {rung.cap}:", rung.results) for rung in rungs), ladder.metric)
+        found["rungs"] = Chart(
+            "ladder",
+            "The ladder: one engine, more and more requests at once",
+            f"{ladder.clients} clients in a closed loop, at most so many of their requests at the server. The green line "
+            f"marks the knee, {ladder.knee}: the smallest cap equal to the best. Points are medians of the repeats, whiskers "
+            "their lowest and highest.",
+            f"Line charts over the cap on requests at once. Requests a second: {medians}. Knee: {ladder.knee}.",
+            lambda: draw_ladder(ladder, rungs, parse_slo(tuning.slo) if tuning.slo else None),
+        )
+    if (final := tuning.final) is not None and final.measured:
         chosen = tuning.recommendation.candidate if tuning.recommendation else ""
-        found["final"] = _final_chart(tuning.final, tuning.demand.levels.busy, chosen)
+        how = "All servers were up and measured in turn" if final.together else "One server was up at a time"
+        medians = _medians(((_short(entry), entry.busy) for entry in final.measured), final.metric)
+        found["final"] = Chart(
+            "candidates",
+            "The final: what was found, and the baselines",
+            f"{tuning.demand.levels.busy} clients. {how}; the order turned from round to round. Green: what is recommended. "
+            "More requests are better, more seconds are worse.",
+            f"Requests a second by configuration: {medians}.",
+            lambda: draw_final(final, chosen),
+        )
     return found
 
 
-def _ladder_chart(found: Ladder, slo: Slo | None) -> Chart:
-    rungs = [rung for rung in found.rungs if rung.results]
-    medians = "; ".join(
-        f"cap {rung.cap}: {number(rate.median)}"
-        for rung in rungs
-        if (rate := spread(rung.results, lambda one: getattr(one, found.metric)))
-    )
-    knee = f"The green line marks the knee, {found.knee}: the smallest cap equal to the best. " if found.knee else ""
-    return Chart(
-        "ladder",
-        "The ladder: one engine, more and more requests at once",
-        f"{found.clients} clients in a closed loop, at most so many of their requests at the server. {knee}"
-        "Points are medians of the repeats, whiskers their lowest and highest.",
-        f"Line charts over the cap on requests at once. Requests a second: {medians}. Knee: {found.knee}.",
-        lambda: draw_ladder(found, rungs, slo),
-    )
+def _medians(named: Iterable[tuple[str, Results]], metric: str) -> str:
+    rates = ((name, spread(results, lambda one: getattr(one, metric))) for name, results in named)
+    return "; ".join(f"{name} {number(rate.median)}" for name, rate in rates if rate)
 
 
 @style.styled
 def draw_ladder(found: Ladder, rungs: Sequence[Rung], slo: Slo | None) -> Figure:
     """A panel for each quantity over the measured caps, the knee as a vertical line, limits on latency as level ones."""
-    panels = [panel for panel in _PANELS if any(_known(curve, rungs) for curve in panel.curves)]
-    cells = len(panels) + 1
-    figure, grid = style.grid(ceil(cells / _COLUMNS), _COLUMNS, 2.35, _ladder_legend(rungs))
+    known = [(panel, [curve for curve in panel.curves if _points(curve, rungs)]) for panel in _PANELS]
+    panels = [(panel, curves) for panel, curves in known if curves]
+    legend: list[Artist] = [
+        Line2D([], [], label=label, **style.marked_line(series))
+        for panel, curves in panels
+        for label, series, _ in curves
+        if panel.named
+    ]
+    figure, grid = style.grid(ceil(len(panels) / _COLUMNS), _COLUMNS, 2.35, legend)
     axes = [one for row in grid for one in row]
-    for place, panel in enumerate(panels):
-        _draw_panel(axes[place], panel, rungs)
+    for one, (panel, curves) in zip(axes, panels, strict=False):
+        _draw_panel(one, panel, curves, rungs)
         if panel is _TAIL and slo is not None:
-            _draw_limits(axes[place], slo)
-    _draw_waiting(axes[len(panels)], found, rungs)
-    for one in axes[:cells]:
+            _draw_limits(one, slo)
         _caps_axis(one, rungs, found.knee)
-    for one in axes[cells:]:
+    for one in axes[len(panels) :]:
         one.set_visible(False)
     return figure
 
 
-def _known(curve: _Curve, rungs: Sequence[Rung]) -> bool:
-    return any(spread(rung.results, curve.read) for rung in rungs)
+def _points(curve: tuple[str, int, Read], rungs: Sequence[Rung]) -> list[tuple[int, Spread]]:
+    """By the place of the rung."""
+    return [(place, found) for place, rung in enumerate(rungs) if (found := spread(rung.results, curve[2]))]
 
 
-def _draw_panel(axes: Axes, panel: _Panel, rungs: Sequence[Rung]) -> None:
+def _draw_panel(axes: Axes, panel: _Panel, curves: Sequence[tuple[str, int, Read]], rungs: Sequence[Rung]) -> None:
     values: list[float] = []
-    for curve in panel.curves:
-        known = [(place, found) for place, rung in enumerate(rungs) if (found := spread(rung.results, curve.read))]
-        if known:
-            medians = [found.median for _, found in known]
-            below = [found.median - found.low for _, found in known]
-            above = [found.high - found.median for _, found in known]
-            look = style.marked_line(curve.series)
-            axes.errorbar([place for place, _ in known], medians, [below, above], capsize=2.5, elinewidth=0.9, **look)
-            values += [value for _, found in known for value in (found.low, found.high)]
+    for curve in curves:
+        points = _points(curve, rungs)
+        below = [found.median - found.low for _, found in points]
+        above = [found.high - found.median for _, found in points]
+        places, medians = [place for place, _ in points], [found.median for _, found in points]
+        axes.errorbar(places, medians, [below, above], capsize=2.5, elinewidth=0.9, **style.marked_line(curve[1]))
+        values += [value for _, found in points for value in (found.low, found.high)]
     if panel.unit == "s":
         style.time_axis(axes, values, ticks=6)
         low, high = axes.get_ylim()
@@ -153,18 +159,6 @@ def _draw_limits(axes: Axes, slo: Slo) -> None:
             style.note(axes, f"SLO, {which}", 0, limit.limit_s, (2, 3), **look)
 
 
-def _draw_waiting(axes: Axes, found: Ladder, rungs: Sequence[Rung]) -> None:
-    """In front of the server because of the cap, and in the engine for a sequence."""
-    outside = [max(0, found.clients - rung.cap) for rung in rungs]
-    waiting = [spread(rung.results, lambda one: one.mean_waiting) for rung in rungs]
-    inside = [one.median if one else 0.0 for one in waiting]
-    places = range(len(rungs))
-    axes.bar(places, outside, 0.6, color=_GREY, alpha=0.45, linewidth=0)
-    axes.bar(places, inside, 0.6, bottom=outside, color=style.series(1), linewidth=0)
-    axes.set_ylim(0, max(a + b for a, b in zip(outside, inside, strict=True)) * _HEADROOM or 1)
-    axes.set_title("requests that wait")
-
-
 def _caps_axis(axes: Axes, rungs: Sequence[Rung], knee: int | None) -> None:
     caps = [rung.cap for rung in rungs]
     axes.set_xticks(range(len(caps)), [str(cap) for cap in caps])
@@ -181,38 +175,10 @@ def _caps_axis(axes: Axes, rungs: Sequence[Rung], knee: int | None) -> None:
         style.note(axes, f"knee {knee}", place, 1.0, (5 if left else -5, -2), **look)
 
 
-def _ladder_legend(rungs: Sequence[Rung]) -> list[Artist]:
-    lines: list[Artist] = [
-        Line2D([], [], label=curve.label, **style.marked_line(curve.series))
-        for panel in (_RATE, _TAIL)
-        for curve in panel.curves
-        if _known(curve, rungs)
-    ]
-    lines.append(Patch(color=_GREY, alpha=0.45, label="waiting for the cap"))
-    return [*lines, Patch(color=style.series(1), label="waiting in the engine, mean")]
-
-
-def _final_chart(found: Final, clients: int, chosen: str) -> Chart:
-    rates = "; ".join(
-        f"{_short(entry)} {number(rate.median)}"
-        for entry in found.entries
-        if (rate := spread(entry.busy, lambda one: getattr(one, found.metric)))
-    )
-    how = "All servers were up and measured in turn" if found.together else "One server was up at a time"
-    return Chart(
-        "candidates",
-        "The final: what was found, and the baselines",
-        f"{clients} clients. {how}; the order turned from round to round. Green: what is recommended. More requests are "
-        "better, more seconds are worse.",
-        f"Requests a second by configuration: {rates}.",
-        lambda: draw_final(found, chosen),
-    )
-
-
 @style.styled
 def draw_final(found: Final, chosen: str) -> Figure:
     """A row for each candidate: its rate and its tail latency; every round is a point, those of `chosen` green."""
-    shown = [entry for entry in found.entries if entry.busy]
+    shown = found.measured
     legend: list[Artist] = [
         Line2D([], [], color=style.INK, marker="|", markersize=11, linestyle="none", label="median"),
         Line2D([], [], color=style.MUTED, marker="o", linestyle="none", alpha=0.5, label="each round"),

@@ -7,10 +7,10 @@ simulated. Among the texts that are in flight long ones are more frequent than a
 
 from __future__ import annotations
 
+import gzip
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -18,15 +18,16 @@ from itertools import islice, pairwise
 from math import ceil
 from pathlib import Path
 from random import Random
-from typing import Any
+from statistics import median
+from typing import Annotated
 
 import numpy as np
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import members, number, whole
-from dragoman_bench.bench.summary import nearest_rank
+from dragoman_bench.bench.results import whole
+from dragoman_bench.bench.summary import percentiles
 from dragoman_bench.bench.workload import (
-    FileOptions,
     GeneratedWorkload,
     Item,
     OutputRatio,
@@ -35,13 +36,13 @@ from dragoman_bench.bench.workload import (
     Texts,
     TokensOf,
     Workload,
+    choose,
     parse_pairs,
-    read_workload,
     token_counter,
 )
 from dragoman_bench.journey.measure import CachedWorkload
 from dragoman_bench.journey.steps import Subject
-from dragoman_bench.tune.outcome import Concurrency, DemandSummary, Draw, Lengths
+from dragoman_bench.tune.outcome import Concurrency, DemandSummary, Draw, Lengths, Trial
 
 ROUNDS = 2000
 """Of the simulation: the largest of so many draws is beyond its 99.9th percentile."""
@@ -49,10 +50,9 @@ UNKNOWN_RATIO = 1.5
 """Output tokens for each source token until it is measured: more than most directions take."""
 LONG_SHARE = 0.1
 """The longest tenth of texts is what "long" means."""
-SAMPLED = 400  # texts of a stated workload, for its lengths
-FEW_TEXTS = 2000
+_STATED_TEXTS = 400  # drawn for the lengths of a stated workload
+_FEW_TEXTS = 2000
 _STRATA = 20
-_LENGTH_ONLY = "\0"  # begins a text of which only the length is recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +83,15 @@ class Demand:
     notes: tuple[str, ...] = ()
 
     @property
-    def prompts(self) -> list[int]:
+    def prompts(self) -> np.ndarray:
         """Prompt tokens of each text, all its segments together."""
-        return [
-            item.source_tokens + self.shape.overhead * self.shape.segments(item.source_tokens) for item in self.items
-        ]
+        sources = [item.source_tokens for item in self.items]
+        return np.array([source + self.shape.overhead * self.shape.segments(source) for source in sources])
 
     @property
-    def totals(self) -> list[int]:
+    def totals(self) -> np.ndarray:
         """Prompt and output tokens of each text."""
-        return [prompt + output for prompt, output in zip(self.prompts, self.outputs, strict=True)]
+        return self.prompts + np.array(self.outputs)
 
     @property
     def digest(self) -> str:
@@ -103,16 +102,19 @@ class Demand:
 
     def sequences(self, texts: int) -> int:
         """How many sequences so many texts are, at most in 99 of 100 draws."""
-        segments = [self.shape.segments(item.source_tokens) for item in self.items]
-        return texts if max(segments) == 1 else ceil(np.percentile(self._sums(segments, self._in_flight(), texts), 99))
+        segments = np.array([self.shape.segments(item.source_tokens) for item in self.items])
+        if segments.max() == 1:
+            return texts
+        return ceil(float(np.percentile(segments[self._in_flight(texts)].sum(axis=1), 99)))
 
     def peak_tokens(self, texts: int) -> int:
         """The most tokens that so many texts took in any of the draws, each at its full length."""
-        return int(self._sums(self.totals, self._in_flight(), texts).max())
+        return int(self.totals[self._in_flight(texts)].sum(axis=1).max())
 
     def prompt_tokens(self, texts: int) -> int:
         """The most prompt tokens of so many texts that arrive together: what one step could hold."""
-        return int(self._sums(self.prompts, None, texts).max())
+        chosen = np.random.default_rng(self.seed).choice(len(self.items), (ROUNDS, texts))
+        return int(self.prompts[chosen].sum(axis=1).max())
 
     def long_tokens(self, texts: int) -> int:
         """The most tokens that so many texts take while they are served, half of those sent being of the longest tenth:
@@ -120,21 +122,23 @@ class Demand:
         tail = longest(self.totals)
         sent = np.full(len(self.items), 1 / len(self.items))
         sent[tail] += 1 / len(tail)
-        random = np.random.default_rng(self.seed)
-        chosen = random.choice(len(self.items), (ROUNDS, texts), p=_normalised(sent * self._in_flight()))
-        held = np.asarray(self.prompts)[chosen] + np.asarray(self.outputs)[chosen] * random.random((ROUNDS, texts))
-        return int(held.sum(axis=1).max())
+        chosen = self._in_flight(texts, sent)
+        part = np.random.default_rng(self.seed + 1).random(chosen.shape)
+        return int((self.prompts[chosen] + np.array(self.outputs)[chosen] * part).sum(axis=1).max())
 
-    def measured(self, output_ratio: float | None, overhead: int | None) -> Demand:
-        """With what was measured: output tokens for each source token (recorded outputs are kept), prompt overhead."""
-        outputs = self.outputs
-        if output_ratio is not None and self.output_estimated:
-            outputs = tuple(max(1, round(output_ratio * item.source_tokens)) for item in self.items)
-        shape = self.shape if overhead is None else replace(self.shape, overhead=overhead)
+    def measured(self, trial: Trial) -> Demand:
+        """With what a trial showed: output tokens for each source token (recorded outputs are kept), prompt overhead."""
+        ratios = [one.output_tokens_s / one.rps for one in trial.results if one.output_tokens_s and one.rps]
+        sources, outputs, shape = [item.source_tokens for item in self.items], self.outputs, self.shape
+        if ratios and self.output_estimated:
+            ratio = median(ratios) / (sum(sources) / len(sources))
+            outputs = tuple(max(1, round(ratio * source)) for source in sources)
+        if trial.prompt_overhead is not None:
+            shape = replace(shape, overhead=trial.prompt_overhead)
         return replace(self, outputs=outputs, shape=shape)
 
     def summary(self) -> DemandSummary:
-        totals = self.totals
+        longest_sequence = int(self.totals.max())
         return DemandSummary(
             description=self.description,
             texts=len(self.items),
@@ -142,28 +146,28 @@ class Demand:
             output=_lengths(self.outputs),
             levels=self.levels,
             prompt_overhead=self.shape.overhead,
-            longest_sequence=max(totals),
+            longest_sequence=longest_sequence,
             peak_tokens_drawn=self.peak_tokens(self.levels.peak),
-            peak_tokens_worst=self.levels.peak * max(totals),
+            peak_tokens_worst=self.levels.peak * longest_sequence,
             output_estimated=self.output_estimated,
             notes=self.notes,
         )
 
-    def _in_flight(self) -> np.ndarray:
-        """The share of each text among those in flight: one of twice the output stays twice as long."""
-        return _normalised(np.asarray(self.outputs, dtype=float))
-
-    def _sums(self, sizes: Sequence[int], shares: np.ndarray | None, texts: int) -> np.ndarray:
-        return np.random.default_rng(self.seed).choice(np.asarray(sizes), (ROUNDS, texts), p=shares).sum(axis=1)
+    def _in_flight(self, texts: int, sent: float | np.ndarray = 1.0) -> np.ndarray:
+        """Draws of so many texts in flight, by place. `sent`: how often each is sent; one of twice the output stays twice as
+        long."""
+        weights = np.array(self.outputs, dtype=float) * sent
+        random = np.random.default_rng(self.seed)
+        return random.choice(len(self.items), (ROUNDS, texts), p=weights / weights.sum())
 
 
 def parse_clients(text: str) -> Concurrency:
     """`2-25`: usually 2 texts at once, 25 at busy times; `25`: always. Raises ConfigError."""
     low, dash, high = text.partition("-")
-    numbers = [int(part) if part.strip().isdigit() else 0 for part in ((low, high) if dash else (low, low))]
-    if not 1 <= numbers[0] <= numbers[1]:
+    usual, busy = (int(part) if part.strip().isdigit() else 0 for part in (low, high if dash else low))
+    if not 1 <= usual <= busy:
         raise ConfigError(f"clients {text!r} are not like 2-25 (usually, at busy times) or 25", param="clients")
-    return Concurrency(numbers[0], numbers[1], numbers[1], stated=True)
+    return Concurrency(usual, busy, busy, stated=True)
 
 
 def prompt_shape(subject: Subject) -> PromptShape:
@@ -178,72 +182,111 @@ def prompt_shape(subject: Subject) -> PromptShape:
     return PromptShape(0, max(1, round(window / (1 + UNKNOWN_RATIO))), window)
 
 
-def stated_demand(subject: Subject, shape: PromptShape, levels: Concurrency) -> Demand:
-    """Variable texts, as `dragoman journey` sends them. Raises ConfigError where the tokenizer cannot be read."""
+def stated_demand(subject: Subject, levels: Concurrency) -> Demand:
+    """Lengths as of the variable texts of `dragoman journey`. Raises ConfigError where the tokenizer cannot be read."""
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
-    pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
-    ratio = OutputRatio(*subject.forced) if subject.forced else None
+    texts, ratio = partial(PhrasebookTexts, tokens_of=tokens_of), _ratio(subject)
     low, high = subject.lengths["variable"]
+    pairs = parse_pairs(subject.pairs)
     mix = GeneratedWorkload("variable", low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio)
-    # Lengths are log-evenly distributed, and so is their longest tenth.
-    tail_low = round(low * (high / low) ** (1 - LONG_SHARE))
-    tail = replace(mix, name="the longest tenth", low=tail_low, seed=subject.seed + 1)
-    items = mix.items(SAMPLED, 0)
-    outputs, estimated = _expected_outputs(items)
-    workloads = _both(mix, Mixed(f"{mix.name}, long", mix, tail))
-    return Demand(mix.description, items, outputs, levels, shape, workloads, subject.seed, estimated)
+    return _demand(mix.description, mix.items(_STATED_TEXTS, 0), levels, subject, tokens_of, texts)
 
 
-def trace_demand(path: Path, subject: Subject, shape: PromptShape, levels: Concurrency | None = None) -> Demand:
+def trace_demand(path: Path, subject: Subject, levels: Concurrency | None = None) -> Demand:
     """A trace; `levels` in place of the concurrency that it records. Raises ConfigError where it cannot be read, or records
     no concurrency and none is stated.
 
-    A line has `in_flight` (texts in flight when this one arrived, itself included) or `at_s` with `e2e_s`. Recorded output
-    lengths size the KV cache; they are forced only on a server of random weights.
+    Recorded output lengths size the KV cache; they are forced only on a server of random weights. Where a line has no text,
+    texts are made up for all lines.
     """
-    if path.suffix not in (".jsonl", ".ndjson"):
-        raise ConfigError(f"the trace {path} is not a .jsonl file", param="trace")
+    lines = read_trace(path)
     tokens_of, _ = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
-    lines = _lines(path)
-    languages = tuple({str(line["source"]) for line in lines if line.get("source") not in (None, "auto")})
-    ratio = OutputRatio(*subject.forced) if subject.forced else None
-    placeholder = _Placeholder(languages)
-    reading = FileOptions(
-        parse_pairs(subject.pairs), partial(_tokens, tokens_of), lambda _: placeholder, subject.seed, ratio
-    )
-    recorded = read_workload(path, reading).recorded
-    outputs, estimated = _expected_outputs(recorded)
-    sent = recorded if subject.forced else tuple(replace(item, output_tokens=None) for item in recorded)
-    sizes = tuple(item.source_tokens + output for item, output in zip(recorded, outputs, strict=True))
     texts = partial(PhrasebookTexts, tokens_of=tokens_of)
-    lengths_only = any(item.text.startswith(_LENGTH_ONLY) for item in recorded)
-
-    def over(places: Sequence[int], name: str) -> Workload:
-        items, its_sizes = tuple(sent[place] for place in places), tuple(sizes[place] for place in places)
-        if lengths_only:
-            return Written(name, items, its_sizes, texts, tokens_of, subject.seed)
-        return Drawn(name, items, its_sizes, subject.seed)
-
-    mix = over(range(len(sent)), path.name)
-    long = Mixed(f"{path.name}, long", mix, over(longest(sizes), "the longest tenth"))
-    return Demand(
-        description=f"{path.name}: {len(recorded)} recorded texts",
-        items=recorded,
-        outputs=outputs,
-        levels=levels or _concurrency(path, lines),
-        shape=shape,
-        workloads=_both(mix, long),
-        seed=subject.seed,
-        output_estimated=estimated,
-        notes=tuple(_notes(recorded, lengths_only, texts(subject.seed).languages)),
+    pairs, ratio, random = parse_pairs(subject.pairs), _ratio(subject), Random(subject.seed)
+    items: list[Item] = []
+    for line in lines:
+        source = None if line.source == "auto" else line.source
+        pair = Pair(source, line.target) if line.target else choose(pairs, random)
+        tokens = tokens_of(line.text) if line.text else line.source_tokens or 1
+        output = line.output_tokens or (ratio.draw(tokens, random) if ratio else None)
+        items.append(Item(line.text or "", pair.source, pair.target, tokens, None, output))
+    lengths_only = not all(line.text for line in lines)
+    found = _demand(
+        f"{path.name}: {len(items)} recorded texts",
+        tuple(items),
+        levels or concurrency(lines, path),
+        subject,
+        tokens_of,
+        texts if lengths_only else None,
     )
+    if lengths_only:
+        notes = ["the trace holds lengths, not texts: texts are made up at those lengths"]
+        known = texts(subject.seed).languages
+        if replaced := sorted({Pair(*item.pair).label for item in items if item.source not in known}):
+            notes.append(f"made-up texts of other languages stand for {', '.join(replaced)}")
+    else:
+        few = f"the trace's {len(items)} texts are sent more than once: a prefix cache may answer part of them"
+        notes = [few] if len(items) < _FEW_TEXTS else []
+    return replace(found, notes=tuple(notes))
 
 
-def counted(in_flight: Sequence[int]) -> Concurrency:
-    """Median, 95th percentile and maximum of the texts in flight when each arrived, itself included."""
-    ordered = sorted(in_flight)
-    median, busy = (round(nearest_rank(ordered, percent)) for percent in (50, 95))
-    return Concurrency(median, busy, ordered[-1])
+class TraceLine(BaseModel):
+    """A text, or its length alone. `in_flight`: texts in flight when it arrived, itself included; `at_s` and `e2e_s`, in
+    seconds, say the same."""
+
+    text: str | None = None
+    source_tokens: PositiveInt | None = None
+    source: str | None = None
+    target: str | None = None
+    output_tokens: PositiveInt | None = None
+    in_flight: PositiveInt | None = None
+    at_s: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    e2e_s: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+
+
+def read_trace(path: Path) -> list[TraceLine]:
+    """The lines of a `.jsonl` file, which may be compressed (`.gz`). Raises ConfigError naming the line."""
+    if not {".jsonl", ".ndjson"} & set(path.suffixes):
+        raise ConfigError(f"the trace {path} is not a .jsonl file", param="trace")
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the trace {path}: {error}", param="trace") from error
+    lines: list[TraceLine] = []
+    for place, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            lines.append(TraceLine.model_validate_json(line))
+        except ValidationError as error:
+            fault = error.errors()[0]
+            where = ".".join(map(str, fault["loc"]))
+            raise ConfigError(f"{path}:{place}: {where or 'line'}: {fault['msg']}", param="trace") from error
+        if not (lines[-1].text or "").strip() and lines[-1].source_tokens is None:
+            raise ConfigError(f"{path}:{place}: no text (nor source_tokens)", param="trace")
+    if not lines:
+        raise ConfigError(f"the trace {path} is empty", param="trace")
+    return lines
+
+
+def concurrency(lines: Sequence[TraceLine], path: Path) -> Concurrency:
+    """Median, 95th percentile and maximum of the texts in flight when each arrived. Raises ConfigError where a line has
+    neither `in_flight` nor `at_s` with `e2e_s`."""
+    counts = [line.in_flight for line in lines if line.in_flight is not None]
+    if len(counts) < len(lines):
+        timed = [
+            (line.at_s, line.at_s + line.e2e_s) for line in lines if line.at_s is not None and line.e2e_s is not None
+        ]
+        if len(timed) < len(lines):
+            raise ConfigError(
+                f"the trace {path} does not record how many texts were in flight: its lines need in_flight, or at_s and "
+                "e2e_s; or specify --clients 2-25 (usually, at busy times)",
+                param="clients",
+            )
+        counts = in_flight(timed)
+    low, busy = percentiles(counts, 50, 95)
+    return Concurrency(round(low), round(busy), max(counts))
 
 
 def in_flight(intervals_s: Sequence[tuple[float, float]]) -> list[int]:
@@ -252,13 +295,59 @@ def in_flight(intervals_s: Sequence[tuple[float, float]]) -> list[int]:
     return [place + 1 - bisect_right(ends, arrival) for place, arrival in enumerate(arrivals)]
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnTexts:
+    """A workload of recorded texts in a drawn order, another one for each variation; they repeat when all were sent.
+
+    With `texts` (by seed) they are made up at the recorded lengths: in every variation the same lengths in the same order,
+    and other texts. For a source language in which none can be made up another stands.
+    """
+
+    description: str
+    recorded: tuple[Item, ...]
+    sizes: tuple[int, ...]  # by item: what the draw is stratified by
+    tokens_of: TokensOf
+    texts: Callable[[int], Texts] | None = None
+    seed: int = 0
+    tail: frozenset[int] = frozenset()  # with it, every second text is one of these places
+
+    @property
+    def size(self) -> None:
+        return None
+
+    def items(self, count: int, variation: int) -> tuple[Item, ...]:
+        order = Random(f"{self.seed}/{variation}" if self.texts is None else str(self.seed))
+        places = stratified(self.sizes, order)
+        if self.tail:
+            tail = sorted(self.tail)
+            long = (tail[place] for place in stratified([self.sizes[place] for place in tail], order))
+            places = (place for both in zip(places, long, strict=True) for place in both)
+        chosen = [self.recorded[place] for place in islice(places, count)]
+        return self._with_texts(chosen, Random(f"{self.seed}/{variation}").getrandbits(32))
+
+    def samples(self) -> tuple[Item, ...]:
+        return self._with_texts(list({item.pair: item for item in reversed(self.recorded)}.values()), self.seed)
+
+    def _with_texts(self, items: list[Item], seed: int) -> tuple[Item, ...]:
+        if self.texts is None:
+            return tuple(items)
+        texts, made = self.texts(seed), list[Item]()
+        for item in items:
+            others = (language for language in texts.languages if language != item.target)
+            source = item.source if item.source in texts.languages else next(others)
+            text, wanted = texts.make(source, item.source_tokens), item.source_tokens
+            tokens = self.tokens_of(text)
+            made.append(replace(item, text=text, source=source, source_tokens=tokens, wanted_tokens=wanted))
+        return tuple(made)
+
+
 def stratified(sizes: Sequence[int], random: Random) -> Iterator[int]:
     """Places in `sizes`, without end: of any twenty in a row one is from each twentieth by size.
 
     A measurement lasts for some hundred texts; drawn freely, their mean length moves by several percent, and with it every
     rate.
     """
-    ordered = sorted(range(len(sizes)), key=lambda place: sizes[place])
+    ordered = np.argsort(sizes, kind="stable").tolist()
     count = min(_STRATA, len(ordered))
     edges = [len(ordered) * stratum // count for stratum in range(count + 1)]
     strata = [ordered[low:high] for low, high in pairwise(edges)]
@@ -273,168 +362,45 @@ def stratified(sizes: Sequence[int], random: Random) -> Iterator[int]:
         yield from run
 
 
-def longest(sizes: Sequence[int]) -> list[int]:
+def longest(sizes: Sequence[int] | np.ndarray) -> list[int]:
     """Places of the longest tenth, one at least."""
-    ordered = sorted(range(len(sizes)), key=lambda place: sizes[place])
-    return ordered[-max(1, round(len(ordered) * LONG_SHARE)) :]
+    return np.argsort(sizes, kind="stable")[-max(1, round(len(sizes) * LONG_SHARE)) :].tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """Recorded texts in a drawn order, another one for each variation; they repeat when all were sent."""
-
-    name: str
-    recorded: tuple[Item, ...]
-    sizes: tuple[int, ...]  # by item: what the draw is stratified by
-    seed: int = 0
-
-    @property
-    def description(self) -> str:
-        return f"{self.name}: drawn from {len(self.recorded)} texts"
-
-    @property
-    def size(self) -> None:
-        return None
-
-    def items(self, count: int, variation: int) -> tuple[Item, ...]:
-        places = stratified(self.sizes, Random(f"{self.seed}/{variation}"))
-        return tuple(self.recorded[place] for place in islice(places, count))
-
-    def samples(self) -> tuple[Item, ...]:
-        return tuple({item.pair: item for item in reversed(self.recorded)}.values())
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """Texts made up at recorded lengths: in every variation the same lengths in the same order, and other texts.
-
-    For a source language in which none can be made up another stands.
-    """
-
-    name: str
-    recorded: tuple[Item, ...]  # their texts are not used
-    sizes: tuple[int, ...]
-    texts: Callable[[int], Texts]  # by seed
-    tokens_of: TokensOf
-    seed: int = 0
-
-    @property
-    def description(self) -> str:
-        return f"{self.name}: made up at lengths drawn from {len(self.recorded)} recorded texts"
-
-    @property
-    def size(self) -> None:
-        return None
-
-    def items(self, count: int, variation: int) -> tuple[Item, ...]:
-        texts = self.texts(Random(f"{self.seed}/{variation}").getrandbits(32))
-        places = stratified(self.sizes, Random(self.seed))
-        return tuple(self._item(texts, self.recorded[place]) for place in islice(places, count))
-
-    def samples(self) -> tuple[Item, ...]:
-        texts = self.texts(self.seed)
-        return tuple({item.pair: self._item(texts, item) for item in reversed(self.recorded)}.values())
-
-    def _item(self, texts: Texts, item: Item) -> Item:
-        source = item.source
-        if source not in texts.languages:
-            source = next(language for language in texts.languages if language != item.target)
-        text, tokens = texts.make(source, item.source_tokens), item.source_tokens
-        return replace(item, text=text, source=source, source_tokens=self.tokens_of(text), wanted_tokens=tokens)
+def _demand(
+    description: str,
+    recorded: tuple[Item, ...],
+    levels: Concurrency,
+    subject: Subject,
+    tokens_of: TokensOf,
+    texts: Callable[[int], Texts] | None,
+) -> Demand:
+    """Every server is sent the same texts, which are made once. Where only some output lengths are recorded, their ratio to
+    the source stands for the others."""
+    known = [(item.source_tokens, item.output_tokens) for item in recorded if item.output_tokens is not None]
+    ratio = sum(output for _, output in known) / sum(source for source, _ in known) if known else UNKNOWN_RATIO
+    outputs = tuple(item.output_tokens or max(1, round(ratio * item.source_tokens)) for item in recorded)
+    sent = recorded if subject.forced else tuple(replace(item, output_tokens=None) for item in recorded)
+    sizes = tuple(item.source_tokens + output for item, output in zip(recorded, outputs, strict=True))
+    name = f"{description}, drawn" if texts is None else f"{description}, texts made up at their lengths"
+    mix = DrawnTexts(name, sent, sizes, tokens_of, texts, subject.seed)
+    long = replace(mix, description=f"{name}, half of the longest tenth", tail=frozenset(longest(sizes)))
+    return Demand(
+        description=description,
+        items=recorded,
+        outputs=outputs,
+        levels=levels,
+        shape=prompt_shape(subject),
+        workloads={"mix": CachedWorkload(mix), "long": CachedWorkload(long)},
+        seed=subject.seed,
+        output_estimated=not known,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Mixed:
-    """Texts of two workloads in turn."""
-
-    name: str
-    first: Workload
-    second: Workload
-
-    @property
-    def description(self) -> str:
-        return f"{self.name}: half {self.first.description}; half {self.second.description}"
-
-    @property
-    def size(self) -> None:
-        return None
-
-    def items(self, count: int, variation: int) -> tuple[Item, ...]:
-        half = (count + 1) // 2
-        both = zip(self.first.items(half, variation), self.second.items(half, variation), strict=True)
-        return tuple(item for pair in both for item in pair)[:count]
-
-    def samples(self) -> tuple[Item, ...]:
-        return self.first.samples()
-
-
-def _both(mix: Workload, long: Workload) -> dict[Draw, Workload]:
-    """Every server is sent the same texts: they are made once."""
-    return {"mix": CachedWorkload(mix), "long": CachedWorkload(long)}
-
-
-def _expected_outputs(items: Sequence[Item]) -> tuple[tuple[int, ...], bool]:
-    """Output tokens of each text, and whether all are estimates. Where some are recorded, their ratio is used."""
-    known = [(item.source_tokens, item.output_tokens) for item in items if item.output_tokens is not None]
-    source, output = sum(pair[0] for pair in known), sum(pair[1] for pair in known)
-    ratio = output / source if source else UNKNOWN_RATIO
-    return tuple(item.output_tokens or max(1, round(ratio * item.source_tokens)) for item in items), not known
-
-
-@dataclass(frozen=True, slots=True)
-class _Placeholder:
-    """Stands for texts while a trace is read: the real ones are made for each measurement."""
-
-    languages: tuple[str, ...]
-
-    def make(self, language: str, tokens: int) -> str:
-        return f"{_LENGTH_ONLY}{tokens}"
-
-
-def _tokens(tokens_of: TokensOf, text: str) -> int:
-    return int(text[1:]) if text.startswith(_LENGTH_ONLY) else tokens_of(text)
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    """What is not JSON is left to `read_workload`, which names the line."""
-    found: list[dict[str, Any]] = []
-    with suppress(OSError, UnicodeDecodeError):
-        for line in path.read_text(encoding="utf-8-sig").splitlines():
-            with suppress(json.JSONDecodeError):
-                found.append(members(json.loads(line)))
-    return [line for line in found if line]
-
-
-def _concurrency(path: Path, lines: Sequence[dict[str, Any]]) -> Concurrency:
-    counts = [count for line in lines if (count := whole(line.get("in_flight"))) is not None and count >= 1]
-    if counts and len(counts) == len(lines):
-        return counted(counts)
-    times = [(number(line.get("at_s")), number(line.get("e2e_s"))) for line in lines]
-    intervals = [(at_s, at_s + e2e_s) for at_s, e2e_s in times if at_s is not None and e2e_s is not None]
-    if not intervals or len(intervals) < len(lines):
-        raise ConfigError(
-            f"the trace {path} does not record how many texts were in flight: its lines need in_flight, or at_s and e2e_s; "
-            "or specify --clients 2-25 (usually, at busy times)",
-            param="clients",
-        )
-    return counted(in_flight(intervals))
-
-
-def _notes(recorded: Sequence[Item], lengths_only: bool, languages: Sequence[str]) -> Iterator[str]:
-    if lengths_only:
-        yield "the trace holds lengths, not texts: texts are made up at those lengths"
-        replaced = sorted({Pair(*item.pair).label for item in recorded if item.source not in languages})
-        if replaced:
-            yield f"made-up texts of other languages stand for {', '.join(replaced)}"
-    elif len(recorded) < FEW_TEXTS:
-        yield f"the trace's {len(recorded)} texts are sent more than once: a prefix cache may answer part of them"
+def _ratio(subject: Subject) -> OutputRatio | None:
+    return OutputRatio(*subject.forced) if subject.forced else None
 
 
 def _lengths(tokens: Sequence[int]) -> Lengths:
-    ordered = sorted(tokens)
-    p50, p95, p99 = (round(nearest_rank(ordered, percent)) for percent in (50, 95, 99))
-    return Lengths(sum(ordered) / len(ordered), p50, p95, p99, ordered[-1])
-
-
-def _normalised(weights: np.ndarray) -> np.ndarray:
-    return weights / weights.sum()
+    p50, p95, p99 = (round(found) for found in percentiles(tokens, 50, 95, 99))
+    return Lengths(sum(tokens) / len(tokens), p50, p95, p99, max(tokens))

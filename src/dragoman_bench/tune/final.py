@@ -1,23 +1,25 @@
-"""The final: what the search found against the baselines, in rounds whose order turns, so that drift affects all alike.
+"""The final: what the search found against the baselines, in rounds whose order turns, so that drift affects all alike; and
+what is recommended.
 
 Baselines are what one serves with without tuning: `vllm serve` with its defaults, vLLM's defaults for embedded engines, the
 story's settings. All servers are up together where memory allows (one that idles slows no other); else they are started one
-after another, round by round. A candidate that does not start or crashes is out, with its reason.
+after another, round by round. A candidate that does not start or crashes is out, with its reason. What meets the SLO comes
+first, then the best, and of equals the simplest is recommended. Only the final decides, where all were measured in turn:
+trials of the search were measured minutes apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import floor
 
 import psutil
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Machine
-from dragoman_bench.bench.servers import Interrupted, ServerFault
-from dragoman_bench.tune.ladder import vllm_graph_ceiling
+from dragoman_bench.tune.compare import Attempt, Best, Context, Objective, meets
+from dragoman_bench.tune.memory import Sizer, check_memory
 from dragoman_bench.tune.outcome import (
     FINALIST,
     Candidate,
@@ -25,16 +27,19 @@ from dragoman_bench.tune.outcome import (
     FinalEntry,
     Hardware,
     Knobs,
-    LevelResult,
     LoadLevel,
+    Measure,
     Memory,
     Metric,
-    Outcome,
+    Recommendation,
+    Search,
+    SearchResult,
     Setup,
     Trial,
+    choices_of,
+    with_choices,
 )
-from dragoman_bench.tune.store import ServerFacts
-from dragoman_bench.tune.trial import BY_HAND, CannotTranslate, Servers, TrialServer, lacks_memory
+from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner, lacks_memory
 
 BASELINES = ("vllm-serve", "embedder", "story")
 SIMPLEST_FIRST = ("vllm-serve", "embedder", FINALIST, "story")
@@ -46,6 +51,53 @@ _HEADROOM = 1.25  # of free memory over what the largest server takes, before on
 _GIB = 2**30
 
 
+def parse_baselines(text: str) -> tuple[str, ...]:
+    """`vllm-serve,story`, or `none`. Raises ConfigError naming what is unknown."""
+    words = [word.strip() for word in text.split(",") if word.strip() and word.strip() != "none"]
+    if unknown := [word for word in words if word not in BASELINES]:
+        known = ", ".join(BASELINES)
+        raise ConfigError(f"unknown baseline {unknown[0]!r}: use none, or some of {known}", param="baselines")
+    return tuple(name for name in BASELINES if name in words)
+
+
+def candidates(
+    finalist: Knobs, baselines: Sequence[str], hardware: Hardware, machine: Machine, kv_cache_bytes: int | None
+) -> tuple[Candidate, ...]:
+    """The finalist, then the baselines. `kv_cache_bytes`: for each where there is no GPU, since defaults would take the
+    memory that the others need."""
+    made = [Candidate(FINALIST, "what the search found", Setup(finalist), finalist, SIMPLEST_FIRST.index(FINALIST))]
+    titles = {
+        "vllm-serve": "`vllm serve` with its defaults",
+        "embedder": "vLLM's embedder defaults",
+        "story": "the story's 16/8192/0.3" if hardware.on_gpu else "the story's 16/8192",
+    }
+    sizes = {"vllm-serve": serve_defaults(hardware, machine), "embedder": (128, 2048), "story": (16, 8192)}
+    for name in baselines:
+        knobs = Knobs(*sizes[name])
+        if hardware.on_gpu:  # vLLM's own ceiling of CUDA graphs, as dragoman's default would be another
+            memory = 0.3 if name == "story" else _VLLM_UTILIZATION
+            knobs = Knobs(*sizes[name], min(2 * sizes[name][0], 512), memory)
+        setup = Setup(Knobs(), "vllm") if name == "vllm-serve" else Setup(knobs)
+        made.append(Candidate(name, titles[name], setup, knobs, SIMPLEST_FIRST.index(name)))
+    if not hardware.on_gpu and kv_cache_bytes is not None:
+        made = [_with_memory(one, kv_cache_memory_bytes=kv_cache_bytes) for one in made]
+    return tuple(made)
+
+
+def serve_defaults(hardware: Hardware, machine: Machine) -> tuple[int, int]:
+    """max_num_seqs and max_num_batched_tokens that `vllm serve` chooses (vLLM 0.32, EngineArgs.get_batch_defaults)."""
+    if not hardware.on_gpu:
+        return 128, 2048
+    a100 = any("a100" in gpu.name.lower() for gpu in machine.gpus)
+    if hardware.memory_bytes >= 160 * _GIB:
+        return 1024, 16384
+    return (1024, 8192) if hardware.memory_bytes >= 70 * _GIB and not a100 else (256, 2048)
+
+
+def _with_memory(candidate: Candidate, **memory: int | float) -> Candidate:
+    return replace(candidate, setup=replace(candidate.setup, knobs=replace(candidate.setup.knobs, **memory)))
+
+
 @dataclass(frozen=True, slots=True)
 class Sharing:
     """Whether all servers are up together, with a note. `share`: of a GPU's memory, for each."""
@@ -53,6 +105,29 @@ class Sharing:
     together: bool
     note: str
     share: float | None = None
+
+
+def sharing_of(count: int, hardware: Hardware, memory: Memory | None, trials: Sequence[Trial]) -> Sharing:
+    """Of a GPU's memory each gets an equal share, where that holds the model and the cache that the demand needs. On a CPU
+    it is checked while servers start: only then is it known what one takes."""
+    if not hardware.on_gpu:
+        return Sharing(True, "all servers were up together, each with the same KV cache")
+    share = floor(_SHARED / count * 100) / 100
+    for trial in trials:
+        cache, used = trial.kv_cache, trial.gpu_memory_utilization
+        if memory is None or cache is None or cache.bytes_per_token is None or used is None:
+            continue
+        more_tokens = memory.wanted_tokens - cache.tokens
+        needed = used * hardware.memory_bytes + more_tokens * cache.bytes_per_token
+        if needed > share * hardware.memory_bytes:
+            return Sharing(False, _one_by_one(f"{count} do not fit beside each other ({needed / _GIB:.1f} GiB each)"))
+        break
+    note = f"all servers were up together, each with {share:.0%} of the GPU's memory"
+    return Sharing(True, f"{note}; speed does not depend on it while nothing is preempted", share)
+
+
+def _one_by_one(why: str) -> str:
+    return f"one server was up at a time, with the memory that it asks for: {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,284 +141,216 @@ class FinalPlan:
     metric: Metric
     sharing: Sharing
 
-    def levels(self, turn: int) -> tuple[LoadLevel, ...]:
-        return (self.busy, self.low) if turn == 0 and self.low is not None else (self.busy,)
+    def turn(self, candidate: Candidate, turn: int) -> list[Measure]:
+        """What a candidate's turn measures."""
+        name, note = f"final-{candidate.name}", f"round {turn + 1} of {self.rounds}"
+        levels = (self.busy, self.low) if turn == 0 and self.low is not None else (self.busy,)
+        return [Measure(name, "final", candidate.setup, level, candidate.title, turn, note) for level in levels]
 
-
-def parse_baselines(text: str) -> tuple[str, ...]:
-    """`vllm-serve,story`, or `none`. Raises ConfigError naming what is unknown."""
-    words = [word.strip() for word in text.split(",") if word.strip() and word.strip() != "none"]
-    for word in words:
-        if word not in BASELINES:
-            raise ConfigError(
-                f"unknown baseline {word!r}: use none, or some of {', '.join(BASELINES)}", param="baselines"
-            )
-    return tuple(name for name in BASELINES if name in words)
-
-
-def candidates(
-    finalist: Knobs, baselines: Sequence[str], hardware: Hardware, machine: Machine, kv_cache_bytes: int | None
-) -> tuple[Candidate, ...]:
-    """The finalist, then the baselines. `kv_cache_bytes`: for each where there is no GPU, since defaults would take the
-    memory that the others need."""
-    made = [Candidate(FINALIST, "what the search found", Setup(finalist), finalist, SIMPLEST_FIRST.index(FINALIST))]
-    made += [_baseline(name, hardware, machine) for name in BASELINES if name in baselines]
-    if hardware.device == "cpu" and kv_cache_bytes is not None:
-        made = [_with_memory(one, kv_cache_memory_bytes=kv_cache_bytes) for one in made]
-    return tuple(made)
-
-
-def sharing_of(count: int, hardware: Hardware, memory: Memory | None, trials: Sequence[Trial]) -> Sharing:
-    """Of a GPU's memory each gets an equal share, where that holds the model and the cache that the demand needs. On a CPU
-    it is checked while servers start: only then is it known what one takes."""
-    if hardware.device == "cpu":
-        return Sharing(True, "all servers were up together, each with the same KV cache")
-    share = floor(_SHARED / count * 100) / 100
-    needed = _needed_bytes(hardware, memory, trials)
-    if needed is not None and needed > share * hardware.memory_bytes:
-        alone = f"{count} do not fit beside each other ({needed / _GIB:.1f} GiB each)"
-        return Sharing(False, f"one server was up at a time, with the memory that it asks for: {alone}")
-    note = f"all servers were up together, each with {share:.0%} of the GPU's memory"
-    return Sharing(True, f"{note}; speed does not depend on it while nothing is preempted", share)
-
-
-async def run_final(servers: Servers, plan: FinalPlan) -> Final:
-    """The first round whatever the time; further rounds as the time limit allows. Raises ConfigError where results cannot be
-    written."""
-    if plan.sharing.together:
-        try:
-            return await _FinalRun(_with_longer_warmup(servers), plan).all_together()
-        except _NotEnoughMemory as fault:
-            note = f"one server was up at a time, with the memory that it asks for: {fault}"
-            plan = replace(plan, sharing=Sharing(False, note))
-            servers.progress.note(note)
-    return await _FinalRun(servers, plan).one_by_one()
+    def round(self, turn: int) -> Search[None]:
+        """A round over the candidates that are still in: each is first, second, last equally often."""
+        places = [(place + turn) % len(self.candidates) for place in range(len(self.candidates))]
+        for candidate in (self.candidates[place] for place in places):
+            for wanted in self.turn(candidate, turn):
+                if (yield wanted).outcome != "measured":
+                    break
 
 
 class _NotEnoughMemory(Exception):
     """Not all servers can be up together. The message says why."""
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A candidate as it is started here, and what is known of it so far."""
-
-    candidate: Candidate
-    outcome: Outcome = "measured"
-    reason: str = ""
-    busy: list[LevelResult] = field(default_factory=list[LevelResult])
-    low: list[LevelResult] = field(default_factory=list[LevelResult])
-    facts: ServerFacts | None = None
-
-    @property
-    def name(self) -> str:
-        return f"final-{self.candidate.name}"
-
-    def end(self, outcome: Outcome, reason: str) -> None:
-        self.outcome, self.reason = outcome, reason
-
-
-class _FinalRun:
-    def __init__(self, servers: Servers, plan: FinalPlan) -> None:
-        self._servers = servers
-        self._plan = plan
+async def run_final(servers: Servers, plan: FinalPlan) -> Final:
+    """The first round whatever the time; further rounds as the time limit allows. Raises ConfigError where results cannot be
+    written."""
+    if plan.sharing.together:
+        pace = servers.pace
+        longer = replace(pace, warmup_s=max(pace.warmup_s, _IDLE_WARMUP * pace.duration_s))
         share = plan.sharing.share
-        self._entries = [
-            _Entry(one if share is None else _with_memory(one, gpu_memory_utilization=share)) for one in plan.candidates
-        ]
-
-    async def all_together(self) -> Final:
-        """Raises _NotEnoughMemory where not all can be up."""
-        running: dict[str, TrialServer] = {}
-        async with AsyncExitStack() as stack:
-            for entry in self._entries:
-                if all(self._stored(entry, turn) for turn in range(self._plan.rounds)):
-                    continue
-                if self._servers.interrupted.is_set():
-                    entry.end("interrupted", BY_HAND)
-                    continue
-                _check_memory(list(running.values()))
-                if server := await self._start(entry, stack):
-                    running[entry.name] = server
-            return await self._rounds(running)
-
-    async def one_by_one(self) -> Final:
-        return await self._rounds(None)
-
-    async def _rounds(self, running: dict[str, TrialServer] | None) -> Final:
-        """`running` None: a server is started for each of its turns."""
-        rounds = 0
-        for turn in range(self._plan.rounds):
-            left = [entry for entry in self._entries if entry.outcome == "measured"]
-            missing = [entry for entry in left if not self._stored(entry, turn)]
-            stopped = self._stopped(turn, len(missing), starts=running is None)
-            if not left or stopped:
-                break
-            for place in range(len(self._entries)):
-                entry = self._entries[(place + turn) % len(self._entries)]  # each is first, second, last equally often
-                if entry.outcome == "measured":
-                    async with AsyncExitStack() as stack:
-                        server = running.get(entry.name) if running is not None else None
-                        if running is None and not self._stored(entry, turn):
-                            server = await self._start(entry, stack)
-                        await self._measure(entry, server, turn)
-            if stopped := self._stopped(turn, 0, starts=False):
-                break
-            rounds += 1
-        return self._final(rounds)
-
-    def _stopped(self, turn: int, missing: int, *, starts: bool) -> str:
-        """Why no further round is begun; the first one is begun whatever the time."""
-        if self._servers.interrupted.is_set():
-            stopped = BY_HAND
-        elif turn == 0 or not missing:
-            return ""
-        else:
-            stopped = self._servers.stopped(starts=missing if starts else 0, measurements=missing)
-        if stopped:
-            self._servers.progress.note(f"the final ended after {turn} of {self._plan.rounds} rounds: {stopped}")
-            for entry in self._entries:
-                if entry.outcome == "measured" and not entry.busy:
-                    entry.end("interrupted" if stopped == BY_HAND else "skipped", stopped)
-        return stopped
-
-    def _stored(self, entry: _Entry, turn: int) -> bool:
-        """Whether an earlier run has measured all of a candidate's turn."""
-        setup, levels = entry.candidate.setup, self._plan.levels(turn)
-        return all(self._servers.stored(entry.name, setup, level, self._repeat(level, turn)) for level in levels)
-
-    def _repeat(self, level: LoadLevel, turn: int) -> int:
-        return turn if level == self._plan.busy else 0
-
-    async def _measure(self, entry: _Entry, server: TrialServer | None, turn: int) -> None:
-        for level in self._plan.levels(turn):
-            result = await self._result(entry, server, level, turn)
-            if result is None:
-                return
-            (entry.busy if level == self._plan.busy else entry.low).append(result)
-
-    async def _result(
-        self, entry: _Entry, server: TrialServer | None, level: LoadLevel, turn: int
-    ) -> LevelResult | None:
-        servers, setup, repeat = self._servers, entry.candidate.setup, self._repeat(level, turn)
-        stored = servers.stored(entry.name, setup, level, repeat)
-        if stored is not None:
-            result, entry.facts = stored
-            servers.progress.measured(result, entry.name, stored=True)
-            servers.progress.estimate.measured("final")
-            return result
-        if server is None or entry.outcome != "measured":
-            return None
-        note = f"round {turn + 1} of {self._plan.rounds}"
+        shared = plan.candidates
+        if share is not None:
+            shared = tuple(_with_memory(one, gpu_memory_utilization=share) for one in plan.candidates)
         try:
-            result = await servers.measure(entry.name, setup, "final", server, level, repeat, note)
-        except ServerFault as fault:
-            self._fail(entry, "failed_under_load", servers.reason(entry.name, fault))
-            return None
-        if result is not None:
-            entry.facts = server.facts
-            servers.progress.measured(result, entry.name)
-        return result
-
-    async def _start(self, entry: _Entry, stack: AsyncExitStack) -> TrialServer | None:
-        """None where it is out now. Raises _NotEnoughMemory where memory is what it lacks beside the others."""
-        servers = self._servers
-        servers.progress.starting(entry.name, entry.candidate.title)
-        try:
-            server = await stack.enter_async_context(servers.running(entry.name, entry.candidate.setup))
-        except ServerFault as fault:
-            reason = servers.reason(entry.name, fault)
-            if self._plan.sharing.together and lacks_memory(reason):
-                raise _NotEnoughMemory(f"{entry.candidate.title} did not start beside the others ({reason})") from fault
-            self._fail(entry, "did_not_start", reason)
-        except CannotTranslate as fault:
-            self._fail(entry, "failed_under_load", str(fault))
-        except Interrupted:
-            entry.end("interrupted", BY_HAND)
-        else:
-            servers.progress.estimate.started("final", server.facts.start_s)
-            return server
-        return None
-
-    def _fail(self, entry: _Entry, outcome: Outcome, reason: str) -> None:
-        entry.end(outcome, reason)
-        self._servers.progress.ended(Trial(entry.name, "final", entry.candidate.setup, "", outcome, reason))
-
-    def _final(self, rounds: int) -> Final:
-        together, note = self._plan.sharing.together, self._plan.sharing.note
-        entries = tuple(_final_entry(entry, alone=not together) for entry in self._entries)
-        preempted = [one.candidate.title for one in entries if any(result.preemptions for result in one.busy)]
-        if preempted:
-            note += f"; requests were preempted, and so slowed, in {', '.join(preempted)}"
-        return Final(entries, rounds, together, note, self._plan.metric)
+            return await _rounds(replace(servers, pace=longer), replace(plan, candidates=shared))
+        except _NotEnoughMemory as fault:
+            plan = replace(plan, sharing=Sharing(False, _one_by_one(str(fault))))
+            servers.progress.note(plan.sharing.note)
+    return await _rounds(servers, plan)
 
 
-def _final_entry(entry: _Entry, *, alone: bool) -> FinalEntry:
-    """`alone`: what the GPU held was this server's."""
-    facts = entry.facts
-    held = [one.gpu_memory_mib for one in (*entry.busy, *entry.low) if one.gpu_memory_mib is not None]
+async def _rounds(servers: Servers, plan: FinalPlan) -> Final:
+    """Raises _NotEnoughMemory where not all servers can be up together."""
+    rounds, together, count = 0, plan.sharing.together, len(plan.candidates)
+    async with TrialRunner(replace(servers, deadline_s=None), together) as runner:
+        if together:
+            await _start_all(runner, plan)
+        for turn in range(plan.rounds):
+            stopped = servers.stopped(starts=0 if together else count, measurements=count)
+            if stopped and (turn or stopped == BY_HAND):
+                servers.progress.note(f"the final ended after {turn} of {plan.rounds} rounds: {stopped}")
+                break
+            await runner.run(plan.round(turn))
+            if not runner.stopped:
+                rounds += 1
+        entries = tuple(_entry(plan, one, runner.trials.get(f"final-{one.name}")) for one in plan.candidates)
+    note = plan.sharing.note
+    if preempted := [one.candidate.title for one in entries if any(result.preemptions for result in one.busy)]:
+        note += f"; requests were preempted, and so slowed, in {', '.join(preempted)}"
+    return Final(entries, rounds, together, note, plan.metric)
+
+
+async def _start_all(runner: TrialRunner, plan: FinalPlan) -> None:
+    """All that have something left to measure, before the first measurement. Raises _NotEnoughMemory where one more server,
+    as large as the largest, would leave the machine without memory, or one does not start for lack of it."""
+    for candidate in plan.candidates:
+        turns = [wanted for turn in range(plan.rounds) for wanted in plan.turn(candidate, turn)]
+        if runner.servers.interrupted.is_set() or all(runner.servers.stored(wanted) for wanted in turns):
+            continue
+        largest = max((server.server.memory_bytes() for server in runner.up.values()), default=0)
+        free = psutil.virtual_memory().available
+        if largest * _HEADROOM > free:
+            raise _NotEnoughMemory(f"{free / _GIB:.1f} GiB are free, and a server takes {largest / _GIB:.1f}")
+        trial = await runner.start(turns[0])
+        if trial.outcome == "did_not_start" and lacks_memory(trial.reason):
+            raise _NotEnoughMemory(f"{candidate.title} did not start beside the others ({trial.reason})")
+
+
+def _entry(plan: FinalPlan, candidate: Candidate, trial: Trial | None) -> FinalEntry:
+    """What the GPU held was this server's where it was up alone."""
+    if trial is None:
+        return FinalEntry(candidate, "interrupted", BY_HAND, (), ())
+    if trial.failed:
+        return FinalEntry(candidate, trial.outcome, trial.reason, (), ())
+    held = [one.gpu_memory_mib for one in trial.results if one.gpu_memory_mib is not None]
     return FinalEntry(
-        candidate=entry.candidate,
-        outcome=entry.outcome,
-        reason=entry.reason,
-        busy=tuple(entry.busy),
-        low=tuple(entry.low),
-        start_s=facts.start_s if facts else None,
-        kv_cache=facts.kv_cache if facts else None,
-        gpu_memory_mib=max(held, default=None) if alone else None,
+        candidate=candidate,
+        outcome=trial.outcome,
+        reason=trial.reason,
+        busy=trial.at(plan.busy),
+        low=trial.at(plan.low) if plan.low else (),
+        kv_cache=trial.kv_cache,
+        gpu_memory_mib=None if plan.sharing.together else max(held, default=None),
     )
 
 
-def _with_longer_warmup(servers: Servers) -> Servers:
-    pace = servers.pace
-    return replace(servers, pace=replace(pace, warmup_s=max(pace.warmup_s, _IDLE_WARMUP * pace.duration_s)))
+def judge(final: Final, objective: Objective) -> Final:
+    """The final with its deciding metric, and how the finalist compares with each."""
+    finalist = next((one for one in final.measured if one.candidate.name == FINALIST), None)
+    entries = tuple(_judged(one, finalist, objective) for one in final.entries)
+    return replace(final, entries=entries, metric=objective.metric)
 
 
-def _check_memory(servers: list[TrialServer]) -> None:
-    """Raises _NotEnoughMemory where one more server, as large as the largest, would leave the machine without memory."""
-    largest = max((server.server.memory_bytes() for server in servers), default=0)
-    free = psutil.virtual_memory().available
-    if largest * _HEADROOM > free:
-        raise _NotEnoughMemory(f"{free / _GIB:.1f} GiB are free, and a server takes {largest / _GIB:.1f}")
+def _judged(entry: FinalEntry, finalist: FinalEntry | None, objective: Objective) -> FinalEntry:
+    if not entry.busy or finalist is None:
+        return replace(entry, because=entry.reason or "the finalist was not measured")
+    if entry is finalist:
+        return replace(entry, verdict="itself", because=objective.describe(entry.busy))
+    verdict = objective.compare_rounds(finalist.busy, entry.busy)
+    relation = {"higher": "better than", "equal": "within the spread of", "lower": "worse than"}[verdict]
+    because = f"the finalist's {objective.describe(finalist.busy)} is {relation} {objective.describe(entry.busy)}"
+    if verdict != "equal" and objective.compare(finalist.busy, entry.busy) == "equal":
+        because += ", in every round"
+    return replace(entry, verdict=verdict, because=because)
 
 
-def _baseline(name: str, hardware: Hardware, machine: Machine) -> Candidate:
-    on_gpu, simplicity = hardware.device == "cuda", SIMPLEST_FIRST.index(name)
-    if name == "story":
-        title = "the story's 16/8192/0.3" if on_gpu else "the story's 16/8192"
-        seqs, tokens, memory = 16, 8192, 0.3
-    elif name == "embedder":
-        title, seqs, tokens, memory = "vLLM's embedder defaults", 128, 2048, _VLLM_UTILIZATION
+# the recommendation
+
+_OF_VLLM = "measured with `vllm serve` itself; dragoman with the same settings was not measured"
+_COMPUTED = "this memory is computed, and was not checked under load"
+
+
+def recommend(finding: SearchResult, final: Final | None, context: Context) -> Recommendation:
+    """From a judged final, whose metric is the context's; without one, or where the finalist was not measured in it, what the
+    search found."""
+    entries, objective, clients = final.measured if final else [], context.objective, context.busy.clients
+    own = Recommendation(FINALIST, finding.choices, "", "", False, tuple(_of_memory(finding.memory)), finding.memory)
+    if final is None or all(one.candidate.name != FINALIST for one in entries):
+        out = next((one for one in final.entries if one.candidate.name == FINALIST), None) if final else None
+        because = f"in the final it was not measured: {out.reason or out.outcome}" if out else "there was no final"
+        headline = "The best that the search found; it was not compared with the baselines."
+        return replace(own, headline=headline, because=because, caveats=(because, *own.caveats))
+    winner, equals = best_entry(entries, objective)
+    better = len(entries) > 1 and all(one.verdict in ("itself", "higher") for one in entries)
+    numbers = f"{objective.describe(winner.busy)} with {clients} clients"
+    if winner.candidate.name != FINALIST:
+        equal = any(one.candidate.name == FINALIST for one in equals)
+        search = "no better beyond the spread" if equal else "worse"
+        own = _of_baseline(winner, context)
+        headline = f"Serve as {winner.candidate.title}: {numbers}; what the search found is {search}."
     else:
-        title, memory = "`vllm serve` with its defaults", _VLLM_UTILIZATION
-        seqs, tokens = serve_defaults(hardware, machine)
-    # vLLM's own graph ceiling, as dragoman's default would be another
-    knobs = Knobs(seqs, tokens, vllm_graph_ceiling(seqs), memory) if on_gpu else Knobs(seqs, tokens)
-    setup = Setup(Knobs(), "vllm") if name == "vllm-serve" else Setup(knobs)
-    return Candidate(name, title, setup, knobs, simplicity)
+        than = "better than every baseline" if better else "no simpler setup is as good"
+        headline = f"Serve with what the search found: {numbers}; {than}."
+    caveats: list[str] = []
+    if objective.slo is not None and not any(meets(one.busy) for one in entries):
+        caveats.append(
+            f"no setup meets the SLO with {clients} clients: it takes fewer texts in flight, or faster hardware"
+        )
+    if any(len(one.busy) < 2 for one in entries):
+        caveats.append("measured once: 10 % stands for the unknown spread")
+    because = "; ".join(f"{one.candidate.title}: {objective.describe(one.busy)}" for one in entries)
+    return replace(own, headline=headline, because=because, better=better, caveats=(*caveats, *own.caveats))
 
 
-def serve_defaults(hardware: Hardware, machine: Machine) -> tuple[int, int]:
-    """max_num_seqs and max_num_batched_tokens that `vllm serve` chooses (vLLM 0.32, EngineArgs.get_batch_defaults)."""
-    if hardware.device == "cpu":
-        return 128, 2048
-    a100 = any("a100" in gpu.name.lower() for gpu in machine.gpus)
-    if hardware.memory_bytes >= 160 * _GIB:
-        return 1024, 16384
-    return (1024, 8192) if hardware.memory_bytes >= 70 * _GIB and not a100 else (256, 2048)
+def best_entry(entries: Sequence[FinalEntry], objective: Objective) -> tuple[FinalEntry, list[FinalEntry]]:
+    """The simplest of those that no other is ahead of, and all of these; only those that meet the SLO, where any does."""
+    eligible = [one for one in entries if objective.passes(one.busy)] or list(entries)
+    best = max(eligible, key=lambda one: objective.rank(one.busy))
+    equals = [
+        one
+        for one in eligible
+        if one is best or all(objective.compare_rounds(one.busy, other.busy) != "lower" for other in eligible)
+    ]
+    return min(equals, key=lambda one: one.candidate.simplicity), equals
 
 
-def _with_memory(candidate: Candidate, **memory: int | float) -> Candidate:
-    knobs = replace(candidate.setup.knobs, **memory)
-    return replace(candidate, setup=replace(candidate.setup, knobs=knobs))
+def confirm_recommended(context: Context, wanted: Recommendation) -> Search[Recommendation]:
+    """A baseline that is recommended, by itself with the memory that the demand needs: checked, and measured at the busy
+    level. It has not run so before: the final gave it other memory, and `vllm serve` may have been its server."""
+    why = "the recommended settings by themselves, with the memory that the demand needs"
+    attempt = Attempt("recommended", "recommended", wanted.knobs, why)
+    best = Best(wanted.choices, (), context.ladder_trial, wanted.memory)
+    after = yield from check_memory(context, best, attempt, "recommended")
+    memory = after.memory
+    if memory is None or memory.checked == "not checked":
+        return wanted
+    caveats, because, results = [text for text in wanted.caveats if text != _COMPUTED], wanted.because, ()
+    if memory.checked == "held":
+        shown = replace(attempt, name=memory.trials[-1], knobs=after.knobs)
+        trial = yield shown.measure(context.busy)
+        results = (yield from shown.repeated(context, trial)).at(context.busy)
+    if results:
+        because += f"; dragoman with the recommended settings, by itself: {context.objective.describe(results)}"
+        caveats = [text for text in caveats if text != _OF_VLLM]
+        if not context.objective.passes(results):
+            caveats.append("measured by itself, it missed the SLO")
+    return replace(
+        wanted,
+        choices=after.choices,
+        memory=memory,
+        results=results,
+        because=because,
+        caveats=(*caveats, *_of_memory(memory)),
+    )
 
 
-def _needed_bytes(hardware: Hardware, memory: Memory | None, trials: Sequence[Trial]) -> float | None:
-    """What one server takes with the cache that the demand needs; None where no server reports enough."""
-    for trial in trials:
-        cache, used = trial.kv_cache, trial.gpu_memory_utilization
-        if memory is None or cache is None or cache.bytes_per_token is None or used is None:
-            continue
-        beside_cache = used * hardware.memory_bytes - cache.tokens * cache.bytes_per_token
-        return beside_cache + memory.wanted_tokens * cache.bytes_per_token
-    return None
+def _of_baseline(winner: FinalEntry, context: Context) -> Recommendation:
+    """The baseline's settings, with memory as the demand needs it."""
+    candidate, trial = winner.candidate, context.ladder_trial
+    numbers = context.objective.describe(winner.busy)
+    choices = choices_of(candidate.alone, f"as in {candidate.title}: {numbers}, the simplest of those that are as good")
+    if winner.kv_cache is not None:
+        share = candidate.setup.knobs.gpu_memory_utilization
+        trial = replace(trial, results=winner.busy, kv_cache=winner.kv_cache, gpu_memory_utilization=share)
+    memory = Sizer(context.demand, context.hardware, trial).size(candidate.alone.max_num_seqs or 1)
+    choices = with_choices(choices, memory.choice) if memory.choice else choices
+    caveats = (_OF_VLLM, _COMPUTED) if candidate.setup.kind == "vllm" else (_COMPUTED,)
+    return Recommendation(candidate.name, choices, "", "", False, caveats, memory)
+
+
+def _of_memory(memory: Memory | None) -> Iterator[str]:
+    if memory is not None and memory.checked == "did not hold":
+        yield "no memory that was tried held under 1.5 times the peak: long texts at the peak may be preempted"
+    elif memory is None or memory.value is None:
+        yield "the memory that the demand needs could not be computed: the server's own size is kept"
+    elif memory.checked == "not checked":
+        yield _COMPUTED

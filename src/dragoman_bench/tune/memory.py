@@ -16,9 +16,10 @@ from typing import Literal
 from dragoman_bench.bench.results import whole
 from dragoman_bench.tune.compare import Attempt, Best, Context
 from dragoman_bench.tune.demand import ROUNDS, Demand
-from dragoman_bench.tune.ladder import check_level
-from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, LevelResult, Memory, Search, Trial
+from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, LoadLevel, Memory, Phase, Search, Trial
 
+CHECK_FACTOR = 1.5
+"""Times the peak: the concurrency that memory is checked under, and for which the ladder's engine has sequences."""
 MARGIN = 1.25
 LARGER = (1.6, 2.5)
 """Times the computed size, where that did not hold."""
@@ -27,6 +28,11 @@ MOST_OF_A_GPU = 0.95
 MOST_OF_A_MACHINE = 0.5  # its memory is shared with everything else
 _NEARLY_FULL = 0.9  # below it, requests do not fail for lack of cache
 _MIB = 1 << 20
+
+
+def check_level(demand: Demand) -> LoadLevel:
+    """More than the peak, and longer texts."""
+    return LoadLevel(ceil(CHECK_FACTOR * demand.levels.peak), draw="long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +47,27 @@ class Sizer:
         """For so many sequences; `factor` times as much where a check has shown that it is too little."""
         needed, wanted, text = self._tokens(slots, factor)
         cache = self.trial.kv_cache
-        setting: Literal["kv_cache_memory_bytes", "gpu_memory_utilization"] = (
-            "kv_cache_memory_bytes" if self.hardware.device == "cpu" else "gpu_memory_utilization"
-        )
         capacity, per_token = (cache.tokens, cache.bytes_per_token) if cache else (None, None)
+        setting: Literal["kv_cache_memory_bytes", "gpu_memory_utilization"] = (
+            "gpu_memory_utilization" if self.hardware.on_gpu else "kv_cache_memory_bytes"
+        )
+        value, saved = None, None
         if capacity is None or per_token is None:
-            because = f"{text}. The server does not report the size of a token: its own memory setting is kept"
-            return Memory(needed, MARGIN, wanted, capacity, per_token, setting, None, None, because)
-        given = min(wanted, self.most_tokens() or wanted)
-        if given < wanted:
-            text += f", more than the {given:,} that fit"
-        because = f"{text}. A token takes {per_token / 1024:,.1f} KiB; the measured server had {capacity:,}"
-        saved = round((capacity - given) * per_token)
-        value = self._value(given, capacity, per_token)
-        return Memory(needed, MARGIN, wanted, capacity, per_token, setting, value, saved, because)
+            text += ". The server does not report the size of a token: its own memory setting is kept"
+        else:
+            given = min(wanted, self.most_tokens() or wanted)
+            text += f", more than the {given:,} that fit" if given < wanted else ""
+            text += f". A token takes {per_token / 1024:,.1f} KiB; the measured server had {capacity:,}"
+            saved = round((capacity - given) * per_token)
+            value = self._value(given, saved, per_token)
+        return Memory(needed, MARGIN, wanted, capacity, per_token, setting, value, saved, text)
 
     def most_tokens(self) -> int | None:
         """What fits this hardware; None where the server does not report enough to compute it."""
         cache = self.trial.kv_cache
         if cache is None or cache.bytes_per_token is None:
             return None
-        if self.hardware.device == "cpu":
+        if not self.hardware.on_gpu:
             return max(cache.tokens, floor(MOST_OF_A_MACHINE * self.hardware.memory_bytes / cache.bytes_per_token))
         more = MOST_OF_A_GPU - (self.trial.gpu_memory_utilization or MOST_OF_A_GPU)
         return cache.tokens + floor(max(0.0, more) * self.hardware.memory_bytes / cache.bytes_per_token)
@@ -69,14 +75,14 @@ class Sizer:
     def slots_that_fit(self, slots: int) -> int:
         """The most sequences, at most `slots` and at least one, whose cache fits."""
         most, low, high = self.most_tokens(), 1, slots
-        if most is None or self._tokens(slots, 1.0)[1] <= most:
+        if most is None or self._tokens(slots)[1] <= most:
             return slots
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._tokens(middle, 1.0)[1] <= most else (low, middle - 1)
+            low, high = (middle, high) if self._tokens(middle)[1] <= most else (low, middle - 1)
         return low
 
-    def _tokens(self, slots: int, factor: float) -> tuple[int, int, str]:
+    def _tokens(self, slots: int, factor: float = 1.0) -> tuple[int, int, str]:
         """Needed, wanted, and why so many. Texts beyond the sequences wait outside the cache."""
         peak = min(self.demand.levels.peak, slots)
         checked = min(check_level(self.demand).clients, slots)
@@ -107,106 +113,88 @@ class Sizer:
             return 1.0
         return max(1.0, (used * cache.tokens - self._blocks(busy)) / self.demand.peak_tokens(busy))
 
-    def _value(self, tokens: int, capacity: int, per_token: float) -> float | int | None:
-        if self.hardware.device == "cpu":
-            return ceil(tokens * per_token / _MIB) * _MIB
+    def _value(self, tokens: int, saved_bytes: int, per_token: float) -> float | int | None:
         now = self.trial.gpu_memory_utilization
+        if not self.hardware.on_gpu:
+            return ceil(tokens * per_token / _MIB) * _MIB
         if now is None:
             return None
-        share = now - (capacity - tokens) * per_token / self.hardware.memory_bytes
+        share = now - saved_bytes / self.hardware.memory_bytes
         return min(MOST_OF_A_GPU, max(0.01, ceil(share * 100 - 1e-9) / 100))
 
 
-def sizer(context: Context) -> Sizer:
-    return Sizer(context.demand, context.hardware, context.ladder_trial)
+def size_for(context: Context, slots: int, factor: float = 1.0) -> Memory:
+    """By what the ladder's server reports; where that is not enough, its own setting stays."""
+    size = Sizer(context.demand, context.hardware, context.ladder_trial).size(slots, factor)
+    return size if size.value is not None else replace(size, value=getattr(context.ladder.setup.knobs, size.setting))
+
+
+def own_size(context: Context, slots: int) -> Memory:
+    """As the ladder's server had it."""
+    size = size_for(context, slots)
+    value = getattr(context.ladder.setup.knobs, size.setting)
+    return replace(size, value=value, saved_bytes=None, because=f"{size.because}. The server's own size is kept")
 
 
 def confirm_memory(context: Context, best: Best) -> Search[Best]:
     """The best with its memory sized and checked, on a server of its own where no trial has checked it."""
     if best.memory is not None and best.memory.checked != "not checked":
         return best
-    sized = best.sized(best.memory or sizer(context).size(best.slots))
-    assert sized.memory is not None
-    attempt = Attempt("memory", "memory", sized.knobs, f"the size that the demand needs: {sized.memory.because}")
-    checked = yield from check_memory(context, sized, attempt)
-    return replace(checked, trial=best.trial)
+    memory = best.memory or size_for(context, best.slots)
+    sized = best.sized(memory)
+    attempt = Attempt("memory", "memory", sized.knobs, f"the size that the demand needs: {memory.because}")
+    return replace((yield from check_memory(context, sized, attempt)), trial=best.trial)
 
 
-def check_memory(
-    context: Context, best: Best, attempt: Attempt, phase: Literal["memory", "recommended"] = "memory"
-) -> Search[Best]:
+def check_memory(context: Context, best: Best, attempt: Attempt, phase: Phase = "memory") -> Search[Best]:
     """The best with its memory checked on the attempt's server, and with more memory where it does not hold."""
-    level, memory = check_level(context.demand), best.memory or _own_size(context, best)
+    level, size = check_level(context.demand), best.memory or own_size(context, best.slots)
     trial = yield attempt.measure(level, 0, f"memory: {level.label}", phase)
-    fault = yield from _fault_of(context, trial)
-    names = [*memory.trials, trial.name]
-    if trial.outcome in ("interrupted", "skipped"):
-        return best.sized(replace(memory, checked="not checked", trials=tuple(names)))
-    if not fault:
-        return best.sized(replace(memory, checked="held", trials=tuple(names)))
+    names, fault = [*size.trials, trial.name], (yield from _fault(trial, level))
+    if not fault or trial.not_reached:
+        checked = "not checked" if fault else "held"
+        return best.sized(replace(size, checked=checked, trials=tuple(names)))
     for size, knobs in _larger_sizes(context, best):
         fewer = knobs.max_num_seqs != best.slots
         change = "fewer sequences, as there is no more memory" if fewer else "a larger cache"
         why = f"{names[-1]} did not hold ({fault}): {change}"
-        trial = yield Attempt(f"{phase}-{len(names) + 1}", phase, knobs, why).measure(level, 0)
+        trial = yield Attempt(f"{phase}-{len(names) + 1}", phase, knobs, why).measure(level)
         names.append(trial.name)
-        if trial.outcome in ("interrupted", "skipped"):
-            break
-        fault = yield from _fault_of(context, trial)
+        fault = yield from _fault(trial, level)
         if not fault:
-            if fewer and knobs.max_num_seqs is not None:
-                best = best.choose(Choice("max_num_seqs", knobs.max_num_seqs, why))
-            return _with_size(best, replace(size, checked="held", trials=tuple(names)))
-    return _with_size(best, replace(_own_size(context, best), checked="did not hold", trials=tuple(names)))
+            best = best.choose(Choice("max_num_seqs", best.slots // 2, why)) if fewer else best
+            return best.sized(replace(size, checked="held", trials=tuple(names)))
+        if trial.not_reached:
+            break
+    return best.sized(replace(own_size(context, best.slots), checked="did not hold", trials=tuple(names)))
 
 
 def _larger_sizes(context: Context, best: Best) -> Iterator[tuple[Memory, Knobs]]:
-    """What is tried after the computed size."""
-    most, own, last = sizer(context).most_tokens(), _own_size(context, best), best.knobs
-    for factor in LARGER:
-        size = sizer(context).size(best.slots, factor)
-        if size.value is None or most is None or size.wanted_tokens >= most:
-            continue
-        knobs = _with_size(best, size).knobs
-        if knobs != last:  # a share of a GPU is rounded to hundredths: a little more may be the same
+    """What is tried after the computed size. A share of a GPU is rounded to hundredths: a little more may be the same."""
+    most = Sizer(context.demand, context.hardware, context.ladder_trial).most_tokens() or 0
+    own, last = own_size(context, best.slots), best.knobs
+    larger = [size_for(context, best.slots, factor) for factor in LARGER]
+    for size in (*(one for one in larger if one.wanted_tokens < most), own):
+        knobs = best.sized(size).knobs
+        if knobs != last:
             yield size, knobs
         last = knobs
-    bare = _with_size(best, own).knobs
-    if bare != best.knobs:
-        yield own, bare
     if best.slots > 1:
-        yield own, replace(bare, max_num_seqs=best.slots // 2)
+        yield own, replace(best.sized(own).knobs, max_num_seqs=best.slots // 2)
 
 
-def _own_size(context: Context, best: Best) -> Memory:
-    """As the ladder's server had it."""
-    size = sizer(context).size(best.slots)
-    value = getattr(context.ladder.setup.knobs, size.setting)
-    return replace(size, value=value, saved_bytes=None, because=f"{size.because}. The server's own size is kept")
-
-
-def _with_size(best: Best, memory: Memory) -> Best:
-    """The best with this memory setting alone; where it has no value, with the server's own."""
-    kept = tuple(one for one in best.choices if one.name not in ("gpu_memory_utilization", "kv_cache_memory_bytes"))
-    return replace(best, choices=kept).sized(memory)
-
-
-def _fault_of(context: Context, trial: Trial) -> Search[str]:
+def _fault(trial: Trial, level: LoadLevel) -> Search[str]:
     """Why the size did not hold, recorded where the trial does not say it itself; empty where it held."""
     if trial.outcome != "measured":
         return trial.reason or trial.ending
-    result = trial.at(check_level(context.demand))[-1]
-    fault = _under_load(result)
-    if fault:
-        yield replace(trial, outcome="failed_under_load", reason=fault)
-    return fault
-
-
-def _under_load(result: LevelResult) -> str:
+    result = trial.at(level)[-1]
     usage = result.peak_kv_cache_usage
-    cache = f", the cache {usage:.0%} full" if usage is not None else ""
     if result.preemptions:
-        return f"{result.preemptions} preemptions with {result.level.label}{cache}"
-    if result.failed and (usage is None or usage >= _NEARLY_FULL):
-        return f"{result.failed} of {result.requests} requests failed with {result.level.label}{cache}"
-    return ""
+        fault = f"{result.preemptions} preemptions"
+    elif result.failed and (usage is None or usage >= _NEARLY_FULL):
+        fault = f"{result.failed} of {result.requests} requests failed"
+    else:
+        return ""
+    fault += f" with {level.label}" + (f", the cache {usage:.0%} full" if usage is not None else "")
+    yield replace(trial, outcome="failed_under_load", reason=fault)
+    return fault

@@ -6,15 +6,15 @@ Everything is frozen and made of plain types: `read_tuning` returns what `write_
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Machine, Verdict, elements, members
+from dragoman_bench.bench.results import Machine, Verdict, members
 from dragoman_bench.bench.tables import write_text
 
 SCHEMA = 2
@@ -23,9 +23,9 @@ FINALIST = "finalist"
 
 Draw = Literal["mix", "long"]
 """What a measurement sends. mix: texts as in the workload; long: half of them from the longest tenth."""
-Phase = Literal["ladder", "slots", "batched_tokens", "memory", "optional", "final", "recommended"]
-"""Why a trial is made. `memory` checks the sized KV cache; `recommended` measures, after the final, a baseline that is
-recommended, with the memory that it will be served with."""
+Phase = Literal["ladder", "slots", "batched_tokens", "optional", "memory", "final", "recommended"]
+"""Why a trial is made, in order. `memory` checks the sized KV cache; `recommended` measures, after the final, a baseline that
+is recommended, with the memory that it will be served with."""
 Outcome = Literal["measured", "did_not_start", "failed_under_load", "skipped", "interrupted"]
 """failed_under_load: the server crashed, or the memory check found preemptions or failed requests."""
 Metric = Literal["goodput_rps", "rps"]
@@ -76,10 +76,15 @@ def knobs_of(choices: Choices) -> Knobs:
     return Knobs(**values)
 
 
+def choices_of(knobs: Knobs, reason: str) -> Choices:
+    """Each setting of `knobs` for the same reason."""
+    return tuple(Choice(name, value, reason) for name, value in knobs.settings.items())
+
+
 def with_choices(choices: Choices, *changed: Choice) -> Choices:
     """`choices` with those in `changed` in place of the same settings, or added."""
     made = {choice.name: choice for choice in (*choices, *changed)}
-    return tuple(made[name] for name in (member.name for member in fields(Knobs)) if name in made)
+    return tuple(made[member.name] for member in fields(Knobs) if member.name in made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,10 @@ class Hardware:
     device: Literal["cuda", "cpu"]
     memory_bytes: int
     gpus: int = 0
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device == "cuda"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +141,7 @@ class KvCache:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """One measurement of a trial at a level. None: not known, or no SLO given."""
+    """One measurement of a trial at a level. None: not known, or no SLO given. Numbers are those of the bench's `Summary`."""
 
     level: LoadLevel
     repeat: int
@@ -143,20 +152,17 @@ class LevelResult:
     rps: float
     output_tokens_s: float | None = None
     goodput_rps: float | None = None
-    attained_share: float | None = None
     slo_met: bool | None = None
     verdicts: tuple[Verdict, ...] = ()
     e2e_p50_s: float | None = None
     e2e_p95_s: float | None = None
     e2e_p99_s: float | None = None
-    ttft_p95_s: float | None = None
     itl_p95_s: float | None = None
-    decode_s_per_token: float | None = None  # the server's mean inter-token latency over the measurement
+    decode_s_per_token: float | None = None
     mean_running: float | None = None
     mean_waiting: float | None = None
-    peak_waiting: int | None = None
     peak_kv_cache_usage: float | None = None  # 0..1
-    preemptions: int | None = None  # during the measurement
+    preemptions: int | None = None
     gpu_mean_percent: float | None = None
     gpu_memory_mib: float | None = None  # at most, of all processes
     file: str = ""  # of the raw results, relative to the tune's folder
@@ -167,10 +173,21 @@ Results = tuple[LevelResult, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a running server reports of itself; None or empty where it does not."""
+
+    start_s: float | None = None
+    kv_cache: KvCache | None = None
+    gpu_memory_utilization: float | None = None
+    engine: Mapping[str, Any] = field(default_factory=dict[str, Any])  # its settings
+    prompt_overhead: int | None = None  # prompt tokens around a text, measured
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """One server start (none where skipped), what was measured on it and how it ended.
 
-    `why` it was made; `reason`: of any outcome but measured, in a line.
+    `why` it was made; `reason`: of any outcome but measured, in a line. The last five fields are its `ServerFacts`.
     """
 
     name: str
@@ -182,15 +199,21 @@ class Trial:
     results: Results = ()
     start_s: float | None = None
     kv_cache: KvCache | None = None
-    gpu_memory_utilization: float | None = None  # as the server reports it
-    engine: Mapping[str, Any] = field(
-        default_factory=dict[str, Any]
-    )  # the engine's settings as the server reports them
-    prompt_overhead: int | None = None  # prompt tokens around a text, measured
+    gpu_memory_utilization: float | None = None
+    engine: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    prompt_overhead: int | None = None
 
     def at(self, level: LoadLevel) -> Results:
         """All repeats of a level."""
         return tuple(result for result in self.results if result.level == level)
+
+    @property
+    def failed(self) -> bool:
+        return self.outcome in ("did_not_start", "failed_under_load")
+
+    @property
+    def not_reached(self) -> bool:
+        return self.outcome in ("skipped", "interrupted")
 
     @property
     def ending(self) -> str:
@@ -243,6 +266,10 @@ class Concurrency:
     busy: int
     peak: int
     stated: bool = False  # by the user, not counted in a trace
+
+    @property
+    def label(self) -> str:
+        return f"{self.low} texts at once usually, {self.busy} when busy, {self.peak} at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,14 +333,12 @@ class Memory:
     @property
     def choice(self) -> Choice | None:
         """The setting with its reason; None where the server's own size is kept."""
-        checked = {
-            "held": "it held under 1.5 times the peak with longer texts",
-            "did not hold": "it did not hold under 1.5 times the peak with longer texts",
-            "not checked": "not checked under load",
-        }
         if self.value is None:
             return None
-        return Choice(self.setting, self.value, f"{self.because}; {checked[self.checked]}")
+        under = "not checked under load"
+        if self.checked != "not checked":
+            under = f"it {self.checked} under 1.5 times the peak with longer texts"
+        return Choice(self.setting, self.value, f"{self.because}; {under}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,14 +367,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FinalEntry:
-    """A candidate's measurements in the final. `verdict`: of the finalist against it, on the deciding metric."""
+    """A candidate's measurements in the final; none where it failed. `verdict`: of the finalist against it, on the deciding
+    metric."""
 
     candidate: Candidate
     outcome: Outcome
     reason: str
     busy: Results
     low: Results
-    start_s: float | None = None
     kv_cache: KvCache | None = None
     gpu_memory_mib: float | None = None
     verdict: Literal["itself", "higher", "equal", "lower", "not measured"] = "not measured"
@@ -365,6 +390,10 @@ class Final:
     together: bool
     memory_note: str  # how memory was shared for the comparison
     metric: Metric
+
+    @property
+    def measured(self) -> list[FinalEntry]:
+        return [entry for entry in self.entries if entry.busy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,27 +445,21 @@ class Tuning:
     @property
     def choices(self) -> Choices:
         """What to serve with: recommended, else the best found so far, else the ladder's settings; empty: none measured."""
-        if self.recommendation is not None:
-            return self.recommendation.choices
-        if self.finding is not None:
-            return self.finding.choices
+        if found := self.recommendation or self.finding:
+            return found.choices
         if self.ladder is None or self.ladder.knee is None:
             return ()
-        reason = "as the ladder was measured with; the search did not get further"
-        return tuple(Choice(name, value, reason) for name, value in self.ladder.setup.knobs.settings.items())
-
-    @property
-    def starts(self) -> int:
-        """Engine starts of the search."""
-        return sum(trial.outcome != "skipped" and trial.phase != "recommended" for trial in self.trials)
-
-
-def by_name(trials: Iterable[Trial]) -> dict[str, Trial]:
-    """The last state of each trial, in the order in which they began."""
-    return {trial.name: trial for trial in trials}
+        return choices_of(self.ladder.setup.knobs, "as the ladder was measured with; the search did not get further")
 
 
 _ADAPTER = TypeAdapter(Tuning)
+_SCHEMA_1 = {  # words: off
+    "place": "hardware",
+    "seen": "results",
+    "standings": "entries",
+    "contender": "candidate",
+    "memory_told": "memory_note",
+}  # words: on
 
 
 def write_tuning(tuning: Tuning, path: Path) -> None:
@@ -448,11 +471,11 @@ def write_tuning(tuning: Tuning, path: Path) -> None:
 def read_tuning(path: Path) -> Tuning:
     """Reads files of schema 1 too. Raises ConfigError on a file that is missing or is not a tune's outcome."""
     try:
-        document = dict(members(json.loads(path.read_text(encoding="utf-8"))))
-        schema = document.pop("schema", None)
+        text = path.read_text(encoding="utf-8")
+        schema = members(json.loads(text)).get("schema")
         if schema not in (1, SCHEMA):
             raise ValueError(f"schema {schema}, this version reads 1 and {SCHEMA}")
-        return _ADAPTER.validate_python(_upgraded(document) if schema == 1 else document)
+        return _ADAPTER.validate_python(json.loads(text, object_hook=_upgraded if schema == 1 else None))
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except ValidationError as error:
@@ -463,36 +486,12 @@ def read_tuning(path: Path) -> Tuning:
         raise ConfigError(f"{path} is not a tune's outcome: {error}") from error
 
 
-_SCHEMA_1 = {  # words: off
-    "place": "hardware",
-    "seen": "results",
-    "standings": "entries",
-    "contender": "candidate",
-    "memory_told": "memory_note",
-}  # words: on
-
-
-def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
-    """Schema 1 as schema 2: other names, and each value together with its reason."""
-    upgraded = members(_renamed(document))
-    if finding := members(upgraded.get("finding")):
-        reasons, knobs = members(finding.pop("reasons", None)), members(finding.pop("knobs", None))
-        values = {name: value for name, value in knobs.items() if value is not None}
-        finding["choices"] = [
-            {"name": name, "value": value, "reason": reasons.get(name, "")} for name, value in values.items()
-        ]
-    if recommendation := members(upgraded.get("recommendation")):
-        recommendation.pop("knobs", None)
-        recommendation["choices"] = [
-            {"name": str(one["path"]).partition(".")[2], "value": one["value"], "reason": one["why"]}
-            for one in map(members, elements(recommendation.get("choices")))
-        ]
-    return upgraded
-
-
-def _renamed(value: object) -> Any:
-    if isinstance(value, list):
-        return [_renamed(one) for one in elements(cast(object, value))]
-    if isinstance(value, dict):
-        return {_SCHEMA_1.get(name, name): _renamed(one) for name, one in members(cast(object, value)).items()}
-    return value
+def _upgraded(found: dict[str, Any]) -> dict[str, Any]:
+    """An object of schema 1 as one of schema 2: other names, and each value together with its reason."""
+    if {"path", "value", "why"} <= found.keys():
+        return {"name": str(found["path"]).partition(".")[2], "value": found["value"], "reason": found["why"]}
+    if "reasons" in found:
+        values = {name: value for name, value in found["knobs"].items() if value is not None}
+        reasons = found["reasons"]
+        found["choices"] = [{"name": n, "value": v, "reason": reasons.get(n, "")} for n, v in values.items()]
+    return {_SCHEMA_1.get(name, name): value for name, value in found.items()}

@@ -1,25 +1,64 @@
-"""The files of a tune: `dragoman.toml` with a reason for each value, `report.html`, `tune.md` and `tune.json`."""
+"""What a tune writes: `dragoman.toml` with a reason for each value, `report.html`, `tune.md` and `tune.json`.
+
+Sentences and tables first, which Markdown and page share; then the files. Columns that are empty in all rows are left out.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.tables import bullets, escaped, markdown, write_text
+from dragoman_bench.bench.tables import (
+    EMPTY,
+    Cell,
+    Column,
+    Row,
+    Table,
+    about,
+    bullets,
+    count,
+    escaped,
+    markdown,
+    number,
+    percent,
+    size,
+    table,
+    write_text,
+)
 from dragoman_bench.report.page import Section, write_page
-from dragoman_bench.tune.charts import charts
-from dragoman_bench.tune.outcome import Tuning, Value, read_tuning, write_tuning
-from dragoman_bench.tune.tables import all_tables, conditions_lines, course, remarks, sentence, summary
+from dragoman_bench.tune.charts import Read, charts, spread
+from dragoman_bench.tune.outcome import (
+    Final,
+    FinalEntry,
+    Ladder,
+    Lengths,
+    LevelResult,
+    Memory,
+    Outcome,
+    Rung,
+    Trial,
+    Tuning,
+    Value,
+    read_tuning,
+    write_tuning,
+)
 
-_COLUMNS = 100
-_SETTINGS = {"model": "model.path", "profile": "model.profile", "model-name": "model.name", "pipeline": "pipeline.name"}
-"""Flags of `dragoman serve` that are not settings of the `[engine]` table."""
+Number = tuple[str, Callable[[Sequence[LevelResult]], Cell]]
+"""A column's name, and how its cell is read over the repeats of a level."""
+_RANGES = "Median of the repeats [lowest..highest]."
+_OUTCOMES: dict[Outcome, Cell] = {
+    "measured": Cell("measured", tone="good"),
+    "did_not_start": Cell("did not start", tone="bad"),
+    "failed_under_load": Cell("failed under load", tone="bad"),
+    "skipped": Cell("skipped"),
+    "interrupted": Cell("interrupted", tone="bad"),
+}
 _SECTIONS = {
     "recommended": "The settings, and why",
     "final": "Compared with the baselines",
@@ -34,23 +73,316 @@ _FOOTER = (
     "Latency counts from the intended send, with the time that a request waits because of the cap. Results are called equal "
     "where their medians are closer together than their repeats differ; 10 % stands for the spread of what was measured once."
 )
+_MODEL_SETTINGS = {"model": "path", "profile": "profile", "model-name": "name"}
+"""Flags of `dragoman serve` that are settings of the `[model]` table; others are of `[engine]`."""
+_COLUMNS = 100
+
+
+# sentences
+
+
+def sentence(text: str) -> str:
+    """With a full stop, and a capital where the first word is an ordinary one."""
+    text = text.strip()
+    if text.split(" ", 1)[0].islower():
+        text = text[:1].upper() + text[1:]
+    return text if not text or text.endswith((".", "!", "?")) else f"{text}."
+
+
+def summary(tuning: Tuning) -> str:
+    """One line."""
+    if tuning.recommendation is not None:
+        return sentence(tuning.recommendation.headline)
+    knee = tuning.ladder.knee if tuning.ladder is not None else None
+    reached = f"the ladder's knee is at {knee} requests at once" if knee is not None else "nothing was measured"
+    if tuning.partial:
+        return f"Not finished ({tuning.partial_because}); {reached}."
+    return sentence(f"nothing can be recommended: {reached}")
+
+
+def because(tuning: Tuning) -> list[str]:
+    """The measurements that decided; empty where nothing is recommended."""
+    return [sentence(tuning.recommendation.because)] if tuning.recommendation is not None else []
+
+
+def conditions_lines(tuning: Tuning) -> Iterator[str]:
+    """Model and machine, demand, SLO."""
+    machine = tuning.machine
+    gpus = ", ".join(gpu.name for gpu in machine.gpus)
+    hardware = gpus or f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
+    versions = ", ".join(f"{name} {version}" for name, version in tuning.packages.items())
+    yield f"Model {tuning.model} on {hardware}{'; ' if versions else ''}{versions}."
+    yield f"Demand: {tuning.demand.description}; {_concurrency(tuning)}."
+    yield f"SLO: {tuning.slo}." if tuning.slo else "No SLO was given: requests a second decide."
+
+
+def course(tuning: Tuning) -> str:
+    """What the tune cost, in a sentence."""
+    starts = sum(trial.outcome != "skipped" and trial.phase != "recommended" for trial in tuning.trials)
+    parts = [f"{starts} engine start{'s' if starts != 1 else ''} for the search"]
+    if tuning.took_s is not None and tuning.estimate_s is not None:
+        parts.append(f"it took {about(tuning.took_s)}, the estimate was {about(tuning.estimate_s)}")
+    return f"{', '.join(parts)}."
+
+
+def remarks(tuning: Tuning) -> Iterator[str]:
+    """What would mislead without a note."""
+    if tuning.partial:
+        yield f"Not finished ({tuning.partial_because}): parts that are missing were not reached."
+    if tuning.recommendation is not None:
+        yield from map(sentence, tuning.recommendation.caveats)
+    if tuning.demand.output_estimated:
+        yield "Output lengths were not recorded: a ratio to the source's length stands for them."
+    yield from map(sentence, tuning.demand.notes)
+
+
+def _concurrency(tuning: Tuning) -> str:
+    return f"{tuning.demand.levels.label} ({'as stated' if tuning.demand.levels.stated else 'as recorded'})"
+
+
+# tables
+
+
+def _ranged(name: str, read: Read, scale: float = 1.0, unit: str = "") -> Number:
+    return name, lambda results: Cell.ranged(spread(results, read), scale, unit)
+
+
+def _should_be_zero(name: str, read: Read) -> Number:
+    def cell(results: Sequence[LevelResult]) -> Cell:
+        values = [value for one in results if (value := read(one)) is not None]
+        return Cell(count(sum(values)), tone="bad" if any(values) else "") if values else EMPTY
+
+    return name, cell
+
+
+def _cache_peak(results: Sequence[LevelResult]) -> Cell:
+    """The highest of the repeats: a peak is not averaged away."""
+    peaks = [one.peak_kv_cache_usage for one in results if one.peak_kv_cache_usage is not None]
+    return Cell(percent(max(peaks))) if peaks else EMPTY
+
+
+def _slo(results: Sequence[LevelResult]) -> Cell:
+    met = [one.slo_met for one in results if one.slo_met is not None]
+    if not met or all(met):
+        return Cell("met", tone="good") if met else EMPTY
+    missed = sorted({verdict.limit for one in results for verdict in one.verdicts if not verdict.met})
+    text = "missed" if not any(met) else f"met in {sum(met)} of {len(met)}"
+    return Cell(text, "; ".join(missed), "bad")
+
+
+_GOODPUT = _ranged("goodput req/s", lambda one: one.goodput_rps)
+_RPS = _ranged("req/s", lambda one: one.rps)
+_P95 = _ranged("p95 s", lambda one: one.e2e_p95_s)
+_P99 = _ranged("p99 s", lambda one: one.e2e_p99_s)
+_DECODE = _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000)
+_PREEMPTED = _should_be_zero("preempted", lambda one: one.preemptions)
+_FAILED = _should_be_zero("failed", lambda one: one.failed)
+_SLO: Number = ("SLO", _slo)
+LADDER: tuple[Number, ...] = (
+    _GOODPUT, _RPS, _ranged("p50 s", lambda one: one.e2e_p50_s), _P95, _P99, _DECODE,
+    _ranged("ITL p95 ms", lambda one: one.itl_p95_s, 1000),
+    _SLO,
+    _ranged("running, mean", lambda one: one.mean_running),
+    _ranged("waiting in the engine, mean", lambda one: one.mean_waiting),
+    ("KV cache peak", _cache_peak),
+    _ranged("GPU mean", lambda one: one.gpu_mean_percent, 1, "%"),
+    _PREEMPTED, _FAILED,
+)  # fmt: skip
+FINAL: tuple[Number, ...] = (_GOODPUT, _RPS, _P95, _P99, _DECODE, _SLO, _PREEMPTED, _FAILED)
+TRIAL: tuple[Number, ...] = (_GOODPUT, _RPS, _P95, _SLO, _PREEMPTED, _FAILED)
+
+
+def all_tables(tuning: Tuning) -> dict[str, Table]:
+    """Those that there is data for, by slug, in the order in which they are read."""
+    found: list[Table] = []
+    if tuning.choices:
+        columns = ("setting", Column("value", "left"), Column("why", "left"))
+        rows = [(f"engine.{one.name}", str(one.value), sentence(one.reason)) for one in tuning.choices]
+        found.append(table("What to serve with", columns, rows, note="As in dragoman.toml.", slug="recommended"))
+    if tuning.final is not None:
+        found.append(_final(tuning, tuning.final))
+    if tuning.ladder is not None:
+        found.append(_ladder(tuning.ladder))
+    if tuning.memory is not None:
+        found.append(_facts("memory", "Memory", _memory(tuning, tuning.memory), sentence(tuning.memory.because)))
+    if tuning.trials:
+        found.append(_trials(tuning))
+    found.append(_facts("conditions", "Conditions", _conditions(tuning)))
+    return {one.slug: one for one in found}
+
+
+def _facts(slug: str, title: str, facts: Iterable[tuple[str, str]], note: str = "") -> Table:
+    return table(title, ("quantity", Column("value", "left")), facts, note=note, slug=slug)
+
+
+def _final(tuning: Tuning, found: Final) -> Table:
+    """A row a candidate: at the busy level, and its tail at the usual one; the recommended one is marked."""
+    busy, low = tuning.demand.levels.busy, tuning.demand.levels.low
+    chosen = tuning.recommendation.candidate if tuning.recommendation else ""
+    how = "all up together, measured in turn" if found.together else "one after another"
+    rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
+    note = f"{rounds} at {busy} clients, {how}; once at {low}. {sentence(found.memory_note)} {_RANGES}"
+    columns = (
+        Column("configuration", "left"), Column("the finalist compared with it", "left"),
+        *(Column(name) for name, _ in FINAL),
+        Column(f"p95 s, {low} clients"), Column("GPU memory"), Column("its settings", "left"),
+    )  # fmt: skip
+    rows = tuple(_entry(entry, recommended=entry.candidate.name == chosen) for entry in found.entries)
+    return Table("The final", columns, rows, note, "final").pruned()
+
+
+def _entry(entry: FinalEntry, *, recommended: bool) -> Row:
+    head, settings = Cell(entry.candidate.title), entry.candidate.alone.label
+    if not entry.busy:
+        return Row((head,), note=f"{settings}; {_OUTCOMES[entry.outcome].text}: {entry.reason or 'not measured'}")
+    reason = sentence(entry.because)
+    compared = {
+        "higher": Cell("better", reason, "good"),
+        "equal": Cell("equal within the spread", reason),
+        "lower": Cell("worse", reason, "bad"),
+    }.get(entry.verdict, EMPTY)
+    gpu = EMPTY if entry.gpu_memory_mib is None else Cell(size(entry.gpu_memory_mib * 2**20))
+    low = Cell.ranged(spread(entry.low, lambda one: one.e2e_p95_s))
+    cells = (head, compared, *(read(entry.busy) for _, read in FINAL), low, gpu, Cell(settings))
+    return Row(cells, ("recommended",) if recommended else (), marked=recommended)
+
+
+def _ladder(found: Ladder) -> Table:
+    """A row a cap; the knee is marked, and what was not climbed to has its reason."""
+    note = f"{found.clients} clients; the cap is how many of their requests may be at the server. {_RANGES}"
+    note += f" Ended: {sentence(found.ended)}"
+    columns = (Column("cap", "left"), *(Column(name) for name, _ in LADDER), Column("compared with the cap below"))
+    return Table("The ladder", columns, tuple(_rung(rung, found) for rung in found.rungs), note, "rungs").pruned()
+
+
+def _rung(rung: Rung, found: Ladder) -> Row:
+    knee, head = rung.cap == found.knee, Cell(str(rung.cap))
+    flags = ("knee",) if knee else ("best median",) if rung.cap == found.best else ()
+    if not rung.results:
+        return Row((head,), flags, f"skipped: {rung.skipped}")
+    below = EMPTY if rung.verdict == "first" else Cell(rung.verdict)
+    return Row((head, *(read(rung.results) for _, read in LADDER), below), flags, marked=knee)
+
+
+def _trials(tuning: Tuning) -> Table:
+    note = (
+        f"In the order in which they were made. Numbers are those at {tuning.demand.levels.busy} clients; the ladder's at its "
+        f"knee, a memory check's at its own load. Settings: all for the first, then what differs from it. {_RANGES}"
+    )
+    columns = (
+        Column("trial", "left"), Column("settings", "left"), Column("outcome", "left"), Column("why", "left"),
+        *(Column(name) for name, _ in TRIAL), Column("start s"), Column("KV tokens"),
+    )  # fmt: skip
+    rows = tuple(_trial(trial, tuning) for trial in tuning.trials)
+    return Table("Every trial of the search", columns, rows, note, "trials").pruned()
+
+
+def _trial(trial: Trial, tuning: Tuning) -> Row:
+    head, first = Cell(trial.name), tuning.trials[0]
+    mine, base = trial.setup.knobs.settings, first.setup.knobs.settings
+    changed = [f"{name} {value}" for name, value in mine.items() if base.get(name) != value]
+    changed += [f"{name} left to the server" for name in base if name not in mine]
+    settings = trial.setup.knobs.label if trial is first else ", ".join(changed) or "the same"
+    if trial.outcome == "skipped":
+        return Row((head,), note=f"skipped: {settings}. {sentence(trial.reason)}")
+    best = tuning.finding is not None and trial.name == tuning.finding.best_trial
+    results = _shown(trial, tuning)
+    cells = (
+        head,
+        Cell(settings),
+        _OUTCOMES[trial.outcome],
+        Cell(sentence(trial.why), sentence(trial.reason)),
+        *(read(results) if results else EMPTY for _, read in TRIAL),
+        Cell(number(trial.start_s)),
+        Cell(count(trial.kv_cache.tokens if trial.kv_cache else None)),
+    )
+    return Row(cells, ("best",) if best else (), marked=best)
+
+
+def _shown(trial: Trial, tuning: Tuning) -> Sequence[LevelResult]:
+    """Results at one level: the ladder's at its knee, else the busy level's, else the last."""
+    found = tuning.ladder
+    if trial.phase == "ladder" and found is not None and found.setup == trial.setup:
+        return next((rung.results for rung in found.rungs if rung.cap == found.knee), ())
+    levels = list(dict.fromkeys(one.level for one in trial.results))
+    busy = [level for level in levels if level.clients == tuning.demand.levels.busy and level.draw == "mix"]
+    return trial.at((busy or levels)[-1]) if levels else ()
+
+
+def _memory(tuning: Tuning, found: Memory) -> Iterator[tuple[str, str]]:
+    """How the memory setting was computed, and whether it held."""
+    demand, worst = tuning.demand, f"{count(tuning.demand.longest_sequence)} each"
+    yield (
+        "most tokens at once, drawn from the demand",
+        f"{count(demand.peak_tokens_drawn)} ({demand.levels.peak} texts)",
+    )
+    yield "with the longest text at every place", f"{count(demand.peak_tokens_worst)} ({worst})"
+    yield "tokens that are needed", count(found.needed_tokens)
+    yield "with the margin", f"{count(found.wanted_tokens)} ({number(found.margin)} times)"
+    if found.bytes_per_token is not None:
+        cache = size(found.wanted_tokens * found.bytes_per_token)
+        yield "bytes of that", f"{cache}, {size(found.bytes_per_token)} a token"
+    if found.capacity_tokens is not None:
+        yield "what the measured server held", f"{count(found.capacity_tokens)} tokens"
+    value = "left as it is: it cannot be computed" if found.value is None else f"{found.value:,}"
+    yield found.setting, value + (f" ({size(found.value)})" if found.value and found.value > 1 else "")
+    if found.saved_bytes is not None:
+        more = "less" if found.saved_bytes >= 0 else "more"
+        yield "compared with the measured server", f"{size(abs(found.saved_bytes))} {more}"
+    checks = f" ({', '.join(found.trials)})" if found.trials else ""
+    yield "checked under more than the peak load", f"{found.checked}{checks}"
+    for trial in tuning.trials:
+        for result in trial.results if trial.name in found.trials else ():
+            if result.level.draw == "long":
+                cache = (
+                    f", the cache {percent(result.peak_kv_cache_usage)} full at most, {result.preemptions} preemptions"
+                )
+                known = cache if result.peak_kv_cache_usage is not None else ""
+                text = f"{result.level.label}: {count(result.requests)} requests{known}, {result.failed} failed"
+                yield f"{trial.name} under that load", text
+
+
+def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
+    machine, demand = tuning.machine, tuning.demand
+    gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver or 'unknown'}" for gpu in machine.gpus]
+    yield "model", tuning.model
+    yield "started", tuning.started_at.replace("T", " ").replace("+00:00", " UTC")
+    yield "demand", demand.description
+    yield "texts that it was taken from", count(demand.texts)
+    yield "concurrency", _concurrency(tuning)
+    yield "source tokens", _lengths(demand.source)
+    yield "output tokens", _lengths(demand.output) + (" (estimated)" if demand.output_estimated else "")
+    yield "tokens of the prompt around a text", str(demand.prompt_overhead)
+    yield "SLO", tuning.slo or "none: requests a second decide"
+    yield "GPU", "; ".join(gpus) or "none"
+    yield "CPU", f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
+    yield "system", f"{machine.system}, {machine.architecture}"
+    yield "versions", ", ".join(f"{name} {version}" for name, version in tuning.packages.items()) or "unknown"
+    yield "course", course(tuning)
+    for name, value in tuning.options.items():
+        yield name.replace("_", " "), value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _lengths(found: Lengths | None) -> str:
+    if found is None:
+        return "not known"
+    return f"median {found.p50}, 95 % up to {found.p95}, 99 % up to {found.p99}, longest {found.longest}"
+
+
+# files
 
 
 def write_outcome(tuning: Tuning, folder: Path, flags: Mapping[str, Value]) -> tuple[Path, ...]:
     """The files, the settings first. `flags`: of the measured `dragoman serve` beside the settings that were searched.
     Raises ConfigError where they cannot be written, or nothing was measured."""
     config = config_text(tuning, flags)
-    settings, page, text, document = (
-        folder / name for name in ("dragoman.toml", "report.html", "tune.md", "tune.json")
-    )
+    names = ("dragoman.toml", "report.html", "tune.md", "tune.json")
+    settings, page, text, document = (folder / name for name in names)
     write_tuning(tuning, document)
     write_report_page(tuning, page, config)
     write_text(text, tune_markdown(tuning), "out")
     write_text(settings, config, "out")
     return settings, page, text, document
-
-
-# dragoman.toml
 
 
 def config_text(tuning: Tuning, flags: Mapping[str, Value]) -> str:
@@ -60,107 +392,72 @@ def config_text(tuning: Tuning, flags: Mapping[str, Value]) -> str:
     """
     if not tuning.choices:
         raise ConfigError("nothing was measured, so there is nothing to recommend")
-    chosen = [(f"engine.{one.name}", one.value, one.reason) for one in tuning.choices]
-    given = {_setting(flag): value for flag, value in flags.items() if value != ""}  # empty: the server's default
-    kept = [
-        (path, value, "as in the tune") for path, value in given.items() if path not in {path for path, *_ in chosen}
-    ]
-    lines = sorted((*chosen, *kept), key=lambda line: _section(line[0]) != "model")  # the model first
-    text = "\n".join([*_head(tuning), *_sections(lines)]) + "\n"
-    tomllib.loads(text)
-    return text
+    found = [summary(tuning), *conditions_lines(tuning)]
+    if tuning.ladder is not None:
+        found.append(
+            f"The ladder's knee is at {tuning.ladder.knee} requests at once. {sentence(tuning.ladder.because)}"
+        )
+    lines = _comment(f"Written by `dragoman tune`, {tuning.started_at}: `dragoman serve --config` reads this file.")
+    lines.append("#")
+    for text in (*found, *because(tuning), *remarks(tuning)):
+        lines += _comment(text, "# - ", "#   ")
+    chosen = {one.name: (one.value, one.reason) for one in tuning.choices}
+    given = {flag: value for flag, value in flags.items() if value != ""}  # empty: the server's default
+    model = {
+        _MODEL_SETTINGS[flag]: (value, "as in the tune") for flag, value in given.items() if flag in _MODEL_SETTINGS
+    }
+    kept = {flag.replace("-", "_"): value for flag, value in given.items() if flag not in _MODEL_SETTINGS}
+    engine = chosen | {name: (value, "as in the tune") for name, value in kept.items() if name not in chosen}
+    for name, values in (("model", model), ("engine", engine)):
+        lines += ["", f"[{name}]"] if values else []
+        for place, (reason, group) in enumerate(groupby(values.items(), key=lambda one: one[1][1])):
+            lines += [*([""] if place else []), *_comment(reason)]
+            # JSON's strings and numbers are TOML's too, except for DEL.
+            lines += [
+                f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
+                for key, (value, _) in group
+            ]
+    config = "\n".join(lines) + "\n"
+    tomllib.loads(config)
+    return config
 
 
-def _setting(flag: str) -> str:
-    return _SETTINGS.get(flag, f"engine.{flag.replace('-', '_')}")
-
-
-def _section(path: str) -> str:
-    return path.partition(".")[0]
-
-
-def _head(tuning: Tuning) -> Iterator[str]:
-    yield from _comment(f"Written by `dragoman tune`, {tuning.started_at}: `dragoman serve --config` reads this file.")
-    yield "#"
-    for line in _findings(tuning):
-        first, *rest = wrap(line, _COLUMNS - 4, break_long_words=False, break_on_hyphens=False)
-        yield f"# - {first}"
-        yield from (f"#   {more}" for more in rest)
-
-
-def _findings(tuning: Tuning) -> Iterator[str]:
-    """What was found, for what, and from which measurements."""
-    yield summary(tuning)
-    yield from conditions_lines(tuning)
-    if tuning.ladder is not None and tuning.ladder.knee is not None:
-        yield f"The ladder's knee is at {tuning.ladder.knee} requests at once. {sentence(tuning.ladder.because)}"
-    if tuning.recommendation is not None:
-        yield sentence(tuning.recommendation.because)
-    yield from remarks(tuning)
-
-
-def _sections(lines: Iterable[tuple[str, Value, str]]) -> Iterator[str]:
-    for section, group in groupby(lines, key=lambda line: _section(line[0])):
-        yield f"\n[{section}]"
-        previous = ""
-        for path, value, reason in group:
-            if reason != previous:
-                yield from ([""] if previous else [])
-                yield from _comment(reason)
-            previous = reason
-            yield f"{path.partition('.')[2]} = {toml_value(value)}"
-
-
-def toml_value(value: Value) -> str:
-    """JSON's strings and numbers are TOML's too, except for DEL."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _comment(text: str) -> list[str]:
-    lines = wrap(" ".join(text.split()), _COLUMNS - 2, break_long_words=False, break_on_hyphens=False)
-    return [f"# {line}" for line in lines]
-
-
-# tune.md
+def _comment(text: str, first: str = "# ", later: str = "# ") -> list[str]:
+    return wrap(
+        " ".join(text.split()),
+        _COLUMNS,
+        initial_indent=first,
+        subsequent_indent=later,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def tune_markdown(tuning: Tuning) -> str:
     """The whole outcome; parts that were not reached are missing."""
-    parts = ["# dragoman tune", f"**{escaped(summary(tuning))}**"]
-    if tuning.recommendation is not None:
-        parts.append(escaped(sentence(tuning.recommendation.because)))
+    parts = ["# dragoman tune", f"**{escaped(summary(tuning))}**", *map(escaped, because(tuning))]
     parts.append(bullets((*conditions_lines(tuning), course(tuning))))
     parts += [markdown(found) for slug, found in all_tables(tuning).items() if slug != "conditions"]
-    notes = list(remarks(tuning))
-    if notes:
-        parts.append(f"## To bear in mind\n\n{bullets(notes)}")
+    if notes := list(remarks(tuning)):
+        parts.append(f"## Read with care\n\n{bullets(notes)}")
     return "\n\n".join(parts) + "\n"
-
-
-# report.html
 
 
 def write_report_page(tuning: Tuning, path: Path, config: str = "") -> None:
     """One page that needs no network. `config`: the text of dragoman.toml, to be shown. Raises ConfigError where it cannot be
     written."""
-    answer = [summary(tuning)]
-    if tuning.recommendation is not None:
-        answer.append(sentence(tuning.recommendation.because))
-    if config:
-        answer.append("Serve with it: `dragoman serve --config dragoman.toml`.")
-    sections = [Section(paragraphs=tuple(answer), frame="answer")]
+    serve = ["Serve with it: `dragoman serve --config dragoman.toml`."] if config else []
+    sections = [Section(paragraphs=(summary(tuning), *because(tuning), *serve), frame="answer")]
     if notes := tuple(remarks(tuning)):
         sections.append(Section("Read with care", bullets=notes, frame="care"))
-    drawn, tables = charts(tuning), all_tables(tuning)
-    for slug, title in _SECTIONS.items():
-        if slug not in tables:
-            continue
+    drawn = charts(tuning)
+    for slug, found in all_tables(tuning).items():
         text = (sentence(tuning.ladder.because),) if slug == "rungs" and tuning.ladder is not None else ()
         folded = (("dragoman.toml", config),) if slug == "recommended" and config else ()
         chart = (drawn[slug],) if slug in drawn else ()
-        sections.append(Section(title, text, chart, (tables[slug],), details=folded))
-    title, lead = f"{tuning.model}: what to serve it with", " ".join(conditions_lines(tuning))
-    write_page(path, title, lead, sections, _FOOTER)
+        sections.append(Section(_SECTIONS[slug], text, chart, (found,), details=folded))
+    lead = " ".join(conditions_lines(tuning))
+    write_page(path, f"{tuning.model}: what to serve it with", lead, sections, _FOOTER)
 
 
 def rewrite_reports(folder: Path) -> None:

@@ -1,239 +1,399 @@
-"""A whole tune, from the demand to the recommendation: `tune` is the order of its parts.
+"""The search: the ladder, then max_num_seqs, max_num_batched_tokens, extras on request, and memory.
 
-What was reached is returned, also where an interrupt or the time limit ended it. Time for the final is set aside before the
-search begins.
+The ladder is one engine with more sequences than the peak needs, and in front of it a cap of 1, 2, 4, 8, ... requests at
+once, which behaves like that engine with fewer: one start shows the whole curve. Each rung is the same closed loop of the
+busy level's clients; waiting for the cap counts as latency. Each later setting is tried against the best so far. An engine
+start is expensive, a further measurement on a running server cheap: a trial of fewer sequences has the memory that they need
+already, and its memory is checked before its server is stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from statistics import median
+from typing import Literal, get_args
 
-from dragoman_bench.bench.results import Machine, installed_packages, whole
-from dragoman_bench.bench.summary import Slo
-from dragoman_bench.bench.tables import about
-from dragoman_bench.journey.steps import Pace
-from dragoman_bench.tune.compare import MOST_REPEATS, Context, Objective
+import numpy as np
+
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.summary import STREAMED, Slo
+from dragoman_bench.tune.compare import MOST_REPEATS, Attempt, Best, Context, Objective
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.final import BASELINES, FinalPlan, candidates, run_final, sharing_of
-from dragoman_bench.tune.knobs import Extra, measured_demand, search_knobs
-from dragoman_bench.tune.ladder import base_knobs, caps, check_level, climb
+from dragoman_bench.tune.memory import Sizer, check_level, check_memory, confirm_memory, own_size, size_for
 from dragoman_bench.tune.outcome import (
-    FINALIST,
-    Final,
+    Choice,
     Hardware,
     Knobs,
     Ladder,
     LoadLevel,
-    Phase,
-    Recommendation,
+    Measure,
+    Results,
+    Rung,
+    Search,
     SearchResult,
+    Setup,
     Trial,
-    Tuning,
+    Value,
+    choices_of,
 )
-from dragoman_bench.tune.progress import PhaseWork, TimeEstimate
-from dragoman_bench.tune.recommend import Grounds, confirm_recommended, judge, recommend
-from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner
 
-_DRAIN_S = 1.5  # of a measurement beside its warm-up and itself: in-flight requests are awaited at the end of both
-_FINAL_MARGIN = 1.25  # servers that start and idle beside others take longer to start and to warm up
-_SEARCH_SHARE = 0.5  # of a time limit, which is left to the search
+Extra = Literal["prefix-caching", "priority", "fp8", "data-parallel"]
+EXTRAS: tuple[Extra, ...] = get_args(Extra)
+GRAPH_CEILING = 1024
+"""max_cudagraph_capture_size on a GPU, whatever max_num_seqs is: dragoman's own default."""
+TOKEN_VALUES = tuple(1 << power for power in range(8, 16))
+"""Of max_num_batched_tokens: 256 to 32768."""
+MOST_SLOT_TRIALS = 3
+_FEWEST_SLOTS = 16
+_SELDOM = 99.9  # percent of steps hold no more than what is taken for usual
+_GROUPED = (
+    2.0  # arrivals come together more often than in a Poisson process: texts that end together are followed together
+)
+_CLEARLY = 1.5  # a value less than that below what steps usually hold is seldom felt
+_CEILING_REASON = (
+    f"steps of up to {GRAPH_CEILING} tokens run as CUDA graphs whatever max_num_seqs is: vLLM's own ceiling is twice "
+    "max_num_seqs, and 512 at most"
+)
+_WHY = "the ladder: caps in front of an engine with more sequences than the peak needs"
+
+
+def power_of_two(at_least: float) -> int:
+    """The smallest that is at least so much."""
+    return 1 << max(0, ceil(at_least) - 1).bit_length()
+
+
+def base_knobs(demand: Demand, hardware: Hardware) -> Knobs:
+    """The ladder's engine: more sequences than are needed, the server's own memory."""
+    slots = max(_FEWEST_SLOTS, power_of_two(demand.sequences(check_level(demand).clients)))
+    return Knobs(slots, max(8192 if hardware.on_gpu else 2048, slots), GRAPH_CEILING if hardware.on_gpu else None)
+
+
+def caps(busy: int) -> list[int]:
+    """1, 2, 4, ... below the busy level, then that level."""
+    return [1 << power for power in range(busy.bit_length()) if 1 << power < busy] + [busy]
+
+
+def level_of(cap: int, busy: int) -> LoadLevel:
+    return LoadLevel(busy, cap if cap < busy else None)
+
+
+def measured_rungs(trial: Trial, busy: int) -> dict[int, Results]:
+    """The results of each cap that was measured, from the lowest."""
+    return {cap: results for cap in caps(busy) if (results := trial.at(level_of(cap, busy)))}
+
+
+def climb(
+    demand: Demand, hardware: Hardware, slo: Slo | None, repeats: int = MOST_REPEATS
+) -> Search[tuple[Ladder, Trial]]:
+    """The ladder and its trial. An engine that does not start, or crashes on the first rung, is tried with less memory."""
+    base, busy = base_knobs(demand, hardware), demand.levels.busy
+    smaller = [replace(base, kv_cache_memory_bytes=512 << 20)]
+    if hardware.on_gpu:
+        smaller = [replace(base, gpu_memory_utilization=share) for share in (0.7, 0.4)]
+    climber = _Climber("ladder", Setup(base), _WHY, busy, slo, repeats)
+    trial, ended = yield from climber.climb()
+    for place, knobs in enumerate(smaller, 2):
+        if trial.results or not trial.failed:
+            break
+        why = f"{_WHY}; with less memory, as {trial.name} failed: {trial.reason}"
+        climber = replace(climber, trial=f"ladder-{place}", setup=Setup(knobs), why=why)
+        trial, ended = yield from climber.climb()
+    return read_ladder(trial, busy, slo, ended), trial
 
 
 @dataclass(frozen=True, slots=True)
-class TuneJob:
-    """What a tune is for and how far it goes. `repeats` of a level at most, and rounds of the final; no baselines: no final."""
+class _Climber:
+    trial: str
+    setup: Setup
+    why: str
+    busy: int
+    slo: Slo | None
+    repeats: int
 
-    demand: Demand
-    hardware: Hardware
-    machine: Machine
-    slo: Slo | None = None
-    also: tuple[Extra, ...] = ()
-    baselines: tuple[str, ...] = BASELINES
-    repeats: int = MOST_REPEATS
-    time_limit_s: float | None = None
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])  # for the record
+    def climb(self) -> Search[tuple[Trial, str]]:
+        """The trial with all its rungs, and why the climb ended."""
+        trial, ended = Trial(self.trial, "ladder", self.setup, self.why), ""
+        for cap in caps(self.busy):
+            trial, ended = yield from self._rung(cap)
+            if trial.outcome != "measured":
+                return trial, f"the server did not get beyond {cap} at once: {trial.reason or trial.outcome}"
+            if ended:
+                break
+        ended = ended or f"{self.busy} clients: no more requests can be at the server"
+        return (yield from self._repeated(trial, ended)), ended
 
-    @property
-    def busy(self) -> LoadLevel:
-        return LoadLevel(self.demand.levels.busy)
+    def _rung(self, cap: int) -> Search[tuple[Trial, str]]:
+        """One rung, and why the climb ends at it, if it does; measured again before that is believed."""
+        trial = yield self._measure(cap, 0)
+        for repeat in range(1, self.repeats + 1):
+            if trial.outcome != "measured":
+                break
+            sure, reason = self._end_at(trial, cap)
+            if sure or not reason:
+                return trial, reason
+            if repeat < self.repeats:
+                trial = yield self._measure(cap, repeat, f"again, to confirm it: {reason}")
+        return trial, ""
 
-    @property
-    def low(self) -> LoadLevel | None:
-        levels = self.demand.levels
-        return LoadLevel(levels.low) if levels.low < levels.busy else None
+    def _end_at(self, trial: Trial, cap: int) -> tuple[bool, str]:
+        """Whether it is sure, or a repeat may change it, that the climb ends here, and why; empty: it goes on."""
+        results = measured_rungs(trial, self.busy)
+        here, below = results[cap], [results[lower] for lower in results if lower < cap]
+        if not below or cap == self.busy:
+            return True, ""
+        objective, sure = Objective.over(self.slo, below), len(here) > 1 or self.repeats == 1
+        if objective.metric == "goodput_rps" and (missed := objective.missed(here)):
+            return sure, f"the SLO is missed with {cap} requests at once ({missed})"
+        if not objective.passes(here):
+            return False, f"the SLO is missed by little with {cap} requests at once"
+        best = max(below, key=objective.rank)
+        if objective.compare(here, best) == "lower":
+            return sure, f"more at once is worse: {objective.describe(here)} at {cap}, {objective.describe(best)} below"
+        return True, ""
 
-    def estimate(self, measurement_s: float) -> TimeEstimate:
-        """On the long side: the search decides as it goes."""
-        repeats, entries = self.repeats, 1 + len(self.baselines) if self.baselines else 0
-        lows = entries if self.low else 0
-        work = (
-            PhaseWork("ladder", 1, len(caps(self.demand.levels.busy)) + 2 * (repeats - 1)),
-            PhaseWork("slots", 2, 2 * repeats + 1),
-            PhaseWork("batched_tokens", 1, repeats + 1),
-            PhaseWork("optional", len(self.also), repeats * len(self.also)),
-            PhaseWork("memory", 1, 1),
-            PhaseWork("final", entries, repeats * entries + lows),
-            PhaseWork("recommended", *((1, 1 + repeats) if self.baselines else (0, 0))),
-        )
-        return TimeEstimate.of(measurement_s, work)
+    def _repeated(self, trial: Trial, ended: str) -> Search[Trial]:
+        """The knee and the best rung are measured `repeats` times: everything later is compared with them."""
+        while trial.outcome == "measured":
+            ladder = read_ladder(trial, self.busy, self.slo, ended)
+            decisive = [rung for rung in ladder.rungs if rung.cap in (ladder.knee, ladder.best)]
+            fewest = min(decisive, key=lambda rung: len(rung.results))
+            if len(fewest.results) >= self.repeats:
+                break
+            note = f"again: later trials are compared with {fewest.cap} at once"
+            trial = yield self._measure(fewest.cap, len(fewest.results), note)
+        return trial
 
-    def final_s(self, estimate: TimeEstimate) -> float:
-        """The time to set aside: all rounds, or as many as leave half of the time limit to the search, one at least."""
-        entries = 1 + len(self.baselines) if self.baselines else 0
-        for rounds in range(self.repeats, 0, -1):
-            measurements = rounds * entries + (entries if self.low else 0)
-            needed_s = _FINAL_MARGIN * estimate.cost_s(entries, measurements)
-            if rounds == 1 or self.time_limit_s is None or needed_s <= (1 - _SEARCH_SHARE) * self.time_limit_s:
-                return needed_s
-        return 0.0
-
-
-def measurement_s(pace: Pace) -> float:
-    """What one measurement is expected to take."""
-    return pace.warmup_s + pace.duration_s + _DRAIN_S
-
-
-async def tune(servers: Servers, job: TuneJob) -> Tuning:
-    """The outcome, partial where it was stopped. Where the ladder has no knee nothing was measured, and its trial says why.
-    Raises ConfigError where results cannot be written."""
-    began_s, started_at, estimate_s = servers.clock(), _now(), servers.progress.estimate.left_s
-    end_s = None if job.time_limit_s is None else began_s + job.time_limit_s
-    finding, final, recommendation = None, None, None
-
-    async with TrialRunner(_until(servers, job, end_s)) as runner:
-        ladder, ladder_trial = await _climb(runner, job)
-        runner.servers = _until(servers, job, end_s)  # with start times as they were measured
-        if ladder.knee is not None:
-            finding = await _search(runner, job, ladder, ladder_trial)
-    servers = replace(servers, deadline_s=end_s)
-    if finding is not None:
-        final = await _hold_final(servers, job, ladder, finding, tuple(runner.trials.values()))
-        recommendation = await _recommend(runner, servers, job, ladder, ladder_trial, finding, final)
-
-    stopped = BY_HAND if servers.interrupted.is_set() else runner.stopped or _final_cut_short(job, final)
-    return Tuning(
-        started_at=started_at,
-        model=servers.subject.name,
-        machine=job.machine,
-        hardware=job.hardware,
-        packages=installed_packages(),
-        demand=measured_demand(job.demand, ladder_trial).summary(),
-        slo=job.slo.text if job.slo else None,
-        ladder=ladder,
-        trials=tuple(runner.trials.values()),
-        finding=finding,
-        final=final,
-        recommendation=recommendation,
-        estimate_s=round(estimate_s, 1),
-        took_s=round(servers.clock() - began_s, 1),
-        partial=bool(stopped),
-        partial_because=stopped,
-        options=dict(job.options),
-    )
+    def _measure(self, cap: int, repeat: int, note: str = "") -> Measure:
+        return Measure(self.trial, "ladder", self.setup, level_of(cap, self.busy), self.why, repeat, note)
 
 
-def plan_lines(job: TuneJob, estimate: TimeEstimate) -> Iterator[str]:
-    """What a tune is going to do, each part with its cost. `estimate` as it is before the first start."""
-    levels = job.demand.levels
-    concurrency = f"{levels.low} texts at once usually, {levels.busy} when busy, {levels.peak} at most"
-    yield f"Demand: {job.demand.description}; {concurrency}"
-    yield f"SLO: {job.slo.text}" if job.slo else "No SLO is given: requests a second decide"
-    texts: dict[Phase, str] = {
-        "ladder": f"at most {', '.join(map(str, caps(levels.busy)))} requests at once, in front of "
-        f"{base_knobs(job.demand, job.hardware).label}",
-        "slots": "caps that meet the SLO as max_num_seqs, with the memory that they need",
-        "batched_tokens": "max_num_batched_tokens, where steps can hold more or less",
-        "optional": ", ".join(job.also),
-        "memory": f"the KV cache's size under {check_level(job.demand).label}, where no trial has checked it",
-        "recommended": "where a baseline is: that by itself, with the memory that the demand needs",
-        "final": f"{', '.join((FINALIST, *job.baselines))}: {job.repeats} round{'s' if job.repeats != 1 else ''}",
+def read_ladder(trial: Trial, busy: int, slo: Slo | None, ended: str) -> Ladder:
+    """The ladder as far as the trial was measured."""
+    results = measured_rungs(trial, busy)
+    objective = Objective.over(slo, list(results.values()))
+    rungs: list[Rung] = []
+    below: Results = ()
+    for cap in caps(busy):
+        here = results.get(cap, ())
+        verdict = objective.compare(here, below) if here and below else "first" if here else "not measured"
+        rungs.append(Rung(cap, here, verdict, "" if here else ended))
+        below = here or below
+    if not results:
+        return Ladder(busy, trial.setup, tuple(rungs), objective.metric, None, None, ended, "nothing was measured")
+    best = max(results, key=lambda cap: (*objective.rank(results[cap]), -cap))
+    knee = next(cap for cap in results if cap == best or objective.compare(results[cap], results[best]) == "equal")
+    because = f"{objective.describe(results[best])} at {best} at once is the most"
+    if knee != best:
+        most = f"{objective.describe(results[best])} at {best}"
+        because = f"{objective.describe(results[knee])} at {knee} at once is within the spread of the most, {most}"
+    return Ladder(busy, trial.setup, tuple(rungs), objective.metric, knee, best, ended, because)
+
+
+def search_knobs(context: Context, also: Sequence[Extra] = ()) -> Search[SearchResult]:
+    """The best settings after the ladder."""
+    ladder, trial = context.ladder, context.ladder_trial
+    choices = choices_of(ladder.setup.knobs, "as the ladder was measured with")
+    results = trial.at(context.busy) or trial.at(level_of(ladder.best or ladder.clients, ladder.clients))
+    best = Best(choices, results, trial)
+    if ladder.setup.knobs.max_cudagraph_capture_size is not None:
+        best = best.choose(Choice("max_cudagraph_capture_size", GRAPH_CEILING, _CEILING_REASON))
+    # Where the climb was cut short at its best cap, nothing shows how many at once are best.
+    highest = max(rung.cap for rung in ladder.rungs if rung.results)
+    if trial.outcome == "measured" or not ladder.knee == highest < ladder.clients:
+        best = yield from choose_slots(context, best)
+        best = yield from choose_batched_tokens(context, best)
+        best = yield from try_extras(context, best, also)
+        best = yield from confirm_memory(context, best)
+    return SearchResult(best.choices, best.memory, best.trial.name)
+
+
+# max_num_seqs
+
+
+def choose_slots(context: Context, large: Best) -> Search[Best]:
+    """The best with max_num_seqs decided: a cap of the ladder as a real value, the knee first, until one meets what the
+    ladder's best cap showed. Fewer sequences need less memory, so they win ties."""
+    ladder, objective = context.ladder, context.objective
+    bar = context.ladder_trial.at(level_of(ladder.best or ladder.clients, ladder.clients))
+    bar_text = f"the ladder's best cap {objective.describe(bar)}"
+    tried: list[Best] = []
+    worse: list[str] = []
+    for slots, reason in _slot_candidates(context):
+        sized, attempt, trial = yield from _try_slots(context, large, bar, slots, reason)
+        results = trial.at(context.busy)
+        if trial.not_reached and not results:
+            if not tried:
+                return large.choose(
+                    Choice("max_num_seqs", slots, f"{reason}; not measured as max_num_seqs: {trial.reason}")
+                )
+            break
+        if not results:
+            worse.append(f"{slots} {trial.ending}")
+            continue
+        text = objective.describe(results)
+        chosen = Choice("max_num_seqs", slots, f"{text}; {reason}; {bar_text}")
+        tried.append(replace(sized.choose(chosen), results=results, trial=trial))
+        if attempt.wins(objective.compare(results, bar)):
+            return (yield from check_memory(context, tried[-1], attempt))
+        worse.append(f"{slots} is worse than its cap: {text}")
+    # No real value reaches the ladder's best cap: the best that was measured, the ladder's engine without a cap among them.
+    uncapped = context.ladder_trial.at(context.busy)
+    measured = [*([replace(large, results=uncapped)] if uncapped else []), *tried]
+    found = max(measured or [large], key=lambda one: objective.rank(one.results))
+    if found.trial.name != large.trial.name:
+        return found
+    shown = f", {objective.describe(uncapped)} with {ladder.clients} clients" if uncapped else ""
+    parts = (f"as the ladder was measured with{shown}", *(worse if tried else ()), *([bar_text] if tried else ()))
+    return found.choose(Choice("max_num_seqs", found.slots, "; ".join(parts)))
+
+
+def _slot_candidates(context: Context) -> list[tuple[int, str]]:
+    """Values with their reasons: caps that meet the SLO and are as good as the best, the knee first; where more at once
+    always helped, first as many sequences as the peak has. The ladder's own number of sequences was measured already."""
+    ladder, objective, demand = context.ladder, context.objective, context.demand
+    rungs = measured_rungs(context.ladder_trial, ladder.clients)
+    found: list[tuple[int, str]] = []
+    if ladder.knee == ladder.clients:
+        text = objective.describe(rungs[ladder.clients])
+        reason = f"more at once helped up to all {ladder.clients} clients ({text})"
+        reason += f"; sequences for the peak of {demand.levels.peak}"
+        found.append((power_of_two(demand.sequences(demand.levels.peak)), reason))
+    for cap in sorted(rungs, key=lambda cap: (cap != ladder.knee, cap != ladder.best, cap)):
+        results, best = rungs[cap], rungs[ladder.best or cap]
+        if cap == ladder.clients or not objective.passes(results) or objective.compare(results, best) == "lower":
+            continue
+        # A text that is cut is several sequences: as many as ran on average under that cap.
+        running = [result.mean_running for result in results if result.mean_running is not None]
+        slots = max(cap, ceil(median(running) - 0.01)) if running else cap
+        name = "is the knee of the ladder" if cap == ladder.knee else "is as good as the ladder's best"
+        found.append((slots, f"{cap} at once {name} ({objective.describe(results)})"))
+    sizer, values = Sizer(demand, context.hardware, context.ladder_trial), dict[int, str]()
+    for slots, reason in found:
+        values.setdefault(sizer.slots_that_fit(slots), reason)
+    large = ladder.setup.knobs.max_num_seqs or 1
+    return [(slots, reason) for slots, reason in values.items() if slots < large][:MOST_SLOT_TRIALS]
+
+
+def _try_slots(
+    context: Context, large: Best, bar: Results, slots: int, reason: str
+) -> Search[tuple[Best, Attempt, Trial]]:
+    """The settings that a value stands for, with the memory that it needs (where its server does not start, with as much as
+    the ladder's), the attempt, and its trial. A winner is measured in full."""
+    name, why = f"slots-{slots}", f"{reason}, with the memory that {slots} sequences need"
+    for size in (size_for(context, slots), own_size(context, slots)):
+        sized = large.choose(Choice("max_num_seqs", slots, reason)).sized(size)
+        attempt = Attempt(name, "slots", sized.knobs, why, wins_ties=True)
+        trial, verdict = yield from attempt.against(context, bar)
+        if trial.outcome != "did_not_start":
+            break
+        name = f"{name}-more-memory"
+        why = f"{trial.name} {trial.ending}; again, with as much memory as the ladder's engine"
+    if attempt.wins(verdict):
+        trial = yield from attempt.repeated(context, trial)
+    return sized, attempt, trial
+
+
+# max_num_batched_tokens
+
+
+def choose_batched_tokens(context: Context, best: Best) -> Search[Best]:
+    """The best with max_num_batched_tokens decided: larger and smaller values, each way while it gets better. An SLO on
+    tokens is helped by smaller steps, which are tried first."""
+    name, start, objective = "max_num_batched_tokens", best.knobs.max_num_batched_tokens or 0, context.objective
+    most, usual = step_tokens(context, best)
+    reasons: list[str] = []
+    for way in _ways(context, best, usual, start):
+        for value in way:
+            gain = "larger steps would finish prompts sooner" if value > start else "smaller steps delay others less"
+            why = f"a step usually holds up to {usual:,} tokens: {gain}"
+            before = f"{best.knobs.max_num_batched_tokens}: {objective.describe(best.results)}"
+            knobs = replace(best.knobs, max_num_batched_tokens=value)
+            attempt = Attempt(f"tokens-{value}", "batched_tokens", knobs, why)
+            trial, verdict = yield from attempt.against(context, best.results)
+            if not attempt.wins(verdict):
+                results = trial.at(context.busy)
+                text = (
+                    f"no better with {value}: {objective.describe(results)}" if results else f"{value} {trial.ending}"
+                )
+                reasons = [f"{text}; with {before}"]
+                break
+            best = yield from _adopt(context, best, attempt, trial, Choice(name, value, f"better than {before}"))
+        if best.knobs.max_num_batched_tokens != start:
+            return best
+    reasons.append(f"steps usually hold up to {usual:,} tokens, {most:,} at most")
+    return best.choose(Choice(name, start, "; ".join(reasons)))
+
+
+def step_tokens(context: Context, best: Best) -> tuple[int, int]:
+    """Tokens of one step: the most that it can hold (all prompts of the peak's texts together), and what it usually holds at
+    the measured rate and step time (the most, where the server does not report its step time)."""
+    demand, peak = context.demand, context.demand.levels.peak
+    most = demand.prompt_tokens(peak)
+    steps_s = [one.decode_s_per_token for one in best.results if one.decode_s_per_token is not None]
+    if not steps_s:
+        return most, most
+    arrivals = _GROUPED * median(one.rps for one in best.results) * median(steps_s)
+    together = np.percentile(np.random.default_rng(demand.seed).poisson(arrivals, 100_000), _SELDOM)
+    decoding = min(best.slots, demand.sequences(demand.levels.busy))
+    return most, min(most, demand.prompt_tokens(min(max(1, ceil(together)), peak)) + decoding)
+
+
+def _ways(context: Context, best: Best, usual: int, start: int) -> list[list[int]]:
+    """Larger and smaller values that a step can use, the nearest first."""
+    up = [value for value in TOKEN_VALUES if value > start and value // 2 < usual]
+    down = [value for value in reversed(TOKEN_VALUES) if best.slots <= value < min(start, usual / _CLEARLY)]
+    ceiling = best.knobs.max_cudagraph_capture_size
+    if ceiling in down:
+        down = [value for value in down if value <= ceiling]  # a step that fits a CUDA graph gains most
+    slo = context.objective.slo
+    return [down, up] if slo is not None and any(limit.metric in STREAMED for limit in slo.limits) else [up, down]
+
+
+# extras
+
+
+def parse_extras(text: str) -> tuple[Extra, ...]:
+    """`prefix-caching,fp8`. Raises ConfigError naming what is unknown."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if unknown := [word for word in words if word not in EXTRAS]:
+        raise ConfigError(f"unknown setting {unknown[0]!r}: use some of {', '.join(EXTRAS)}", param="also")
+    return tuple(extra for extra in EXTRAS if extra in words)
+
+
+def try_extras(context: Context, best: Best, extras: Sequence[Extra]) -> Search[Best]:
+    """The best with every extra that made it better, one trial each."""
+    hardware = context.hardware
+    copies = max(2, hardware.gpus)
+    settings: dict[Extra, tuple[str, Value, str]] = {
+        "prefix-caching": ("enable_prefix_caching", False, "prompts share little, and looking prefixes up takes time"),
+        "priority": ("scheduling_policy", "priority", "short texts first, where texts wait for a sequence"),
+        "fp8": ("quantization", "fp8", "weights of half the size are read in half the time; check the translations"),
+        "data-parallel": ("data_parallel_size", copies, f"a copy of the model on each of {copies} GPUs"),
     }
-    for phase, work in estimate.left.items():
-        if work.starts or work.measurements:
-            starts = f"{work.starts} start{'s' if work.starts != 1 else ''}"
-            measurements = f"{work.measurements} measurement{'s' if work.measurements != 1 else ''}"
-            cost = about(estimate.cost_s(work.starts, work.measurements))
-            yield f"{phase:16} {texts[phase]} ({starts}, {measurements}, {cost})"
-    if job.time_limit_s is not None and job.baselines:
-        yield f"Time limit {about(job.time_limit_s)}, of which {about(job.final_s(estimate))} are set aside for the final"
-    yield f"In all {about(estimate.left_s)}, if servers start as they usually do; less where trials can be skipped"
+    unavailable = {
+        "fp8": "" if hardware.on_gpu else "there is no GPU, and vLLM has no fp8 on a CPU",
+        "data-parallel": "" if hardware.gpus > 1 else "a second copy of the model needs a second GPU",
+    }
+    for extra in extras:
+        choice = Choice(*settings[extra])
+        knobs = best.choose(choice).knobs
+        if why_not := unavailable.get(extra):
+            yield Trial(extra, "optional", Setup(knobs), choice.reason, "skipped", why_not)
+            continue
+        attempt = Attempt(extra, "optional", knobs, choice.reason)
+        trial, verdict = yield from attempt.against(context, best.results)
+        if attempt.wins(verdict):
+            reason = f"better than without it: {context.objective.describe(best.results)}; {choice.reason}"
+            best = yield from _adopt(context, best, attempt, trial, replace(choice, reason=reason))
+    return best
 
 
-async def _climb(runner: TrialRunner, job: TuneJob) -> tuple[Ladder, Trial]:
-    progress = runner.servers.progress
-    progress.begin("ladder", "The ladder: how many requests at once")
-    ladder, trial = await runner.run(climb(job.demand, job.hardware, job.slo, job.repeats))
-    if ladder.knee is not None:
-        progress.note(f"The ladder ended ({ladder.ended}). The knee is {ladder.knee}: {ladder.because}.")
-    return ladder, trial
-
-
-async def _search(runner: TrialRunner, job: TuneJob, ladder: Ladder, trial: Trial) -> SearchResult:
-    runner.servers.progress.begin("slots", "The search: settings that need a server of their own")
-    search = search_knobs(job.demand, job.hardware, job.slo, ladder, trial, job.also, job.repeats)
-    finding = await runner.run(search)
-    runner.servers.progress.note(f"The search found {finding.knobs.label}.")
-    return finding
-
-
-async def _hold_final(
-    servers: Servers, job: TuneJob, ladder: Ladder, finding: SearchResult, trials: tuple[Trial, ...]
-) -> Final | None:
-    if not job.baselines or servers.interrupted.is_set():
-        return None
-    servers.progress.begin("final", "The final: what was found against the baselines")
-    kv_cache_bytes = _kv_cache_bytes(finding.knobs, trials)
-    entries = candidates(finding.knobs, job.baselines, job.hardware, job.machine, kv_cache_bytes)
-    sharing = sharing_of(len(entries), job.hardware, finding.memory, trials)
-    plan = FinalPlan(entries, job.busy, job.low, job.repeats, ladder.metric, sharing)
-    return judge(await run_final(servers, plan), job.slo)
-
-
-async def _recommend(
-    runner: TrialRunner,
-    servers: Servers,
-    job: TuneJob,
-    ladder: Ladder,
-    trial: Trial,
-    finding: SearchResult,
-    final: Final | None,
-) -> Recommendation:
-    """A baseline that is recommended is measured by itself first."""
-    demand = measured_demand(job.demand, trial)
-    wanted = recommend(finding, final, Grounds(demand, job.hardware, job.slo, trial))
-    if final is None or wanted.candidate == FINALIST or servers.interrupted.is_set():
-        return wanted
-    servers.progress.begin("recommended", "What is recommended, by itself")
-    context = Context(demand, job.hardware, Objective(job.slo, final.metric), ladder, trial, job.repeats)
-    runner.servers = servers
-    async with runner:
-        return await runner.run(confirm_recommended(context, wanted))
-
-
-def _until(servers: Servers, job: TuneJob, end_s: float | None) -> Servers:
-    """Servers for the search: what the final needs is set aside."""
-    if end_s is None or job.time_limit_s is None:
-        return servers
-    latest_s = end_s - job.final_s(servers.progress.estimate)
-    return replace(servers, deadline_s=max(latest_s, end_s - (1 - _SEARCH_SHARE) * job.time_limit_s))
-
-
-def _kv_cache_bytes(knobs: Knobs, trials: tuple[Trial, ...]) -> int | None:
-    """The finalist's; where it leaves that to the server, what the ladder's server took."""
-    reported = (whole(trial.engine.get("kv_cache_memory_bytes")) for trial in trials)
-    return knobs.kv_cache_memory_bytes or next((size for size in reported if size), None)
-
-
-def _final_cut_short(job: TuneJob, final: Final | None) -> str:
-    """Why the final has fewer rounds than wanted; empty where it has all, or none was wanted."""
-    if final is None or final.rounds >= job.repeats:
-        return ""
-    reason = next((one.reason for one in final.entries if one.outcome in ("skipped", "interrupted")), "")
-    return f"the final ended after {final.rounds} of {job.repeats} rounds" + (f": {reason}" if reason else "")
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _adopt(context: Context, best: Best, attempt: Attempt, trial: Trial, choice: Choice) -> Search[Best]:
+    """The attempt as the best, measured in full, and its memory checked again where the best has sized memory."""
+    trial = yield from attempt.repeated(context, trial)
+    results = trial.at(context.busy)
+    choice = replace(choice, reason=f"{context.objective.describe(results)}; {choice.reason}")
+    best = replace(best.choose(choice), results=results, trial=trial)
+    return (yield from check_memory(context, best, attempt)) if best.memory is not None else best

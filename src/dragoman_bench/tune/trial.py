@@ -1,31 +1,45 @@
 """Trials: starts a server, measures it at the levels that a search asks for, and reports a crash as a result.
 
-`Servers` starts and measures; `TrialRunner` answers a search's measurements with it, one server at a time: it stays up while
-the search asks for the same trial. After an interrupt, or where the time limit leaves too little, nothing is begun.
+`Servers` starts and measures; `TrialRunner` answers a search's measurements with it. A server stays up while the search asks
+for the same trial. After an interrupt, or where the time limit leaves too little, nothing is begun. Each measurement is
+written to a results file, which the next run takes where it was measured under the same conditions: setup, model, texts,
+level, pace, machine, versions. The SLO is not among these, as records are kept and judged again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from statistics import median
 from time import monotonic
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 from zlib import crc32
 
 import aiohttp
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
 
 from dragoman.errors import ConfigError
 from dragoman.wire import Stats
 from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.results import Distribution, Load, Measurement, Point, members, number
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.results import (
+    Load,
+    Measurement,
+    Summary,
+    members,
+    number,
+    read_results,
+    write_results,
+)
 from dragoman_bench.bench.results import Results as ResultsFile
+from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.servers import (
     Interrupted,
     RunningServer,
@@ -35,16 +49,29 @@ from dragoman_bench.bench.servers import (
     serving,
     vllm_serve,
 )
-from dragoman_bench.bench.summary import Observed, Slo, spreads, summarise
+from dragoman_bench.bench.summary import Observed, Slo, point_of, summarise
+from dragoman_bench.bench.tables import about, seconds
+from dragoman_bench.bench.tables import number as three_digits
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.outcome import KvCache, LevelResult, LoadLevel, Measure, Outcome, Phase, Search, Setup, Trial
-from dragoman_bench.tune.progress import TuneProgress
-from dragoman_bench.tune.store import ServerFacts, TrialStore
+from dragoman_bench.tune.outcome import (
+    KvCache,
+    LevelResult,
+    LoadLevel,
+    Measure,
+    Outcome,
+    Search,
+    ServerFacts,
+    Setup,
+    Trial,
+)
 
 BY_HAND = "stopped by hand"
-_TIMEOUT_S = 10.0  # for a server's state
-_REPEATS_APART = 20  # variations between two levels: more repeats than anybody measures
+_READY_TIMEOUT_S = 10.0
+_REPEATS_APART = 20  # variations between two levels: more repeats than are measured
+_UNKNOWN_START_S = 60.0  # engines take 30 to 80 s
+_STOP_S = 4.0
+_FACTS = TypeAdapter(ServerFacts)
 _R = TypeVar("_R")
 
 StartCommand = Callable[[str, Setup, Path], ServerCommand]
@@ -62,6 +89,70 @@ def server_command(subject: Subject) -> StartCommand:
     return command
 
 
+@dataclass(slots=True)
+class TimeEstimate:
+    """What starts and measurements take: 60 s and `measurement_s` until some were made, then the median of those."""
+
+    measurement_s: float
+    starts_s: list[float] = field(default_factory=list[float])
+    measurements_s: list[float] = field(default_factory=list[float])
+
+    def cost_s(self, starts: int, measurements: int) -> float:
+        """A start includes the stop of the server before."""
+        start_s = (median(self.starts_s) if self.starts_s else _UNKNOWN_START_S) + _STOP_S
+        return starts * start_s + measurements * median(self.measurements_s or [self.measurement_s])
+
+
+class TuneProgress:
+    """An `Observer` that shows which trial is measured, and each result. `inner` shows the bench's phases."""
+
+    def __init__(self, console: Console, inner: Observer, estimate: TimeEstimate) -> None:
+        self.estimate = estimate
+        self._console, self._inner, self._prefix = console, inner, ""
+
+    def note(self, text: str, style: str | None = None) -> None:
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def starting(self, wanted: Measure) -> None:
+        self._prefix = wanted.trial
+        self.note(f"{wanted.trial}: {wanted.why}")
+        self.phase(f"starting ({about(self.estimate.cost_s(1, 0))})", None)
+
+    def measuring(self, wanted: Measure) -> None:
+        self._prefix = f"{wanted.trial}, {wanted.level.label}"
+        if wanted.note:
+            self.note(f"  {wanted.note}", "dim")
+
+    def measured(self, trial: str, result: LevelResult, *, stored: bool = False) -> None:
+        self.note(f"  {trial}, {result_line(result)}{' (from an earlier run)' if stored else ''}")
+
+    def ended(self, trial: Trial) -> None:
+        """A trial that failed, was interrupted or skipped."""
+        self.note(f"{trial.name} {trial.ending}", "red" if trial.failed else "dim")
+
+    def phase(self, label: str, total: int | None) -> None:
+        self._inner.phase(f"{self._prefix}: {label}", total)
+
+    def update(self, done: int, failed: int, in_flight: int) -> None:
+        self._inner.update(done, failed, in_flight)
+
+
+def result_line(result: LevelResult) -> str:
+    """`25 clients, at most 8 at once: 12.3 req/s, goodput 11.9, p95 1.2 s, SLO met, KV cache 10% at most`."""
+    parts = [f"{three_digits(result.rps)} req/s"]
+    if result.goodput_rps is not None:
+        parts.append(f"goodput {three_digits(result.goodput_rps)}")
+    if result.e2e_p95_s is not None:
+        parts.append(f"p95 {seconds(result.e2e_p95_s)}")
+    if result.slo_met is not None:
+        parts.append("SLO met" if result.slo_met else "SLO missed")
+    if result.peak_kv_cache_usage is not None:
+        parts.append(f"KV cache {result.peak_kv_cache_usage:.0%} at most")
+    counted = {"preemptions": result.preemptions, "failed": result.failed}
+    parts += [f"{count} {name}" for name, count in counted.items() if count]
+    return f"{result.level.label}: {', '.join(parts)}"
+
+
 class CannotTranslate(Exception):
     """A server that started and does not answer a text. The message is for people."""
 
@@ -77,8 +168,13 @@ class TrialServer:
     async def check(self) -> None:
         """Raises ServerFault where it crashed or is not ready any more: an engine can crash behind a server."""
         self.server.check_alive()
-        status = await _status(self.server.url + self.server.command.ready_path)
-        self.server.check_alive()
+        status, timeout = None, aiohttp.ClientTimeout(total=_READY_TIMEOUT_S)
+        try:
+            url = self.server.url + self.server.command.ready_path
+            async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
+                status = response.status
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            self.server.check_alive()
         if status != 200:
             answered = f"answers {status}" if status else "does not answer"
             raise ServerFault(f"{self.server.command.name} {answered} when asked whether it is ready")
@@ -88,17 +184,20 @@ class TrialServer:
 class Servers:
     """Starts servers and measures them, or takes what an earlier run measured under the same conditions.
 
-    `deadline_s`: on `clock`; nothing is begun that would not end before it.
+    `conditions`: what decides numbers beside a measurement's own settings, as JSON. `deadline_s`: on `clock`; nothing is
+    begun that would not end before it. `fresh`: nothing of an earlier run is taken.
     """
 
     subject: Subject
     demand: Demand
     pace: Pace
     slo: Slo | None
-    store: TrialStore
+    folder: Path
+    conditions: Mapping[str, Any]
     progress: TuneProgress
     interrupted: asyncio.Event
     command: StartCommand
+    fresh: bool = False
     deadline_s: float | None = None
     clock: Callable[[], float] = monotonic
 
@@ -114,59 +213,63 @@ class Servers:
     @asynccontextmanager
     async def running(self, name: str, setup: Setup) -> AsyncGenerator[TrialServer]:
         """Raises ServerFault where it does not start, CannotTranslate where it starts and does not translate, Interrupted."""
-        command = self.command(name, setup, self.store.engine_log(name))
+        engine_log, server_log = self._logs(name)
+        command = self.command(name, setup, engine_log)
         target = self.subject.asked if setup.kind == "vllm" else TargetOptions()
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(serving(command, self.store.server_log(name), self.interrupted))
+            server = await stack.enter_async_context(serving(command, server_log, self.interrupted))
             before = await _stats(server.url)
-            plan = self._plan(server.url, target, LoadLevel(1))
             try:
-                bench = await stack.enter_async_context(prepared(plan))
+                bench = await stack.enter_async_context(prepared(self._plan(server.url, target, LoadLevel(1))))
             except ConfigError as error:
                 raise CannotTranslate(error.message) from error
             yield TrialServer(server, bench, self._facts(server.start_s, before, await _stats(server.url)))
 
-    def stored(self, name: str, setup: Setup, level: LoadLevel, repeat: int) -> tuple[LevelResult, ServerFacts] | None:
-        """What an earlier run measured, judged by the present SLO."""
-        stored = self.store.load(name, setup, level, repeat)
-        if stored is None:
+    def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:
+        """What an earlier run measured under the same conditions, judged by the present SLO."""
+        file = _file_name(wanted)
+        try:
+            found = None if self.fresh else read_results(self.folder / file)
+            if found is None or found.partial:
+                return None
+            notes = members(found.conditions.options.get("tune"))
+            if notes.get("fingerprint") != self._fingerprint(wanted):
+                return None
+            old, facts = found.points[0].repeats[0], _FACTS.validate_python(notes.get("facts"))
+        except (ConfigError, ValidationError, IndexError):
             return None
-        old = stored.measurement
-        observed = Observed(old.records, old.window_s, old.stopped, old.itl_histogram, old.server, old.gpu)
-        return level_result(replace(old, summary=summarise(observed, self.slo)), level, stored.file), stored.facts
+        return level_result(replace(old, summary=summarise(Observed.of(old), self.slo)), wanted.level, file), facts
 
-    async def measure(
-        self, name: str, setup: Setup, phase: Phase, server: TrialServer, level: LoadLevel, repeat: int, note: str = ""
-    ) -> LevelResult | None:
+    async def measure(self, wanted: Measure, server: TrialServer) -> LevelResult | None:
         """Measures and stores; None where it was interrupted. Raises ServerFault where the server crashed or answered
         nothing, ConfigError where results cannot be written.
 
         Level and repeat decide which texts are sent: two servers get the same ones, and one server no made-up text twice.
         """
-        self.progress.measuring(name, level, note)
+        self.progress.measuring(wanted)
         if self.interrupted.is_set():
             return None
-        began_s = monotonic()
-        bench = server.bench
-        plan = self._plan(bench.plan.url, bench.plan.target, level)
-        measurement = await replace(bench, plan=plan).measure(
-            0, variation_of(level, repeat), self.progress, self.interrupted
-        )
+        began_s, level = monotonic(), wanted.level
+        plan = self._plan(server.bench.plan.url, server.bench.plan.target, level)
+        variation = variation_of(level, wanted.repeat)
+        measurement = await replace(server.bench, plan=plan).measure(0, variation, self.progress, self.interrupted)
         if measurement is None or measurement.stopped == "interrupted":
             return None
-        measurement = replace(measurement, repeat=repeat)
+        measurement = replace(measurement, repeat=wanted.repeat)
         await server.check()
         if not measurement.summary.completed:
             requests, timeout_s = measurement.summary.requests, self.pace.timeout_s
-            raise ServerFault(f"{name} answered none of {requests} requests within {timeout_s:g} s")
-        self.progress.estimate.measured(phase, monotonic() - began_s)
-        notes = self.store.notes(name, setup, level, server.facts)
-        file = self.store.save(name, level, repeat, self._results_file(bench, plan, level, measurement, notes))
-        return level_result(measurement, level, file)
+            raise ServerFault(f"{wanted.trial} answered none of {requests} requests within {timeout_s:g} s")
+        self.progress.estimate.measurements_s.append(monotonic() - began_s)
+        self._store(wanted, server, plan, measurement)
+        return level_result(measurement, level, _file_name(wanted))
 
     def reason(self, name: str, fault: ServerFault) -> str:
         """Why a server did not start or crashed, in a line."""
-        return fault_reason(fault.message, self.store.engine_log(name), self.store.server_log(name))
+        return fault_reason(fault.message, *self._logs(name))
+
+    def _logs(self, name: str) -> tuple[Path, Path]:
+        return self.folder / "logs" / f"{name}.engine.log", self.folder / "logs" / f"{name}.log"
 
     def _plan(self, url: str, target: TargetOptions, level: LoadLevel) -> Plan:
         """The cap is the number of connections: waiting for one counts as latency."""
@@ -186,64 +289,69 @@ class Servers:
             connections=level.cap,
         )
 
-    def _results_file(
-        self, bench: PreparedBenchmark, plan: Plan, level: LoadLevel, measurement: Measurement, notes: dict[str, object]
-    ) -> ResultsFile:
-        point = Point(plan.loads[0], (measurement,), spreads((measurement,)))
-        options = bench.conditions.options | {"connections": level.cap, "label": notes["label"], "tune": notes}
-        server = {name: value for name, value in bench.conditions.server.items() if value != self.subject.path}
+    def _store(self, wanted: Measure, server: TrialServer, plan: Plan, measurement: Measurement) -> None:
+        """A results file, without the model's folder on this machine."""
+        conditions, facts = server.bench.conditions, _FACTS.dump_python(server.facts, mode="json")
+        notes = {"trial": wanted.trial, "fingerprint": self._fingerprint(wanted), "facts": facts}
+        label = f"{wanted.trial}, {wanted.level.label}"
         conditions = replace(
-            bench.conditions,
+            conditions,
             started_at=measurement.started_at,
-            server=server,  # without the folder of this machine
+            server={name: value for name, value in conditions.server.items() if value != self.subject.path},
             workload=plan.workload.description,
             loads=plan.loads,
-            options=options,
+            options=conditions.options | {"connections": wanted.level.cap, "label": label, "tune": notes},
         )
-        return ResultsFile(conditions, (point,))
+        point = point_of(plan.loads[0], (measurement,))
+        write_results(ResultsFile(conditions, (point,)), self.folder / _file_name(wanted))
+
+    def _fingerprint(self, wanted: Measure) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            **self.conditions,
+            "kind": wanted.setup.kind,
+            "settings": wanted.setup.knobs.settings,
+            "subject": self.subject.describe(wanted.setup.kind),
+            "level": asdict(wanted.level),
+            "workload": self.demand.workloads[wanted.level.draw].description,
+            "seed": self.subject.seed,
+            "pace": asdict(self.pace),
+            "stream": self.slo is not None and self.slo.needs_stream,
+        }
+        return json.loads(json.dumps(found))  # as a file returns it: lists for tuples
 
     def _facts(self, start_s: float, before: Stats | None, after: Stats | None) -> ServerFacts:
         """The prompt's overhead is what one text of each language pair took beyond its own tokens."""
-        if after is None:
+        if before is None or after is None:
             return ServerFacts(start_s)
-        engine = members(after.settings.get("engine"))
-        cache = after.kv_cache
-        overhead = None
-        sequences = after.finished - (before.finished if before else 0)
-        if before is not None and sequences > 0:
+        engine, cache, overhead = members(after.settings.get("engine")), after.kv_cache, None
+        if sequences := after.finished - before.finished:
             samples = sum(item.source_tokens for item in self.demand.workloads["mix"].samples())
             overhead = max(0, round((after.prompt_tokens - before.prompt_tokens - samples) / sequences))
-        return ServerFacts(
-            start_s,
-            KvCache(cache.tokens, cache.bytes_per_token) if cache.tokens else None,
-            number(engine.get("gpu_memory_utilization")),
-            engine,
-            overhead,
-        )
+        kv_cache = KvCache(cache.tokens, cache.bytes_per_token) if cache.tokens else None
+        return ServerFacts(start_s, kv_cache, number(engine.get("gpu_memory_utilization")), engine, overhead)
 
 
 @dataclass(slots=True)
 class TrialRunner:
-    """Answers searches; use it within `async with`, as it may hold a server. `trials`: as they stand, in order."""
+    """Answers searches; use it within `async with`, as it holds servers. `together`: these stay up until the end, else until
+    another trial begins. `trials`: as they stand, in order."""
 
     servers: Servers
+    together: bool = False
     trials: dict[str, Trial] = field(default_factory=dict[str, Trial])
     stopped: str = ""  # why something was not begun; empty: everything was
+    up: dict[str, TrialServer] = field(default_factory=dict[str, TrialServer])
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-    _server: TrialServer | None = None
-    _trial: str = ""  # whose server it is, or would be
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Stops the server, if one is up."""
-        self._server = None
+        """Stops all servers."""
+        self.up.clear()
         stack, self._stack = self._stack, AsyncExitStack()
         await stack.aclose()
 
@@ -252,77 +360,68 @@ class TrialRunner:
         try:
             step = next(search)
             while True:
-                trial = step if isinstance(step, Trial) else await self._answer(step)
                 if isinstance(step, Trial):
-                    self.servers.progress.ended(trial)
-                self.trials[trial.name] = trial
-                step = search.send(trial)
+                    self.trials[step.name] = step
+                    self.servers.progress.ended(step)
+                step = search.send(step if isinstance(step, Trial) else await self._answer(step))
         except StopIteration as end:
             return end.value
 
+    async def start(self, wanted: Measure) -> Trial:
+        """The trial with its server up, or as it ended."""
+        trial = self.trials.get(wanted.trial) or Trial(wanted.trial, wanted.phase, wanted.setup, wanted.why)
+        servers = self.servers
+        if wanted.trial in self.up:
+            return trial
+        servers.progress.starting(wanted)
+        try:
+            server = await self._stack.enter_async_context(servers.running(wanted.trial, wanted.setup))
+        except ServerFault as fault:
+            return self._ended(trial, "did_not_start", servers.reason(wanted.trial, fault))
+        except CannotTranslate as fault:
+            return self._ended(trial, "failed_under_load", str(fault))
+        except Interrupted:
+            return self._ended(trial, "interrupted", BY_HAND)
+        self.up[wanted.trial] = server
+        servers.progress.estimate.starts_s.append(server.facts.start_s or 0.0)
+        return self._known(trial, server.facts)
+
     async def _answer(self, wanted: Measure) -> Trial:
         """The trial with one more measurement, or with how it ended."""
-        trial = self.trials.get(wanted.trial) or Trial(wanted.trial, wanted.phase, wanted.setup, wanted.why)
-        if self._trial != wanted.trial:
-            await self.close()
-            self._trial = wanted.trial
-            self.servers.progress.estimate.reached(wanted.phase)
-        if trial.outcome in ("did_not_start", "failed_under_load"):
-            return trial
-        stored = self.servers.stored(wanted.trial, wanted.setup, wanted.level, wanted.repeat)
-        if stored is not None:
-            self.servers.progress.measured(stored[0], stored=True)
-            self.servers.progress.estimate.measured(wanted.phase)
-            return _with_result(trial, *stored)
-        failure = self.servers.store.failure(wanted.trial, wanted.setup)
-        if failure is not None:
-            return self._ended(replace(trial, outcome=failure[0], reason=failure[1]))
-        stopped = self.servers.stopped(starts=self._server is None)
-        return self._not_begun(trial, stopped) if stopped else await self._measured(wanted, trial)
-
-    async def _measured(self, wanted: Measure, trial: Trial) -> Trial:
         servers = self.servers
+        trial = self.trials.get(wanted.trial) or Trial(wanted.trial, wanted.phase, wanted.setup, wanted.why)
+        if trial.failed:
+            return trial
+        if not self.together and wanted.trial not in self.up:
+            await self.close()
+        if stored := servers.stored(wanted):
+            servers.progress.measured(wanted.trial, stored[0], stored=True)
+            return self._known(trial, stored[1], stored[0])
+        if stopped := servers.stopped(starts=wanted.trial not in self.up):
+            return self._ended(trial, "interrupted" if trial.results or stopped == BY_HAND else "skipped", stopped)
+        trial = await self.start(wanted)
+        server = self.up.get(wanted.trial)
+        if server is None:
+            return trial
         try:
-            server = self._server or await self._start(wanted)
+            result = await servers.measure(wanted, server)
         except ServerFault as fault:
-            return await self._failed(wanted, trial, "did_not_start", servers.reason(wanted.trial, fault))
-        except CannotTranslate as fault:
-            return await self._failed(wanted, trial, "failed_under_load", str(fault))
-        except Interrupted:
-            return self._not_begun(trial, BY_HAND)
-        try:
-            result = await servers.measure(
-                wanted.trial, wanted.setup, wanted.phase, server, wanted.level, wanted.repeat, wanted.note
-            )
-        except ServerFault as fault:
-            trial = _with_facts(trial, server.facts)
-            return await self._failed(wanted, trial, "failed_under_load", servers.reason(wanted.trial, fault))
+            return self._ended(trial, "failed_under_load", servers.reason(wanted.trial, fault))
         if result is None:
-            return self._not_begun(trial, BY_HAND)
-        servers.progress.measured(result)
-        return _with_result(trial, result, server.facts)
+            return self._ended(trial, "interrupted", BY_HAND)
+        servers.progress.measured(wanted.trial, result)
+        return self._known(trial, server.facts, result)
 
-    async def _start(self, wanted: Measure) -> TrialServer:
-        progress = self.servers.progress
-        progress.starting(wanted.trial, wanted.why)
-        self._server = await self._stack.enter_async_context(self.servers.running(wanted.trial, wanted.setup))
-        progress.estimate.started(wanted.phase, self._server.facts.start_s)
-        return self._server
+    def _known(self, trial: Trial, facts: ServerFacts, *results: LevelResult) -> Trial:
+        known = {one.name: getattr(facts, one.name) for one in fields(facts)}
+        trial = replace(trial, outcome="measured", reason="", results=(*trial.results, *results), **known)
+        self.trials[trial.name] = trial
+        return trial
 
-    async def _failed(self, wanted: Measure, trial: Trial, outcome: Outcome, reason: str) -> Trial:
-        """The ladder's failure is not stored: nothing goes on without it, and its cause may be fixed before the next run."""
-        await self.close()
-        if wanted.phase != "ladder":
-            self.servers.store.save_failure(wanted.trial, wanted.setup, outcome, reason)
-        return self._ended(replace(trial, outcome=outcome, reason=reason))
-
-    def _not_begun(self, trial: Trial, reason: str) -> Trial:
-        """Interrupted where something of it was measured, or it was running; else skipped."""
-        self.stopped = self.stopped or reason
-        begun = bool(trial.results) or reason == BY_HAND
-        return self._ended(replace(trial, outcome="interrupted" if begun else "skipped", reason=reason))
-
-    def _ended(self, trial: Trial) -> Trial:
+    def _ended(self, trial: Trial, outcome: Outcome, reason: str) -> Trial:
+        if outcome in ("skipped", "interrupted"):
+            self.stopped = self.stopped or reason
+        trial = self.trials[trial.name] = replace(trial, outcome=outcome, reason=reason)
         self.servers.progress.ended(trial)
         return trial
 
@@ -330,33 +429,19 @@ class TrialRunner:
 def level_result(measurement: Measurement, level: LoadLevel, file: str = "") -> LevelResult:
     """The numbers of a measurement at the level."""
     summary = measurement.summary
+    same = {one.name for one in fields(Summary)} & {one.name for one in fields(LevelResult)}
+    numbers: dict[str, Any] = {name: getattr(summary, name) for name in same}
+    for place in ("p50_s", "p95_s", "p99_s"):
+        numbers[f"e2e_{place}"] = getattr(summary.e2e, place, None)
     return LevelResult(
         level=level,
         repeat=measurement.repeat,
         window_s=measurement.window_s,
-        requests=summary.requests,
-        completed=summary.completed,
         failed=sum(count for error, count in summary.errors.items() if error != "unfinished"),
-        rps=summary.rps,
-        output_tokens_s=summary.output_tokens_s,
-        goodput_rps=summary.goodput_rps,
-        attained_share=summary.attained_share,
-        slo_met=summary.slo_met,
-        verdicts=summary.verdicts,
-        e2e_p50_s=_percentile(summary.e2e, "p50_s"),
-        e2e_p95_s=_percentile(summary.e2e, "p95_s"),
-        e2e_p99_s=_percentile(summary.e2e, "p99_s"),
-        ttft_p95_s=_percentile(summary.ttft, "p95_s"),
-        itl_p95_s=_percentile(summary.itl, "p95_s"),
-        decode_s_per_token=summary.decode_s_per_token,
-        mean_running=summary.mean_running,
-        mean_waiting=summary.mean_waiting,
-        peak_waiting=summary.peak_waiting,
-        peak_kv_cache_usage=summary.peak_kv_cache_usage,
-        preemptions=summary.preemptions,
-        gpu_mean_percent=summary.gpu_mean_percent,
+        itl_p95_s=summary.itl.p95_s if summary.itl else None,
         gpu_memory_mib=max((sample.memory_mib for sample in measurement.gpu), default=None),
         file=file,
+        **numbers,
     )
 
 
@@ -366,42 +451,18 @@ def variation_of(level: LoadLevel, repeat: int) -> int:
     return crc32(level.label.encode()) % places * _REPEATS_APART + repeat
 
 
-def _percentile(distribution: Distribution | None, name: str) -> float | None:
-    return None if distribution is None else getattr(distribution, name)
-
-
-def _with_facts(trial: Trial, facts: ServerFacts) -> Trial:
-    return replace(
-        trial,
-        start_s=facts.start_s,
-        kv_cache=facts.kv_cache,
-        gpu_memory_utilization=facts.gpu_memory_utilization,
-        engine=facts.engine,
-        prompt_overhead=facts.prompt_overhead,
-    )
-
-
-def _with_result(trial: Trial, result: LevelResult, facts: ServerFacts) -> Trial:
-    return replace(_with_facts(trial, facts), outcome="measured", reason="", results=(*trial.results, result))
+def _file_name(wanted: Measure) -> str:
+    """Relative to the folder."""
+    slug = re.sub(r"[^a-z0-9.]+", "-", wanted.trial.lower()).strip("-")
+    cap = f".cap-{wanted.level.cap}" if wanted.level.cap is not None else ""
+    draw = "" if wanted.level.draw == "mix" else f".{wanted.level.draw}"
+    return f"points/{slug}{cap}.clients-{wanted.level.clients}{draw}.{wanted.repeat + 1}.json"
 
 
 async def _stats(url: str) -> Stats | None:
     """dragoman's `/v1/stats`; None of another server."""
-    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
-    try:
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{url}/v1/stats") as response:
-            return Stats.model_validate(await response.json()) if response.status == 200 else None
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, ValidationError):
-        return None
-
-
-async def _status(url: str) -> int | None:
-    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
-    try:
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
-            return response.status
-    except (aiohttp.ClientError, OSError, TimeoutError):
-        return None
+    async with aiohttp.ClientSession() as session:
+        return await DragomanStats(session, f"{url}/v1/stats").read()
 
 
 # why a server failed
@@ -414,7 +475,11 @@ _MEMORY = re.compile(
     re.IGNORECASE,
 )
 _INDIRECT = re.compile(r"initialization failed|root cause|engine did not start", re.I)
-_KILLED = re.compile(r"exit code -9\b")
+
+
+def lacks_memory(reason: str) -> bool:
+    """Whether what failed lacked memory."""
+    return _MEMORY.search(reason) is not None
 
 
 def fault_reason(message: str, *logs: Path) -> str:
@@ -425,7 +490,7 @@ def fault_reason(message: str, *logs: Path) -> str:
     happened, *rest = message.splitlines()
     texts = [log.read_text(encoding="utf-8", errors="replace") for log in logs if log.is_file()]
     cause = next((found for text in (*texts, message) if (found := root_cause(text))), None)
-    if cause is None and _KILLED.search(happened):
+    if cause is None and "exit code -9" in happened:
         cause = "killed by the system, which it does when memory runs out"
     cause = cause or (rest[-1].strip() if rest else "")
     line = f"{happened}: {cause}" if cause and cause not in happened else happened
@@ -438,8 +503,3 @@ def root_cause(log: str) -> str | None:
     memory = [line for line in raised if lacks_memory(line)]
     direct = [line for line in raised if not _INDIRECT.search(line)]
     return next((lines[-1] for lines in (memory, direct, raised) if lines), None)
-
-
-def lacks_memory(reason: str) -> bool:
-    """Whether what failed lacked memory."""
-    return _MEMORY.search(reason) is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -25,9 +25,9 @@ from dragoman_bench.bench.summary import Limit, Slo
 from dragoman_bench.bench.tables import count, number, percent, seconds, size
 from dragoman_bench.tune.memory import MARGIN
 
-Severity = Literal["fits", "note", "warning", "problem"]
+Severity = Literal["problem", "warning", "note", "fits"]
 WatchVerdict = Literal["fits", "fits, but look", "does not fit", "unknown"]
-SEVERITIES: tuple[Severity, ...] = ("problem", "warning", "note", "fits")
+SIGNS: dict[Severity, str] = {"problem": "✗", "warning": "!", "note": "·", "fits": "✓"}
 """The worst first."""
 FEWEST_TEXTS = 100  # below, a 95th percentile is a handful of texts
 TOO_LARGE = 4.0  # times what is enough, before a cache is called far too large
@@ -36,10 +36,11 @@ UNNOTICED_S = 0.05
 RARE = 0.001  # share of texts or sequences
 NEARLY_FULL = 0.95
 _TIMEOUT_S = 10.0
-_WITH_SLOTS = frozenset({"continuous", "fake"})  # pipelines whose sequences are max_num_seqs
-_REFUSED = frozenset({"queue_full"})
-_FAILED = frozenset({"engine_dead", "engine_failed", "internal_error", "unavailable"})
-_SIGNS: dict[Severity, str] = {"problem": "✗", "warning": "!", "note": "·", "fits": "✓"}
+_WITH_SLOTS = ("continuous", "fake")  # pipelines whose sequences are max_num_seqs
+_OUTCOMES = {
+    "refusals": (("queue_full",), "refused, as the queue was full"),
+    "failures": (("engine_dead", "engine_failed", "internal_error", "unavailable"), "failed inside the server"),
+}
 _SUMMARIES: dict[WatchVerdict, str] = {
     "fits": "the configuration fits",
     "fits, but look": "the configuration serves, but look at what is marked !",
@@ -81,34 +82,34 @@ class Observation:
 class ServerLook:
     """One look at a server and what it found, the worst first. `observation` None: the server did not answer."""
 
-    at: str  # ISO 8601, UTC
     url: str
     observation: Observation | None
     remarks: tuple[Remark, ...]
     verdict: WatchVerdict
+    at: str  # ISO 8601, UTC
 
     @property
     def document(self) -> dict[str, Any]:
         """JSON-ready."""
-        remarks = [
-            {"about": one.about, "severity": one.severity, "text": one.text, "advice": one.advice}
-            for one in self.remarks
-        ]
-        return {"at": self.at, "url": self.url, "verdict": self.verdict, "remarks": remarks}
+        return {
+            "at": self.at,
+            "url": self.url,
+            "verdict": self.verdict,
+            "remarks": [asdict(one) for one in self.remarks],
+        }
 
     @property
     def lines(self) -> str:
         """For a terminal: a line in all, and one a remark."""
-        served = ""
-        if self.observation is not None:
-            traffic = self.observation.traffic
-            served = f", {self.observation.stats.model}"
-            if traffic is not None:
-                served += f", {traffic.records:,} texts, {number(traffic.arrivals_per_s)} a second"
+        served, now = "", self.observation
+        if now is not None:
+            served = f", {now.stats.model}"
+            if now.traffic is not None:
+                served += f", {now.traffic.records:,} texts, {number(now.traffic.arrivals_per_s)} a second"
         lines = [f"{self.at} {self.url}{served}: {_SUMMARIES[self.verdict]}."]
         for one in self.remarks:
             text = f"{one.text}; {one.advice}" if one.advice else one.text
-            lines += [f"  {_SIGNS[one.severity]} {one.about}: {text}."]
+            lines.append(f"  {SIGNS[one.severity]} {one.about}: {text}.")
         return "\n".join(lines)
 
 
@@ -121,34 +122,50 @@ async def watch(
 ) -> AsyncGenerator[ServerLook]:
     """One look, or with `every_s` until `interrupted`. Raises ConfigError where the first one finds no dragoman; later a
     server that does not answer is a remark, as it may come back."""
-    url, ended = check_url(url), interrupted or asyncio.Event()
+    url, ended, before = check_url(url), interrupted or asyncio.Event(), None
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S)) as session:
-        before = await _observe(session, url)
-        yield _look(url, before, None, slo)
-        while every_s is not None and not await _set_within(ended, every_s):
+        while True:
+            at = datetime.now(UTC).isoformat(timespec="seconds")
             try:
                 now = await _observe(session, url)
+                found = remarks(now, before, slo)
+                before = now
+                yield ServerLook(url, now, found, verdict_of(found, now.traffic), at)
             except ConfigError as error:
-                yield ServerLook(_now(), url, None, (Remark("server", "problem", error.message),), "unknown")
-                continue
-            yield _look(url, now, before, slo)
-            before = now
+                if before is None:
+                    raise
+                yield ServerLook(url, None, (Remark("server", "problem", error.message),), "unknown", at)
+            if every_s is None:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), every_s)
+            if ended.is_set():
+                return
 
 
-def remarks(now: Observation, before: Observation | None = None, slo: Slo | None = None) -> tuple[Remark, ...]:
-    """The worst first. `before`: an earlier look at the same server, for what has grown since."""
-    restarted = before is not None and now.stats.uptime_s < before.stats.uptime_s
-    found = list(_of_server(now, restarted))
-    found += _of_preemptions(now.stats, None if before is None or restarted else before.stats)
-    if now.traffic is not None and now.traffic.records:
-        found += _of_slo(now, now.traffic, slo)
-        found += _of_slots(now, now.traffic)
-        found += _of_queue(now, now.traffic)
-        found += _of_cache(now, now.traffic)
-        found += _of_outcomes(now, now.traffic)
-        found += _of_steps(now, now.traffic)
-    return tuple(sorted(found, key=lambda remark: SEVERITIES.index(remark.severity)))
+async def _observe(session: aiohttp.ClientSession, url: str) -> Observation:
+    """Raises ConfigError where no dragoman answers."""
+    try:
+        stats = Stats.model_validate(await _read(session, f"{url}/v1/stats"))
+    except ValidationError as error:
+        text = f"{url}/v1/stats does not describe an engine: is this a dragoman server?"
+        raise ConfigError(text, param="url") from error
+    traffic = await _read(session, f"{url}/v1/traffic")
+    with suppress(ValidationError):
+        return Observation(stats, Traffic.model_validate(traffic))
+    return Observation(stats)
+
+
+async def _read(session: aiohttp.ClientSession, url: str) -> object:
+    """The JSON there; None where the server has no such page. Raises ConfigError where no server answers."""
+    try:
+        async with session.get(url) as response:
+            return await response.json(content_type=None) if response.status == 200 else None
+    except ValueError:
+        return None
+    except (aiohttp.ClientError, OSError) as error:  # a timeout is an OSError
+        raise ConfigError(f"cannot reach {url}: {error or 'no answer in time'}", param="url") from error
 
 
 def verdict_of(found: tuple[Remark, ...], traffic: Traffic | None) -> WatchVerdict:
@@ -161,31 +178,18 @@ def verdict_of(found: tuple[Remark, ...], traffic: Traffic | None) -> WatchVerdi
     return "fits, but look" if "warning" in severities else "fits"
 
 
-def judge_limit(limit: Limit, traffic: Traffic, stats: Stats) -> tuple[Severity, str]:
-    """Whether a limit was met, from the few percentiles that a server reports: one between two that are reported is met
-    where the higher is within the limit, missed where the lower is beyond it."""
-    per_metric: dict[str, TrafficPercentiles | Percentiles] = {
-        "e2e": traffic.e2e_s,
-        "ttft": traffic.ttft_s,
-        "itl": stats.inter_token_latency_s,
-        "tpot": Percentiles(),  # not reported
-    }
-    found = per_metric[limit.metric]
-    known = [(50.0, found.p50), (95.0, found.p95)]
-    known.append((100.0, found.max) if isinstance(found, TrafficPercentiles) else (99.0, found.p99))
-    wanted = 100.0 if limit.percentile is None else limit.percentile
-    below = max(((rank, value_s) for rank, value_s in known if rank <= wanted and value_s is not None), default=None)
-    above = min(((rank, value_s) for rank, value_s in known if rank >= wanted and value_s is not None), default=None)
-    if above is not None and above[1] <= limit.limit_s:
-        return "fits", _percentile(*above)
-    if below is not None and below[1] > limit.limit_s:
-        return "problem", _percentile(*below)
-    reported = " and ".join(_percentile(*one) for one in (below, above) if one is not None)
-    return "note", f"not known: {reported or 'the server does not report it'}"
-
-
-def _percentile(rank: float, value_s: float) -> str:
-    return f"{'the slowest' if rank == 100 else f'the {rank:g}th percentile'} is {seconds(value_s)}"
+def remarks(now: Observation, before: Observation | None = None, slo: Slo | None = None) -> tuple[Remark, ...]:
+    """The worst first. `before`: an earlier look at the same server, for what has grown since."""
+    restarted = before is not None and now.stats.uptime_s < before.stats.uptime_s
+    found = list(_of_server(now, restarted))
+    found.append(_of_preemptions(now.stats, None if before is None or restarted else before.stats))
+    if now.traffic is not None and now.traffic.records:
+        for limit in slo.limits if slo else ():
+            severity, text = judge_limit(limit, now.traffic, now.stats)
+            found.append(Remark("SLO", severity, f"{limit.label}: {text}"))
+        for rule in (_of_slots, _of_queue, _of_cache, _of_outcomes, _of_steps):
+            found += rule(now, now.traffic)
+    return tuple(sorted(found, key=lambda remark: list(SIGNS).index(remark.severity)))
 
 
 def _of_server(now: Observation, restarted: bool) -> Iterator[Remark]:
@@ -197,39 +201,77 @@ def _of_server(now: Observation, restarted: bool) -> Iterator[Remark]:
     if stats.kv_cache_usage >= NEARLY_FULL:
         yield Remark("KV cache", "warning", f"{percent(stats.kv_cache_usage)} of the cache is in use at this moment")
     if traffic is None:
-        refused = f"; it has refused {stats.refused:,} calls since its start" if stats.refused else ""
-        yield Remark("traffic", "note", f"it does not report its traffic: only its counters are judged{refused}")
+        text = f"it does not report its traffic: only its counters are judged; {stats.refused:,} calls refused since its start"
+        yield Remark("traffic", "note", text)
     elif traffic.records < FEWEST_TEXTS:
         text = f"{traffic.records} texts in the last {_window(traffic)}: too few to say that the configuration fits"
         yield Remark("traffic", "note", text, "look again after busier hours")
 
 
-def _of_preemptions(now: Stats, before: Stats | None) -> Iterator[Remark]:
+def _of_preemptions(now: Stats, before: Stats | None) -> Remark:
     since = "since the last look" if before is not None else "since the server's start"
     grown = now.preemptions - (before.preemptions if before is not None else 0)
     if not grown:
-        yield Remark("preemptions", "fits", f"none {since}")
-        return
+        return Remark("preemptions", "fits", f"none {since}")
     finished = now.finished - (before.finished if before is not None else 0)
     often = not finished or grown / finished > RARE
     text = f"{grown:,} {since}, in {finished:,} sequences: the cache was full, and they were computed again"
-    yield Remark("preemptions", "problem" if often else "warning", text, f"give the cache more memory, or {_TUNE}")
+    return Remark("preemptions", "problem" if often else "warning", text, f"give the cache more memory, or {_TUNE}")
+
+
+def judge_limit(limit: Limit, traffic: Traffic, stats: Stats) -> tuple[Severity, str]:
+    """Whether a limit was met, from the few percentiles that a server reports: one between two that are reported is met
+    where the higher is within the limit, missed where the lower is beyond it."""
+    per_metric: dict[str, TrafficPercentiles | Percentiles] = {
+        "e2e": traffic.e2e_s,
+        "ttft": traffic.ttft_s,
+        "itl": stats.inter_token_latency_s,
+        "tpot": Percentiles(),  # not reported
+    }
+    found = per_metric[limit.metric]
+    last = (100.0, found.max) if isinstance(found, TrafficPercentiles) else (99.0, found.p99)
+    known = [(rank, value_s) for rank, value_s in ((50.0, found.p50), (95.0, found.p95), last) if value_s is not None]
+    wanted = 100.0 if limit.percentile is None else limit.percentile
+    below = [(rank, value_s) for rank, value_s in known if rank <= wanted][-1:]
+    above = [(rank, value_s) for rank, value_s in known if rank >= wanted][:1]
+    texts = [
+        f"{'the slowest' if rank == 100 else f'the {rank:g}th percentile'} is {seconds(value_s)}"
+        for rank, value_s in (*below, *above)
+    ]
+    if above and above[0][1] <= limit.limit_s:
+        return "fits", texts[-1]
+    if below and below[0][1] > limit.limit_s:
+        return "problem", texts[0]
+    return "note", f"not known: {' and '.join(texts) or 'the server does not report it'}"
 
 
 def _of_slots(now: Observation, traffic: Traffic) -> Iterator[Remark]:
     slots, busy, peak = now.slots, traffic.in_flight.p95, traffic.in_flight.max
     if slots is None or busy is None or peak is None:
         return
-    arrived = f"{count(busy)} in-flight texts at the 95th percentile of arrivals, {count(peak)} at most"
+    text = f"max_num_seqs is {slots:,}; {count(busy)} in-flight texts at the 95th percentile of arrivals, {count(peak)} at most"
     if peak <= slots:
-        yield Remark("slots", "fits", f"max_num_seqs is {slots:,}; {arrived}")
+        yield Remark("slots", "fits", text)
     elif busy <= slots:
-        yield Remark("slots", "note", f"max_num_seqs is {slots:,}; {arrived}: the highest peaks wait")
+        yield Remark("slots", "note", f"{text}: the highest peaks wait")
     else:
         waits = _waiting(traffic)
         severity: Severity = "warning" if waits is None or waits >= WAITING else "note"
-        text = f"max_num_seqs is {slots:,}, fewer than the texts in flight: {arrived}"
         yield Remark("slots", severity, text, f"{_TUNE}: more sequences help where the engine is not the limit")
+
+
+def _of_queue(now: Observation, traffic: Traffic) -> Iterator[Remark]:
+    waits, queue_s, e2e_s = _waiting(traffic), traffic.queue_s.p95, traffic.e2e_s.p95
+    if waits is None or queue_s is None:
+        return
+    text = f"95th percentiles: {seconds(queue_s)} of waiting, {seconds(e2e_s)} in all ({percent(waits)})"
+    if queue_s < UNNOTICED_S or waits < WAITING:
+        yield Remark("queue", "fits", text)
+        return
+    few = now.slots is not None and (traffic.in_flight.p95 or 0) > now.slots
+    why = "there are fewer sequences than texts" if few else "there are sequences left, so the engine is behind"
+    advice = _TUNE if few else f"{_TUNE}; where it finds nothing better, add a replica"
+    yield Remark("queue", "problem" if waits >= WAITING_MUCH else "warning", f"{text}: {why}", advice)
 
 
 def _of_cache(now: Observation, traffic: Traffic) -> Iterator[Remark]:
@@ -253,32 +295,12 @@ def _of_cache(now: Observation, traffic: Traffic) -> Iterator[Remark]:
         yield Remark("KV cache", "fits", f"{text}: {holds / took:.1f} times as much")
 
 
-def _of_queue(now: Observation, traffic: Traffic) -> Iterator[Remark]:
-    waits, queue_s, e2e_s = _waiting(traffic), traffic.queue_s.p95, traffic.e2e_s.p95
-    if waits is None or queue_s is None or e2e_s is None:
-        return
-    text = f"95th percentiles: {seconds(queue_s)} of waiting, {seconds(e2e_s)} in all ({percent(waits)})"
-    if queue_s < UNNOTICED_S or waits < WAITING:
-        yield Remark("queue", "fits", text)
-        return
-    few = now.slots is not None and (traffic.in_flight.p95 or 0) > now.slots
-    why = "there are fewer sequences than texts" if few else "there are sequences left, so the engine is behind"
-    advice = _TUNE if few else f"{_TUNE}; where it finds nothing better, add a replica"
-    yield Remark("queue", "problem" if waits >= WAITING_MUCH else "warning", f"{text}: {why}", advice)
-
-
 def _of_outcomes(now: Observation, traffic: Traffic) -> Iterator[Remark]:
     total = sum(traffic.outcomes.values())
-    if not total:
-        return
-    for about, codes, what in (
-        ("refusals", _REFUSED, "refused, as the queue was full"),
-        ("failures", _FAILED, "failed inside the server"),
-    ):
+    for about, (codes, what) in _OUTCOMES.items() if total else ():
         failed = sum(traffic.outcomes.get(code, 0) for code in codes)
         severity: Severity = "fits" if not failed else "problem" if failed / total > RARE else "warning"
-        text = f"{failed:,} of {total:,} texts" if failed else f"none of {total:,} texts"
-        yield Remark(about, severity, f"{text} {what} in the last {_window(traffic)}")
+        yield Remark(about, severity, f"{failed:,} of {total:,} texts {what} in the last {_window(traffic)}")
 
 
 def _of_steps(now: Observation, traffic: Traffic) -> Iterator[Remark]:
@@ -286,12 +308,6 @@ def _of_steps(now: Observation, traffic: Traffic) -> Iterator[Remark]:
     if step is not None and longest is not None and longest > step:
         text = f"texts of up to {count(longest)} tokens, where a step takes {step:,}: their prompts take several steps"
         yield Remark("max_num_batched_tokens", "note", text)
-
-
-def _of_slo(now: Observation, traffic: Traffic, slo: Slo | None) -> Iterator[Remark]:
-    for limit in slo.limits if slo else ():
-        severity, text = judge_limit(limit, traffic, now.stats)
-        yield Remark("SLO", severity, f"{limit.label}: {text}")
 
 
 def _waiting(traffic: Traffic) -> float | None:
@@ -302,45 +318,3 @@ def _waiting(traffic: Traffic) -> float | None:
 
 def _window(traffic: Traffic) -> str:
     return f"{traffic.window_s / 60:.0f} min" if traffic.window_s >= 60 else seconds(traffic.window_s)
-
-
-def _look(url: str, now: Observation, before: Observation | None, slo: Slo | None) -> ServerLook:
-    found = remarks(now, before, slo)
-    return ServerLook(_now(), url, now, found, verdict_of(found, now.traffic))
-
-
-async def _observe(session: aiohttp.ClientSession, url: str) -> Observation:
-    """Raises ConfigError where no dragoman answers."""
-    try:
-        stats = Stats.model_validate(await _read(session, f"{url}/v1/stats"))
-    except ValidationError as error:
-        raise ConfigError(
-            f"{url}/v1/stats does not describe an engine: is this a dragoman server?", param="url"
-        ) from error
-    traffic = await _read(session, f"{url}/v1/traffic")
-    with suppress(ValidationError):
-        return Observation(stats, Traffic.model_validate(traffic))
-    return Observation(stats)
-
-
-async def _read(session: aiohttp.ClientSession, url: str) -> object:
-    """The JSON there; None where the server has no such page. Raises ConfigError where no server answers."""
-    try:
-        async with session.get(url) as response:
-            return await response.json(content_type=None) if response.status == 200 else None
-    except TimeoutError as error:
-        raise ConfigError(f"{url} did not answer within {_TIMEOUT_S:g} s", param="url") from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise ConfigError(f"cannot reach {url}: {error}", param="url") from error
-    except ValueError:
-        return None
-
-
-async def _set_within(event: asyncio.Event, seconds_: float) -> bool:
-    with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds_)
-    return event.is_set()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
