@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError, EngineFailed
 from dragoman.prompts.options import SLOTS, fill, instruction_block, term_lines
 from dragoman.prompts.profile import NO_OPTIONS, Profile, Template
 from dragoman.prompts.tokenizer import Message, TextTokenizer
-from dragoman.types import PromptOptions, Sampling
+from dragoman.types import PromptOption, PromptOptions, Sampling
 
 _PROBE = "Good morning."
 
@@ -61,6 +61,7 @@ class PromptEncoder:
         self.tokenizer = tokenizer
         self._opening = tokenizer.opening_ids if profile.bos == "tokenizer" else ()
         self._plans: dict[tuple[str | None, str, Template], _Plan] = {}  # at most one for each direction and template
+        self._templates: dict[tuple[str | None, str, frozenset[PromptOption]], Template] = {}
         self.sampling = _with_stop_ids(profile, tokenizer)
         """The profile's sampling, its stop tokens as ids."""
         self._check_wire()
@@ -71,7 +72,7 @@ class PromptEncoder:
         Raises `UnsupportedLanguage` for a direction that the model does not serve, `UntranslatableText` for a lone
         surrogate.
         """
-        template = self.profile.template(source, target, options)
+        template = self._template(source, target, options)
         plan = self._plan(template, source, target)
         values = self._values(template, text, target, options)
         ids: list[int] = []
@@ -84,14 +85,14 @@ class PromptEncoder:
 
     def overhead(self, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> int:
         """How many ids of a prompt are not those of the text; one more or less where text and template meet."""
-        template = self.profile.template(source, target, options)
+        template = self._template(source, target, options)
         if template.slots.isdisjoint(SLOTS):
             return self._plan(template, source, target).overhead
         return len(self.encode("", source, target, options).token_ids)
 
     def render(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> str:
         """The prompt as the vendor would write it, for comparisons and for people. Never encode it: it has a client's text."""
-        template = self.profile.template(source, target, options)
+        template = self._template(source, target, options)
         values = self._values(template, text, target, options)
         parts = render_parts(self.profile, self.tokenizer, template, source, target)
         return "".join(part if isinstance(part, str) else values[part.name] for part in parts)
@@ -100,10 +101,17 @@ class PromptEncoder:
         self, output: str, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS
     ) -> str:
         """The translation in an output: without what the template makes the model write around it, marks as in `text`."""
-        before, _, after = self.profile.template(source, target, options).answer.partition("{text}")
+        before, _, after = self._template(source, target, options).answer.partition("{text}")
         if before or after:
             output = output.strip().removeprefix(before).removesuffix(after)
         return self.profile.marks.read(output, text) if options.marks else output
+
+    def _template(self, source: str | None, target: str, options: PromptOptions) -> Template:
+        key = (source, target, options.given)
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = self.profile.template(source, target, options)
+        return template
 
     def _values(self, template: Template, text: str, target: str, options: PromptOptions) -> dict[str, str]:
         return slot_values(self.profile, template, text, target, options)
@@ -205,7 +213,7 @@ class Slot:
 Part = str | Slot
 _NAMES: tuple[str, ...] = ("text", *SLOTS)
 _TEXT = Slot("text")
-_EMPTY: dict[str, str] = dict.fromkeys(_NAMES, "")
+_EMPTY = dict.fromkeys(_NAMES, "")
 
 # Letters only, which no template trims, escapes or changes.
 _STAND_INS = {name: f"Dragoman{name.capitalize()}GoesHereQx7" for name in _NAMES}

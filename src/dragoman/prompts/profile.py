@@ -47,6 +47,11 @@ class Language:
         return self.zh if which == "zh" else self.en
 
 
+@cache
+def _slots_of_template(text: str, system: str) -> frozenset[str]:
+    return slots_of(text) | slots_of(system)
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """One prompt that the model was trained on. It needs what its slots name, such as `{source}` or `{context}`.
@@ -65,7 +70,7 @@ class Template:
 
     @property
     def slots(self) -> frozenset[str]:
-        return slots_of(self.text) | slots_of(self.system)
+        return _slots_of_template(self.text, self.system)
 
     @property
     def needs_source(self) -> bool:
