@@ -122,6 +122,19 @@ class AdmissionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class CacheSettings:
+    max_bytes: Annotated[int, Bound(ge=0)] = _setting(
+        64 * 2**20, "memory for translations of segments, with greedy decoding; 0: nothing is kept or shared"
+    )
+    file: str = _setting(
+        "", "SQLite file that keeps them over restarts, and so stores texts; empty: they are in memory alone"
+    )
+    file_max_bytes: Annotated[int, Bound(ge=2**20)] = _setting(
+        2**30, "the file's oldest entries are deleted beyond this"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     level: Literal["debug", "info", "warning", "error"] = _setting("info", "the server's own log")
     format: Literal["human", "json"] = _setting("human", "one line a request, for people or for machines")
@@ -157,6 +170,7 @@ class Settings:
     engine: EngineSettings = field(default_factory=EngineSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
+    cache: CacheSettings = field(default_factory=CacheSettings)
     log: LogSettings = field(default_factory=LogSettings)
     tracing: TracingSettings = field(default_factory=TracingSettings)
     traffic: TrafficSettings = field(default_factory=TrafficSettings)

@@ -32,6 +32,17 @@ class StartupPhase(BaseModel):
     duration_s: float
 
 
+class CacheStats(BaseModel):
+    """The cache of segments: its size now, and lookups since the start. All 0: it is off, or the server has none."""
+
+    stored: Annotated[int, Field(description="Lookups that found the segment.")] = 0
+    in_flight: Annotated[int, Field(description="Lookups that found it in flight, and waited for it.")] = 0
+    misses: int = 0
+    entries: int = 0
+    bytes: int = 0
+    max_bytes: int = 0
+
+
 class Stats(BaseModel):
     """`GET /v1/stats`: the engine and admission now, rates over the last minute."""
 
@@ -64,6 +75,7 @@ class Stats(BaseModel):
     inter_token_latency_sum_s: float = 0.0
     inter_token_latency_count: int = 0
     kv_cache: KvCacheSize = KvCacheSize()
+    cache: CacheStats = CacheStats()
     startup: list[StartupPhase] = []
     last_minute: dict[str, Any] = {}
     settings: dict[str, Any] = {}

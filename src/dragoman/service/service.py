@@ -23,6 +23,7 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack, streaming
 from dragoman.service.admission import Admission, default_limit
+from dragoman.service.cache import SegmentCache
 from dragoman.service.calls import CallRegistry
 from dragoman.service.dispatcher import LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
@@ -52,6 +53,7 @@ class TranslationService:
         prompts: tuple[PromptEncoder, LengthTable] | None = None,
         recorder: Recorder | None = None,
         tracing: Tracing | None = None,
+        cache: SegmentCache | None = None,
     ) -> None:
         self.settings = settings
         self.model = model
@@ -74,6 +76,7 @@ class TranslationService:
             settings.admission.max_in_flight_characters or default_limit(spec.slots),
             self.rates.characters_per_s,
         )
+        self.cache = cache or SegmentCache(settings.cache.max_bytes)
         self._prompts = prompts
         self._translator: Translator | None = None
         self._started_s = monotonic()
@@ -87,7 +90,9 @@ class TranslationService:
         tracing = Tracing(settings.tracing, model.name) if settings.tracing.endpoint else None
         spec = stack.engine_spec(settings)
         recorder = Recorder(settings.traffic) if settings.traffic.enabled else None
-        return cls(settings, model, spec, stack.build_pipeline(settings, spec), recorder=recorder, tracing=tracing)
+        cache = stack.build_cache(settings.cache, model, spec)
+        pipeline = stack.build_pipeline(settings, spec)
+        return cls(settings, model, spec, pipeline, recorder=recorder, tracing=tracing, cache=cache)
 
     # ---- start, drain, stop
 
@@ -110,6 +115,7 @@ class TranslationService:
         await self._translator.translate(self._warm_up())
         if self.recorder is not None:  # only now: what the engine forks has no use for a thread
             self.recorder.start()
+        self.cache.start()  # likewise
         if self.tracing is not None:  # likewise
             self.tracing.start()
         self.admission.open()
@@ -147,6 +153,7 @@ class TranslationService:
         """End the engine. What is still in flight fails with `EngineDead`."""
         self.admission.drain()
         await self.pipeline.shutdown()
+        await self.cache.close()
         if self.recorder is not None:
             await asyncio.to_thread(self.recorder.close)
 
@@ -223,6 +230,7 @@ class TranslationService:
             self.calls.in_flight,
             admission.characters,
             admission.limit,
+            self.cache.stats(),
         )
 
     async def traffic(self) -> Traffic:
@@ -267,6 +275,7 @@ class TranslationService:
             inter_token_latency_sum_s=engine.inter_token_latency_sum_s,
             inter_token_latency_count=engine.inter_token_latency_count,
             kv_cache=KvCacheSize(tokens=engine.kv_cache_tokens, bytes_per_token=self.spec.kv_bytes_per_token),
+            cache=self.cache.stats(),
             startup=[StartupPhase(name=name, duration_s=round(duration_s, 3)) for name, duration_s in engine.startup],
             last_minute=self.rates.summary(),
             settings={"engine": asdict(self.spec.engine), "pipeline": asdict(self.settings.pipeline)},

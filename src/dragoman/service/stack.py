@@ -5,6 +5,7 @@ Heavy libraries are imported here when they are needed, so that `dragoman --help
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from time import monotonic
 
 from dragoman import __version__, phrasebook
 from dragoman.engine import process
-from dragoman.engine.checkpoint import read_config
+from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.gpu import Fresh, find_gpus
 from dragoman.pipelines.base import Pipeline
@@ -24,7 +25,8 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
-from dragoman.settings import ModelSettings, Settings
+from dragoman.service.cache import CacheFile, SegmentCache
+from dragoman.settings import CacheSettings, ModelSettings, Settings
 from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
 
 log = logging.getLogger("dragoman.service")
@@ -91,6 +93,16 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         import_s=monotonic() - began_s,
     )
     return ContinuousPipeline(engine, max_failed_starts=chosen.max_failed_starts)
+
+
+def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> SegmentCache:
+    """The cache of segments, with its file open where one is named. Raises `ConfigError`."""
+    if not settings.file or not settings.max_bytes:
+        return SegmentCache(settings.max_bytes)
+    engine = spec.engine
+    fingerprint = [revision(model.path), model.profile.name, spec.device, engine.dtype, engine.quantization]
+    file = CacheFile(Path(settings.file), settings.file_max_bytes, json.dumps(fingerprint))
+    return SegmentCache(settings.max_bytes, file)
 
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:

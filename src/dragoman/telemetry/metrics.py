@@ -7,7 +7,7 @@ codes; never texts, addresses or keys. docs/operating.md lists all of them, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -20,7 +20,7 @@ from dragoman.errors import Draining, QueueFull, Starting, codes
 from dragoman.gpu import MIB, Gpu, Reading
 from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S, EngineStats
 from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, RecordObserver, RequestTrace, TextRecord
-from dragoman.wire import length_band
+from dragoman.wire import CacheStats, length_band
 
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
 _WAITS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60)
@@ -136,6 +136,7 @@ class ServiceSnapshot:
     texts: int  # theirs
     characters: int  # of in-flight calls
     characters_limit: int
+    cache: CacheStats = field(default_factory=CacheStats)
 
 
 def _gauge(name: str, help: str, value: float) -> Metric:
@@ -171,6 +172,15 @@ class ServiceCollector(Collector):
             "Characters in flight from which on calls are refused",
             service.characters_limit,
         )
+        cache = service.cache
+        lookups = CounterMetricFamily(
+            "dragoman_cache_lookups", "Segments looked up in the cache, by what was found", labels=["result"]
+        )
+        for result, number in (("stored", cache.stored), ("in_flight", cache.in_flight), ("miss", cache.misses)):
+            lookups.add_metric([result], number)
+        yield lookups
+        yield _gauge("cache_bytes", "Memory that the cache takes", cache.bytes)
+        yield _gauge("cache_entries", "Segments in the cache", cache.entries)
 
 
 class EngineCollector(Collector):

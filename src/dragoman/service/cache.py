@@ -1,0 +1,378 @@
+"""Cache of segments, and single-flight: equal sequences that are in flight share one generation.
+
+For greedy decoding alone: a sampled output is not the next one's. The key is what changes the output: the prompt's token ids,
+which hold languages, context, options, terms and the form of marks, and the sampling parameters. An output that ended by
+itself is the same under any limit that it fits, so stored ones serve sequences of other limits too; outputs that did not end
+by themselves are not stored. What is the same for all sequences of a server (model, dtype, quantisation) is a part of the key
+in the file alone, which may outlive the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import queue
+import sqlite3
+import sys
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from threading import Thread
+from time import monotonic
+from typing import Literal
+
+from dragoman.errors import ConfigError
+from dragoman.types import Completion, Sampling, Sequence
+from dragoman.wire import CacheStats
+
+log = logging.getLogger("dragoman.cache")
+
+CacheHit = Literal["miss", "stored", "in_flight"]
+ENTRY_BYTES = 300
+"""Of memory that an entry takes besides its text: key, completion, and its place in the order of use."""
+
+_KEY_BYTES = 16
+_FORMAT = 1  # of the file's entries: others are not read
+_FLUSH_EVERY_S = 0.5
+_MAX_BATCH = 500  # entries of one transaction
+_MAX_QUEUED = 20_000  # entries that wait to be written; more are not
+_BUSY_TIMEOUT_S = 5.0  # while another server writes into the same file
+_PRIVATE = 0o600
+
+
+@dataclass(eq=False, slots=True)
+class _Generation:
+    """One generation that is in flight, and how many callers wait for it. Its task returns whether it was in the file."""
+
+    task: asyncio.Task[tuple[Completion, bool]]
+    callers: int = 0
+
+
+class SegmentCache:
+    """Completions by sequence, the least recently used dropped beyond `max_bytes`; 0: no cache and no single-flight.
+
+    Only for one event loop.
+    """
+
+    def __init__(self, max_bytes: int, file: CacheFile | None = None) -> None:
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self._file = file if max_bytes else None
+        self._stored: OrderedDict[bytes, Completion] = OrderedDict()  # the least recently used first
+        self._in_flight: dict[tuple[bytes, int], _Generation] = {}
+        self._lookups: Counter[CacheHit] = Counter()
+        self._sampling: dict[Sampling, bytes] = {}
+
+    async def generate(
+        self, sequence: Sequence, compute: Callable[[], Awaitable[Completion]]
+    ) -> tuple[Completion, CacheHit | None]:
+        """The sequence's completion, and where it came from; None: caching does not apply, and `compute` was called.
+
+        `compute` runs in a task of its own, in the context of the first caller. It goes on while any caller waits for it;
+        when the last one is cancelled it is cancelled too, and has ended when that caller ends. Raises what it raises, to
+        all its callers.
+        """
+        if not self._applies_to(sequence):
+            return await compute(), None
+        key = self._key(sequence)
+        if (found := self._find(key, sequence.max_tokens)) is not None:
+            self._lookups["stored"] += 1
+            return found, "stored"
+        flight = (key, sequence.max_tokens)
+        generation = self._in_flight.get(flight)
+        is_first = generation is None
+        if generation is None:
+            generation = _Generation(asyncio.create_task(self._generate(key, sequence.max_tokens, compute)))
+            self._in_flight[flight] = generation
+            generation.task.add_done_callback(partial(self._ended, flight, generation))
+        generation.callers += 1
+        try:
+            completion, from_file = await asyncio.shield(generation.task)
+        except asyncio.CancelledError:
+            generation.callers -= 1
+            if not generation.callers and not generation.task.done():
+                self._leave(flight, generation)  # so that no new caller joins it
+                generation.task.cancel()
+                await asyncio.wait((generation.task,))
+            raise
+        if from_file or not is_first:
+            completion = replace(completion, timings=None, cached=True)
+        hit: CacheHit = "stored" if from_file else "miss" if is_first else "in_flight"
+        self._lookups[hit] += 1
+        return completion, hit
+
+    async def find(self, sequence: Sequence) -> Completion | None:
+        """A stored completion, for callers that generate in their own way, such as streams; else None."""
+        if not self._applies_to(sequence):
+            return None
+        key = self._key(sequence)
+        found = self._find(key, sequence.max_tokens) or await self._find_in_file(key, sequence.max_tokens)
+        self._lookups["stored" if found else "miss"] += 1
+        return found
+
+    def add(self, sequence: Sequence, completion: Completion) -> None:
+        """What such a caller has generated."""
+        if self._applies_to(sequence):
+            self._store(self._key(sequence), completion)
+
+    def stats(self) -> CacheStats:
+        """Its size now, and how many lookups had which result."""
+        return CacheStats(
+            stored=self._lookups["stored"],
+            in_flight=self._lookups["in_flight"],
+            misses=self._lookups["miss"],
+            entries=len(self._stored),
+            bytes=self.bytes,
+            max_bytes=self.max_bytes,
+        )
+
+    def start(self) -> None:
+        """From here on the file is read and written, if there is one. Starts a thread."""
+        if self._file is not None:
+            self._file.start()
+
+    async def close(self) -> None:
+        """Write what is left to the file, which is not used any more."""
+        if self._file is not None:
+            await self._file.close()
+
+    def _applies_to(self, sequence: Sequence) -> bool:
+        return self.max_bytes > 0 and sequence.sampling.temperature == 0 and not sequence.forced
+
+    def _key(self, sequence: Sequence) -> bytes:
+        sampling = self._sampling.get(sequence.sampling)
+        if sampling is None:
+            sampling = self._sampling[sequence.sampling] = repr(sequence.sampling).encode()
+        ids = array("I", sequence.prompt_token_ids).tobytes()
+        return blake2b(ids + sampling, digest_size=_KEY_BYTES).digest()
+
+    def _find(self, key: bytes, max_tokens: int) -> Completion | None:
+        found = self._stored.get(key)
+        if found is None or found.completion_tokens > max_tokens:
+            return None
+        self._stored.move_to_end(key)
+        return found
+
+    async def _find_in_file(self, key: bytes, max_tokens: int) -> Completion | None:
+        found = await self._file.read(key) if self._file is not None else None
+        if found is None:
+            return None
+        self._keep(key, found)
+        return found if found.completion_tokens <= max_tokens else None
+
+    async def _generate(
+        self, key: bytes, max_tokens: int, compute: Callable[[], Awaitable[Completion]]
+    ) -> tuple[Completion, bool]:
+        if (found := await self._find_in_file(key, max_tokens)) is not None:
+            return found, True
+        completion = await compute()
+        self._store(key, completion)
+        return completion, False
+
+    def _leave(self, flight: tuple[bytes, int], generation: _Generation) -> None:
+        """No new caller joins it."""
+        if self._in_flight.get(flight) is generation:
+            del self._in_flight[flight]
+
+    def _ended(
+        self, flight: tuple[bytes, int], generation: _Generation, task: asyncio.Task[tuple[Completion, bool]]
+    ) -> None:
+        self._leave(flight, generation)
+        if not task.cancelled():
+            task.exception()  # asyncio would log one that no caller was left to receive
+
+    def _store(self, key: bytes, completion: Completion) -> None:
+        if completion.reason != "stop":
+            return
+        kept = replace(completion, timings=None, cached=True)
+        self._keep(key, kept)
+        if self._file is not None:
+            self._file.write(key, kept)
+
+    def _keep(self, key: bytes, completion: Completion) -> None:
+        before = self._stored.pop(key, None)
+        if before is not None:
+            self.bytes -= size_bytes(before)
+        if size_bytes(completion) > self.max_bytes:
+            return
+        self._stored[key] = completion
+        self.bytes += size_bytes(completion)
+        while self.bytes > self.max_bytes:
+            _, dropped = self._stored.popitem(last=False)
+            self.bytes -= size_bytes(dropped)
+
+
+def size_bytes(completion: Completion) -> int:
+    """Of memory that a stored completion takes, its key included."""
+    return sys.getsizeof(completion.text) + ENTRY_BYTES
+
+
+# ---- the file
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    key: bytes
+    found: asyncio.Future[Completion | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    key: bytes
+    completion: Completion
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    pass
+
+
+class CacheFile:
+    """Completions in a SQLite file, read and written by a thread of its own; the oldest are deleted beyond `max_bytes`.
+
+    It holds texts: it is readable by this user alone. Writes come up to `_FLUSH_EVERY_S` late, and a server that is killed
+    loses those. A file that fails while serving costs one warning and its entries, never a translation.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, fingerprint: str) -> None:
+        """Create or open the file. `fingerprint`: what changes completions besides the sequence, such as model and dtype.
+
+        Raises `ConfigError`.
+        """
+        self._path = path
+        self._max_bytes = max_bytes
+        self._fingerprint = f"{_FORMAT} {fingerprint}".encode()
+        self._jobs: queue.SimpleQueue[_Read | _Write | _Stop] = queue.SimpleQueue()
+        self._thread: Thread | None = None
+        self._has_failed = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE))
+            with closing(self._connect()) as database:
+                database.execute(_SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigError(
+                f"cache.file = {str(path)!r} cannot be opened: {error}; name another file, or delete this one",
+                param="cache.file",
+            ) from None
+
+    def start(self) -> None:
+        """Start the thread. Before that nothing is found."""
+        self._thread = Thread(target=self._run, name="dragoman-cache", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Write what is left."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._jobs.put(_Stop())
+            await asyncio.to_thread(thread.join)
+
+    async def read(self, key: bytes) -> Completion | None:
+        """The stored completion, `cached`; None where there is none, or the file has failed."""
+        if self._thread is None or self._has_failed:
+            return None
+        found: asyncio.Future[Completion | None] = asyncio.get_running_loop().create_future()
+        self._jobs.put(_Read(self._file_key(key), found))
+        return await found
+
+    def write(self, key: bytes, completion: Completion) -> None:
+        """Later, in the thread."""
+        if self._thread is not None and not self._has_failed and self._jobs.qsize() < _MAX_QUEUED:
+            self._jobs.put(_Write(self._file_key(key), completion))
+
+    def _file_key(self, key: bytes) -> bytes:
+        return blake2b(key + self._fingerprint, digest_size=_KEY_BYTES).digest()
+
+    def _connect(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        return database
+
+    def _run(self) -> None:
+        """The thread: until `close`."""
+        try:
+            with closing(self._connect()) as database:
+                self._serve(database)
+        except (sqlite3.Error, ValueError) as error:  # ValueError: a text that is not Unicode
+            log.warning("the cache's file %s failed, and is not used any more: %s", self._path, error)
+            self._has_failed = True
+            while not isinstance(job := self._jobs.get(), _Stop):
+                if isinstance(job, _Read):
+                    _answer(job, None)
+
+    def _serve(self, database: sqlite3.Connection) -> None:
+        """Answer reads as they come, and collect writes into transactions."""
+        batch: list[_Write] = []
+        flush_at_s = 0.0
+        job: _Read | _Write | _Stop | None = None
+        while not isinstance(job, _Stop):
+            try:
+                job = self._jobs.get(timeout=max(flush_at_s - monotonic(), 0) if batch else None)
+            except queue.Empty:
+                job = None
+            if isinstance(job, _Read):
+                found = None
+                try:
+                    found = _select(database, job.key)
+                finally:
+                    _answer(job, found)
+            elif isinstance(job, _Write):
+                flush_at_s = flush_at_s if batch else monotonic() + _FLUSH_EVERY_S
+                batch.append(job)
+            if batch and (isinstance(job, _Stop) or len(batch) >= _MAX_BATCH or monotonic() >= flush_at_s):
+                _insert(database, batch, self._max_bytes)
+                batch.clear()
+
+
+def _select(database: sqlite3.Connection, key: bytes) -> Completion | None:
+    row = database.execute(
+        "SELECT text, prompt_tokens, completion_tokens FROM entries WHERE key = ?", (key,)
+    ).fetchone()
+    return None if row is None else Completion(row[0], "stop", row[1], row[2], cached=True)
+
+
+def _insert(database: sqlite3.Connection, batch: list[_Write], max_bytes: int) -> None:
+    """In one transaction; where the file is then too large, a tenth of the entries, the oldest, is deleted, and so on."""
+    rows = [(w.key, w.completion.text, w.completion.prompt_tokens, w.completion.completion_tokens) for w in batch]
+    database.execute("BEGIN IMMEDIATE")
+    database.executemany(
+        "INSERT OR REPLACE INTO entries (key, text, prompt_tokens, completion_tokens) VALUES (?, ?, ?, ?)", rows
+    )
+    deleted = 1
+    while deleted and _used_bytes(database) > max_bytes:
+        deleted = database.execute(
+            "DELETE FROM entries WHERE number IN "
+            "(SELECT number FROM entries ORDER BY number LIMIT (SELECT 1 + COUNT(*) / 10 FROM entries))"
+        ).rowcount
+    database.execute("COMMIT")
+
+
+def _used_bytes(database: sqlite3.Connection) -> int:
+    pages, free, size = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
+
+
+def _answer(read: _Read, found: Completion | None) -> None:
+    def answer() -> None:
+        if not read.found.done():  # else its caller was cancelled
+            read.found.set_result(found)
+
+    with suppress(RuntimeError):  # the event loop is closed: no caller waits
+        read.found.get_loop().call_soon_threadsafe(answer)

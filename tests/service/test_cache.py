@@ -1,0 +1,379 @@
+"""The cache of segments: what is stored, what shares a generation, what bounds it, and its file."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sqlite3
+import stat
+import tracemalloc
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dragoman import phrasebook
+from dragoman.engine.checkpoint import revision
+from dragoman.errors import ConfigError, EngineFailed
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.service import cache as caching
+from dragoman.service.cache import CacheFile, SegmentCache, size_bytes
+from dragoman.types import Completion, Sampling, Sequence, Timings
+
+MIB = 2**20
+CALLER: ContextVar[str] = ContextVar("CALLER", default="")
+
+
+def sequence(*token_ids: int, max_tokens: int = 50, id: str = "a") -> Sequence:
+    return Sequence(id, token_ids or (1, 2, 3), max_tokens)
+
+
+class Engine:
+    """Counts what it is asked to compute; answers when it is allowed to."""
+
+    def __init__(self, text: str = "駅です。") -> None:
+        self.completion = Completion(text, "stop", 3, 4, Timings(0.1, 0.2, 0.3))
+        self.began = self.ended = 0
+        self.failure: Exception | None = None
+        self.callers: list[str] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def compute(self) -> Completion:
+        self.began += 1
+        self.callers.append(CALLER.get())
+        try:
+            await asyncio.sleep(0)
+            await self.may_answer.wait()
+            if self.failure is not None:
+                raise self.failure
+            return self.completion
+        finally:
+            self.ended += 1
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_stored_segment_is_not_generated_again() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    first, missed = await cache.generate(sequence(), engine.compute)
+    second, hit = await cache.generate(sequence(id="b"), engine.compute)
+    assert (missed, hit, engine.began) == ("miss", "stored", 1)
+    assert first == second == engine.completion
+    assert (first.cached, first.timings) == (False, engine.completion.timings)
+    assert (second.cached, second.timings) == (True, None)
+    stats = cache.stats()
+    assert (stats.stored, stats.in_flight, stats.misses, stats.entries) == (1, 0, 1, 1)
+    assert stats.bytes == cache.bytes == size_bytes(second)
+
+
+async def test_what_changes_the_output_is_in_the_key() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    base = sequence()
+    others = (
+        sequence(1, 2, 4),
+        sequence(1, 2),
+        replace(base, sampling=Sampling(repetition_penalty=1.1)),
+        replace(base, sampling=Sampling(stop=("\n",))),
+    )
+    for one in (base, *others):
+        assert (await cache.generate(one, engine.compute))[1] == "miss"
+    for one in (base, *others):
+        assert (await cache.generate(one, engine.compute))[1] == "stored"
+
+
+async def test_a_stored_output_serves_every_limit_that_it_fits() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    await cache.generate(sequence(max_tokens=50), engine.compute)
+    assert (await cache.generate(sequence(max_tokens=4), engine.compute))[1] == "stored"
+    assert (await cache.generate(sequence(max_tokens=3), engine.compute))[1] == "miss"
+
+
+async def test_only_outputs_that_ended_by_themselves_are_stored() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    for reason in ("length", "repetition"):
+        engine.completion = replace(engine.completion, reason=reason)
+        await cache.generate(sequence(), engine.compute)
+    assert (engine.began, cache.stats().entries) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("max_bytes", "change"),
+    [(0, {}), (MIB, {"forced": True}), (MIB, {"sampling": Sampling(temperature=0.7)})],
+)
+async def test_what_is_not_cached_shares_no_generation_either(max_bytes: int, change: dict[str, object]) -> None:
+    cache, engine = SegmentCache(max_bytes), Engine()
+    one = replace(sequence(), **change)  # type: ignore[arg-type]
+    results = await asyncio.gather(*(cache.generate(one, engine.compute) for _ in range(2)))
+    cache.add(one, engine.completion)
+    assert [hit for _, hit in results] == [None, None]
+    assert engine.began == 2
+    assert await cache.find(one) is None
+    assert cache.stats().stored == cache.stats().misses == cache.stats().entries == 0
+
+
+async def test_streams_find_and_add_segments() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    assert await cache.find(sequence()) is None
+    cache.add(sequence(), engine.completion)
+    assert await cache.find(sequence(max_tokens=100)) == engine.completion
+    assert (cache.stats().stored, cache.stats().misses) == (1, 1)
+
+
+# ---- bounds
+
+
+async def test_the_least_recently_used_are_dropped() -> None:
+    engine = Engine()
+    cache = SegmentCache(3 * size_bytes(engine.completion))
+    for number in (1, 2, 3, 1, 4):  # 2 is the least recently used when 4 comes
+        await cache.generate(sequence(number), engine.compute)
+    assert [await cache.find(sequence(number)) is not None for number in (1, 2, 3, 4)] == [True, False, True, True]
+    assert cache.bytes == cache.max_bytes
+
+
+async def test_a_text_larger_than_the_bound_is_not_stored() -> None:
+    cache = SegmentCache(1000)
+    await cache.generate(sequence(), Engine("a" * 2000).compute)
+    assert (cache.bytes, cache.stats().entries) == (0, 0)
+
+
+async def test_an_entry_that_is_stored_again_counts_once() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    for _ in range(2):
+        cache.add(sequence(), engine.completion)
+    assert (cache.bytes, cache.stats().entries) == (size_bytes(engine.completion), 1)
+
+
+def test_the_memory_of_entries_is_what_is_counted() -> None:
+    cache = SegmentCache(64 * MIB)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for number in range(10_000):
+            cache.add(sequence(number), Completion(f"駅は{number}番です。" * 5, "stop", 300 + number, 300 + number))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert cache.bytes * 0.7 < held < cache.bytes * 1.1
+
+
+# ---- single-flight
+
+
+async def test_equal_sequences_in_flight_share_one_generation_in_the_first_ones_context() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+
+    async def call(name: str) -> tuple[Completion, str | None]:
+        CALLER.set(name)
+        return await cache.generate(sequence(id=name), engine.compute)
+
+    results = await asyncio.gather(*map(call, ("first", "second", "third")))
+    assert [hit for _, hit in results] == ["miss", "in_flight", "in_flight"]
+    assert [completion.cached for completion, _ in results] == [False, True, True]
+    assert engine.callers == ["first"]
+    assert cache.stats().in_flight == 2
+
+
+async def test_sequences_of_other_limits_do_not_share_a_generation() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    await asyncio.gather(*(cache.generate(sequence(max_tokens=limit), engine.compute) for limit in (5, 50)))
+    assert engine.began == 2
+
+
+@pytest.mark.parametrize("leaving", [0, 1])
+async def test_a_caller_that_is_cancelled_does_not_cancel_what_another_waits_for(leaving: int) -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    engine.may_answer.clear()
+    calls = [asyncio.create_task(cache.generate(sequence(), engine.compute)) for _ in range(2)]
+    await settle()
+    calls[leaving].cancel()
+    await settle()
+    assert (calls[leaving].cancelled(), engine.ended) == (True, 0)
+    engine.may_answer.set()
+    assert (await calls[1 - leaving])[0] == engine.completion
+    assert engine.began == 1
+
+
+async def test_a_generation_ends_before_its_last_caller_does() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    engine.may_answer.clear()
+    calls = [asyncio.create_task(cache.generate(sequence(), engine.compute)) for _ in range(2)]
+    await settle()
+    for call in calls:
+        call.cancel()
+    await asyncio.wait(calls)
+    assert engine.ended == 1
+    engine.may_answer.set()
+    assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+
+
+async def test_a_caller_that_comes_while_a_generation_is_being_cancelled_starts_its_own() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    engine.may_answer.clear()
+    leaving = asyncio.create_task(cache.generate(sequence(), engine.compute))
+    await settle()
+    leaving.cancel()
+    await asyncio.sleep(0)  # it has cancelled the generation, which has not ended
+    engine.may_answer.set()
+    assert await cache.generate(sequence(), engine.compute) == (engine.completion, "miss")
+    assert leaving.cancelled()
+
+
+async def test_a_failure_reaches_all_callers_and_is_not_kept() -> None:
+    cache, engine = SegmentCache(MIB), Engine()
+    engine.failure = EngineFailed("broken")
+    results = await asyncio.gather(
+        *(cache.generate(sequence(), engine.compute) for _ in range(3)), return_exceptions=True
+    )
+    assert [type(result) for result in results] == [EngineFailed] * 3
+    assert engine.began == 1
+    engine.failure = None
+    assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+
+
+async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
+    cache = SegmentCache(MIB)
+    reported = list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+    began = asyncio.Event()
+
+    async def compute() -> Completion:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise EngineFailed("broken") from None
+        raise AssertionError
+
+    call = asyncio.create_task(cache.generate(sequence(), compute))
+    await began.wait()
+    call.cancel()
+    await asyncio.wait([call])
+    del call
+    gc.collect()
+    await settle()
+    assert reported == []
+
+
+async def test_over_a_pipeline_a_cancelled_call_frees_the_engines_slot() -> None:
+    pipeline, cache = FakePipeline(step_s=3600.0, slots=1), SegmentCache(MIB)
+    await pipeline.start()
+    call = asyncio.create_task(cache.generate(sequence(), lambda: pipeline.generate(sequence())))
+    await settle()
+    assert pipeline.stats().running == 1
+    call.cancel()
+    await asyncio.wait([call])
+    assert pipeline.stats().running == 0
+
+
+# ---- the file
+
+
+@asynccontextmanager
+async def filed(path: Path, fingerprint: str = "model", max_bytes: int = MIB) -> AsyncGenerator[SegmentCache]:
+    """A server's cache with a file; on leaving, what it stored is written."""
+    cache = SegmentCache(MIB, CacheFile(path, max_bytes, fingerprint))
+    cache.start()
+    try:
+        yield cache
+    finally:
+        await cache.close()
+
+
+async def test_a_file_keeps_segments_over_a_restart(tmp_path: Path) -> None:
+    path, engine = tmp_path / "folder" / "cache.sqlite", Engine()
+    async with filed(path) as cache:
+        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+    async with filed(path) as cache:
+        calls = (cache.generate(sequence(), engine.compute) for _ in range(2))
+        results = await asyncio.gather(*calls)
+        assert [(completion, completion.cached) for completion, _ in results] == [(engine.completion, True)] * 2
+        assert [hit for _, hit in results] == ["stored", "stored"]
+        assert cache.stats().entries == 1
+    async with filed(path) as cache:
+        assert await cache.find(sequence()) == engine.completion
+        assert (await cache.generate(sequence(max_tokens=3), engine.compute))[1] == "miss"
+    assert engine.began == 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_file_of_another_model_has_nothing(tmp_path: Path) -> None:
+    path, engine = tmp_path / "cache.sqlite", Engine()
+    async with filed(path, "one") as cache:
+        await cache.generate(sequence(), engine.compute)
+    async with filed(path, "other") as cache:
+        assert await cache.find(sequence()) is None
+
+
+def test_a_checkpoint_that_is_replaced_has_another_revision(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    before = revision(str(tmp_path))
+    assert revision(str(tmp_path)) == before
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    assert revision(str(tmp_path)) != before
+    assert revision(str(phrasebook.model_dir())) != before
+
+
+async def test_a_full_file_loses_its_oldest_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "_MAX_BATCH", 50)
+    path, max_bytes = tmp_path / "cache.sqlite", 200_000
+    async with filed(path, max_bytes=max_bytes) as cache:
+        for number in range(300):
+            cache.add(sequence(number), Completion("a" * 2000, "stop", 1, 1))
+    async with filed(path) as cache:
+        found = [await cache.find(sequence(number)) is not None for number in range(300)]
+    assert found == sorted(found)  # the newest are there
+    assert 30 < sum(found) < 100
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT SUM(length(text)) FROM entries").fetchone()[0] <= max_bytes
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _text(path: Path) -> None:
+    path.write_text("this is not a database, and longer than the header of one\n" * 10)
+
+
+@pytest.mark.parametrize("make", [_folder, _text])
+def test_a_file_that_cannot_be_opened_is_an_error_of_the_settings(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "cache")
+    with pytest.raises(ConfigError) as error:
+        CacheFile(tmp_path / "cache", MIB, "model")
+    assert error.value.param == "cache.file"
+
+
+async def test_a_file_that_fails_costs_its_entries_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, engine = tmp_path / "cache.sqlite", Engine()
+    async with filed(path) as cache:
+        await cache.generate(sequence(), engine.compute)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+        database.execute("DROP TABLE entries")
+    file = CacheFile(path, MIB, "model")
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE entries")
+    cache = SegmentCache(MIB, file)
+    cache.start()
+    async with asyncio.timeout(10):
+        for number in range(3):
+            assert (await cache.generate(sequence(number), engine.compute))[1] == "miss"
+            assert (await cache.generate(sequence(number), engine.compute))[1] == "stored"
+        await cache.close()
+    assert len([record for record in caplog.records if "failed" in record.message]) == 1
+
+
+async def test_a_closed_file_is_not_waited_for(tmp_path: Path) -> None:
+    engine = Engine()
+    async with filed(tmp_path / "cache.sqlite") as cache:
+        pass
+    async with asyncio.timeout(10):
+        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
