@@ -152,3 +152,12 @@ def test_a_translation_is_found_in_its_forms(translation: str, output: str) -> N
 )
 def test_a_lacking_translation_is_reported(translation: str, output: str) -> None:
     assert missing(output, (("term", translation),)) == (("term", translation),)
+
+
+def test_the_places_of_terms_are_those_of_the_text_with_its_marks() -> None:
+    terms = Glossary({"server": "Server", "load balancer": "Lastverteiler"}, "en")
+    text = "Two <g1>servers</g1> and a load balancer"
+    assert [(text[start:stop], translation) for start, stop, translation in terms.spans(text)] == [
+        ("servers", "Server"),
+        ("load balancer", "Lastverteiler"),
+    ]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dragoman.text.marks import plain
+from dragoman.text.marks import MARK, plain
 
 Term = tuple[str, str]
 """A term and its translation."""
@@ -96,14 +96,26 @@ class Glossary:
         A term in lower case is found in any case; another one in its own. Linear in the text.
         """
         words = _TOKEN.findall(unicodedata.normalize("NFC", plain(text)))
-        found: dict[Term, None] = {}
+        return tuple(dict.fromkeys(entry for _, _, entry in self._found(words)))
+
+    def spans(self, text: str) -> list[tuple[int, int, str]]:
+        """Start and end of each term in a text, in order, and its translation. None of a text that is not in NFC."""
+        if not unicodedata.is_normalized("NFC", text):
+            return []
+        tokens = [found.span() for found in _TOKEN.finditer(MARK.sub(lambda mark: " " * len(mark[0]), text))]
+        words = [text[start:stop] for start, stop in tokens]
+        return [
+            (tokens[first][0], tokens[last][1], translation) for first, last, (_, translation) in self._found(words)
+        ]
+
+    def _found(self, words: list[str]) -> Iterator[tuple[int, int, Term]]:
+        """First and last word of each term, and the term."""
         at = 0
         while at < len(words):
             entry, length = self._longest(words, at)
             if entry is not None:
-                found[entry] = None
+                yield at, at + length - 1, entry
             at += length
-        return tuple(found)
 
     def _longest(self, words: list[str], start: int) -> tuple[Term | None, int]:
         """The longest term that begins at a word, with its number of words; (None, 1) where none does."""
