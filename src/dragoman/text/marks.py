@@ -146,7 +146,7 @@ def _with_kept(items: Iterable[Item], keep: Spans | None) -> Iterator[Item]:
             if start > at:
                 yield _part(item, at, start)
             kept = _part(item, start, stop)
-            word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$"
+            word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$#"
             yield replace(kept, kind="single", word=word)
             at = stop
         if at < len(item.shown):

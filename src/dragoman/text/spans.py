@@ -1,41 +1,152 @@
-"""Fixed spans: what a translation must copy exactly, such as placeholders, tags, URLs and e-mail addresses."""
+"""Spans: what a translation must keep exactly, such as placeholders, tags, URLs, code, file names, versions and emoji."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
-# Every part is bounded or anchored, so that a scan is linear for any text.
-_URL = r"(?:\b(?:https?|ftp)://|\bwww\.)[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]{1,2048}"
-_EMAIL = r"(?<![\w.+-])[A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}"
-_TAG = r"</?[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?(?:\s[^<>]{0,400})?/?>"
-_BRACES = r"\{\{[^{}\n]{1,64}\}\}|\$\{[^{}\n]{1,64}\}|\{[!-z|~]{0,64}\}"
-_PRINTF = (
-    r"(?<![\d%])%(?:\d{1,2}\$|\(\w{1,64}\))?[-+#0]{0,3}\d{0,3}(?:\.\d{1,3})?(?:hh|h|ll|l|z)?[sdiufFgGxXc@](?![A-Za-z])"
+# Every part is bounded or anchored, so that a scan is linear for any text. Classes are ASCII, so that a span ends where
+# Chinese or Japanese follows without a space. `_W` has the characters that continue a word of Latin, Greek or Cyrillic.
+_W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
+_NAME = rf"[{_W}@+%~-]"
+_PATH = rf"[{_W}@+%~.-]"
+_TOKEN_START = rf"(?<![{_W}][@+%~.-])"  # not inside of what was scanned from its beginning
+_URL_TAIL = r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]"
+_EXTENSIONS = (
+    "7z|aac|apk|avi|bash|bat|bin|bmp|bz2|cfg|conf|config|cpp|css|csv|dat|deb|dll|dmg|docx?|dockerfile|env|eot|epub|exe|flac"
+    "|gif|gitignore|go|gradle|gz|hpp|html?|ico|ini|ipa|ipynb|iso|jar|java|jpe?g|jsx?|json[5l]?|kts?|lock|log|lua|m4a|md|mdx"
+    "|mjs|mkv|mov|mp[34]|mpe?g|msi|odp|ods|odt|ogg|otf|pdf|php|plist|png|pot|pptx?|properties|psd?|ps1|py|pyc|pyi|rar|rb"
+    "|resx|rpm|rst|rtf|safetensors|scss|sh|sqlite|sql|srt|strings|svelte|svg|swift|tar|tgz|tiff?|toml|tsv|tsx?|ttf|txt|vtt"
+    "|vue|wasm|wav|webm|webp|whl|wmv|woff2?|xcf|xhtml|xliff?|xlsx?|xml|xsd|xslt?|ya?ml|zip"
 )
-_FIXED = re.compile("|".join((_URL, _EMAIL, _TAG, _BRACES, _PRINTF)), re.ASCII)
+_DOMAINS = "com|org|net|edu|gov|info|io|dev|app|ai"
+_PRE_RELEASE = (
+    r"(?:[-.+]?(?i:alpha|beta|rc|dev|pre|preview|post|build|snapshot|canary|next|nightly)[.-]?[0-9]{0,8}|[abr][0-9]{1,4})"
+    r"(?:\+[0-9A-Za-z.-]{1,30})?"
+)
+# Dates (5.3.2024), times (10.30.15) and grouped numbers (1.000.000) are written otherwise in another language.
+_NO_DATE = (
+    r"(?!(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.(?:\d{4}|\d\d)(?!\d|\.\d))(?!\d{4}\.\d{1,2}\.\d{1,2}(?!\d|\.\d))"
+    r"(?!(?:[01]?\d|2[0-3])\.[0-5]\d\.[0-5]\d(?!\d|\.\d))(?!\d{1,3}(?:\.\d{3})+(?!\d|\.\d))"
+)
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|\d\d?)"
+
+_PICTURE = (
+    "\u231a\u231b\u2328\u23cf\u23e9-\u23f3\u23f8-\u23fa\u25aa\u25ab\u25b6\u25c0\u25fb-\u25fe\u2600-\u26ff\u2702-\u275a\u2763"
+    "\u2764\u2795-\u2797\u27a1\u27b0\u27bf\u2934\u2935\u2b05-\u2b07\u2b1b\u2b1c\u2b50\u2b55\u3030\u303d"
+    "\U0001f000-\U0001f0ff\U0001f170\U0001f171\U0001f17e\U0001f17f\U0001f18e\U0001f191-\U0001f19a\U0001f201-\U0001f265"
+    "\U0001f300-\U0001f64f\U0001f680-\U0001faff"
+)
+_SYMBOLS = "\u00a9\u00ae\u2122\u2120"
+_SELECTOR = r"[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
+_EMOJI = "|".join(
+    (
+        r"[\U0001f1e6-\U0001f1ff]{2}",
+        r"[0-9#*]\ufe0f?\u20e3",
+        r"\U0001f3f4[\U000e0020-\U000e007e]{1,16}\U000e007f",
+        rf"[{_PICTURE}{_SYMBOLS}]{_SELECTOR}(?:\u200d[{_PICTURE}\u2190-\u21ff]{_SELECTOR}){{0,9}}",
+        r"[\u2139\u203c\u2049\u2194-\u2199\u21a9\u21aa\u24c2\u3297\u3299]\ufe0f",
+    )
+)
+
+_BY_FIRST_CHARACTER = (
+    # code
+    rf"(?<![{_W}`])(?:```[^`]{{1,2000}}```|``(?:[^`\n]|`(?!`)){{1,200}}``|`[^`\s](?:[^`\n]{{0,198}}[^`\s])?`)(?![{_W}`])",
+    # tags, comments and what chat servers and Markdown write in angle brackets
+    r"</?[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s{0,9}/?>",
+    r"<[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s[^<>=]{0,200}=[^<>]{0,400}>",
+    r"<(?i:input|option|button|select|textarea|video|audio|details|script|iframe|form|ol|dialog|td|th)\s[^<>]{1,400}>",
+    r"<!--[^<>]{0,400}-->|<\?[^<>]{1,400}\?>|<[a-z]{2,12}:[^<>\s]{2,2048}>",
+    r"<(?:[@#][!&]?\w{1,32}|!\w{1,32}|a?:\w{2,32}:\d{1,20})(?:\|[^<>\n]{0,80})?>",
+    # placeholders
+    r"\{\{[^{}\n]{1,64}\}\}|\{%[^{}\n]{1,200}%\}|\{#[^{}\n]{1,200}#\}",
+    r"[$#@%]\{[^{}\n]{1,64}\}|\{[!-z|~]{0,64}\}|\{(?u:\w{1,32})\}",
+    r"\{\s?\w{1,64}\s?,\s?(?:number|date|time|spellout|ordinal|duration|list)(?:\s?,[^{}\n]{0,64})?\}",
+    r"(?<![\d%])%(?:\d{1,2}\$|\(\w{1,64}\))?[-+#0]{0,3}\d{0,3}(?:\.\d{1,3})?(?:hh|h|ll|l|z)?[sdiufFgGxXc@](?![A-Za-z]|[-/:.]%)",
+    r"(?<![\w%])%[A-Za-z](?:[-/:., T]{1,2}%[A-Za-z]){1,9}(?![A-Za-z])|(?<![\w%])%[A-Za-z_]\w{1,63}%(?!\w)",
+    rf"(?<![{_W}$])\$[A-Za-z_]\w{{0,63}}",
+    r"&(?:[A-Za-z][A-Za-z0-9]{1,30}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});",
+    # mentions, tags of posts, short names of emoji
+    rf"(?<![{_W}@.])@[A-Za-z_](?:[{_W}.-]{{0,62}}[{_W}])?(?:[@/][A-Za-z0-9](?:[\w.-]{{0,62}}\w)?)?",
+    rf"(?<![{_W}&#/;])#(?=\d{{0,30}}[A-Za-z_]|(?u:[^\W\d])|[0-9a-fA-F]{{6}}(?!\w))(?u:[\w\u0300-\u036f\u0900-\u0dff\u0e31-\u0eff]{{1,100}}#?)",
+    rf"(?<![{_W}:]):(?:[A-Za-z][\w+-]{{1,40}}|[+-]1|100):(?![{_W}:])",
+    # file paths that begin with a sign
+    rf"(?<![{_W}.~:/)<])(?:~|\.{{1,2}})(?:/{_PATH}{{1,64}}){{1,16}}(?<!\.)/?",
+    rf"(?<![{_W}.~:/)<])(?:/{_PATH}{{1,64}}){{2,16}}(?<!\.)/?|(?<![{_W}.~:/)<])/?\.(?:{_EXTENSIONS})(?![{_W}])",
+    rf"\\\\[\w.-]{{1,63}}(?:\\[{_W}$.-]{{1,64}}){{1,16}}(?<!\.)\\?",
+    _EMOJI,
+)
+_BY_WORD = (
+    rf"(?P<url>(?:[a-z][a-z0-9+.-]{{1,14}}://(?=[\w/\[])|www\.(?=\w)|mailto:(?=\w)|tel:(?=\+?\d)){_URL_TAIL}{{1,2048}})",
+    rf"{_TOKEN_START}[A-Za-z0-9][A-Za-z0-9._%+-]{{0,63}}@(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}[A-Za-z]{{2,24}}",
+    rf"(?P<domain>{_TOKEN_START}(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:\.[a-z]{{2}})?(?![{_W}])"
+    rf"(?::\d{{1,5}})?(?:/{_URL_TAIL}{{0,2000}})?)",
+    rf"[A-Za-z]:\\(?:(?:Program Files(?: \(x86\))?|[{_W}()$.~-]{{1,64}})\\){{0,16}}"
+    rf"(?:[{_W}$~-](?:[{_W}$.~-]{{0,62}}[{_W}$~-])?)?",
+    rf"{_TOKEN_START}(?:{_PATH}{{1,64}}/){{0,16}}{_PATH}{{0,79}}{_NAME}\.(?i:{_EXTENSIONS})(?![{_W}])",
+    rf"(?<![\d.,]){_OCTET}(?:\.{_OCTET}){{3}}(?!\d|\.\d)(?<!\.000)(?:[:/]\d{{1,5}}(?!\d))?",
+    rf"[vV]\d{{1,5}}(?:\.\d{{1,5}}){{0,4}}(?:{_PRE_RELEASE})?(?![{_W}])",
+    rf"(?<![\d.,]){_NO_DATE}\d{{1,5}}\.\d{{1,5}}\.\d{{1,5}}(?:\.\d{{1,6}})?(?:{_PRE_RELEASE})?(?![{_W}]|[.,]\d)",
+    rf"(?<![\d.,])\d{{1,5}}\.\d{{1,5}}{_PRE_RELEASE}(?![{_W}]|[.,]\d)",
+    r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|0x[0-9a-fA-F]{1,64}",
+    rf"(?=\d{{0,63}}[a-f])(?=[a-f]{{0,63}}\d)[0-9a-f]{{12,64}}(?![{_W}])",
+)
+_SPAN = re.compile(
+    rf"(?=[^A-Za-z \n\t,])(?:{'|'.join(_BY_FIRST_CHARACTER)})|(?<![{_W}])(?=[A-Za-z0-9\u00c0-\u052f_])(?:{'|'.join(_BY_WORD)})",
+    re.ASCII,
+)
+
+_CONDITIONS = (
+    r"(?<=:)(?=[/\\+\-]|[A-Za-z0-9][\w+-]{1,40}:|\+?\d{3}|[\w.+-]{1,64}@)"
+    r"|(?<![^\s(\[\"'=,;|\u3000-\uffee]/)(?<=/)(?=[\w.])|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
+    r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
+)
+_SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-0-9](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
+_ALWAYS = (
+    rf"{{<%@#$&`~\\\u20e3\u203c\u2049\u2139{_SYMBOLS}\U0001f1e6-\U0001f1ff{_PICTURE}\u2194-\u21aa\u24c2\u3297\u3299"
+)
+_SIGN = re.compile(rf"[{_ALWAYS}:/.\-0-9](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
+"""Every span has one of these places. Most texts have none, and need no scan for spans."""
 
 MAX_SPAN_CHARACTERS = 2100
 
-_SIGNS = ("{", "<", "%", "@", "://", "www.")
-"""Every span has one of them. Most texts have none, and need no scan."""
-
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """The start and end of each fixed span, in order and not overlapping."""
-    if not any(sign in text for sign in _SIGNS):
+    """The start and end of each span to keep, in order and not overlapping."""
+    sign = _SIGN_ASCII if text.isascii() else _SIGN
+    return _spans(text) if sign.search(text) else iter(())
+
+
+def keep_spans(text: str, terms: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """`spans`, and the terms where they occur: spelt exactly so, as whole words where their script has words.
+
+    Of terms that begin at one place the longest counts. What overlaps becomes one span.
+    """
+    if not terms:
+        yield from spans(text)
         return
-    for found in _FIXED.finditer(text):
-        yield found.start(), _end_of_span(text, found.start(), found.end())
+    found = [*spans(text), *_terms(terms).find(text)]
+    found.sort()
+    start = end = 0
+    for next_start, next_end in found:
+        if next_start >= end:
+            if end > start:
+                yield start, end
+            start, end = next_start, next_end
+        else:
+            end = max(end, next_end)
+    if end > start:
+        yield start, end
 
 
 def without_spans(text: str) -> str:
-    """The text with a space in place of each fixed span."""
+    """The text with a space in place of each span."""
     return " ".join(_between_spans(text))
 
 
 def has_letters(text: str) -> bool:
-    """Whether there is something to translate: a letter of any script outside of the fixed spans."""
+    """Whether there is something to translate: a letter of any script outside of the spans."""
     if not any(map(str.isalpha, text)):
         return False
     return any(any(map(str.isalpha, part)) for part in _between_spans(text))
@@ -49,10 +160,14 @@ def _between_spans(text: str) -> Iterator[str]:
     yield text[end:]
 
 
-def _end_of_span(text: str, start: int, end: int) -> int:
+def _spans(text: str) -> Iterator[tuple[int, int]]:
+    for found in _SPAN.finditer(text):
+        start, end = found.span()
+        yield start, _end_of_url(text, start, end) if found.lastgroup else end
+
+
+def _end_of_url(text: str, start: int, end: int) -> int:
     """A URL ends before the sentence's punctuation, and before a closing bracket that is not opened in it."""
-    if text[start] in "<{$%":
-        return end
     excess = {")": _excess(text, "()", start, end), "]": _excess(text, "[]", start, end)}
     while (last := text[end - 1]) in ".,;:!?'*)]":
         if last in excess:
@@ -67,3 +182,52 @@ def _excess(text: str, brackets: str, start: int, end: int) -> int:
     """How many more closing than opening brackets there are."""
     opening, closing = brackets
     return text.count(closing, start, end) - text.count(opening, start, end)
+
+
+# ---- terms that are not to be translated
+
+_UNSPACED = (
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+    r"\U00020000-\U0003ffff"
+)
+"""Scripts in which a word's edge does not show, Hangul among them: particles follow a word without a space."""
+
+_WORD = rf"(?:[^\W{_UNSPACED}]|[\u0300-\u036f\u0900-\u0dff\u064b-\u065f])"
+_IN_WORD = re.compile(_WORD)
+
+
+class _Terms:
+    """Finds terms at the places where a word may begin, by looking up the text that follows in each of their lengths."""
+
+    def __init__(self, terms: tuple[str, ...]) -> None:
+        self._terms = frozenset(filter(None, terms))
+        self._lengths: dict[str, list[int]] = {}
+        for length in sorted(set(map(len, self._terms)), reverse=True):
+            for first in {term[0] for term in self._terms if len(term) == length}:
+                self._lengths.setdefault(first, []).append(length)
+        classes = ["", ""]
+        for first in self._lengths:
+            classes[bool(_IN_WORD.match(first))] += re.escape(first)
+        others, words = classes
+        places = [rf"(?<!{_WORD})[{words}]"] * bool(words) + [f"[{others}]"] * bool(others)
+        self._place = re.compile("|".join(places) or r"(?!)")
+
+    def find(self, text: str) -> Iterator[tuple[int, int]]:
+        """In order, not overlapping, of those at one place the longest."""
+        end = 0
+        for place in self._place.finditer(text):
+            start = place.start()
+            if start < end:
+                continue
+            for length in self._lengths[place[0]]:
+                stop = start + length
+                if text[start:stop] in self._terms and self._is_word_end(text, stop):
+                    yield start, stop
+                    end = stop
+                    break
+
+    def _is_word_end(self, text: str, stop: int) -> bool:
+        return stop >= len(text) or not (_IN_WORD.match(text[stop - 1]) and _IN_WORD.match(text[stop]))
+
+
+_terms = lru_cache(maxsize=64)(_Terms)
