@@ -99,9 +99,8 @@ class Completion:
     prompt_tokens: int
     completion_tokens: int
     timings: Timings | None = field(default=None, compare=False)  # two equal answers may take different times
-    cached: bool = field(
-        default=False, compare=False
-    )  # nothing was generated for this caller; tokens are the original's
+    # Nothing was generated for this caller: from the cache, or shared with an equal sequence that was in flight.
+    cached: bool = field(default=False, compare=False)
 
 
 FinishReason = Literal["stop", "length", "repetition", "unchanged"]
