@@ -86,11 +86,11 @@ async def test_outcomes_warnings_and_refusals_are_counted(service: TranslationSe
     assert value(service, "dragoman_texts_total", source="en", target="ja", outcome="cancelled") == 30
     assert value(service, "dragoman_finish_reasons_total", reason="unchanged") == 2
     assert value(service, "dragoman_finish_reasons_total", reason="length") == 1
-    assert value(service, "dragoman_guard_warnings_total", code="placeholders_lost") == 2
-    assert value(service, "dragoman_guard_warnings_total", code="numbers_changed") == 2
-    assert value(service, "dragoman_guard_warnings_total", code="length_limit") == 1
-    assert value(service, "dragoman_guard_retries_total", code="length_limit") == 1
-    assert value(service, "dragoman_guard_retries_total", code="line_breaks_lost") == 1
+    assert value(service, "dragoman_warnings_total", code="placeholders_lost") == 2
+    assert value(service, "dragoman_warnings_total", code="numbers_changed") == 2
+    assert value(service, "dragoman_warnings_total", code="length_limit") == 1
+    assert value(service, "dragoman_retries_total", code="length_limit") == 1
+    assert value(service, "dragoman_retries_total", code="line_breaks_lost") == 1
     route = {"route": "/v1/translate"}
     assert value(service, "dragoman_http_requests_total", **route, status="429", outcome="queue_full") == 1
     assert value(service, "dragoman_http_requests_total", **route, status="400", outcome="invalid_json") == 1

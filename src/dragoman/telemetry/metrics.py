@@ -54,8 +54,8 @@ class Metrics(RecordObserver):
     def _texts(self) -> None:
         self._ended = self._counter("texts", "Texts, by languages and outcome", "source", "target", "outcome")
         self._reasons = self._counter("finish_reasons", "Translations, by why they ended", "reason")
-        self._warnings = self._counter("guard_warnings", "Translations with a warning, by its code", "code")
-        self._retries = self._counter("guard_retries", "Segments retried because of a check, by its code", "code")
+        self._warnings = self._counter("warnings", "Translations with a warning, by its code", "code")
+        self._retries = self._counter("retries", "Segments retried because of a check, by its code", "code")
         self._e2e = self._histogram("e2e_seconds", "From a text's arrival to its end, by length band", _SECONDS, "band")
         self._queue = self._histogram("queue_seconds", "A text's longest time in the engine's queue", _WAITS_S)
         self._ttft = self._histogram("ttft_seconds", "From submission to a text's first token", _WAITS_S)
