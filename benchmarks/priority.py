@@ -215,7 +215,7 @@ async def run(options: argparse.Namespace, document: dict[str, Any]) -> None:
     work = workload(options)
     work = replace(work, pairs=work.pairs[:1])  # a call has one target
     bulk = work.items(options.segments, 1)
-    short = [item for item in bulk if item.wanted_tokens <= SHORT_TOKENS][:500]
+    short = [item for item in bulk if (item.wanted_tokens or 0) <= SHORT_TOKENS][:500]
     async with subject_of(options) as subject:
         document |= {
             "kind": "priority",
