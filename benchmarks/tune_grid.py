@@ -21,7 +21,7 @@ from dragoman_bench.bench.progress import Observer, interrupts, observed
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.cli.tune import CPU_PACE, PACE, make_demand, make_servers, this_hardware
-from dragoman_bench.tune.final import FinalPlan, run_final, sharing_of
+from dragoman_bench.tune.final import FinalPlan, run_final
 from dragoman_bench.tune.outcome import (
     Candidate,
     Hardware,
@@ -141,7 +141,7 @@ async def compared(
         Candidate("tuned", "what the tune chose", Setup(chosen), chosen, 1),
     )
     servers.progress.note("The grid's best point and the tune's choice")
-    plan = FinalPlan(candidates, busy, None, options.repeats, metric, sharing_of(2, hardware, None, ()))
+    plan = FinalPlan(candidates, busy, None, options.repeats, metric, hardware)
     final = await run_final(servers, plan)
     sides = [[getattr(one, metric) or 0.0 for one in entry.busy] for entry in final.entries]
     ratios = [tuned / grid for grid, tuned in zip(*sides, strict=False) if grid]

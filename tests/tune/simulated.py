@@ -132,7 +132,8 @@ class SimulatedServers(Servers):
         if fault := self.fault(setup.knobs, None):
             raise ServerFault(f"{name} ended with exit code 1\n    {fault}")
         engine = {"max_model_len": 256, **setup.knobs.settings}
-        facts = ServerFacts(START_S, KvCache(tokens, BYTES_PER_TOKEN), None, engine, 8)
+        cache = KvCache(tokens, BYTES_PER_TOKEN)
+        facts = ServerFacts(start_s=START_S, kv_cache=cache, engine=engine, prompt_overhead=8)
         yield TrialServer(cast(Any, _NoProcess()), cast(Any, setup.knobs), facts)
 
     def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:

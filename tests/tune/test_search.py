@@ -95,20 +95,6 @@ async def test_fewer_sequences_win_ties_and_get_the_memory_that_they_need(tmp_pa
     assert trials["slots-16"].at(LoadLevel(24, draw="long"))  # the check, on the trial's own server
 
 
-async def test_a_server_that_does_not_start_with_the_sized_memory_is_tried_with_more(tmp_path: Path) -> None:
-    def fault(knobs: Knobs, level: LoadLevel | None) -> str:
-        return (
-            "ValueError: KV cache is needed to be larger"
-            if knobs.max_num_seqs == 16 and knobs.kv_cache_memory_bytes
-            else ""
-        )
-
-    finding, trials = await searched(tmp_path, saturating, None, fault)
-    assert trials["slots-16"].outcome == "did_not_start"
-    assert trials["slots-16-more-memory"].outcome == "measured"
-    assert finding.knobs.max_num_seqs == 16
-
-
 async def test_memory_that_does_not_hold_is_enlarged(tmp_path: Path) -> None:
     tight = iter([3])
 
@@ -159,10 +145,6 @@ def test_memory_is_sized_from_the_peak_and_never_below_one_window() -> None:
     assert memory.value is not None and memory.value >= memory.wanted_tokens * 8192
     assert sizer.size(16, 1.6).wanted_tokens > memory.wanted_tokens
     assert sizer.size(1).wanted_tokens >= 512
-    small = Sizer(
-        demand(), Hardware("cpu", 16 << 20), Trial("t", "ladder", Setup(Knobs(32)), "", kv_cache=KvCache(900, 8192.0))
-    )
-    assert 1 <= small.slots_that_fit(16) < 16
 
 
 def test_on_a_gpu_memory_is_a_share_of_it() -> None:

@@ -17,8 +17,18 @@ from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.journey.steps import Pace
 from dragoman_bench.tune.demand import Demand, PromptShape
-from dragoman_bench.tune.final import FinalPlan, Sharing, run_final
-from dragoman_bench.tune.outcome import Candidate, Concurrency, Knobs, LoadLevel, Measure, Search, Setup, Trial
+from dragoman_bench.tune.final import FinalPlan, run_final
+from dragoman_bench.tune.outcome import (
+    Candidate,
+    Concurrency,
+    Hardware,
+    Knobs,
+    LoadLevel,
+    Measure,
+    Search,
+    Setup,
+    Trial,
+)
 from dragoman_bench.tune.trial import (
     BY_HAND,
     Servers,
@@ -26,7 +36,6 @@ from dragoman_bench.tune.trial import (
     TrialRunner,
     TuneProgress,
     fault_reason,
-    root_cause,
     variation_of,
 )
 from tests.bench.making import workload
@@ -124,10 +133,13 @@ async def test_after_an_interrupt_or_the_deadline_nothing_is_begun(tmp_path: Pat
 async def test_a_final_measures_every_candidate_in_every_round(tmp_path: Path, together: bool) -> None:
     machine = Machine(tmp_path, final_b="fragile")
     entries = tuple(Candidate(name, name, Setup(Knobs(8)), Knobs(8)) for name in ("a", "b", "c"))
-    plan = FinalPlan(entries, LEVEL, LoadLevel(1), 2, "rps", Sharing(together, "a note"))
+    hardware = Hardware("cuda", 1 << 30, 1)
+    plan = FinalPlan(entries, LEVEL, LoadLevel(1), 2, "rps", hardware, None if together else float(1 << 30))
     final = await run_final(machine.servers(deadline_s=0.0 if not together else None), plan)
     a, b, c = final.entries
+    assert final.together == together
     assert (a.outcome, b.outcome, c.outcome) == ("measured", "failed_under_load", "measured")
+    assert a.candidate.setup.knobs.gpu_memory_utilization == (0.32 if together else None)
     assert final.rounds == (2 if together else 1)  # the first round is held whatever the time
     assert (len(a.busy), len(a.low), len(c.busy)) == (final.rounds, 1, final.rounds)
     assert len(machine.started) == 3
@@ -139,8 +151,12 @@ def test_the_line_of_a_log_that_says_why_is_found(tmp_path: Path) -> None:
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
         "RuntimeError: Engine core initialization failed. See root cause above.",
     ])  # fmt: skip
-    assert root_cause(log) == "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
-    assert root_cause("all is well") is None
+    path = tmp_path / "engine.log"
+    path.write_text(log, encoding="utf-8")
+    assert (
+        fault_reason("a exited", path)
+        == "a exited: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
+    )
     path = tmp_path / "server.log"
     path.write_text("ValueError: no such model\n", encoding="utf-8")
     assert (

@@ -12,7 +12,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Machine
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.tune.compare import Objective, meets
-from dragoman_bench.tune.final import best_entry, candidates, parse_baselines, serve_defaults, sharing_of
+from dragoman_bench.tune.final import best_entry, candidates, parse_baselines, serve_defaults
 from dragoman_bench.tune.outcome import (
     FINALIST,
     Candidate,
@@ -207,11 +207,6 @@ def test_baselines_are_named_and_have_vllms_defaults() -> None:
     assert named["story"].alone == Knobs(16, 8192, 32, 0.3)
     on_cpu = candidates(Knobs(8), ("story",), CPU, Machine("", "", "", 2, 8.0), 1 << 30)
     assert all(one.setup.knobs.kv_cache_memory_bytes == 1 << 30 for one in on_cpu)
-
-
-def test_a_gpu_is_shared_where_the_model_fits_so_often() -> None:
-    sharing = sharing_of(4, Hardware("cuda", 141 << 30, 1), None, ())
-    assert (sharing.together, sharing.share) == (True, 0.24)
 
 
 def test_the_knobs_of_a_finding_are_its_choices() -> None:

@@ -78,7 +78,6 @@ def test_what_fits_fits() -> None:
         ("refusals", {}, {"outcomes": {"ok": 4_000, "queue_full": 1}}, "warning"),
         ("refusals", {}, {"outcomes": {"ok": 4_000, "queue_full": 100}}, "problem"),
         ("failures", {}, {"outcomes": {"ok": 4_000, "engine_dead": 100}}, "problem"),
-        ("max_num_batched_tokens", {}, {"source_tokens": {"max": 9_000}}, "note"),
         ("preemptions", {"preemptions": 3}, {}, "warning"),
         ("preemptions", {"preemptions": 300}, {}, "problem"),
         ("state", {"state": "draining"}, {}, "note"),

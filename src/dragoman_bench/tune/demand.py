@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
-from itertools import islice, pairwise
+from itertools import islice, zip_longest
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import whole
-from dragoman_bench.bench.summary import percentiles
+from dragoman_bench.bench.summary import nearest_rank, percentiles
 from dragoman_bench.bench.workload import (
     GeneratedWorkload,
     Item,
@@ -105,7 +105,8 @@ class Demand:
         segments = np.array([self.shape.segments(item.source_tokens) for item in self.items])
         if segments.max() == 1:
             return texts
-        return ceil(float(np.percentile(segments[self._in_flight(texts)].sum(axis=1), 99)))
+        drawn: list[int] = segments[self._in_flight(texts)].sum(axis=1).tolist()
+        return round(nearest_rank(drawn, 99))
 
     def peak_tokens(self, texts: int) -> int:
         """The most tokens that so many texts took in any of the draws, each at its full length."""
@@ -185,7 +186,10 @@ def prompt_shape(subject: Subject) -> PromptShape:
 def stated_demand(subject: Subject, levels: Concurrency) -> Demand:
     """Lengths as of the variable texts of `dragoman journey`. Raises ConfigError where the tokenizer cannot be read."""
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
-    texts, ratio = partial(PhrasebookTexts, tokens_of=tokens_of), _ratio(subject)
+    texts, ratio = (
+        partial(PhrasebookTexts, tokens_of=tokens_of),
+        OutputRatio(*subject.forced) if subject.forced else None,
+    )
     low, high = subject.lengths["variable"]
     pairs = parse_pairs(subject.pairs)
     mix = GeneratedWorkload("variable", low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio)
@@ -202,7 +206,8 @@ def trace_demand(path: Path, subject: Subject, levels: Concurrency | None = None
     lines = read_trace(path)
     tokens_of, _ = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     texts = partial(PhrasebookTexts, tokens_of=tokens_of)
-    pairs, ratio, random = parse_pairs(subject.pairs), _ratio(subject), Random(subject.seed)
+    pairs, random = parse_pairs(subject.pairs), Random(subject.seed)
+    ratio = OutputRatio(*subject.forced) if subject.forced else None
     items: list[Item] = []
     for line in lines:
         source = None if line.source == "auto" else line.source
@@ -219,20 +224,17 @@ def trace_demand(path: Path, subject: Subject, levels: Concurrency | None = None
         tokens_of,
         texts if lengths_only else None,
     )
+    note = f"the trace's {len(items)} texts are sent more than once: a prefix cache may answer part of them"
     if lengths_only:
-        notes = ["the trace holds lengths, not texts: texts are made up at those lengths"]
+        note = "the trace holds lengths, not texts: texts are made up at those lengths"
         known = texts(subject.seed).languages
-        if replaced := sorted({Pair(*item.pair).label for item in items if item.source not in known}):
-            notes.append(f"made-up texts of other languages stand for {', '.join(replaced)}")
-    else:
-        few = f"the trace's {len(items)} texts are sent more than once: a prefix cache may answer part of them"
-        notes = [few] if len(items) < _FEW_TEXTS else []
-    return replace(found, notes=tuple(notes))
+        if any(item.source not in known for item in items):
+            note += f", in {', '.join(known)}"
+    return replace(found, notes=(note,) if lengths_only or len(items) < _FEW_TEXTS else ())
 
 
 class TraceLine(BaseModel):
-    """A text, or its length alone. `in_flight`: texts in flight when it arrived, itself included; `at_s` and `e2e_s`, in
-    seconds, say the same."""
+    """A text, or its length alone. `in_flight`: texts in flight when it arrived, itself included; or `at_s` and `e2e_s`."""
 
     text: str | None = None
     source_tokens: PositiveInt | None = None
@@ -275,15 +277,11 @@ def concurrency(lines: Sequence[TraceLine], path: Path) -> Concurrency:
     neither `in_flight` nor `at_s` with `e2e_s`."""
     counts = [line.in_flight for line in lines if line.in_flight is not None]
     if len(counts) < len(lines):
-        timed = [
-            (line.at_s, line.at_s + line.e2e_s) for line in lines if line.at_s is not None and line.e2e_s is not None
-        ]
+        times = [(line.at_s, line.e2e_s) for line in lines]
+        timed = [(at_s, at_s + e2e_s) for at_s, e2e_s in times if at_s is not None and e2e_s is not None]
         if len(timed) < len(lines):
-            raise ConfigError(
-                f"the trace {path} does not record how many texts were in flight: its lines need in_flight, or at_s and "
-                "e2e_s; or specify --clients 2-25 (usually, at busy times)",
-                param="clients",
-            )
+            text = f"the trace {path} does not record how many texts were in flight: its lines need in_flight, or at_s and "
+            raise ConfigError(f"{text}e2e_s; or specify --clients 2-25 (usually, at busy times)", param="clients")
         counts = in_flight(timed)
     low, busy = percentiles(counts, 50, 95)
     return Concurrency(round(low), round(busy), max(counts))
@@ -342,24 +340,20 @@ class DrawnTexts:
 
 
 def stratified(sizes: Sequence[int], random: Random) -> Iterator[int]:
-    """Places in `sizes`, without end: of any twenty in a row one is from each twentieth by size.
+    """Places in `sizes`, without end: of twenty in a row one is from each twentieth by size.
 
     A measurement lasts for some hundred texts; drawn freely, their mean length moves by several percent, and with it every
     rate.
     """
-    ordered = np.argsort(sizes, kind="stable").tolist()
-    count = min(_STRATA, len(ordered))
-    edges = [len(ordered) * stratum // count for stratum in range(count + 1)]
-    strata = [ordered[low:high] for low, high in pairwise(edges)]
-    left: list[list[int]] = [[] for _ in strata]
+    ordered = np.argsort(sizes, kind="stable")
+    strata: list[list[int]] = [part.tolist() for part in np.array_split(ordered, min(_STRATA, len(ordered)))]
     while True:
-        run: list[int] = []
-        for stratum, unused in zip(strata, left, strict=True):
-            if not unused:
-                unused.extend(random.sample(stratum, len(stratum)))
-            run.append(unused.pop())
-        random.shuffle(run)
-        yield from run
+        for stratum in strata:
+            random.shuffle(stratum)
+        for together in zip_longest(*strata):
+            run = [place for place in together if place is not None]
+            random.shuffle(run)
+            yield from run
 
 
 def longest(sizes: Sequence[int] | np.ndarray) -> list[int]:
@@ -397,10 +391,6 @@ def _demand(
     )
 
 
-def _ratio(subject: Subject) -> OutputRatio | None:
-    return OutputRatio(*subject.forced) if subject.forced else None
-
-
 def _lengths(tokens: Sequence[int]) -> Lengths:
     p50, p95, p99 = (round(found) for found in percentiles(tokens, 50, 95, 99))
-    return Lengths(sum(tokens) / len(tokens), p50, p95, p99, max(tokens))
+    return Lengths(p50, p95, p99, max(tokens))

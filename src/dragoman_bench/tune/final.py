@@ -99,47 +99,17 @@ def _with_memory(candidate: Candidate, **memory: int | float) -> Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Sharing:
-    """Whether all servers are up together, with a note. `share`: of a GPU's memory, for each."""
-
-    together: bool
-    note: str
-    share: float | None = None
-
-
-def sharing_of(count: int, hardware: Hardware, memory: Memory | None, trials: Sequence[Trial]) -> Sharing:
-    """Of a GPU's memory each gets an equal share, where that holds the model and the cache that the demand needs. On a CPU
-    it is checked while servers start: only then is it known what one takes."""
-    if not hardware.on_gpu:
-        return Sharing(True, "all servers were up together, each with the same KV cache")
-    share = floor(_SHARED / count * 100) / 100
-    for trial in trials:
-        cache, used = trial.kv_cache, trial.gpu_memory_utilization
-        if memory is None or cache is None or cache.bytes_per_token is None or used is None:
-            continue
-        more_tokens = memory.wanted_tokens - cache.tokens
-        needed = used * hardware.memory_bytes + more_tokens * cache.bytes_per_token
-        if needed > share * hardware.memory_bytes:
-            return Sharing(False, _one_by_one(f"{count} do not fit beside each other ({needed / _GIB:.1f} GiB each)"))
-        break
-    note = f"all servers were up together, each with {share:.0%} of the GPU's memory"
-    return Sharing(True, f"{note}; speed does not depend on it while nothing is preempted", share)
-
-
-def _one_by_one(why: str) -> str:
-    return f"one server was up at a time, with the memory that it asks for: {why}"
-
-
-@dataclass(frozen=True, slots=True)
 class FinalPlan:
-    """Every round measures `busy`, the first one `low` as well (None: it is the busy level)."""
+    """Every round measures `busy`, the first one `low` as well (None: it is the busy level). `needed_bytes`: of a GPU, for one
+    server with the cache that the demand needs; None: not known."""
 
     candidates: tuple[Candidate, ...]
     busy: LoadLevel
     low: LoadLevel | None
     rounds: int
     metric: Metric
-    sharing: Sharing
+    hardware: Hardware
+    needed_bytes: float | None = None
 
     def turn(self, candidate: Candidate, turn: int) -> list[Measure]:
         """What a candidate's turn measures."""
@@ -149,11 +119,19 @@ class FinalPlan:
 
     def round(self, turn: int) -> Search[None]:
         """A round over the candidates that are still in: each is first, second, last equally often."""
-        places = [(place + turn) % len(self.candidates) for place in range(len(self.candidates))]
-        for candidate in (self.candidates[place] for place in places):
+        start = turn % len(self.candidates)
+        for candidate in (*self.candidates[start:], *self.candidates[:start]):
             for wanted in self.turn(candidate, turn):
                 if (yield wanted).outcome != "measured":
                     break
+
+
+def needed_bytes(hardware: Hardware, memory: Memory | None, trial: Trial) -> float | None:
+    """What one server takes of a GPU with the cache that the demand needs; None where the trial's server reports too little."""
+    cache, used = trial.kv_cache, trial.gpu_memory_utilization
+    if memory is None or cache is None or cache.bytes_per_token is None or used is None:
+        return None
+    return used * hardware.memory_bytes + (memory.wanted_tokens - cache.tokens) * cache.bytes_per_token
 
 
 class _NotEnoughMemory(Exception):
@@ -163,24 +141,34 @@ class _NotEnoughMemory(Exception):
 async def run_final(servers: Servers, plan: FinalPlan) -> Final:
     """The first round whatever the time; further rounds as the time limit allows. Raises ConfigError where results cannot be
     written."""
-    if plan.sharing.together:
-        pace = servers.pace
-        longer = replace(pace, warmup_s=max(pace.warmup_s, _IDLE_WARMUP * pace.duration_s))
-        share = plan.sharing.share
-        shared = plan.candidates
-        if share is not None:
-            shared = tuple(_with_memory(one, gpu_memory_utilization=share) for one in plan.candidates)
-        try:
-            return await _rounds(replace(servers, pace=longer), replace(plan, candidates=shared))
-        except _NotEnoughMemory as fault:
-            plan = replace(plan, sharing=Sharing(False, _one_by_one(str(fault))))
-            servers.progress.note(plan.sharing.note)
-    return await _rounds(servers, plan)
+    try:
+        return await _together(servers, plan)
+    except _NotEnoughMemory as fault:
+        note = f"one server was up at a time, with the memory that it asks for: {fault}"
+        servers.progress.note(note)
+        return await _rounds(servers, plan, note, together=False)
 
 
-async def _rounds(servers: Servers, plan: FinalPlan) -> Final:
+async def _together(servers: Servers, plan: FinalPlan) -> Final:
+    """On a GPU with an equal share of its memory each. Raises _NotEnoughMemory: on a CPU that is known only while servers
+    start."""
+    note, count, gpu_bytes = "all servers were up together", len(plan.candidates), plan.hardware.memory_bytes
+    if plan.hardware.on_gpu:
+        share = floor(_SHARED / count * 100) / 100
+        if plan.needed_bytes is not None and plan.needed_bytes > share * gpu_bytes:
+            raise _NotEnoughMemory(f"{count} do not fit beside each other ({plan.needed_bytes / _GIB:.1f} GiB each)")
+        plan = replace(
+            plan, candidates=tuple(_with_memory(one, gpu_memory_utilization=share) for one in plan.candidates)
+        )
+        note += f", each with {share:.0%} of the GPU's memory; speed does not depend on it while nothing is preempted"
+    pace = servers.pace
+    longer = replace(pace, warmup_s=max(pace.warmup_s, _IDLE_WARMUP * pace.duration_s))
+    return await _rounds(replace(servers, pace=longer), plan, note, together=True)
+
+
+async def _rounds(servers: Servers, plan: FinalPlan, note: str, *, together: bool) -> Final:
     """Raises _NotEnoughMemory where not all servers can be up together."""
-    rounds, together, count = 0, plan.sharing.together, len(plan.candidates)
+    rounds, count = 0, len(plan.candidates)
     async with TrialRunner(replace(servers, deadline_s=None), together) as runner:
         if together:
             await _start_all(runner, plan)
@@ -190,10 +178,8 @@ async def _rounds(servers: Servers, plan: FinalPlan) -> Final:
                 servers.progress.note(f"the final ended after {turn} of {plan.rounds} rounds: {stopped}")
                 break
             await runner.run(plan.round(turn))
-            if not runner.stopped:
-                rounds += 1
-        entries = tuple(_entry(plan, one, runner.trials.get(f"final-{one.name}")) for one in plan.candidates)
-    note = plan.sharing.note
+            rounds += not runner.stopped
+        entries = tuple(_entry(plan, one, runner.trials.get(f"final-{one.name}"), together) for one in plan.candidates)
     if preempted := [one.candidate.title for one in entries if any(result.preemptions for result in one.busy)]:
         note += f"; requests were preempted, and so slowed, in {', '.join(preempted)}"
     return Final(entries, rounds, together, note, plan.metric)
@@ -215,7 +201,7 @@ async def _start_all(runner: TrialRunner, plan: FinalPlan) -> None:
             raise _NotEnoughMemory(f"{candidate.title} did not start beside the others ({trial.reason})")
 
 
-def _entry(plan: FinalPlan, candidate: Candidate, trial: Trial | None) -> FinalEntry:
+def _entry(plan: FinalPlan, candidate: Candidate, trial: Trial | None, together: bool) -> FinalEntry:
     """What the GPU held was this server's where it was up alone."""
     if trial is None:
         return FinalEntry(candidate, "interrupted", BY_HAND, (), ())
@@ -229,7 +215,7 @@ def _entry(plan: FinalPlan, candidate: Candidate, trial: Trial | None) -> FinalE
         busy=trial.at(plan.busy),
         low=trial.at(plan.low) if plan.low else (),
         kv_cache=trial.kv_cache,
-        gpu_memory_mib=None if plan.sharing.together else max(held, default=None),
+        gpu_memory_mib=None if together else max(held, default=None),
     )
 
 

@@ -3,7 +3,7 @@
 Needed is the most that the peak's texts took in any simulated draw, each at its full length, with a margin; and no less than
 the check will hold. vLLM allocates the cache in blocks, and does not start with less than one sequence of its window. Bytes
 of a token and the present capacity are what the running server reports. The check holds where nothing is preempted and
-nothing fails for lack of memory; else larger sizes are tried, then the server's own, then fewer sequences.
+nothing fails for lack of memory; else larger sizes are tried, then the server's own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 from dragoman_bench.bench.results import whole
 from dragoman_bench.tune.compare import Attempt, Best, Context
 from dragoman_bench.tune.demand import ROUNDS, Demand
-from dragoman_bench.tune.outcome import Choice, Hardware, Knobs, LoadLevel, Memory, Phase, Search, Trial
+from dragoman_bench.tune.outcome import Hardware, LoadLevel, Memory, Phase, Search, Trial
 
 CHECK_FACTOR = 1.5
 """Times the peak: the concurrency that memory is checked under, and for which the ladder's engine has sequences."""
@@ -71,16 +71,6 @@ class Sizer:
             return max(cache.tokens, floor(MOST_OF_A_MACHINE * self.hardware.memory_bytes / cache.bytes_per_token))
         more = MOST_OF_A_GPU - (self.trial.gpu_memory_utilization or MOST_OF_A_GPU)
         return cache.tokens + floor(max(0.0, more) * self.hardware.memory_bytes / cache.bytes_per_token)
-
-    def slots_that_fit(self, slots: int) -> int:
-        """The most sequences, at most `slots` and at least one, whose cache fits."""
-        most, low, high = self.most_tokens(), 1, slots
-        if most is None or self._tokens(slots)[1] <= most:
-            return slots
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._tokens(middle)[1] <= most else (low, middle - 1)
-        return low
 
     def _tokens(self, slots: int, factor: float = 1.0) -> tuple[int, int, str]:
         """Needed, wanted, and why so many. Texts beyond the sequences wait outside the cache."""
@@ -154,33 +144,29 @@ def check_memory(context: Context, best: Best, attempt: Attempt, phase: Phase = 
     if not fault or trial.not_reached:
         checked = "not checked" if fault else "held"
         return best.sized(replace(size, checked=checked, trials=tuple(names)))
-    for size, knobs in _larger_sizes(context, best):
-        fewer = knobs.max_num_seqs != best.slots
-        change = "fewer sequences, as there is no more memory" if fewer else "a larger cache"
-        why = f"{names[-1]} did not hold ({fault}): {change}"
-        trial = yield Attempt(f"{phase}-{len(names) + 1}", phase, knobs, why).measure(level)
+    for size in _larger_sizes(context, best):
+        attempt = Attempt(
+            f"{phase}-{len(names) + 1}", phase, best.sized(size).knobs, f"{names[-1]} did not hold ({fault})"
+        )
+        trial = yield attempt.measure(level)
         names.append(trial.name)
         fault = yield from _fault(trial, level)
         if not fault:
-            best = best.choose(Choice("max_num_seqs", best.slots // 2, why)) if fewer else best
             return best.sized(replace(size, checked="held", trials=tuple(names)))
         if trial.not_reached:
             break
     return best.sized(replace(own_size(context, best.slots), checked="did not hold", trials=tuple(names)))
 
 
-def _larger_sizes(context: Context, best: Best) -> Iterator[tuple[Memory, Knobs]]:
+def _larger_sizes(context: Context, best: Best) -> Iterator[Memory]:
     """What is tried after the computed size. A share of a GPU is rounded to hundredths: a little more may be the same."""
-    most = Sizer(context.demand, context.hardware, context.ladder_trial).most_tokens() or 0
-    own, last = own_size(context, best.slots), best.knobs
-    larger = [size_for(context, best.slots, factor) for factor in LARGER]
-    for size in (*(one for one in larger if one.wanted_tokens < most), own):
+    most, last = Sizer(context.demand, context.hardware, context.ladder_trial).most_tokens() or 0, best.knobs
+    larger = [size for factor in LARGER if (size := size_for(context, best.slots, factor)).wanted_tokens < most]
+    for size in (*larger, own_size(context, best.slots)):
         knobs = best.sized(size).knobs
         if knobs != last:
-            yield size, knobs
+            yield size
         last = knobs
-    if best.slots > 1:
-        yield own, replace(best.sized(own).knobs, max_num_seqs=best.slots // 2)
 
 
 def _fault(trial: Trial, level: LoadLevel) -> Search[str]:

@@ -172,7 +172,7 @@ Results = tuple[LevelResult, ...]
 """Repeats of one level on one server."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
     """What a running server reports of itself; None or empty where it does not."""
 
@@ -184,10 +184,10 @@ class ServerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(ServerFacts):
     """One server start (none where skipped), what was measured on it and how it ended.
 
-    `why` it was made; `reason`: of any outcome but measured, in a line. The last five fields are its `ServerFacts`.
+    `why` it was made; `reason`: of any outcome but measured, in a line.
     """
 
     name: str
@@ -197,11 +197,6 @@ class Trial:
     outcome: Outcome = "measured"
     reason: str = ""
     results: Results = ()
-    start_s: float | None = None
-    kv_cache: KvCache | None = None
-    gpu_memory_utilization: float | None = None
-    engine: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    prompt_overhead: int | None = None
 
     def at(self, level: LoadLevel) -> Results:
         """All repeats of a level."""
@@ -251,7 +246,6 @@ interrupt and a time limit are outcomes of the trial that is sent.
 class Lengths:
     """Tokens of the workload's texts: nearest-rank percentiles."""
 
-    mean: float
     p50: int
     p95: int
     p99: int

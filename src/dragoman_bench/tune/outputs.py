@@ -37,8 +37,8 @@ from dragoman_bench.tune.outcome import (
     Final,
     FinalEntry,
     Ladder,
-    Lengths,
     LevelResult,
+    LoadLevel,
     Memory,
     Outcome,
     Rung,
@@ -52,13 +52,6 @@ from dragoman_bench.tune.outcome import (
 Number = tuple[str, Callable[[Sequence[LevelResult]], Cell]]
 """A column's name, and how its cell is read over the repeats of a level."""
 _RANGES = "Median of the repeats [lowest..highest]."
-_OUTCOMES: dict[Outcome, Cell] = {
-    "measured": Cell("measured", tone="good"),
-    "did_not_start": Cell("did not start", tone="bad"),
-    "failed_under_load": Cell("failed under load", tone="bad"),
-    "skipped": Cell("skipped"),
-    "interrupted": Cell("interrupted", tone="bad"),
-}
 _SECTIONS = {
     "recommended": "The settings, and why",
     "final": "Compared with the baselines",
@@ -112,7 +105,8 @@ def conditions_lines(tuning: Tuning) -> Iterator[str]:
     hardware = gpus or f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
     versions = ", ".join(f"{name} {version}" for name, version in tuning.packages.items())
     yield f"Model {tuning.model} on {hardware}{'; ' if versions else ''}{versions}."
-    yield f"Demand: {tuning.demand.description}; {_concurrency(tuning)}."
+    levels = tuning.demand.levels
+    yield f"Demand: {tuning.demand.description}; {levels.label} ({'as stated' if levels.stated else 'as recorded'})."
     yield f"SLO: {tuning.slo}." if tuning.slo else "No SLO was given: requests a second decide."
 
 
@@ -136,29 +130,11 @@ def remarks(tuning: Tuning) -> Iterator[str]:
     yield from map(sentence, tuning.demand.notes)
 
 
-def _concurrency(tuning: Tuning) -> str:
-    return f"{tuning.demand.levels.label} ({'as stated' if tuning.demand.levels.stated else 'as recorded'})"
-
-
 # tables
 
 
 def _ranged(name: str, read: Read, scale: float = 1.0, unit: str = "") -> Number:
     return name, lambda results: Cell.ranged(spread(results, read), scale, unit)
-
-
-def _should_be_zero(name: str, read: Read) -> Number:
-    def cell(results: Sequence[LevelResult]) -> Cell:
-        values = [value for one in results if (value := read(one)) is not None]
-        return Cell(count(sum(values)), tone="bad" if any(values) else "") if values else EMPTY
-
-    return name, cell
-
-
-def _cache_peak(results: Sequence[LevelResult]) -> Cell:
-    """The highest of the repeats: a peak is not averaged away."""
-    peaks = [one.peak_kv_cache_usage for one in results if one.peak_kv_cache_usage is not None]
-    return Cell(percent(max(peaks))) if peaks else EMPTY
 
 
 def _slo(results: Sequence[LevelResult]) -> Cell:
@@ -175,8 +151,8 @@ _RPS = _ranged("req/s", lambda one: one.rps)
 _P95 = _ranged("p95 s", lambda one: one.e2e_p95_s)
 _P99 = _ranged("p99 s", lambda one: one.e2e_p99_s)
 _DECODE = _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000)
-_PREEMPTED = _should_be_zero("preempted", lambda one: one.preemptions)
-_FAILED = _should_be_zero("failed", lambda one: one.failed)
+_PREEMPTED = _ranged("preempted", lambda one: one.preemptions)
+_FAILED = _ranged("failed", lambda one: one.failed)
 _SLO: Number = ("SLO", _slo)
 LADDER: tuple[Number, ...] = (
     _GOODPUT, _RPS, _ranged("p50 s", lambda one: one.e2e_p50_s), _P95, _P99, _DECODE,
@@ -184,7 +160,7 @@ LADDER: tuple[Number, ...] = (
     _SLO,
     _ranged("running, mean", lambda one: one.mean_running),
     _ranged("waiting in the engine, mean", lambda one: one.mean_waiting),
-    ("KV cache peak", _cache_peak),
+    _ranged("KV cache peak", lambda one: one.peak_kv_cache_usage, 100, " %"),
     _ranged("GPU mean", lambda one: one.gpu_mean_percent, 1, "%"),
     _PREEMPTED, _FAILED,
 )  # fmt: skip
@@ -234,14 +210,13 @@ def _final(tuning: Tuning, found: Final) -> Table:
 def _entry(entry: FinalEntry, *, recommended: bool) -> Row:
     head, settings = Cell(entry.candidate.title), entry.candidate.alone.label
     if not entry.busy:
-        return Row((head,), note=f"{settings}; {_OUTCOMES[entry.outcome].text}: {entry.reason or 'not measured'}")
-    reason = sentence(entry.because)
+        return Row((head,), note=f"{settings}; {_words(entry.outcome)}: {entry.reason or 'not measured'}")
     compared = {
-        "higher": Cell("better", reason, "good"),
-        "equal": Cell("equal within the spread", reason),
-        "lower": Cell("worse", reason, "bad"),
+        "higher": Cell("better", sentence(entry.because), "good"),
+        "equal": Cell("equal within the spread", sentence(entry.because)),
+        "lower": Cell("worse", sentence(entry.because), "bad"),
     }.get(entry.verdict, EMPTY)
-    gpu = EMPTY if entry.gpu_memory_mib is None else Cell(size(entry.gpu_memory_mib * 2**20))
+    gpu = Cell(size(entry.gpu_memory_mib * 2**20)) if entry.gpu_memory_mib else EMPTY
     low = Cell.ranged(spread(entry.low, lambda one: one.e2e_p95_s))
     cells = (head, compared, *(read(entry.busy) for _, read in FINAL), low, gpu, Cell(settings))
     return Row(cells, ("recommended",) if recommended else (), marked=recommended)
@@ -278,95 +253,84 @@ def _trials(tuning: Tuning) -> Table:
 
 
 def _trial(trial: Trial, tuning: Tuning) -> Row:
-    head, first = Cell(trial.name), tuning.trials[0]
-    mine, base = trial.setup.knobs.settings, first.setup.knobs.settings
-    changed = [f"{name} {value}" for name, value in mine.items() if base.get(name) != value]
-    changed += [f"{name} left to the server" for name in base if name not in mine]
-    settings = trial.setup.knobs.label if trial is first else ", ".join(changed) or "the same"
+    head, first = Cell(trial.name), tuning.trials[0].setup.knobs.settings
+    mine = trial.setup.knobs.settings
+    changed = [
+        f"{name} {value}" for name, value in mine.items() if first.get(name) != value or trial is tuning.trials[0]
+    ]
+    changed += [f"{name} left to the server" for name in first if name not in mine]
+    settings = ", ".join(changed) or "the same"
     if trial.outcome == "skipped":
         return Row((head,), note=f"skipped: {settings}. {sentence(trial.reason)}")
-    best = tuning.finding is not None and trial.name == tuning.finding.best_trial
-    results = _shown(trial, tuning)
+    results = tuple(one for one in trial.results if one.level == _shown(trial, tuning))
     cells = (
         head,
         Cell(settings),
-        _OUTCOMES[trial.outcome],
+        Cell(_words(trial.outcome), tone="good" if trial.outcome == "measured" else "bad"),
         Cell(sentence(trial.why), sentence(trial.reason)),
         *(read(results) if results else EMPTY for _, read in TRIAL),
         Cell(number(trial.start_s)),
         Cell(count(trial.kv_cache.tokens if trial.kv_cache else None)),
     )
+    best = tuning.finding is not None and trial.name == tuning.finding.best_trial
     return Row(cells, ("best",) if best else (), marked=best)
 
 
-def _shown(trial: Trial, tuning: Tuning) -> Sequence[LevelResult]:
-    """Results at one level: the ladder's at its knee, else the busy level's, else the last."""
-    found = tuning.ladder
-    if trial.phase == "ladder" and found is not None and found.setup == trial.setup:
-        return next((rung.results for rung in found.rungs if rung.cap == found.knee), ())
-    levels = list(dict.fromkeys(one.level for one in trial.results))
-    busy = [level for level in levels if level.clients == tuning.demand.levels.busy and level.draw == "mix"]
-    return trial.at((busy or levels)[-1]) if levels else ()
+def _shown(trial: Trial, tuning: Tuning) -> LoadLevel | None:
+    """The ladder's knee, else the busy level, else the last."""
+    ladder, busy = tuning.ladder, tuning.demand.levels.busy
+    levels = [one.level for one in trial.results]
+    cap = ladder.knee if trial.phase == "ladder" and ladder is not None and ladder.knee != busy else None
+    return LoadLevel(busy, cap) if LoadLevel(busy, cap) in levels else next(reversed(levels), None)
+
+
+def _words(outcome: Outcome) -> str:
+    return outcome.replace("_", " ")
 
 
 def _memory(tuning: Tuning, found: Memory) -> Iterator[tuple[str, str]]:
     """How the memory setting was computed, and whether it held."""
-    demand, worst = tuning.demand, f"{count(tuning.demand.longest_sequence)} each"
+    demand, per_token = tuning.demand, found.bytes_per_token
     yield (
         "most tokens at once, drawn from the demand",
         f"{count(demand.peak_tokens_drawn)} ({demand.levels.peak} texts)",
     )
-    yield "with the longest text at every place", f"{count(demand.peak_tokens_worst)} ({worst})"
+    worst = f"{count(demand.peak_tokens_worst)} ({count(demand.longest_sequence)} each)"
+    yield "with the longest text at every place", worst
     yield "tokens that are needed", count(found.needed_tokens)
     yield "with the margin", f"{count(found.wanted_tokens)} ({number(found.margin)} times)"
-    if found.bytes_per_token is not None:
-        cache = size(found.wanted_tokens * found.bytes_per_token)
-        yield "bytes of that", f"{cache}, {size(found.bytes_per_token)} a token"
-    if found.capacity_tokens is not None:
-        yield "what the measured server held", f"{count(found.capacity_tokens)} tokens"
-    value = "left as it is: it cannot be computed" if found.value is None else f"{found.value:,}"
-    yield found.setting, value + (f" ({size(found.value)})" if found.value and found.value > 1 else "")
+    if per_token is not None:
+        yield "bytes of that", f"{size(found.wanted_tokens * per_token)}, {size(per_token)} a token"
+    yield "what the measured server held", f"{count(found.capacity_tokens)} tokens"
+    yield found.setting, "left as it is: it cannot be computed" if found.value is None else f"{found.value:,}"
     if found.saved_bytes is not None:
         more = "less" if found.saved_bytes >= 0 else "more"
         yield "compared with the measured server", f"{size(abs(found.saved_bytes))} {more}"
-    checks = f" ({', '.join(found.trials)})" if found.trials else ""
-    yield "checked under more than the peak load", f"{found.checked}{checks}"
+    yield "checked under more than the peak load", f"{found.checked} ({', '.join(found.trials)})"
     for trial in tuning.trials:
-        for result in trial.results if trial.name in found.trials else ():
-            if result.level.draw == "long":
-                cache = (
-                    f", the cache {percent(result.peak_kv_cache_usage)} full at most, {result.preemptions} preemptions"
-                )
-                known = cache if result.peak_kv_cache_usage is not None else ""
-                text = f"{result.level.label}: {count(result.requests)} requests{known}, {result.failed} failed"
+        for one in trial.results if trial.name in found.trials else ():
+            if one.level.draw == "long":
+                text = f"{one.level.label}: {count(one.requests)} requests, the cache {percent(one.peak_kv_cache_usage)} full"
+                text += f" at most, {count(one.preemptions)} preemptions, {one.failed} failed"
                 yield f"{trial.name} under that load", text
 
 
 def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
     machine, demand = tuning.machine, tuning.demand
-    gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver or 'unknown'}" for gpu in machine.gpus]
-    yield "model", tuning.model
     yield "started", tuning.started_at.replace("T", " ").replace("+00:00", " UTC")
-    yield "demand", demand.description
-    yield "texts that it was taken from", count(demand.texts)
-    yield "concurrency", _concurrency(tuning)
-    yield "source tokens", _lengths(demand.source)
-    yield "output tokens", _lengths(demand.output) + (" (estimated)" if demand.output_estimated else "")
+    yield "demand", f"{demand.description}; lengths of {count(demand.texts)} texts"
+    for name, found in (("source tokens", demand.source), ("output tokens", demand.output)):
+        if found is not None:
+            text = f"median {found.p50}, 95 % up to {found.p95}, 99 % up to {found.p99}, longest {found.longest}"
+            yield name, text
     yield "tokens of the prompt around a text", str(demand.prompt_overhead)
-    yield "SLO", tuning.slo or "none: requests a second decide"
+    gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver or 'unknown'}" for gpu in machine.gpus]
     yield "GPU", "; ".join(gpus) or "none"
     yield "CPU", f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
     yield "system", f"{machine.system}, {machine.architecture}"
-    yield "versions", ", ".join(f"{name} {version}" for name, version in tuning.packages.items()) or "unknown"
     yield "course", course(tuning)
     for name, value in tuning.options.items():
         yield name.replace("_", " "), value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _lengths(found: Lengths | None) -> str:
-    if found is None:
-        return "not known"
-    return f"median {found.p50}, 95 % up to {found.p95}, 99 % up to {found.p99}, longest {found.longest}"
 
 
 # files

@@ -23,20 +23,12 @@ from dragoman_bench.tune.final import (
     candidates,
     confirm_recommended,
     judge,
+    needed_bytes,
     recommend,
     run_final,
-    sharing_of,
 )
 from dragoman_bench.tune.memory import check_level
-from dragoman_bench.tune.outcome import (
-    FINALIST,
-    Final,
-    Hardware,
-    LoadLevel,
-    Phase,
-    SearchResult,
-    Tuning,
-)
+from dragoman_bench.tune.outcome import FINALIST, Final, Hardware, LoadLevel, Phase, SearchResult, Tuning
 from dragoman_bench.tune.search import Extra, base_knobs, caps, climb, search_knobs
 from dragoman_bench.tune.trial import BY_HAND, Servers, TimeEstimate, TrialRunner
 
@@ -198,8 +190,8 @@ async def _hold_final(
     reported = (whole(trial.engine.get("kv_cache_memory_bytes")) for trial in trials)
     kv_cache_bytes = finding.knobs.kv_cache_memory_bytes or next((size for size in reported if size), None)
     entries = candidates(finding.knobs, job.baselines, job.hardware, job.machine, kv_cache_bytes)
-    sharing = sharing_of(len(entries), job.hardware, finding.memory, trials)
-    plan = FinalPlan(entries, context.busy, job.low, job.repeats, context.ladder.metric, sharing)
+    needed = needed_bytes(job.hardware, finding.memory, context.ladder_trial)
+    plan = FinalPlan(entries, context.busy, job.low, job.repeats, context.ladder.metric, job.hardware, needed)
     final = await run_final(servers, plan)
     return judge(final, Objective.over(job.slo, [one.busy for one in final.measured]))
 

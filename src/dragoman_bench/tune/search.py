@@ -21,7 +21,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.summary import STREAMED, Slo
 from dragoman_bench.tune.compare import MOST_REPEATS, Attempt, Best, Context, Objective
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.memory import Sizer, check_level, check_memory, confirm_memory, own_size, size_for
+from dragoman_bench.tune.memory import check_level, check_memory, confirm_memory, size_for
 from dragoman_bench.tune.outcome import (
     Choice,
     Hardware,
@@ -221,7 +221,12 @@ def choose_slots(context: Context, large: Best) -> Search[Best]:
     tried: list[Best] = []
     worse: list[str] = []
     for slots, reason in _slot_candidates(context):
-        sized, attempt, trial = yield from _try_slots(context, large, bar, slots, reason)
+        sized = large.choose(Choice("max_num_seqs", slots, reason)).sized(size_for(context, slots))
+        why = f"{reason}, with the memory that {slots} sequences need"
+        attempt = Attempt(f"slots-{slots}", "slots", sized.knobs, why, wins_ties=True)
+        trial, verdict = yield from attempt.against(context, bar)
+        if attempt.wins(verdict):
+            trial = yield from attempt.repeated(context, trial)
         results = trial.at(context.busy)
         if trial.not_reached and not results:
             if not tried:
@@ -269,30 +274,9 @@ def _slot_candidates(context: Context) -> list[tuple[int, str]]:
         slots = max(cap, ceil(median(running) - 0.01)) if running else cap
         name = "is the knee of the ladder" if cap == ladder.knee else "is as good as the ladder's best"
         found.append((slots, f"{cap} at once {name} ({objective.describe(results)})"))
-    sizer, values = Sizer(demand, context.hardware, context.ladder_trial), dict[int, str]()
-    for slots, reason in found:
-        values.setdefault(sizer.slots_that_fit(slots), reason)
-    large = ladder.setup.knobs.max_num_seqs or 1
-    return [(slots, reason) for slots, reason in values.items() if slots < large][:MOST_SLOT_TRIALS]
-
-
-def _try_slots(
-    context: Context, large: Best, bar: Results, slots: int, reason: str
-) -> Search[tuple[Best, Attempt, Trial]]:
-    """The settings that a value stands for, with the memory that it needs (where its server does not start, with as much as
-    the ladder's), the attempt, and its trial. A winner is measured in full."""
-    name, why = f"slots-{slots}", f"{reason}, with the memory that {slots} sequences need"
-    for size in (size_for(context, slots), own_size(context, slots)):
-        sized = large.choose(Choice("max_num_seqs", slots, reason)).sized(size)
-        attempt = Attempt(name, "slots", sized.knobs, why, wins_ties=True)
-        trial, verdict = yield from attempt.against(context, bar)
-        if trial.outcome != "did_not_start":
-            break
-        name = f"{name}-more-memory"
-        why = f"{trial.name} {trial.ending}; again, with as much memory as the ladder's engine"
-    if attempt.wins(verdict):
-        trial = yield from attempt.repeated(context, trial)
-    return sized, attempt, trial
+    large, reasons = ladder.setup.knobs.max_num_seqs or 1, dict(reversed(found))  # the first reason of each value
+    values = dict.fromkeys(slots for slots, _ in found if slots < large)
+    return [(slots, reasons[slots]) for slots in values][:MOST_SLOT_TRIALS]
 
 
 # max_num_batched_tokens

@@ -29,15 +29,7 @@ from dragoman.wire import Stats
 from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import (
-    Load,
-    Measurement,
-    Summary,
-    members,
-    number,
-    read_results,
-    write_results,
-)
+from dragoman_bench.bench.results import Load, Measurement, Summary, members, number, read_results, write_results
 from dragoman_bench.bench.results import Results as ResultsFile
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.servers import (
@@ -119,7 +111,7 @@ class TuneProgress:
         self.phase(f"starting ({about(self.estimate.cost_s(1, 0))})", None)
 
     def measuring(self, wanted: Measure) -> None:
-        self._prefix = f"{wanted.trial}, {wanted.level.label}"
+        self._prefix = ", ".join((wanted.trial, *wanted.level.label.split(", ")[1:]))  # the phase has the clients
         if wanted.note:
             self.note(f"  {wanted.note}", "dim")
 
@@ -138,23 +130,13 @@ class TuneProgress:
 
 
 def result_line(result: LevelResult) -> str:
-    """`25 clients, at most 8 at once: 12.3 req/s, goodput 11.9, p95 1.2 s, SLO met, KV cache 10% at most`."""
-    parts = [f"{three_digits(result.rps)} req/s"]
-    if result.goodput_rps is not None:
-        parts.append(f"goodput {three_digits(result.goodput_rps)}")
-    if result.e2e_p95_s is not None:
-        parts.append(f"p95 {seconds(result.e2e_p95_s)}")
-    if result.slo_met is not None:
-        parts.append("SLO met" if result.slo_met else "SLO missed")
-    if result.peak_kv_cache_usage is not None:
-        parts.append(f"KV cache {result.peak_kv_cache_usage:.0%} at most")
-    counted = {"preemptions": result.preemptions, "failed": result.failed}
-    parts += [f"{count} {name}" for name, count in counted.items() if count]
-    return f"{result.level.label}: {', '.join(parts)}"
-
-
-class CannotTranslate(Exception):
-    """A server that started and does not answer a text. The message is for people."""
+    """`25 clients, at most 8 at once: 12.3 req/s, p95 1.2 s, SLO met, KV cache 10%`."""
+    slo = {None: "", True: ", SLO met", False: ", SLO missed"}[result.slo_met]
+    cache = f", KV cache {result.peak_kv_cache_usage:.0%}" if result.peak_kv_cache_usage is not None else ""
+    failed = f", {result.failed} failed" if result.failed else ""
+    preempted = f", {result.preemptions} preemptions" if result.preemptions else ""
+    numbers = f"{three_digits(result.rps)} req/s, p95 {seconds(result.e2e_p95_s)}"
+    return f"{result.level.label}: {numbers}{slo}{cache}{preempted}{failed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +194,7 @@ class Servers:
 
     @asynccontextmanager
     async def running(self, name: str, setup: Setup) -> AsyncGenerator[TrialServer]:
-        """Raises ServerFault where it does not start, CannotTranslate where it starts and does not translate, Interrupted."""
+        """Raises ServerFault where it does not start, or starts and does not translate; Interrupted."""
         engine_log, server_log = self._logs(name)
         command = self.command(name, setup, engine_log)
         target = self.subject.asked if setup.kind == "vllm" else TargetOptions()
@@ -222,7 +204,7 @@ class Servers:
             try:
                 bench = await stack.enter_async_context(prepared(self._plan(server.url, target, LoadLevel(1))))
             except ConfigError as error:
-                raise CannotTranslate(error.message) from error
+                raise ServerFault(f"{name} started and does not translate\n{error.message}") from error
             yield TrialServer(server, bench, self._facts(server.start_s, before, await _stats(server.url)))
 
     def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:
@@ -322,13 +304,19 @@ class Servers:
     def _facts(self, start_s: float, before: Stats | None, after: Stats | None) -> ServerFacts:
         """The prompt's overhead is what one text of each language pair took beyond its own tokens."""
         if before is None or after is None:
-            return ServerFacts(start_s)
+            return ServerFacts(start_s=start_s)
         engine, cache, overhead = members(after.settings.get("engine")), after.kv_cache, None
         if sequences := after.finished - before.finished:
             samples = sum(item.source_tokens for item in self.demand.workloads["mix"].samples())
             overhead = max(0, round((after.prompt_tokens - before.prompt_tokens - samples) / sequences))
         kv_cache = KvCache(cache.tokens, cache.bytes_per_token) if cache.tokens else None
-        return ServerFacts(start_s, kv_cache, number(engine.get("gpu_memory_utilization")), engine, overhead)
+        return ServerFacts(
+            start_s=start_s,
+            kv_cache=kv_cache,
+            gpu_memory_utilization=number(engine.get("gpu_memory_utilization")),
+            engine=engine,
+            prompt_overhead=overhead,
+        )
 
 
 @dataclass(slots=True)
@@ -378,8 +366,6 @@ class TrialRunner:
             server = await self._stack.enter_async_context(servers.running(wanted.trial, wanted.setup))
         except ServerFault as fault:
             return self._ended(trial, "did_not_start", servers.reason(wanted.trial, fault))
-        except CannotTranslate as fault:
-            return self._ended(trial, "failed_under_load", str(fault))
         except Interrupted:
             return self._ended(trial, "interrupted", BY_HAND)
         self.up[wanted.trial] = server
@@ -468,13 +454,13 @@ async def _stats(url: str) -> Stats | None:
 # why a server failed
 
 _LONGEST_REASON = 300  # characters
-_RAISED = re.compile(r"\b((?:\w+\.)*\w*(?:Error|Exception|Interrupt): \S.*)$")
+_RAISED = re.compile(r"\b((?:\w+\.)*\w*(?:Error|Exception|Interrupt): \S.*)$", re.MULTILINE)
+_INDIRECT = re.compile(r"initialization failed|root cause|engine did not start", re.IGNORECASE)
 _MEMORY = re.compile(
     r"out of memory|no available memory|memory runs out|cannot allocate|free memory on device|KV cache .*(?:needed|larger)|"
     r"\bOOM\b",
     re.IGNORECASE,
 )
-_INDIRECT = re.compile(r"initialization failed|root cause|engine did not start", re.I)
 
 
 def lacks_memory(reason: str) -> bool:
@@ -483,23 +469,16 @@ def lacks_memory(reason: str) -> bool:
 
 
 def fault_reason(message: str, *logs: Path) -> str:
-    """A `ServerFault`'s message in one line: what happened, and the line of its logs that says why.
-
-    Engines end with pages of tracebacks, whose last line often only says that something failed before it.
-    """
+    """A `ServerFault`'s message in one line: what happened, and the exception of its logs that says why: the last one about
+    memory, else the last one that does not refer to another."""
     happened, *rest = message.splitlines()
-    texts = [log.read_text(encoding="utf-8", errors="replace") for log in logs if log.is_file()]
-    cause = next((found for text in (*texts, message) if (found := root_cause(text))), None)
-    if cause is None and "exit code -9" in happened:
-        cause = "killed by the system, which it does when memory runs out"
-    cause = cause or (rest[-1].strip() if rest else "")
-    line = f"{happened}: {cause}" if cause and cause not in happened else happened
-    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
-
-
-def root_cause(log: str) -> str | None:
-    """The last exception about memory, else the last one that does not refer to another; None where there is none."""
-    raised = [found[1].strip() for line in log.splitlines() if (found := _RAISED.search(line))]
-    memory = [line for line in raised if lacks_memory(line)]
-    direct = [line for line in raised if not _INDIRECT.search(line)]
-    return next((lines[-1] for lines in (memory, direct, raised) if lines), None)
+    cause = rest[-1].strip() if rest else ""
+    for text in (*(log.read_text(encoding="utf-8", errors="replace") for log in logs if log.is_file()), message):
+        raised = sorted(_RAISED.findall(text), key=lambda line: (lacks_memory(line), not _INDIRECT.search(line)))
+        if raised:
+            cause = raised[-1].strip()
+            break
+    else:
+        if "exit code -9" in happened:
+            cause = "killed by the system, which it does when memory runs out"
+    return f"{happened}: {cause}"[:_LONGEST_REASON] if cause and cause not in happened else happened

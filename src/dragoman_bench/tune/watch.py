@@ -187,7 +187,7 @@ def remarks(now: Observation, before: Observation | None = None, slo: Slo | None
         for limit in slo.limits if slo else ():
             severity, text = judge_limit(limit, now.traffic, now.stats)
             found.append(Remark("SLO", severity, f"{limit.label}: {text}"))
-        for rule in (_of_slots, _of_queue, _of_cache, _of_outcomes, _of_steps):
+        for rule in (_of_slots, _of_queue, _of_cache, _of_outcomes):
             found += rule(now, now.traffic)
     return tuple(sorted(found, key=lambda remark: list(SIGNS).index(remark.severity)))
 
@@ -301,13 +301,6 @@ def _of_outcomes(now: Observation, traffic: Traffic) -> Iterator[Remark]:
         failed = sum(traffic.outcomes.get(code, 0) for code in codes)
         severity: Severity = "fits" if not failed else "problem" if failed / total > RARE else "warning"
         yield Remark(about, severity, f"{failed:,} of {total:,} texts {what} in the last {_window(traffic)}")
-
-
-def _of_steps(now: Observation, traffic: Traffic) -> Iterator[Remark]:
-    step, longest = whole(now.engine.get("max_num_batched_tokens")), traffic.source_tokens.max
-    if step is not None and longest is not None and longest > step:
-        text = f"texts of up to {count(longest)} tokens, where a step takes {step:,}: their prompts take several steps"
-        yield Remark("max_num_batched_tokens", "note", text)
 
 
 def _waiting(traffic: Traffic) -> float | None:
