@@ -16,7 +16,7 @@ from statistics import median
 from typing import Literal
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Conditions, Point, Results, Spread, elements
+from dragoman_bench.bench.results import Conditions, Machine, Point, Results, Spread, elements
 
 NONE = "-"
 """What stands where there is no number."""
@@ -231,7 +231,7 @@ def results_markdown(results: Results) -> str:
         numbers = [Cell.ranged(point.spreads.get(name), scale, unit) for _, name, scale, unit in _METRICS]
         shares = [1 - repeat.summary.completed / max(1, repeat.summary.requests) for repeat in point.repeats]
         failed = percent(median(shares), 1) if any(shares) else "0"
-        rows.append([point.load.label, *numbers, _slo_cell(point), failed])
+        rows.append([point.load.label, *numbers, slo_cell(point), failed])
     found = table("", ["load", *(title for title, *_ in _METRICS), "SLO", "failed"], rows).pruned()
     notes = bullets(notes_on(results))
     return "\n".join([*_headline(results.conditions), "", markdown(found), *(["", notes] if notes else [])])
@@ -239,11 +239,9 @@ def results_markdown(results: Results) -> str:
 
 def _headline(conditions: Conditions) -> Iterator[str]:
     """What was measured, on which machine, with which workload."""
-    machine, server = conditions.machine, conditions.server
-    cpu = f"{machine.cpu} ({', '.join(machine.cpu_instruction_sets)})" if machine.cpu_instruction_sets else machine.cpu
-    on = ", ".join([cpu, f"{machine.cores} cores", *(gpu.name for gpu in machine.gpus)])
+    server = conditions.server
     model = f", model {conditions.model}" if conditions.model else ""
-    yield f"{conditions.target} at {conditions.url}{model}, on {on}."
+    yield f"{conditions.target} at {conditions.url}{model}, on {machine_text(conditions.machine)}."
     sets = " ".join(map(str, elements(server.get("cpu_instruction_sets"))))
     reported = {"device": server.get("device"), "dtype": server.get("dtype"), "CPU instruction sets": sets}
     if any(reported.values()):
@@ -253,7 +251,13 @@ def _headline(conditions: Conditions) -> Iterator[str]:
         yield f"SLO: {conditions.slo}."
 
 
-def _slo_cell(point: Point) -> Cell:
+def machine_text(machine: Machine) -> str:
+    """CPU with its instruction sets, cores, GPUs."""
+    sets = f" ({', '.join(machine.cpu_instruction_sets)})" if machine.cpu_instruction_sets else ""
+    return ", ".join([f"{machine.cpu}{sets}", f"{machine.cores} cores", *(gpu.name for gpu in machine.gpus)])
+
+
+def slo_cell(point: Point) -> Cell:
     """Whether the repeats met the SLO."""
     met = [repeat.summary.slo_met for repeat in point.repeats]
     if None in met:

@@ -5,9 +5,10 @@ stdout gets the findings as Markdown and, as its last line, a summary; progress 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -16,32 +17,37 @@ from dragoman_bench.bench.progress import INTERRUPTED, Observer, error_console, 
 from dragoman_bench.bench.tables import about
 from dragoman_bench.cli.bench import whole_numbers
 from dragoman_bench.cli.subject import make_subject
-from dragoman_bench.journey.measure import LoadMeter, make_workloads
-from dragoman_bench.journey.page import JourneyReport, as_markdown, conclude, write_files
-from dragoman_bench.journey.route import (
+from dragoman_bench.journey.measure import (
+    JourneyProgress,
+    JourneyResults,
+    JourneyRun,
+    LoadMeter,
+    expected_s,
+    make_workloads,
+    read_folder,
+    vllm_uses_gpu,
+)
+from dragoman_bench.journey.page import as_markdown, conclude, write_files
+from dragoman_bench.journey.steps import (
+    BUSY,
     FULL_PACE,
     LEFT_OUT_OF_QUICK,
+    MODES,
     QUICK_PACE,
-    Terms,
+    Level,
+    Mode,
+    Pace,
+    Step,
+    Subject,
     only,
     plan_route,
     plan_versus,
 )
-from dragoman_bench.journey.run import (
-    JourneyDisplay,
-    JourneyResults,
-    JourneyRun,
-    RemainingTime,
-    ResultsFolder,
-    read_folder,
-    this_machine,
-    vllm_uses_gpu,
-)
-from dragoman_bench.journey.steps import MODES, Mode, Pace, Step, Subject
 from dragoman_bench.journey.versus import Comparison, compare_servers, write_comparison
 
+T = TypeVar("T")
 FAILED = 1
-OF_BOTH = ("max-num-batched-tokens", "max-cudagraph-capture-size")  # engine flags of both servers of --versus
+OF_BOTH = ("max_num_batched_tokens", "max_cudagraph_capture_size")  # engine flags of both servers of --versus
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +64,8 @@ class JourneyOptions:
     resume: bool
     wanted: tuple[str, ...]
     listing: bool
-    skip_vllm_serve: bool
-    gpu_levels: bool | None
     repeats: int | None
-    repeats_elsewhere: int
     duration: float | None
-    time_limit: float | None
     versus: bool
     clients: str | None
     modes: str | None
@@ -71,6 +73,16 @@ class JourneyOptions:
     max_num_batched_tokens: int | None
     max_cudagraph_capture_size: int | None
     rendered: Path | None
+
+    @property
+    def folder(self) -> Path:
+        """Of results."""
+        return self.out or Path("results/journey-quick" if self.quick else "results/journey")
+
+    @property
+    def pace(self) -> Pace:
+        pace = QUICK_PACE if self.quick else FULL_PACE
+        return Pace(self.duration or pace.duration_s, pace.warmup_s)
 
 
 @click.command("journey")
@@ -88,14 +100,9 @@ class JourneyOptions:
               help="Keep what was measured under the same conditions, or measure all again.")  # fmt: skip
 @click.option("--only", "wanted", multiple=True, metavar="STEP", help="Measure this step only; may be repeated.")
 @click.option("--list", "listing", is_flag=True, help="List the steps and how long they take; measure nothing.")
-@click.option("--skip-vllm-serve", is_flag=True, help="Leave `vllm serve` out.")
-@click.option("--gpu-levels/--no-gpu-levels", default=None, help="64, 128 and 256 clients too.  [default: on a GPU]")
 @click.option("--repeats", type=click.IntRange(1), help="At levels that claims use.  [default: 3, with --quick 2]")
-@click.option("--repeats-elsewhere", type=click.IntRange(1), default=1, show_default=True, help="At other levels.")
 @click.option("--duration", type=click.FloatRange(1), metavar="SECONDS",
               help=f"Of each measurement.  [default: {FULL_PACE.duration_s:g}, quick {QUICK_PACE.duration_s:g}]")  # fmt: skip
-@click.option("--time-limit", type=click.FloatRange(1), metavar="SECONDS",
-              help="Begin no step that would not end within it.")  # fmt: skip
 @click.option(
     "--versus", is_flag=True, help="Instead: run dragoman and `vllm serve` together and measure them in turn."
 )
@@ -108,8 +115,7 @@ class JourneyOptions:
               help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
 @click.option("--max-cudagraph-capture-size", type=click.IntRange(0), metavar="TOKENS",
               help="Of both servers of --versus: the largest step that runs as a CUDA graph.  [GPU: 1024]")  # fmt: skip
-@click.option("--render", "--retell", "rendered",  # words: example (the name of earlier versions)
-              type=click.Path(path_type=Path, exists=True, file_okay=False),
+@click.option("--render", "rendered", type=click.Path(path_type=Path, exists=True, file_okay=False),
               metavar="FOLDER", help="Instead: write the report of results in a folder, of any machine.")  # fmt: skip
 def command(**chosen: Any) -> None:
     """Measure the whole story here: workers, static batches, continuous batching, its settings, `vllm serve`.
@@ -119,131 +125,105 @@ def command(**chosen: Any) -> None:
     """
     options = JourneyOptions(**chosen)
     if options.rendered is not None:
-        journey = read_folder(options.rendered, quick=options.quick)
-        _report(conclude(journey, quick_note=_note(options)), options.rendered, options.page)
+        _report(options, read_folder(options.rendered, quick=options.quick), options.rendered)
         return
-    terms = _terms(options)
-    pace = _pace(options)
-    versus = _versus_steps(options, terms)
-    route = plan_route(terms)
-    steps = only(route, options.wanted)
+    gpu = vllm_uses_gpu()
+    versus = _versus_steps(options, gpu)
+    route = plan_route(gpu, options.quick, options.repeats or (2 if options.quick else 3))
+    steps = versus or only(route, options.wanted)
     if options.listing:
-        _list(versus or steps, pace)
+        for step in steps:
+            levels = "; ".join(
+                f"{leg.workload} at {', '.join(f'{n.clients}×{n.repeats}' for n in leg.levels)} clients"
+                for leg in step.legs
+            )
+            expected = about(expected_s([(step, step.legs)], options.pace))
+            click.echo(f"{step.name:16} {step.title}: {levels} ({expected})")
+        total = about(expected_s([(step, step.legs) for step in steps], options.pace))
+        click.echo(f"{len(steps)} steps, {total}, if servers start as they usually do.")
         return
     subject = make_subject(options.model, options.profile, options.load_format, options.max_model_len)
     if versus is not None:
-        _versus(options, versus, subject, pace)
+        _versus(options, versus, subject)
     else:
-        _journey(options, route, steps, subject, pace)
+        _journey(options, route, frozenset(step.name for step in steps), subject)
 
 
-def _versus_steps(options: JourneyOptions, terms: Terms) -> tuple[Step, Step] | None:
+def _versus_steps(options: JourneyOptions, gpu: bool) -> tuple[Step, Step] | None:
     """The two servers of `--versus`; None for the journey. Raises ConfigError on options that do not go together."""
-    both = {name: value for name in OF_BOTH if (value := getattr(options, name.replace("-", "_"))) is not None}
-    given = [*both, *(name for name in ("clients", "modes", "defaults") if getattr(options, name))]
-    if not options.versus:
-        for name in given:
-            flag = "--mode" if name == "modes" else f"--{name}"
-            raise ConfigError(f"{flag} needs --versus; the journey's steps have their own settings", param=flag)
-        return None
-    if options.defaults:
-        for name in both:
-            raise ConfigError(f"--{name} excludes --defaults, which leaves it to each server", param=f"--{name}")
-        both = {"max-model-len": options.max_model_len} if options.max_model_len is not None else {}
-    clients = whole_numbers(options.clients, "--clients") if options.clients else ()
-    return plan_versus(terms, clients, both, modes=_modes(options.modes), defaults=options.defaults)
-
-
-def _modes(form: str | None) -> tuple[Mode, ...]:
-    """`plain,streamed` as modes, each once. Raises ConfigError."""
-    names = MODES if form is None else tuple(dict.fromkeys(name.strip() for name in form.split(",")))
-    for name in names:
-        if name not in MODES:
-            raise ConfigError(f"--mode {form}: {name!r} is not a mode; modes are {', '.join(MODES)}", param="--mode")
-    return tuple(mode for mode in MODES if mode in names)
-
-
-def _terms(options: JourneyOptions) -> Terms:
-    gpu, high = vllm_uses_gpu(), options.gpu_levels
-    return Terms(
-        gpu=gpu,
-        quick=options.quick,
-        high_levels=gpu if high is None else high,
-        repeats=options.repeats or (2 if options.quick else 3),
-        elsewhere=options.repeats_elsewhere,
-        vllm_serve=not options.skip_vllm_serve,
-    )
-
-
-def _pace(options: JourneyOptions) -> Pace:
-    pace = QUICK_PACE if options.quick else FULL_PACE
-    return Pace(options.duration or pace.duration_s, pace.warmup_s, pace.timeout_s)
-
-
-def _folder(options: JourneyOptions) -> Path:
-    return options.out or Path("results/journey-quick" if options.quick else "results/journey")
-
-
-def _list(steps: tuple[Step, ...], pace: Pace) -> None:
-    remaining = RemainingTime(pace, [(step, step.legs) for step in steps])
-    for step in steps:
-        levels = "; ".join(
-            f"{leg.workload} at {', '.join(f'{n.clients}×{n.repeats}' for n in leg.levels)} clients"
-            for leg in step.legs
-        )
-        click.echo(f"{step.name:16} {step.title}: {levels} ({about(remaining.step_s(step, step.legs))})")
-    click.echo(f"{len(steps)} steps, {about(remaining.total_s)}, if servers start as they usually do.")
-
-
-def _journey(
-    options: JourneyOptions, route: tuple[Step, ...], steps: tuple[Step, ...], subject: Subject, pace: Pace
-) -> None:
-    workloads = make_workloads(subject)
-    folder = ResultsFolder(_folder(options), subject, workloads, pace, this_machine())
-
-    async def measure(observer: Observer) -> JourneyResults:
-        display = JourneyDisplay(error_console, observer)
-        with interrupts() as interrupted:
-            run = JourneyRun(
-                steps=route,
-                chosen=frozenset(step.name for step in steps),
-                subject=subject,
-                folder=folder,
-                meter=LoadMeter(workloads, pace, display, interrupted, subject.seed, path=subject.path),
-                display=display,
-                fresh=not options.resume,
-                time_limit_s=options.time_limit,
+    both = {name.replace("_", "-"): value for name in OF_BOTH if (value := getattr(options, name)) is not None}
+    of_versus = {"clients": options.clients, "mode": options.modes, "defaults": options.defaults}
+    for name in [*both, *(name for name, value in of_versus.items() if value)]:
+        if not options.versus:
+            raise ConfigError(
+                f"--{name} needs --versus; the journey's steps have their own settings", param=f"--{name}"
             )
-            return await run.run()
+        if options.defaults and name in both:
+            raise ConfigError(f"--{name} excludes --defaults, which leaves it to each server", param=f"--{name}")
+    if not options.versus:
+        return None
+    if options.defaults and options.max_model_len is not None:
+        both = {"max-model-len": options.max_model_len}
+    modes: dict[str, Mode] = {mode: mode for mode in MODES}
+    names = options.modes.split(",") if options.modes else MODES
+    for name in names:
+        if name not in modes:
+            raise ConfigError(f"--mode {name!r} is not a mode; modes are {', '.join(MODES)}", param="--mode")
+    usual = (BUSY,) if options.quick else (1, BUSY, 128, 256) if gpu else (1, 8, BUSY)
+    clients = whole_numbers(options.clients, "--clients") if options.clients else usual
+    repeats = max(3, options.repeats or 3)  # pairs are compared
+    levels = tuple(Level(n, repeats) for n in dict.fromkeys(clients))
+    return plan_versus(gpu, levels, both, modes=tuple(modes[name] for name in names), defaults=options.defaults)
 
-    journey = observed(measure)
-    _report(conclude(journey, quick_note=_note(options)), folder.path, options.page)
+
+def _journey(options: JourneyOptions, route: tuple[Step, ...], chosen: frozenset[str], subject: Subject) -> None:
+    async def measure(progress: JourneyProgress, meter: LoadMeter) -> JourneyResults:
+        run = JourneyRun(
+            steps=route,
+            chosen=chosen,
+            subject=subject,
+            folder=options.folder,
+            meter=meter,
+            progress=progress,
+            fresh=not options.resume,
+        )
+        return await run.run()
+
+    journey = _measured(options, subject, measure)
+    _report(options, journey, options.folder)
     if journey.interrupted or journey.failures:
         click.get_current_context().exit(INTERRUPTED if journey.interrupted else FAILED)
 
 
-def _note(options: JourneyOptions) -> str | None:
-    return LEFT_OUT_OF_QUICK if options.quick else None
+def _versus(options: JourneyOptions, steps: tuple[Step, Step], subject: Subject) -> None:
+    async def measure(progress: JourneyProgress, meter: LoadMeter) -> Comparison:
+        return await compare_servers(steps, subject, options.folder, meter, progress)
+
+    comparison = _measured(options, subject, measure)
+    click.echo(write_comparison(comparison, options.folder))
+    if comparison.partial:
+        click.get_current_context().exit(INTERRUPTED)
 
 
-def _report(report: JourneyReport, folder: Path, page: Path | None) -> None:
-    """Writes the report beside the results (the page to `page` where that is given), and prints it."""
-    paths = write_files(report, folder, page)
+def _measured(
+    options: JourneyOptions, subject: Subject, work: Callable[[JourneyProgress, LoadMeter], Coroutine[Any, Any, T]]
+) -> T:
+    """Runs `work` with progress on stderr until it ends or is interrupted."""
+    workloads = make_workloads(subject)
+
+    async def measure(observer: Observer) -> T:
+        progress = JourneyProgress(error_console, observer)
+        with interrupts() as interrupted:
+            meter = LoadMeter(workloads, options.pace, progress, interrupted, subject.seed, path=subject.path)
+            return await work(progress, meter)
+
+    return observed(measure)
+
+
+def _report(options: JourneyOptions, journey: JourneyResults, folder: Path) -> None:
+    """Writes the report beside the results (the page to `--page` where that is given), and prints it."""
+    report = conclude(journey, quick_note=LEFT_OUT_OF_QUICK if options.quick else None)
+    paths = write_files(report, folder, options.page)
     error_console.print(f"written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
     click.echo(as_markdown(report))
     click.echo(report.summary)
-
-
-def _versus(options: JourneyOptions, steps: tuple[Step, Step], subject: Subject, pace: Pace) -> None:
-    folder, workloads = _folder(options), make_workloads(subject)
-
-    async def measure(observer: Observer) -> Comparison:
-        display = JourneyDisplay(error_console, observer)
-        with interrupts() as interrupted:
-            meter = LoadMeter(workloads, pace, display, interrupted, subject.seed, path=subject.path)
-            return await compare_servers(steps, subject, folder, meter, display)
-
-    comparison = observed(measure)
-    click.echo(write_comparison(comparison, folder))
-    if comparison.partial:
-        click.get_current_context().exit(INTERRUPTED)

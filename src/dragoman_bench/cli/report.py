@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
 
-from dragoman_bench.report import (
-    README_CHARTS,
-    Look,
-    Window,
-    load_labelled,
-    read_named,
-    report_charts,
-    save_pngs,
-    write_markdown,
-    write_report,
-)
+from dragoman_bench.bench.tables import write_text
+from dragoman_bench.report.named import read_named, shared_load
+from dragoman_bench.report.page import FOOTER, report_lead, report_sections, save_pngs, sections_markdown, write_page
 
 FILE = click.Path(path_type=Path)
 
@@ -28,28 +21,19 @@ FILE = click.Path(path_type=Path)
 @click.option("--markdown", type=FILE, help="Also the tables as Markdown, with the PNGs if any.")
 @click.option("--title", default="Benchmark report", show_default=True)
 @click.option("--load", metavar="LABEL", help="Load level shown in detail, such as '8 clients'. [default: the highest]")
-@click.option("--timeline", "requests", type=click.IntRange(1, 400), default=80, show_default=True, metavar="N",
-              help="Requests in the chart of single requests.")  # fmt: skip
-@click.option("--timeline-from", type=float, metavar="S", help="Its first second. [default: the middle of the run]")
 def command(
-    results: tuple[Path, ...],
-    out: Path,
-    png: Path | None,
-    markdown: Path | None,
-    title: str,
-    load: str | None,
-    requests: int,
-    timeline_from: float | None,
+    results: tuple[Path, ...], out: Path, png: Path | None, markdown: Path | None, title: str, load: str | None
 ) -> None:
     """Make a report of one or more RESULTS files, which `dragoman bench` wrote. The first is what others are compared with."""
     named = read_named(results)
-    look = Look(load_labelled(named, load), Window(requests, timeline_from))
-    write_report(named, out, title, look=look)
-    written = [out]
-    drawn = [c for c in report_charts(named, look.load, look.window) if c.slug in README_CHARTS] if png else []
-    images = list(save_pngs(named, png, drawn).values()) if png else []
+    shown = shared_load(named, load)
+    sections, lead = report_sections(named, shown), report_lead(named)
+    write_page(out, title, lead, sections, FOOTER)
+    images = save_pngs(named, png, shown) if png else {}
+    written = [out, *images.values()]
     if markdown:
-        write_markdown(named, markdown, title, list(zip(drawn, images, strict=True)), look)
+        links = {slug: Path(os.path.relpath(path, markdown.parent)).as_posix() for slug, path in images.items()}
+        write_text(markdown, sections_markdown(title, lead, sections, links), "markdown")
         written.append(markdown)
-    for path in (*written, *images):
+    for path in written:
         click.echo(f"wrote {path}")

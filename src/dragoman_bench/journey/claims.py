@@ -1,64 +1,219 @@
-"""The story as data: its steps with a team's own numbers (on one RTX 5090), its claims and ours, each with its rule.
+"""The story as data: a team's own numbers (on one RTX 5090), its claims and ours, and one rule that judges them all.
 
-The story's numbers are quoted and never computed with. A claim is judged for this model, this machine and these texts;
-how the rules work is in `judging`.
+The story's numbers are quoted and never computed with. A claim is judged for this model, this machine and these texts. A
+difference counts only beyond the range of the repeats (`compare`), and only with at least two repeats on both sides and
+enough answers in each; equal numbers contradict a claimed difference where the repeats are close enough together to have
+shown one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from math import inf
+from statistics import median
+from typing import Literal
 
-from dragoman_bench.journey.judging import (
-    BUSY_SHARE,
-    FEWEST_REPEATS,
-    GPU_IDLE,
-    GPU_MEAN,
-    GPU_MEMORY,
-    KV_PEAK,
-    P50,
-    P99,
-    PREEMPTIONS,
-    RPS,
-    SHORT_P50,
-    SHORT_TO_LONG,
-    TOKEN_TIME,
-    TOKENS_S,
-    At,
-    Judgement,
-    Measured,
-    Metric,
-    Rule,
-    Verdict,
-    both,
-    bounded,
-    differs,
-    first_decided,
-    no_worse,
-    ratio_within,
-    with_numbers,
-)
-from dragoman_bench.journey.route import BUSY, FEW
+from dragoman_bench.bench.results import Measurement, Results, Spread, members
+from dragoman_bench.bench.summary import UNKNOWN_SPREAD, compare, spread_of
+from dragoman_bench.bench.tables import number, ranged
+from dragoman_bench.journey.steps import BUSY, FEW
 
+Verdict = Literal["holds here", "does not hold here", "undecided"]
+FEWEST_REPEATS = 2
+FEWEST_ANSWERS = 20  # in a measurement: with fewer, a rate is coarse and a 99th percentile is the slowest request
+QUARTER_FEWEST = 20  # requests of a repeat; the median of a quarter of fewer means nothing
 STORY_FACTOR = 4.9
 NOT_MEASURED = "not measured"
+GENERAL_RULE = (
+    "Two numbers differ where their medians are farther apart than the wider range of their repeats. Each side needs "
+    f"{FEWEST_REPEATS} repeats or more, each of {FEWEST_ANSWERS} answers or more. Where they do not differ, a claimed "
+    f"difference does not hold if both ranges are within {UNKNOWN_SPREAD:.0%} of their medians; with wider ranges the "
+    "claim is undecided. A number that must be within limits holds where every repeat is, and does not where none is."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number of one measurement; None where it has none. `scale` and `unit` are for display."""
+
+    name: str
+    read: Callable[[Measurement], float | None]
+    unit: str
+    scale: float = 1.0
+
+    def text(self, spread: Spread) -> str:
+        """Median and range: `12.3 req/s [12.0..12.9]`."""
+        return ranged(spread, self.scale, self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A leg at a number of clients. `leg` may be a pattern: the leg with the most requests a second of those that match.
+    `flag`: the leg counts as measured only where its server had this flag."""
+
+    leg: str
+    clients: int = BUSY
+    flag: tuple[str, object] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.leg} at {self.clients} client{'s' if self.clients != 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """All results of a journey, by leg name."""
+
+    results: Mapping[str, Results]
+
+    def resolve(self, at: At) -> At:
+        """The leg that a pattern stands for; the pattern where none has repeats."""
+        if "*" not in at.leg:
+            return at
+        found = {
+            one: self.spread(one, RPS) for leg in self.results if fnmatch(leg, at.leg) for one in [At(leg, at.clients)]
+        }
+        repeated = {one: spread.median for one, spread in found.items() if spread and spread.repeats >= FEWEST_REPEATS}
+        return max(repeated, key=lambda one: repeated[one], default=at)
+
+    def repeats(self, at: At) -> tuple[Measurement, ...]:
+        """Empty where it was not measured."""
+        results = self.results.get(at.leg)
+        if results is None or (at.flag and _flags_of(results).get(at.flag[0]) != at.flag[1]):
+            return ()
+        return next((point.repeats for point in results.points if point.load.clients == at.clients), ())
+
+    def values(self, at: At, metric: Metric) -> list[float]:
+        """One a repeat; empty unless every repeat has one."""
+        found = [metric.read(repeat) for repeat in self.repeats(at)]
+        present = [value for value in found if value is not None]
+        return present if len(present) == len(found) else []
+
+    def spread(self, at: At, metric: Metric) -> Spread | None:
+        """None where there is no number."""
+        values = self.values(at, metric)
+        return spread_of(values) if values else None
+
+    def text(self, at: At, metric: Metric) -> str | None:
+        """Median and range for display; None where there is no number."""
+        spread = self.spread(at, metric)
+        return metric.text(spread) if spread else None
+
+    def fewest_answers(self, at: At) -> int:
+        """The answers of the repeat that has the fewest."""
+        return min((round(repeat.summary.rps * repeat.window_s) for repeat in self.repeats(at)), default=0)
+
+
+def _flags_of(results: Results) -> dict[str, object]:
+    """Of the server, as a journey noted them."""
+    journey = members(results.conditions.options.get("journey"))
+    return members(members(journey.get("fingerprint")).get("flags"))
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """`expected` is how the number at `at` compares with the one at `other`, or the limits that the number (with `other`:
+    its ratio to the other) must be within."""
+
+    metric: Metric
+    at: At
+    expected: Literal["lower", "higher", "not lower"] | tuple[float, float]
+    other: At | None = None
+
+    def judge(self, measured: Measured) -> tuple[Verdict, str]:
+        """The verdict, and the numbers that decided."""
+        name, spreads, texts = self.metric.name, list[Spread](), list[str]()
+        for place in self.places(measured):
+            spread, answers = measured.spread(place, self.metric), measured.fewest_answers(place)
+            if spread is None:
+                return "undecided", f"{place}: {name} was not measured"
+            if spread.repeats < FEWEST_REPEATS:
+                return "undecided", f"{place}: measured once, so its range is unknown"
+            if answers < FEWEST_ANSWERS:
+                return "undecided", f"{place}: a measurement had only {answers} answers"
+            spreads.append(spread)
+            texts.append(f"{place} {self.metric.text(spread)}")
+        numbers = f"{name}: {', '.join(texts)}"
+        if not isinstance(self.expected, tuple):
+            verdict = _compared(spreads[0], spreads[1], self.expected)
+            return verdict, numbers if verdict != "undecided" else f"too close for their ranges: {numbers}"
+        if self.other is None:
+            return _within(spreads[0].low, spreads[0].high, self.expected), numbers
+        over, under = spreads
+        if not under.low:
+            return "undecided", numbers
+        low, high = over.low / under.high, over.high / under.low
+        ratio = f"{number(over.median / under.median)} [{number(low)}..{number(high)}] times"
+        return _within(low, high, self.expected), f"{ratio}: {numbers}"
+
+    def places(self, measured: Measured) -> tuple[At, ...]:
+        """What is looked at: one leg or two."""
+        return tuple(measured.resolve(at) for at in (self.at, self.other) if at is not None)
+
+
+def _compared(one: Spread, other: Spread, expected: Literal["lower", "higher", "not lower"]) -> Verdict:
+    found = compare(one, other)
+    if found == "equal":
+        if any(spread.high - spread.low > UNKNOWN_SPREAD * abs(spread.median) for spread in (one, other)):
+            return "undecided"
+        return "holds here" if expected == "not lower" else "does not hold here"
+    holds = found != "lower" if expected == "not lower" else found == expected
+    return "holds here" if holds else "does not hold here"
+
+
+def _within(low: float, high: float, limits: tuple[float, float]) -> Verdict:
+    if limits[0] <= low and high <= limits[1]:
+        return "holds here"
+    return "does not hold here" if high < limits[0] or low > limits[1] else "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`story`: what the story reports, its numbers; empty for a question of our own. `rule_text` is `rule` in words."""
+    """`story`: what the story reports, its numbers; empty for a question of our own. `rule` says in words what `criteria`
+    are, all of which must hold; `otherwise` stands for them where they were not measured and it was.
+
+    The verdict is shown with the numbers that decided, with `further` metrics of the same legs, and with the same metrics of
+    the legs `beside`.
+    """
 
     name: str
     statement: str
     story: str
-    rule_text: str
-    rule: Rule
+    rule: str
+    criteria: tuple[Criterion, ...]
+    otherwise: tuple[Criterion, ...] = ()
+    further: tuple[Metric, ...] = ()
+    beside: tuple[At, ...] = ()
+
+    def judge(self, measured: Measured) -> JudgedClaim:
+        """The verdict for these results."""
+
+        def known(criteria: tuple[Criterion, ...]) -> bool:
+            return bool(criteria) and all(measured.values(at, c.metric) for c in criteria for at in c.places(measured))
+
+        criteria = self.otherwise if known(self.otherwise) and not known(self.criteria) else self.criteria
+        judged = [criterion.judge(measured) for criterion in criteria]
+        verdicts = {verdict for verdict, _ in judged}
+        verdict: Verdict = "undecided" if "undecided" in verdicts else "holds here"
+        if "does not hold here" in verdicts:
+            verdict = "does not hold here"
+        places = dict.fromkeys(at for criterion in criteria for at in criterion.places(measured))
+        shown = [(criterion.metric, at) for at in self.beside for criterion in criteria]
+        shown += [(metric, at) for metric in self.further for at in places]
+        texts: dict[str, list[str]] = {}
+        for metric, at in shown:
+            if text := measured.text(at, metric):
+                texts.setdefault(metric.name, []).append(f"{at} {text}")
+        because = "; ".join(
+            [*(because for _, because in judged), *(f"{name}: {', '.join(found)}" for name, found in texts.items())]
+        )
+        return JudgedClaim(self.name, self.statement, self.story, self.rule, verdict, because)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """A claim, judged."""
+    """A claim, and whether it holds here."""
 
     claim: str
     statement: str
@@ -66,6 +221,11 @@ class JudgedClaim:
     rule: str
     verdict: Verdict
     because: str
+
+
+def judge_all(measured: Measured) -> tuple[JudgedClaim, ...]:
+    """Every claim, in the story's order."""
+    return tuple(claim.judge(measured) for claim in CLAIMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,281 +237,224 @@ class StoryRow:
     here: str
 
 
-def judge_all(measured: Measured) -> tuple[JudgedClaim, ...]:
-    """Every claim, in the story's order."""
-    found: list[JudgedClaim] = []
-    for claim in CLAIMS:
-        judgement = claim.rule(measured)
-        found.append(
-            JudgedClaim(claim.name, claim.statement, claim.story, claim.rule_text, judgement.verdict, judgement.because)
-        )
-    return tuple(found)
-
-
 def story_rows(measured: Measured) -> tuple[StoryRow, ...]:
-    """The story's rows in its order, with what was measured here."""
-    return tuple(StoryRow(step, story, here(measured)) for step, story, here in STORY)
+    """The story's rows in its order, with requests a second and median latency as measured here."""
+    rows: list[StoryRow] = []
+    for step, story, places in STORY:
+        numbers = {at: [measured.text(at, metric) for metric in (RPS, P50)] for at in map(measured.resolve, places)}
+        found = [f"{at}: {', '.join(filter(None, texts))}" for at, texts in numbers.items() if any(texts)]
+        rows.append(StoryRow(step, story, "; ".join(found) or NOT_MEASURED))
+    return tuple(rows)
 
 
-def best_continuous(measured: Measured) -> At:
-    """The continuous step with the most requests a second on variable texts at 25 clients, of those with repeats."""
-    legs = [leg for leg in measured.results if leg.startswith("continuous-") and leg.endswith(".variable")]
-    spreads = {at: spread for leg in legs if (spread := measured.spread(at := At(leg, BUSY), RPS))}
-    repeated = {at: spread for at, spread in spreads.items() if spread.repeats >= FEWEST_REPEATS}
-    return max(repeated, key=lambda at: repeated[at].median, default=DEFAULT)
+def s_per_token(measurement: Measurement) -> float | None:
+    """Seconds in the system for each output token, over all completed requests."""
+    done = [record for record in measurement.records if record.completed and record.output_tokens]
+    tokens = sum(record.output_tokens or 0 for record in done)
+    return sum(record.e2e_s for record in done) / tokens if tokens else None
 
 
-def _at_busy(step: str, workload: str = "variable") -> At:
-    return At(f"{step}.{workload}", BUSY)
+def quarter_p50_s(measurement: Measurement, *, longest: bool = False) -> float | None:
+    """Median latency of the quarter of requests with the shortest texts, or with the longest."""
+    done = sorted((r for r in measurement.records if r.completed), key=lambda record: record.source_tokens)
+    if len(done) < QUARTER_FEWEST:
+        return None
+    quarter = done[-(len(done) // 4) :] if longest else done[: len(done) // 4]
+    return median(record.e2e_s for record in quarter)
 
 
-ALONE, ONE_WORKER, TWO_WORKERS = At("workers-1.variable", 1), _at_busy("workers-1"), _at_busy("workers-2")
-STATIC, DEFAULT, SMALL = _at_busy("static"), _at_busy("continuous-64"), _at_busy("continuous-16")
-UNIFORM = _at_busy("continuous-64", "uniform")
+def short_to_long(measurement: Measurement) -> float | None:
+    """That of the shortest over that of the longest quarter: near 1, all requests wait for the longest."""
+    short, long = quarter_p50_s(measurement), quarter_p50_s(measurement, longest=True)
+    return short / long if short is not None and long else None
+
+
+def percentile(name: str, which: str) -> Callable[[Measurement], float | None]:
+    """Reads a percentile (`p50_s` and so on) of a summary's `e2e`, `ttft`, `itl` or `tpot`."""
+
+    def read(measurement: Measurement) -> float | None:
+        found = getattr(measurement.summary, name)
+        return getattr(found, which) if found else None
+
+    return read
+
+
+RPS = Metric("requests a second", lambda m: m.summary.rps, " req/s")
+TOKENS_S = Metric("output tokens a second", lambda m: m.summary.output_tokens_s, " tok/s")
+P50 = Metric("median latency", percentile("e2e", "p50_s"), " ms", 1000)
+P99 = Metric("99th percentile of latency", percentile("e2e", "p99_s"), " ms", 1000)
+TOKEN_TIME = Metric("time in the system for each output token", s_per_token, " ms", 1000)
+SHORT_P50 = Metric("median latency of the shortest quarter", quarter_p50_s, " ms", 1000)
+SHORT_TO_LONG = Metric("latency of short texts over that of long ones", short_to_long, "")
+BUSY_SHARE = Metric("engine busy", lambda m: m.summary.engine_busy_share, " %", 100)
+GPU_MEAN = Metric("GPU utilisation", lambda m: m.summary.gpu_mean_percent, " %")
+GPU_IDLE = Metric("GPU samples under 10 %", lambda m: m.summary.gpu_share_below_10, " %", 100)
+PREEMPTIONS = Metric("preemptions", lambda m: m.summary.preemptions, "")
+KV_PEAK = Metric("peak KV cache usage", lambda m: m.summary.peak_kv_cache_usage, " %", 100)
+GPU_MEMORY = Metric(
+    "GPU memory", lambda m: max((sample.memory_mib for sample in m.gpu), default=None), " GiB", 1 / 1024
+)
+
+ALONE, ONE_WORKER, TWO_WORKERS = At("workers-1.variable", 1), At("workers-1.variable"), At("workers-2.variable")
+ONE_WORKER_UNIFORM, STATIC_UNIFORM = At("workers-1.uniform"), At("static.uniform")
+STATIC, DEFAULT, SMALL, MIDDLE = (
+    At(f"{step}.variable") for step in ("static", "continuous-64", "continuous-16", "continuous-32")
+)
+UNIFORM, BEST = At("continuous-64.uniform"), At("continuous-*.variable")
 MANY_SLOTS, FEW_SLOTS = At("continuous-256.variable", FEW), At("continuous-8.variable", FEW)
-
-
-def _static_batching(measured: Measured) -> Judgement:
-    static, one = _at_busy("static", "uniform"), _at_busy("workers-1", "uniform")
-    if not (measured.repeats(static) and measured.repeats(one)):
-        static, one = STATIC, ONE_WORKER
-    return ratio_within(static, one, RPS, 2.0, 3.5)(measured)
-
-
-def _in_all(measured: Measured) -> Judgement:
-    return ratio_within(best_continuous(measured), ONE_WORKER, RPS, STORY_FACTOR, inf)(measured)
-
-
-def _steady(measured: Measured) -> Judgement:
-    best = best_continuous(measured)
-    if not measured.values(best, GPU_MEAN):
-        busy = bounded(best, BUSY_SHARE, holds=(0.95, inf), fails=(0, 0.95))
-        return with_numbers(busy, (ONE_WORKER, BUSY_SHARE))(measured)
-    on_gpu = both(
-        bounded(best, GPU_MEAN, holds=(90, 100), fails=(0, 90)),
-        bounded(best, GPU_IDLE, holds=(0, 0.01), fails=(0.01, 1)),
-    )
-    return with_numbers(on_gpu, (ONE_WORKER, GPU_MEAN), (ONE_WORKER, GPU_IDLE))(measured)
-
-
-def _batched_tokens(measured: Measured) -> Judgement:
-    legs = ("tokens-8192.variable", "continuous-64.variable")
-    narrow = next((leg for leg in legs if measured.flag(leg, "max-num-batched-tokens") == 8192), legs[0])
-    return differs(At(narrow, BUSY), _at_busy("tokens-16384"), RPS, "higher")(measured)
-
-
-def _memory(measured: Measured) -> Judgement:
-    little, much = _at_busy("memory-0.3"), DEFAULT
-    if not measured.repeats(little) and measured.repeats(_at_busy("memory-roomy")):
-        little, much = DEFAULT, _at_busy("memory-roomy")
-    enough = bounded(little, PREEMPTIONS, holds=(0, 0), fails=(1, inf))
-    rule = both(enough, no_worse(little, much, RPS))
-    return with_numbers(rule, (little, KV_PEAK))(measured)
-
-
-def _no_overhead(measured: Measured) -> Judgement:
-    slots = 256 if measured.repeats(_at_busy("vllm-256")) else 64
-    ours, theirs = _at_busy(f"continuous-{slots}"), _at_busy(f"vllm-{slots}")
-    return with_numbers(no_worse(ours, theirs, RPS), (ours, P99), (theirs, P99))(measured)
-
+TOKENS_8192 = ("max-num-batched-tokens", 8192)
 
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         name="falls-with-load",
         statement="One worker answers fewer requests a second when more clients send.",
         story="3.3 falling to 2.2 requests a second",
-        rule_text="Holds where requests a second are lower with 25 clients than with one.",
-        rule=with_numbers(differs(ONE_WORKER, ALONE, RPS, "lower"), (ALONE, P50), (ONE_WORKER, P50)),
+        rule="Holds where requests a second are lower with 25 clients than with one.",
+        criteria=(Criterion(RPS, ONE_WORKER, "lower", ALONE),),
+        further=(P50,),
     ),
     Claim(
         name="idle-engine",
         statement="Worker processes behind queues leave the engine idle between requests, though others wait.",
         story="GPU 93 % → 0 % → 93 %",
-        rule_text="With one worker and 25 clients: holds where the engine is busy for at most 90 % of the time in every "
-        "repeat, does not from 95 %; between them GPU samples under 10 % utilisation decide: 5 % of them and more, or "
-        "1 % and less.",
-        rule=with_numbers(
-            first_decided(
-                bounded(ONE_WORKER, BUSY_SHARE, holds=(0, 0.90), fails=(0.95, inf)),
-                bounded(ONE_WORKER, GPU_IDLE, holds=(0.05, 1), fails=(0, 0.01)),
-            ),
-            (ONE_WORKER, GPU_MEAN),
-            (ONE_WORKER, GPU_IDLE),
-        ),
+        rule="Holds where the engine is busy for at most 90 % of the time with one worker and 25 clients.",
+        criteria=(Criterion(BUSY_SHARE, ONE_WORKER, (0, 0.90)),),
+        further=(GPU_MEAN, GPU_IDLE),
     ),
     Claim(
         name="two-workers",
         statement="Two workers on one device are worse than one.",
         story="2.0 against 2.2 requests a second",
-        rule_text="Holds where two workers answer fewer requests a second than one, at 25 clients.",
-        rule=with_numbers(differs(TWO_WORKERS, ONE_WORKER, RPS, "lower"), (TWO_WORKERS, P99), (ONE_WORKER, P99)),
+        rule="Holds where two workers answer fewer requests a second than one, at 25 clients.",
+        criteria=(Criterion(RPS, TWO_WORKERS, "lower", ONE_WORKER),),
+        further=(P99,),
     ),
     Claim(
         name="static-batching",
         statement="Static batching gives about 2.7 times the requests a second of one worker.",
         story="5.9 against 2.2 requests a second; 452 → 171 ms a request",
-        rule_text="Holds where the ratio at 25 clients is within 2.0 and 3.5 over the whole range of the repeats; on "
-        "uniform texts where both were measured, else on variable ones.",
-        rule=_static_batching,
+        rule="Holds where the ratio at 25 clients is within 2.0 and 3.5 over the whole range of the repeats; on uniform "
+        "texts where both were measured, else on variable ones.",
+        criteria=(Criterion(RPS, STATIC_UNIFORM, (2.0, 3.5), ONE_WORKER_UNIFORM),),
+        otherwise=(Criterion(RPS, STATIC, (2.0, 3.5), ONE_WORKER),),
     ),
     Claim(
         name="head-of-line",
         statement="In static batches short requests wait for long ones.",
         story="all wait for the longest",
-        rule_text="Holds where the median latency of the quarter with the shortest texts is a larger share of that of the "
+        rule="Holds where the median latency of the quarter with the shortest texts is a larger share of that of the "
         "quarter with the longest in static batches than with continuous batching, at 25 clients.",
-        rule=with_numbers(differs(STATIC, DEFAULT, SHORT_TO_LONG, "higher"), (STATIC, SHORT_P50), (DEFAULT, SHORT_P50)),
+        criteria=(Criterion(SHORT_TO_LONG, STATIC, "higher", DEFAULT),),
+        further=(SHORT_P50,),
     ),
     Claim(
         name="uniform-flatters",
         statement="Uniform texts give better numbers than texts of mixed length.",
         story="15.0 requests a second on uniform texts, 3.5 on variable ones",
-        rule_text="Holds where the same server gives more output tokens a second on uniform texts than on variable ones, "
-        "at 25 clients: tokens, because requests of other lengths cannot be compared.",
-        rule=with_numbers(differs(UNIFORM, DEFAULT, TOKENS_S, "higher"), (UNIFORM, RPS), (DEFAULT, RPS)),
+        rule="Holds where the same server gives more output tokens a second on uniform texts than on variable ones, at 25 "
+        "clients: tokens, because requests of other lengths cannot be compared.",
+        criteria=(Criterion(TOKENS_S, UNIFORM, "higher", DEFAULT),),
+        further=(RPS,),
     ),
     Claim(
         name="fewer-slots",
         statement="max_num_seqs 64 is worse than 16 at 2 to 25 concurrent requests.",
         story="3.5 tuned to 10.7 requests a second",
-        rule_text="Holds where max_num_seqs 64 answers fewer requests a second than 16, at 25 clients.",
-        rule=with_numbers(differs(DEFAULT, SMALL, RPS, "lower"), (DEFAULT, P99), (SMALL, P99)),
+        rule="Holds where max_num_seqs 64 answers fewer requests a second than 16, at 25 clients.",
+        criteria=(Criterion(RPS, DEFAULT, "lower", SMALL),),
+        further=(P99,),
     ),
     Claim(
         name="thirty-two",
         statement="max_num_seqs 32 is worse than 16.",
         story="the climb ended at 16",
-        rule_text="Holds where max_num_seqs 32 answers fewer requests a second than 16, at 25 clients.",
-        rule=differs(_at_busy("continuous-32"), SMALL, RPS, "lower"),
+        rule="Holds where max_num_seqs 32 answers fewer requests a second than 16, at 25 clients.",
+        criteria=(Criterion(RPS, MIDDLE, "lower", SMALL),),
     ),
     Claim(
         name="idle-slots",
         statement="Idle slots cost decode time and memory.",
         story="max_num_seqs 64 slowed 2 to 20 concurrent requests",
-        rule_text="Holds where, at 5 clients, a request spends more time for each output token with max_num_seqs 256 than "
-        "with 8. Memory is shown and not judged: the KV cache is sized by another setting.",
-        rule=with_numbers(
-            differs(MANY_SLOTS, FEW_SLOTS, TOKEN_TIME, "higher"),
-            (MANY_SLOTS, GPU_MEMORY),
-            (FEW_SLOTS, GPU_MEMORY),
-            (MANY_SLOTS, KV_PEAK),
-            (FEW_SLOTS, KV_PEAK),
-        ),
+        rule="Holds where, at 5 clients, a request spends more time for each output token with max_num_seqs 256 than with "
+        "8. Memory is shown and not judged: the KV cache is sized by another setting.",
+        criteria=(Criterion(TOKEN_TIME, MANY_SLOTS, "higher", FEW_SLOTS),),
+        further=(GPU_MEMORY, KV_PEAK),
     ),
     Claim(
         name="in-all",
         statement=f"From one worker to tuned continuous batching: {STORY_FACTOR} times.",
         story="2.2 to 10.7 requests a second",
-        rule_text=f"Holds where the best continuous batching answers at least {STORY_FACTOR} times the requests a second "
-        "of one worker over the whole range of the repeats, on variable texts at 25 clients.",
-        rule=_in_all,
+        rule=f"Holds where the best continuous batching answers at least {STORY_FACTOR} times the requests a second of one "
+        "worker over the whole range of the repeats, on variable texts at 25 clients.",
+        criteria=(Criterion(RPS, BEST, (STORY_FACTOR, inf), ONE_WORKER),),
     ),
     Claim(
         name="steady",
         statement="With continuous batching the device is used steadily.",
         story="GPU 90 to 95 %",
-        rule_text="With the best continuous batching at 25 clients: holds where every repeat has a GPU utilisation of 90 % "
-        "or more and at most 1 % of its samples under 10 %; without a GPU, where the engine is busy for 95 % of the time.",
-        rule=_steady,
+        rule="With the best continuous batching at 25 clients: holds where every repeat has a GPU utilisation of 90 % or "
+        "more and at most 1 % of its samples under 10 %; without a GPU, where the engine is busy for 95 % of the time.",
+        criteria=(Criterion(GPU_MEAN, BEST, (90, 100)), Criterion(GPU_IDLE, BEST, (0, 0.01))),
+        otherwise=(Criterion(BUSY_SHARE, BEST, (0.95, inf)),),
+        beside=(ONE_WORKER,),
     ),
     Claim(
         name="graph-ceiling",
         statement="A small max_num_seqs costs speed through the limit it sets on CUDA graphs, not through its slots.",
         story="",
-        rule_text="Holds where max_num_seqs 32 answers more requests a second with CUDA graphs up to 1024 tokens, at 25 "
-        "clients.",
-        rule=with_numbers(
-            differs(_at_busy("graphs-32"), _at_busy("continuous-32"), RPS, "higher"),
-            (_at_busy("graphs-16"), RPS),
-            (SMALL, RPS),
-        ),
+        rule="Holds where max_num_seqs 32 answers more requests a second with CUDA graphs up to 1024 tokens, at 25 clients.",
+        criteria=(Criterion(RPS, At("graphs-32.variable"), "higher", MIDDLE),),
+        beside=(At("graphs-16.variable"), SMALL),
     ),
     Claim(
         name="batched-tokens",
         statement="max_num_batched_tokens 8192 is better than 16384.",
         story="tuned to 8192",
-        rule_text="Holds where 8192 answers more requests a second than 16384, at 25 clients.",
-        rule=_batched_tokens,
+        rule="Holds where 8192 answers more requests a second than 16384, at 25 clients.",
+        criteria=(Criterion(RPS, At("tokens-8192.variable"), "higher", At("tokens-16384.variable")),),
+        otherwise=(
+            Criterion(RPS, At("continuous-64.variable", flag=TOKENS_8192), "higher", At("tokens-16384.variable")),
+        ),
     ),
     Claim(
         name="memory",
         statement="gpu_memory_utilization 0.3 suffices.",
         story="tuned to 0.3",
-        rule_text="Holds where 0.3 has no preemptions and no fewer requests a second than 0.9, at 25 clients. Without a "
-        "GPU: a KV cache of 1 GiB against one of 3.",
-        rule=_memory,
+        rule="Holds where 0.3 has no preemptions and no fewer requests a second than 0.9, at 25 clients. Without a GPU: a KV "
+        "cache of 1 GiB against one of 3.",
+        criteria=(
+            Criterion(PREEMPTIONS, At("memory-0.3.variable"), (0, 0)),
+            Criterion(RPS, At("memory-0.3.variable"), "not lower", DEFAULT),
+        ),
+        otherwise=(
+            Criterion(PREEMPTIONS, DEFAULT, (0, 0)),
+            Criterion(RPS, DEFAULT, "not lower", At("memory-roomy.variable")),
+        ),
+        further=(KV_PEAK,),
     ),
     Claim(
         name="no-tax",
         statement="dragoman answers as many requests a second as `vllm serve` with the same settings.",
         story="",
-        rule_text="Holds where its requests a second are not fewer, at 25 clients. One server was measured after the "
-        "other: `--versus` alternates between them.",
-        rule=_no_overhead,
+        rule="Holds where its requests a second are not fewer, at 25 clients. One server was measured after the other: "
+        "`--versus` alternates between them.",
+        criteria=(Criterion(RPS, At("continuous-256.variable"), "not lower", At("vllm-256.variable")),),
+        otherwise=(Criterion(RPS, DEFAULT, "not lower", At("vllm-64.variable")),),
+        further=(P99,),
     ),
 )
 
-
-def _numbers(*parts: tuple[str, str]) -> Callable[[Measured], str]:
-    """Rate and median latency of (label, leg) pairs at 25 clients, those that were measured."""
-
-    def here(measured: Measured) -> str:
-        found: list[str] = []
-        for label, leg in parts:
-            texts = [text for metric in (RPS, P50) if (text := measured.text(At(leg, BUSY), metric))]
-            if texts:
-                found.append(f"{label}: {', '.join(texts)}")
-        return "; ".join(found) or NOT_MEASURED
-
-    return here
-
-
-def _one_worker(measured: Measured) -> str:
-    parts = _numbers(("uniform", "workers-1.uniform"), ("variable", "workers-1.variable"))(measured)
-    alone = [text for metric in (RPS, P50) if (text := measured.text(ALONE, metric))]
-    return f"{parts}; variable, 1 client: {', '.join(alone)}" if alone else parts
-
-
-def _best(measured: Measured) -> str:
-    best = best_continuous(measured)
-    text = measured.text(best, RPS)
-    return f"{best.leg.removesuffix('.variable')}: {text}" if text else NOT_MEASURED
-
-
-def _utilisation(measured: Measured) -> str:
-    places = (("one worker", ONE_WORKER), ("continuous", best_continuous(measured)))
-    metrics: tuple[tuple[str, tuple[Metric, ...]], ...] = (
-        ("GPU mean, samples under 10 %", (GPU_MEAN, GPU_IDLE)),
-        ("engine busy", (BUSY_SHARE,)),
-    )
-    for label, of in metrics:
-        found = {name: [text for metric in of if (text := measured.text(at, metric))] for name, at in places}
-        parts = [f"{name} {', '.join(texts)}" for name, texts in found.items() if texts]
-        if parts:
-            return f"{label}: {'; '.join(parts)}"
-    return NOT_MEASURED
-
-
-STORY: tuple[tuple[str, str, Callable[[Measured], str]], ...] = (
+STORY: tuple[tuple[str, str, tuple[At, ...]], ...] = (
     (
         "one worker process, one request at a time",
         "2.2 (uniform), 1.1 (variable); falling from 3.3, responses 1.4 → 11.3 s",
-        _one_worker,
+        (ONE_WORKER_UNIFORM, ONE_WORKER, ALONE),
     ),
-    ("two workers on one GPU", "2.0", _numbers(("variable", "workers-2.variable"))),
-    (
-        "static batches, 16 requests or 50 ms",
-        "5.9; 452 → 171 ms a request",
-        _numbers(("uniform", "static.uniform"), ("variable", "static.variable")),
-    ),
-    ("continuous batching, max_num_seqs 64, uniform texts", "15.0", _numbers(("uniform", "continuous-64.uniform"))),
-    (
-        "the same on variable texts, not tuned",
-        "3.5",
-        _numbers(("max_num_seqs 64", "continuous-64.variable"), ("max_num_seqs 16", "continuous-16.variable")),
-    ),
-    ("tuned: max_num_seqs 16, max_num_batched_tokens 8192, gpu_memory_utilization 0.3", "10.7 (staging)", _best),
-    ("production, real traffic", "9.0 → 16.4", lambda measured: "needs real traffic"),
-    ("utilisation", "GPU 93 % → 0 % → 93 % with workers; steady 90 to 95 % tuned", _utilisation),
+    ("two workers on one GPU", "2.0", (TWO_WORKERS,)),
+    ("static batches, 16 requests or 50 ms", "5.9; 452 → 171 ms a request", (STATIC_UNIFORM, STATIC)),
+    ("continuous batching, max_num_seqs 64, uniform texts", "15.0", (UNIFORM,)),
+    ("the same on variable texts, not tuned", "3.5", (DEFAULT, SMALL)),
+    ("tuned: max_num_seqs 16, max_num_batched_tokens 8192, gpu_memory_utilization 0.3", "10.7 (staging)", (BEST,)),
+    ("production, real traffic", "9.0 → 16.4", ()),
 )
-"""Step, what the story reports (requests a second at 25 concurrent), and what was measured here."""
+"""Step, what the story reports (requests a second at 25 concurrent), and the legs that are shown beside it."""

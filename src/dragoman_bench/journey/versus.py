@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -20,9 +21,8 @@ from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.results import Measurement, Results, write_results
 from dragoman_bench.bench.servers import Interrupted, serving
 from dragoman_bench.bench.tables import NONE, Column, markdown, number, table, write_text
-from dragoman_bench.journey.judging import P99, RPS, At, Measured, Metric, percentile
-from dragoman_bench.journey.measure import LoadMeter, rounds
-from dragoman_bench.journey.run import JourneyDisplay
+from dragoman_bench.journey.claims import P99, RPS, At, Measured, Metric, percentile
+from dragoman_bench.journey.measure import JourneyProgress, LoadMeter, rounds
 from dragoman_bench.journey.steps import Leg, Level, Mode, Step, Subject, command_of, target_of
 
 METRICS: dict[Mode, tuple[Metric, ...]] = {
@@ -81,86 +81,72 @@ class Comparison:
     results: dict[Mode, dict[str, Results]]
     partial: bool = False
 
-    @property
-    def ratios(self) -> tuple[PairRatios, ...]:
-        """Of every mode, load level and metric that both servers have numbers for."""
-        return tuple(
-            ratio
-            for mode, results in self.results.items()
-            for ratio in pair_ratios(results[self.names[0]], results[self.names[1]], mode)
-        )
-
 
 async def compare_servers(
-    steps: tuple[Step, Step], subject: Subject, folder: Path, meter: LoadMeter, display: JourneyDisplay
+    steps: tuple[Step, Step], subject: Subject, folder: Path, meter: LoadMeter, progress: JourneyProgress
 ) -> Comparison:
     """Starts both and measures them in turn. Raises ServerFault where a server does not start or exits, ConfigError where
     one cannot do what is asked."""
-    names = (steps[0].name, steps[1].name)
+    names, logs = (steps[0].name, steps[1].name), folder / "logs"
+    servers: list[ComparedServer] = []
     try:
         async with AsyncExitStack() as stack:
-            servers = [await _start(stack, step, subject, folder, meter, display) for step in steps]
+            for step in steps:
+                announce = partial(setattr, progress, "where", step.leg_name(step.legs[0]))
+                announce()
+                progress.phase("starting", None)
+                command = command_of(step, subject, logs / f"versus-{step.name}.engine.log")
+                running = serving(command, logs / f"versus-{step.name}.log", meter.interrupted)
+                server = await stack.enter_async_context(running)
+                target = target_of(step, subject)
+                servers.append(ComparedServer(step.name, server.url, target, server.check_alive, announce))
             results = await alternate(meter, steps[0].legs[0], servers)
     except Interrupted:
         return Comparison(names, {}, partial=True)
     return Comparison(names, results, partial=meter.interrupted.is_set())
 
 
-async def _start(
-    stack: AsyncExitStack, step: Step, subject: Subject, folder: Path, meter: LoadMeter, display: JourneyDisplay
-) -> ComparedServer:
-    logs = folder / "logs"
-    display.starting(step)
-    command = command_of(step, subject, logs / f"versus-{step.name}.engine.log")
-    server = await stack.enter_async_context(serving(command, logs / f"versus-{step.name}.log", meter.interrupted))
-    announce = lambda: display.leg(step, step.legs[0])  # noqa: E731
-    return ComparedServer(step.name, server.url, target_of(step, subject), server.check_alive, announce)
-
-
-def turn_order(servers: int, round_number: int) -> tuple[int, ...]:
-    """The order within a round: each begins with the next server, so that each is first, second and last equally often."""
-    return tuple((place + round_number) % servers for place in range(servers))
-
-
 async def alternate(meter: LoadMeter, leg: Leg, servers: Sequence[ComparedServer]) -> dict[Mode, dict[str, Results]]:
     """Results by mode and server: the n-th repeat of one belongs to the n-th of the others. A round that not all servers
     finished is dropped. Raises ConfigError as a benchmark does, ServerFault where a server exited."""
-    meters: dict[Mode, LoadMeter] = {mode: meter.of_mode(mode) for mode in leg.modes}
+    meters: dict[Mode, LoadMeter] = {mode: replace(meter, mode=mode) for mode in leg.modes}
+    measured: dict[tuple[Mode, str], dict[int, list[Measurement]]] = {}
+    names = [server.name for server in servers]
     async with AsyncExitStack() as stack:
         benches: dict[Mode, list[PreparedBenchmark]] = {}
-        for mode, measuring in meters.items():
-            targets = [replace(server.target, stream=mode == "streamed") for server in servers]
-            plans = [measuring.plan(server.url, target, leg) for server, target in zip(servers, targets, strict=True)]
+        for mode, of_mode in meters.items():
+            plans = [of_mode.plan(server.url, server.target, leg) for server in servers]
             benches[mode] = [await stack.enter_async_context(prepared(plan)) for plan in plans]
-        measured: dict[Mode, list[dict[int, list[Measurement]]]] = {mode: [{} for _ in servers] for mode in leg.modes}
         for repeat, level in rounds(leg.levels):
             for mode in leg.modes:
-                turn = await _round(meters[mode], benches[mode], servers, level, repeat)
-                for of_server, measurement in zip(measured[mode], turn, strict=False):
-                    of_server.setdefault(level.clients, []).append(measurement)
-        names = [server.name for server in servers]
-        return {
-            mode: {
-                name: meters[mode].gather(bench, leg, found, {"label": name, "versus": names, "mode": mode})
-                for name, bench, found in zip(names, benches[mode], measured[mode], strict=True)
-            }
-            for mode in leg.modes
+                found = await _round(meters[mode], benches[mode], servers, level, repeat)
+                for name, measurement in found.items():
+                    measured.setdefault((mode, name), {}).setdefault(level.clients, []).append(measurement)
+    return {
+        mode: {
+            name: meters[mode].gather(
+                bench, leg, measured.get((mode, name), {}), {"label": name, "versus": names, "mode": mode}
+            )
+            for name, bench in zip(names, benches[mode], strict=True)
         }
+        for mode in leg.modes
+    }
 
 
 async def _round(
     meter: LoadMeter, benches: Sequence[PreparedBenchmark], servers: Sequence[ComparedServer], level: Level, repeat: int
-) -> list[Measurement]:
-    """One measurement of each server, in the servers' order; empty where it was interrupted."""
-    found: dict[int, Measurement] = {}
-    for place in turn_order(len(servers), repeat):
-        servers[place].announce()
-        measurement = await meter.measure_once(benches[place], level, repeat)
-        servers[place].check()
+) -> dict[str, Measurement]:
+    """One measurement of each server, every second round in reverse; empty where it was interrupted."""
+    found: dict[str, Measurement] = {}
+    turns = list(zip(servers, benches, strict=True))
+    for server, bench in turns[:: -1 if repeat % 2 else 1]:
+        server.announce()
+        measurement = await meter.measure_once(bench, level, repeat)
+        server.check()
         if measurement is None or measurement.stopped == "interrupted":
-            return []
-        found[place] = measurement
-    return [found[place] for place in range(len(servers))]
+            return {}
+        found[server.name] = measurement
+    return found
 
 
 def pair_ratios(first: Results, second: Results, mode: Mode = "plain") -> list[PairRatios]:
@@ -178,32 +164,25 @@ def pair_ratios(first: Results, second: Results, mode: Mode = "plain") -> list[P
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> str:
-    """Writes each server's results, `versus.json` and `versus.md`; returns the table. Raises ConfigError."""
-    if not comparison.ratios:
-        raise ConfigError("interrupted before both servers were measured once: there is nothing to compare")
+    """Writes each server's results, `versus.json` and `versus.md`; returns the table: both servers' numbers (median and
+    range of the rounds), and their ratio pair by pair. Raises ConfigError."""
+    ratios: list[PairRatios] = []
+    rows: list[tuple[str, ...]] = []
     for mode, results in comparison.results.items():
-        suffix = "" if mode == "plain" else f".{mode}"
+        for ratio in pair_ratios(*(results[name] for name in comparison.names), mode=mode):
+            metric = next(one for one in METRICS[mode] if one.name == ratio.metric)
+            at = At("", ratio.clients)
+            numbers = (Measured({"": results[name]}).text(at, metric) or NONE for name in comparison.names)
+            ratios.append(ratio)
+            rows.append((mode, str(ratio.clients), ratio.metric, *numbers, ratio.text))
         for name, found in results.items():
             if found.points:
-                write_results(found, folder / f"versus.{name}{suffix}.json")
-    document = {
-        "names": comparison.names,
-        "partial": comparison.partial,
-        "ratios": [asdict(ratio) for ratio in comparison.ratios],
-    }
-    text = comparison_table(comparison)
+                write_results(found, folder / f"versus.{name}{'' if mode == 'plain' else f'.{mode}'}.json")
+    if not ratios:
+        raise ConfigError("interrupted before both servers were measured once: there is nothing to compare")
+    columns = ("answers", "clients", Column("metric", "left"), *comparison.names, Column("ratio, pair by pair", "left"))
+    text = markdown(table("", columns, rows)) + "\n"
+    document = {"names": comparison.names, "partial": comparison.partial, "ratios": [asdict(ratio) for ratio in ratios]}
     write_text(folder / "versus.json", json.dumps(document, indent=1) + "\n", "out")
     write_text(folder / "versus.md", text, "out")
     return text
-
-
-def comparison_table(comparison: Comparison) -> str:
-    """Markdown: both servers' numbers (median and range of the rounds), and their ratio pair by pair."""
-    rows: list[tuple[str, ...]] = []
-    for ratio in comparison.ratios:
-        metric = next(one for one in METRICS[ratio.mode] if one.name == ratio.metric)
-        results, at = comparison.results[ratio.mode], At("", ratio.clients)
-        numbers = (Measured({"": results[name]}).text(at, metric) or NONE for name in comparison.names)
-        rows.append((ratio.mode, str(ratio.clients), ratio.metric, *numbers, ratio.text))
-    columns = ("answers", "clients", Column("metric", "left"), *comparison.names, Column("ratio, pair by pair", "left"))
-    return markdown(table("", columns, rows)) + "\n"

@@ -1,7 +1,8 @@
-"""Charts by load level: throughput, goodput, latency percentiles, latency by length of text, gaps between tokens.
+"""The charts of a report: rates and latency by load level, gaps between tokens, samples over time and single requests.
 
 A bar or a point is the median of the repeats, its whisker their lowest and highest. Percentiles are over completed
-requests.
+requests. Charts over time show the repeat of median throughput. In the chart of requests, short rows that end on one
+vertical line with long ones waited for them: head-of-line blocking.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -10,72 +11,122 @@ requests.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
+from math import ceil
+from statistics import fmean
+from typing import Any
 
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, PathPatch
+from matplotlib.path import Path
 
 from dragoman.wire import LengthBand
-from dragoman_bench.bench.results import Load, Point, Results
+from dragoman_bench.bench.results import Load, Measurement, Point, RequestRecord
 from dragoman_bench.bench.summary import BANDS, bucket_value
 from dragoman_bench.bench.tables import number as formatted
+from dragoman_bench.bench.tables import seconds
 from dragoman_bench.report import style
-from dragoman_bench.report.named import Named, any_has, loads_of, of_band, point_at, points_at, spread_over, sustained
+from dragoman_bench.report.named import Named, any_has, loads_of, of_band, points_at, shared_load, typical
 from dragoman_bench.report.style import Chart
 
+REQUESTS_SHOWN = 80
 _LABELLED_BARS = 30  # beyond these, numbers over bars would run into each other
 _HATCH = "////"
 _MERGED = 4  # 2 % buckets drawn as one of 8 %
+_BINS = 160
+_WAITING_ALPHA = 0.32
+Samples = Sequence[tuple[float, float]]
 
 
-@style.styled
-def throughput(named: Named) -> Figure:
-    """Requests completed a second, and output tokens a second where servers report them, by load level."""
-    loads = loads_of(named)
-    panels = [("rps", "requests completed a second"), ("output_tokens_s", "output tokens a second")]
-    panels = [panel for panel in panels if panel[0] == "rps" or any_has(named, panel[0])]
-    figure, axes = style.grid(len(panels), 1, 2.7, _legend(named))
-    for (metric, title), [panel] in zip(panels, axes, strict=True):
-        _bars(panel, named, loads, metric)
-        _from_zero(panel)
-        panel.set_title(title)
-        style.load_axis(panel, loads)
-    return figure
+def report_charts(named: Named, load: Load | None = None, requests: int = REQUESTS_SHOWN) -> list[Chart]:
+    """Those that there is data for. `load`: where single requests are looked at; else the highest that most share."""
+    return [*_charts_by_load(named), *_charts_at(named, load or shared_load(named), requests)]
 
 
-@style.styled
-def goodput(named: Named) -> Figure:
-    """Requests a second within the SLO (filled) of all that completed (outline), by load level."""
-    loads = loads_of(named)
-    outline = Patch(facecolor="none", edgecolor=style.MUTED, label="all completed requests")
-    figure, [[axes]] = style.grid(1, 1, 3.0, [*_legend(named), outline])
-    _bars(axes, named, loads, "rps", outline=True)
-    _bars(axes, named, loads, "goodput_rps")
-    _from_zero(axes)
-    axes.set_title("requests within the SLO a second")
-    style.load_axis(axes, loads)
-    return figure
+def _charts_by_load(named: Named) -> Iterator[Chart]:
+    bars = "Bars are medians of the repeats, whiskers their lowest and highest."
+    yield Chart(
+        slug="throughput",
+        title="Throughput by load",
+        caption=f"What completed inside the measurement. {bars}",
+        alt=f"Bar chart of requests and output tokens a second by load level. {_medians(named, 'rps', ' requests/s')}",
+        draw=partial(throughput, named),
+    )
+    if any_has(named, "goodput_rps"):
+        yield Chart(
+            slug="goodput",
+            title="Goodput by load",
+            caption=f"Filled: requests a second that met the SLO; outlined: all that completed. {bars}",
+            alt=f"Bar chart of requests a second within the SLO. {_medians(named, 'goodput_rps', ' requests/s')}",
+            draw=partial(goodput, named),
+        )
+    if any_has(named, "e2e_p95_s"):
+        yield Chart(
+            slug="latency",
+            title="Latency by load",
+            caption="End to end, from the intended send, of completed requests. Medians of the repeats, whiskers lowest to "
+            "highest.",
+            alt=f"Latency percentiles by load level. 95th percentile: {_medians(named, 'e2e_p95_s', ' s')}",
+            draw=partial(latency, named),
+        )
+
+
+def _charts_at(named: Named, load: Load, requests: int) -> Iterator[Chart]:
+    points = points_at(named, load).values()
+    if any_has(named, "e2e_p95_s"):
+        yield Chart(
+            slug="latency-by-length",
+            title=f"Latency by length of text, {load.label}",
+            caption="Where short texts take as long as long ones, they wait for them.",
+            alt="Latency percentiles of short, medium and long texts. The table of latency by length has its numbers.",
+            draw=partial(latency_by_band, named, load),
+        )
+    yield Chart(
+        slug="timeline",
+        title=f"Request by request, {load.label}",
+        caption="One row a request, from send to answer, coloured by the length of its text; panels differ in time scale. "
+        "Rows that end together waited for one another: where those are of all lengths, the short ones were held up.",
+        alt="Timeline of consecutive requests, one bar each from send to end, a panel a result.",
+        draw=partial(timeline, named, load, requests),
+    )
+    if any(line.samples(typical(point)) for point in points for _, _, lines in _PANELS for line in lines):
+        yield Chart(
+            slug="over-time",
+            title=f"Server and GPU over time, {load.label}",
+            caption="The repeat of median throughput. Lines are means, bands reach from the lowest to the highest sample.",
+            alt="Running and waiting requests, KV cache usage and GPU utilisation over time, a row a result.",
+            draw=partial(over_time, named, load),
+        )
+    if any(map(_gaps, points)):
+        yield Chart(
+            slug="inter-token-latency",
+            title=f"Inter-token latency, {load.label}",
+            caption="Gaps between the events of streamed answers, all repeats together. A second hump is what stalls a "
+            "stream.",
+            alt="Histogram of the gaps between streamed events. The table of streaming has its percentiles.",
+            draw=partial(inter_token_latency, named, load),
+        )
 
 
 def rates_by_result(named: Named, load: Load, title: str) -> Chart:
     """One bar a result, in their order and coloured by the server's API: requests completed a second at one load."""
-    target_of = [named[name].conditions.target for name in points_at(named, load)]
-    targets = list(dict.fromkeys(target_of))
+    points = points_at(named, load)
+    apis = [named[name].conditions.target for name in points]
 
     @style.styled
     def draw() -> Figure:
-        points = points_at(named, load)
         figure, [[axes]] = style.grid(1, 1, 0.55 + 0.27 * max(1, len(points)))
-        for place, point in enumerate(points.values()):
-            spread = point.spreads["rps"]
-            colour = style.series(targets.index(target_of[place]))
+        for place, (point, api) in enumerate(zip(points.values(), apis, strict=True)):
+            spread, colour = point.spreads["rps"], style.series(list(dict.fromkeys(apis)).index(api))
             axes.barh(place, spread.median, 0.68, color=colour, linewidth=0)
-            whisker = [[spread.median - spread.low], [spread.high - spread.median]]
-            axes.errorbar(spread.median, place, xerr=whisker, ecolor=style.INK, elinewidth=0.9, capsize=2.5)
+            style.ranges(axes, [place], [spread], axis="x", ecolor=style.INK)
             style.note(axes, formatted(spread.median), spread.high, place, (5, 0), va="center")
         axes.set_yticks(range(len(points)), list(points))
         axes.set_ylim(len(points) - 0.4, -0.6)
@@ -87,83 +138,101 @@ def rates_by_result(named: Named, load: Load, title: str) -> Chart:
         axes.set_xlabel("requests completed a second")
         return figure
 
-    medians = point_medians(named, "rps", " requests/s", [load])
     caption = "One client program, one load; bars are medians of the repeats, whiskers their lowest and highest."
-    return Chart("picture", title, caption, f"Bar chart of requests a second. {medians}", draw)
+    alt = f"Bar chart of requests a second. {_medians(named, 'rps', ' requests/s', [load])}"
+    return Chart("picture", title, caption, alt, draw)
 
 
-def point_medians(named: Named, metric: str, unit: str, loads: Sequence[Load] | None = None) -> str:
+def _medians(named: Named, metric: str, unit: str, loads: Sequence[Load] = ()) -> str:
     """A chart's numbers in words, a sentence for each load level."""
     sentences: list[str] = []
-    for load in loads if loads is not None else loads_of(named):
-        points = points_at(named, load)
-        found = [
-            f"{name} {formatted(p.spreads[metric].median)}{unit}" for name, p in points.items() if metric in p.spreads
-        ]
+    for load in loads or loads_of(named):
+        spreads = {name: point.spreads.get(metric) for name, point in points_at(named, load).items()}
+        found = [f"{name} {formatted(spread.median)}{unit}" for name, spread in spreads.items() if spread]
         if found:
             sentences.append(f"{load.label}: {', '.join(found)}.")
     return " ".join(sentences)
 
 
-def lines_legend(named: Named, *, markers: bool = True) -> list[Artist]:
-    """A line for each result, with the marker that its points have."""
-    look = style.marked_line if markers else style.line
-    return [Line2D([], [], label=name, **look(place)) for place, name in enumerate(named)]
+@style.styled
+def throughput(named: Named) -> Figure:
+    """Requests completed a second, and output tokens a second where servers report them, by load level."""
+    panels = {"rps": "requests completed a second"}
+    if any_has(named, "output_tokens_s"):
+        panels["output_tokens_s"] = "output tokens a second"
+    figure, axes = style.grid(len(panels), 1, 2.7, _legend(named))
+    for (metric, title), [panel] in zip(panels.items(), axes, strict=True):
+        _bars(panel, named, metric)
+        panel.set_title(title)
+    return figure
+
+
+@style.styled
+def goodput(named: Named) -> Figure:
+    """Requests a second within the SLO (filled) of all that completed (outline), by load level."""
+    outline = Patch(facecolor="none", edgecolor=style.MUTED, label="all completed requests")
+    figure, [[axes]] = style.grid(1, 1, 3.0, [*_legend(named), outline])
+    _bars(axes, named, "rps", outline=True)
+    _bars(axes, named, "goodput_rps")
+    axes.set_title("requests within the SLO a second")
+    return figure
 
 
 def _legend(named: Named) -> list[Artist]:
     handles: list[Artist] = [Patch(color=style.series(place), label=name) for place, name in enumerate(named)]
-    if any(not sustained(point) for results in named.values() for point in results.points):
+    if not all(map(_sustained, (point for results in named.values() for point in results.points))):
         handles.append(Patch(facecolor="none", edgecolor=style.MUTED, hatch=_HATCH, label="hatched: stopped early"))
     return handles
 
 
-def _bars(axes: Axes, named: Named, loads: Sequence[Load], metric: str, *, outline: bool = False) -> None:
+def _sustained(point: Point) -> bool:
+    return all(repeat.stopped == "finished" for repeat in point.repeats)
+
+
+def _bars(axes: Axes, named: Named, metric: str, *, outline: bool = False) -> None:
     """One group a load, one bar a result in it; no bar where there is no such point."""
+    loads = loads_of(named)
     width = min(0.8 / len(named), 0.34)
-    labelled = not outline and len(named) * len(loads) <= _LABELLED_BARS
-    for place_in_group, results in enumerate(named.values()):
-        offset = (place_in_group - (len(named) - 1) / 2) * width
-        for place, load in enumerate(loads):
-            point = point_at(results, load)
-            if point is not None and metric in point.spreads:
-                _bar(axes, place + offset, width * 0.9, point, metric, style.series(place_in_group), outline, labelled)
-
-
-def _from_zero(axes: Axes) -> None:
-    """Leaves space for the numbers over the bars. Fixes the scale, so all bars must be drawn before."""
-    axes.margins(y=0.12)
+    for place, load in enumerate(loads):
+        for number, (name, results) in enumerate(named.items()):
+            point = points_at({name: results}, load).get(name)
+            spread = point.spreads.get(metric) if point else None
+            if point is None or spread is None:
+                continue
+            x, colour = place + (number - (len(named) - 1) / 2) * width, style.series(number)
+            filled: dict[str, Any] = {"color": colour, "linewidth": 0}
+            hollow: dict[str, Any] = {
+                "facecolor": "none",
+                "edgecolor": colour,
+                "linewidth": 1,
+                "hatch": "" if outline else _HATCH,
+            }
+            axes.bar(x, spread.median, 0.9 * width, **(filled if _sustained(point) and not outline else hollow))
+            if spread.repeats > 1 and not outline:
+                style.ranges(axes, [x], [spread], ecolor=style.INK)
+            if not outline and len(named) * len(loads) <= _LABELLED_BARS:
+                style.note(axes, formatted(spread.median), x, spread.high, (0, 2.5), ha="center")
+    style.load_axis(axes, loads)
+    axes.margins(y=0.12)  # for the numbers over the bars
     axes.set_ylim(bottom=0)
-
-
-def _bar(
-    axes: Axes, x: float, width: float, point: Point, metric: str, colour: str, outline: bool, labelled: bool
-) -> None:
-    spread = point.spreads[metric]
-    if outline:
-        axes.bar(x, spread.median, width, facecolor="none", edgecolor=colour, linewidth=1)
-        return
-    if sustained(point):
-        axes.bar(x, spread.median, width, color=colour, linewidth=0)
-    else:
-        axes.bar(x, spread.median, width, facecolor="none", edgecolor=colour, hatch=_HATCH, linewidth=1)
-    if spread.repeats > 1:
-        whisker = [[spread.median - spread.low], [spread.high - spread.median]]
-        axes.errorbar(x, spread.median, whisker, ecolor=style.INK, elinewidth=0.9, capsize=2.5, capthick=0.9)
-    if labelled:
-        style.note(axes, formatted(spread.median), x, spread.high, (0, 2.5), ha="center")
 
 
 @style.styled
 def latency(named: Named) -> Figure:
-    """End-to-end latency at the 50th, 95th and 99th percentile, by load level."""
+    """End-to-end latency at the 50th, 95th and 99th percentile, by load level; lines join loads of one kind."""
     loads = loads_of(named)
-    figure, [panels] = style.grid(1, 3, 3.2, lines_legend(named), sharey=True)
+    legend = [Line2D([], [], label=name, **style.marked_line(number)) for number, name in enumerate(named)]
+    figure, [panels] = style.grid(1, 3, 3.2, legend, sharey=True)
     seen: list[float] = []
     for axes, percent in zip(panels, (50, 95, 99), strict=True):
-        for number, results in enumerate(named.values()):
+        for number, (name, results) in enumerate(named.items()):
             shift = (number - (len(named) - 1) / 2) * min(0.08, 0.25 / len(named))
-            seen += _percentile_line(axes, results, loads, f"e2e_p{percent}_s", number, shift)
+            for _, group in groupby(enumerate(loads), key=lambda item: item[1].kind):
+                points = {place + shift: points_at({name: results}, load).get(name) for place, load in group}
+                spreads = {x: point.spreads.get(f"e2e_p{percent}_s") for x, point in points.items() if point}
+                known = {x: spread for x, spread in spreads.items() if spread is not None}
+                style.ranges(axes, list(known), list(known.values()), **style.marked_line(number))
+                seen += [spread.median for spread in known.values()]
         axes.set_title(f"{percent}th percentile")
         style.load_axis(axes, loads)
     style.time_axis(panels[0], seen)
@@ -173,82 +242,51 @@ def latency(named: Named) -> Figure:
 @style.styled
 def latency_by_band(named: Named, load: Load) -> Figure:
     """End-to-end latency of short, medium and long texts at one load: 50th, 95th and 99th percentile."""
-    shapes: list[Artist] = [
+    legend: list[Artist] = [
+        *(Patch(color=style.series(number), label=name) for number, name in enumerate(named)),
         Line2D([], [], color=style.MUTED, marker="o", linestyle="none", label="50th percentile"),
         Line2D([], [], color=style.MUTED, linewidth=4, alpha=0.5, label="to the 95th"),
         Line2D([], [], color=style.MUTED, linewidth=1, label="to the 99th"),
     ]
-    names: list[Artist] = [Patch(color=style.series(n), label=name) for n, name in enumerate(named)]
-    figure, [[axes]] = style.grid(1, 1, 3.0, [*names, *shapes])
-    seen: list[float] = []
-    for number, results in enumerate(named.values()):
-        point = point_at(results, load)
-        for place, band in enumerate(BANDS if point else ()):
-            shift = (number - (len(named) - 1) / 2) * min(0.8 / len(named), 0.2)
-            seen += _range(axes, place + shift, point, band, number) if point else []
+    figure, [[axes]] = style.grid(1, 1, 3.0, legend)
+    points, seen = points_at(named, load), list[float]()
+    for number, name in enumerate(named):
+        for place, band in enumerate(BANDS if name in points else ()):
+            spreads = [of_band(points[name], band, percentile) for percentile in ("p50_s", "p95_s", "p99_s")]
+            known = [spread.median for spread in spreads if spread is not None]
+            if len(known) == len(spreads):
+                x = place + (number - (len(named) - 1) / 2) * min(0.8 / len(named), 0.2)
+                colour, marker = style.series(number), style.MARKERS[number % len(style.MARKERS)]
+                axes.plot([x, x], [known[0], known[2]], color=colour, linewidth=1)
+                axes.plot([x, x], known[:2], color=colour, linewidth=5, alpha=0.5, solid_capstyle="butt")
+                axes.plot(x, known[0], color=colour, marker=marker, markersize=6.5)
+                seen += known
     axes.set_xticks(range(len(BANDS)), [style.BAND_NAMES[band] for band in BANDS])
     axes.set_xlim(-0.6, len(BANDS) - 0.4)
     axes.tick_params(axis="x", length=0)
     style.time_axis(axes, seen)
-    axes.set_title(load.label)
     return figure
 
 
 @style.styled
 def inter_token_latency(named: Named, load: Load) -> Figure:
     """How the gaps between streamed events spread, at one load. What was not streamed is not in it."""
-    pooled = {name: _gaps(point) for name, point in points_at(named, load).items()}
-    figure, [[axes]] = style.grid(
-        1, 1, 2.8, [h for h in lines_legend(named, markers=False) if pooled.get(str(h.get_label()))]
-    )
+    points, order = points_at(named, load), list(named)
+    pooled = {name: gaps for name, point in points.items() if (gaps := _gaps(point))}
+    legend = [Line2D([], [], label=name, **style.line(order.index(name))) for name in pooled]
+    figure, [[axes]] = style.grid(1, 1, 2.8, legend)
     seen: list[float] = []
-    for number, name in enumerate(named):
-        gaps = pooled.get(name)
-        if gaps:
-            edges = [bucket_value(bucket * _MERGED) for bucket in range(min(gaps), max(gaps) + 2)]
-            shares = [gaps[bucket] / gaps.total() for bucket in range(min(gaps), max(gaps) + 1)]
-            axes.hist(edges[:-1], edges, weights=shares, histtype="stepfilled", color=style.series(number), alpha=0.15)
-            axes.hist(edges[:-1], edges, weights=shares, histtype="step", **style.line(number))
-            seen += [edges[0], edges[-1]]
+    for name, gaps in pooled.items():
+        number, buckets = order.index(name), range(min(gaps), max(gaps) + 1)
+        edges = [bucket_value(bucket * _MERGED) for bucket in (*buckets, max(gaps) + 1)]
+        shares = [gaps[bucket] / gaps.total() for bucket in buckets]
+        axes.hist(edges[:-1], edges, weights=shares, histtype="stepfilled", color=style.series(number), alpha=0.15)
+        axes.hist(edges[:-1], edges, weights=shares, histtype="step", **style.line(number))
+        seen += [edges[0], edges[-1]]
     style.time_axis(axes, seen, "x")
     style.share_axis(axes)
     axes.set(xlabel="gap between streamed events", ylabel="of all gaps", ylim=(0, None))
-    axes.set_title(load.label)
     return figure
-
-
-def has_gaps(named: Named, load: Load) -> bool:
-    """Whether anything was streamed at this load."""
-    return any(_gaps(point) for point in points_at(named, load).values())
-
-
-def _percentile_line(
-    axes: Axes, results: Results, loads: Sequence[Load], metric: str, number: int, shift: float
-) -> list[float]:
-    """Draws one result, kinds of load apart; returns the values drawn."""
-    drawn: list[float] = []
-    for _, group in groupby(enumerate(loads), key=lambda item: item[1].kind):
-        points = [(place + shift, point) for place, load in group if (point := point_at(results, load))]
-        known = [(x, point.spreads[metric]) for x, point in points if metric in point.spreads]
-        middles = [spread.median for _, spread in known]
-        below = [spread.median - spread.low for _, spread in known]
-        above = [spread.high - spread.median for _, spread in known]
-        xs = [x for x, _ in known]
-        axes.errorbar(xs, middles, [below, above], capsize=2.5, elinewidth=0.9, **style.marked_line(number))
-        drawn += middles
-    return drawn
-
-
-def _range(axes: Axes, x: float, point: Point, band: LengthBand, number: int) -> list[float]:
-    found = [spread_over(point, of_band(band, name)) for name in ("p50_s", "p95_s", "p99_s")]
-    known = [spread.median for spread in found if spread is not None]
-    if len(known) < len(found):
-        return []
-    colour, marker = style.series(number), style.MARKERS[number % len(style.MARKERS)]
-    axes.plot([x, x], [known[0], known[2]], color=colour, linewidth=1)
-    axes.plot([x, x], [known[0], known[1]], color=colour, linewidth=5, alpha=0.5, solid_capstyle="butt")
-    axes.plot(x, known[0], color=colour, marker=marker, markersize=6.5)
-    return known
 
 
 def _gaps(point: Point) -> Counter[int]:
@@ -258,3 +296,160 @@ def _gaps(point: Point) -> Counter[int]:
         for bucket, count in repeat.itl_histogram.items():
             merged[bucket // _MERGED] += count
     return merged
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    label: str
+    colour: str
+    read: Callable[[Measurement], Iterable[tuple[float, float | None]]]
+
+    def samples(self, measurement: Measurement) -> Samples:
+        """Those inside the window."""
+        read = self.read(measurement)
+        return [(t_s, value) for t_s, value in read if value is not None and 0 <= t_s <= measurement.window_s]
+
+
+_PANELS: tuple[tuple[str, bool, tuple[_Line, ...]], ...] = (
+    (
+        "requests in the server",
+        False,
+        (
+            _Line("running", style.SERIES[6], lambda m: ((s.t_s, s.running) for s in m.server)),
+            _Line("waiting", style.SERIES[1], lambda m: ((s.t_s, s.waiting) for s in m.server)),
+        ),
+    ),
+    (
+        "KV cache in use",
+        True,
+        (_Line("KV cache", style.SERIES[4], lambda m: ((s.t_s, s.kv_cache_usage) for s in m.server)),),
+    ),
+    (
+        "GPU utilisation",
+        True,
+        (_Line("GPU", style.SERIES[2], lambda m: ((s.t_s, s.utilisation_percent / 100) for s in m.gpu)),),
+    ),
+)
+"""Title, whether it is a share, and lines."""
+
+
+@style.styled
+def over_time(named: Named, load: Load) -> Figure:
+    """Running and waiting requests, KV cache usage and GPU utilisation at one load; a row a result.
+
+    A panel without a sample says so; a panel that no result has samples for is left out.
+    """
+    measured = {name: typical(point) for name, point in points_at(named, load).items()}
+    panels = [one for one in _PANELS if any(line.samples(m) for m in measured.values() for line in one[2])]
+    lines = [line for _, _, lines in panels for line in lines]
+    legend = [Line2D([], [], color=line.colour, label=line.label, linewidth=3) for line in lines]
+    figure, grid = style.grid(len(measured), len(panels), 1.6, legend, sharey="col")
+    for row, (name, measurement) in zip(grid, measured.items(), strict=True):
+        row[0].set_title(name)
+        for axes, (title, share, of_panel) in zip(row, panels, strict=True):
+            axes.set_ylabel(title)
+            axes.set_xlim(0, max(measurement.window_s, 1e-3))
+            values = [value for m in measured.values() for line in of_panel for _, value in line.samples(m)]
+            axes.set_ylim(0, 1.03 if share else (max(values) or 1.0) * 1.08)  # rows share the scale
+            if share:
+                axes.set_yticks([0, 0.5, 1])
+                style.share_axis(axes)
+            for line in of_panel:
+                if drawn := binned(line.samples(measurement)):
+                    times, low, mean, high = zip(*drawn, strict=True)
+                    axes.fill_between(times, low, high, color=line.colour, alpha=0.22, linewidth=0)
+                    axes.plot(times, mean, color=line.colour, linewidth=1.1)
+            if not any(line.samples(measurement) for line in of_panel):
+                style.placeholder(axes, "not reported")
+    for axes in grid[-1]:
+        axes.set_xlabel("seconds")
+    return figure
+
+
+def binned(samples: Samples, bins: int = _BINS) -> list[tuple[float, float, float, float]]:
+    """(time, lowest, mean, highest) in at most `bins` equal spans of time, so that no idle gap is averaged away; samples as
+    they are where they are fewer."""
+    if len(samples) <= bins:
+        return [(t_s, value, value, value) for t_s, value in samples]
+    start_s, span_s = samples[0][0], max(samples[-1][0] - samples[0][0], 1e-9)
+    drawn: list[tuple[float, float, float, float]] = []
+    for _, group in groupby(samples, key=lambda sample: min(bins - 1, int((sample[0] - start_s) / span_s * bins))):
+        times, values = zip(*group, strict=True)
+        drawn.append((fmean(times), min(values), fmean(values), max(values)))
+    return drawn
+
+
+def middle_requests(records: Sequence[RequestRecord], requests: int) -> list[RequestRecord]:
+    """Consecutive requests by intended send, from the middle of the run."""
+    ordered = sorted(records, key=lambda record: (record.intended_s, record.index))
+    first = max(0, (len(ordered) - requests) // 2)
+    return ordered[first : first + requests]
+
+
+@style.styled
+def timeline(named: Named, load: Load, requests: int = REQUESTS_SHOWN) -> Figure:
+    """A panel a result, each with its own seconds: as many requests, not as much time. The repeat of median throughput."""
+    points = points_at(named, load)
+    chosen = {name: middle_requests(typical(point).records, requests) for name, point in points.items()}
+    columns = {1: 1, 2: 2, 4: 2}.get(len(chosen), 3)
+    height_in = 0.9 + 0.032 * max(map(len, chosen.values()))
+    every = [record for records in chosen.values() for record in records]
+    present: list[LengthBand] = [band for band in BANDS if any(record.band == band for record in every)]
+    legend: list[Artist] = [Patch(color=style.BANDS[band], label=style.BAND_NAMES[band]) for band in present]
+    if any(record.first_token_s is not None for record in every):
+        legend.append(Patch(color=style.MUTED, alpha=_WAITING_ALPHA, label="pale: before the first token"))
+    if not all(record.completed for record in every):
+        legend.append(Line2D([], [], color=style.ALARM, marker="x", linestyle="none", label="failed"))
+    figure, grid = style.grid(ceil(len(chosen) / columns), columns, height_in, legend)
+    panels = [axes for row in grid for axes in row]
+    for axes, (name, records) in zip(panels, chosen.items(), strict=False):
+        _draw_requests(axes, name, records)
+    for axes in panels[len(chosen) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _draw_requests(axes: Axes, name: str, records: Sequence[RequestRecord]) -> None:
+    """From send to first token pale, from there to the end solid; an answer in one piece is solid from its send, a request
+    that failed without a token pale to its end. Grey: held back by the client."""
+    if not records:
+        style.placeholder(axes, "no requests")
+        return
+    start_s = records[0].intended_s
+    end_s = max(record.done_s for record in records) - start_s
+    pale: dict[LengthBand, list[tuple[float, float, int]]] = {band: [] for band in BANDS}
+    solid: dict[LengthBand, list[tuple[float, float, int]]] = {band: [] for band in BANDS}
+    held: list[tuple[float, float, int]] = []
+    for row, one in enumerate(records):
+        sent_s, first_s, done_s = one.sent_s, one.first_token_s, one.done_s
+        if sent_s is not None and (first_s is not None or not one.completed):
+            pale[one.band].append((sent_s, done_s if first_s is None else first_s, row))
+        since_s = sent_s if first_s is None and one.completed else first_s
+        if since_s is not None:
+            solid[one.band].append((since_s, done_s, row))
+        if sent_s is not None and sent_s - one.intended_s > end_s / 500:
+            held.append((one.intended_s, sent_s, row))
+    looks = [(pale[band], style.BANDS[band], _WAITING_ALPHA, 0.36) for band in BANDS]
+    looks += [(solid[band], style.BANDS[band], 1.0, 0.36) for band in BANDS]
+    for spans, colour, alpha, half in (*looks, (held, style.MUTED, 1.0, 0.1)):
+        if spans:
+            axes.add_patch(PathPatch(_boxes(spans, start_s, half), facecolor=colour, alpha=alpha, linewidth=0))
+    failed = {row: one.done_s - start_s for row, one in enumerate(records) if not one.completed}
+    axes.plot(list(failed.values()), list(failed), "x", color=style.ALARM, markersize=4.5)
+    axes.set_xlim(0, end_s * 1.01)
+    axes.set_ylim(len(records) - 0.4, -0.6)
+    axes.set_yticks([])
+    axes.grid(axis="x")
+    axes.set_title(f"{name}\n{len(records)} requests in {seconds(end_s)}")
+    axes.set_xlabel("seconds since the first of these")
+
+
+def _boxes(spans: Sequence[tuple[float, float, int]], start_s: float, half: float) -> Path:
+    """(start, end, row) as one path of rectangles: one element of SVG instead of hundreds."""
+    corners = [
+        [(a - start_s, row - half), (b - start_s, row - half), (b - start_s, row + half), (a - start_s, row + half)]
+        for a, b, row in spans
+    ]
+    closed = np.array([[*four, four[0]] for four in corners])
+    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(spans)
+    return Path(closed.reshape(-1, 2), codes)

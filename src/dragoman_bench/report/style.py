@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import wraps
 from html import escape
 from io import StringIO
-from math import ceil, floor, log10
+from math import ceil
 from pathlib import Path
-from textwrap import wrap
+from textwrap import fill
 from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from matplotlib import rc_context  # pyright: ignore[reportUnknownVariableType]
@@ -25,13 +25,11 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font_names
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
-from matplotlib.transforms import Affine2DBase, ScaledTranslation, Transform
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
 
 from dragoman.errors import ConfigError
 from dragoman.wire import LengthBand
-from dragoman_bench.bench.results import Load
+from dragoman_bench.bench.results import Load, Spread
 from dragoman_bench.bench.tables import seconds
 
 P = ParamSpec("P")
@@ -60,7 +58,13 @@ PAGE_COLOURS: dict[str, str] = {
 }
 
 WIDTH_IN = 9.0
+DPI = 160
+_LEGEND_ROW_IN = 0.23
+_CAPTION_COLUMNS = 150
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK JP', sans-serif"
+_CJK_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Hiragino Sans", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic")
 RC: dict[str, Any] = {
+    "font.family": ["DejaVu Sans", *(name for name in _CJK_FONTS if name in get_font_names())],
     "font.size": 9,
     "text.parse_math": False,  # a label may hold a dollar sign
     "text.color": INK,
@@ -91,13 +95,6 @@ RC: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "dragoman",
 }
-_LEGEND_ROW_IN = 0.23
-DPI = 160
-_TITLE_IN = 0.42
-_LINE_IN = 0.165
-_CAPTION_COLUMNS = 150
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans CJK JP', sans-serif"
-_CJK_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "Hiragino Sans", "Yu Gothic", "Microsoft YaHei", "Malgun Gothic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
-        with rc_context(cast("Any", RC | {"font.family": list(_fonts())})):
+        with rc_context(cast("Any", RC)):
             return draw(*args, **kwargs)
 
     return drawn
@@ -126,31 +123,28 @@ def grid(
     rows: int, columns: int, panel_height_in: float, legend: Sequence[Artist] = (), **axes: Any
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure of `rows` × `columns` panels under one legend; `axes` as in `Figure.subplots`."""
-    legend_columns, strip_in = _legend_shape(legend)
-    height_in = rows * panel_height_in + strip_in
-    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, wspace=0.02, rect=(0, 0, 0.995, 1 - strip_in / height_in))
-    figure = Figure((WIDTH_IN, height_in), layout=layout)
+    widths_in = [0.62 + 0.075 * len(str(handle.get_label())) for handle in legend]
+    across = [n for n in range(1, len(legend) + 1) if sum(max(widths_in[k::n]) for k in range(n)) <= WIDTH_IN - 0.1]
+    legend_columns = max(across, default=1)
+    legend_in = _LEGEND_ROW_IN * ceil(len(legend) / legend_columns) + 0.1 if legend else 0.0
+    height_in = rows * panel_height_in + legend_in
+    figure = Figure((WIDTH_IN, height_in))
+    figure.set_layout_engine("constrained", h_pad=0.06, w_pad=0.06, rect=(0, 0, 0.995, 1 - legend_in / height_in))
     for handle in legend:
         label = str(handle.get_label())
         handle.set_label(f" {label}" if label.startswith("_") else label)  # matplotlib hides what begins with "_"
     if legend:
         figure.legend(
-            handles=_row_by_row(legend, legend_columns),
+            handles=[handle for k in range(legend_columns) for handle in legend[k::legend_columns]],  # read in rows
             ncols=legend_columns,
             loc="upper left",
-            bbox_to_anchor=(0.05, -0.02),
-            bbox_transform=top_left(figure),
+            bbox_to_anchor=(0.05, 1.0),
             borderaxespad=0,
-            borderpad=0,
+            bbox_transform=figure.transFigure,
             handlelength=2.2,
             columnspacing=1.6,
         )
     return figure, figure.subplots(rows, columns, squeeze=False, **axes).tolist()
-
-
-def top_left(figure: Figure) -> Transform:
-    """Coordinates in inches from the figure's top left, upwards: they stay valid when the figure grows."""
-    return figure.dpi_scale_trans + ScaledTranslation(0, 1, cast("Affine2DBase", figure.transFigure))
 
 
 def series(number: int) -> str:
@@ -164,7 +158,18 @@ def line(number: int) -> dict[str, Any]:
 
 
 def marked_line(number: int) -> dict[str, Any]:
+    """The same with a marker at each point."""
     return line(number) | {"marker": MARKERS[number % len(MARKERS)]}
+
+
+def ranges(axes: Axes, places: Sequence[float], spreads: Sequence[Spread], *, axis: str = "y", **look: Any) -> None:
+    """Medians at places on the other axis, joined by a line where `look` has one; whiskers reach to the lowest and highest."""
+    medians = [spread.median for spread in spreads]
+    whiskers = [[spread.median - spread.low for spread in spreads], [spread.high - spread.median for spread in spreads]]
+    data = (
+        {"x": places, "y": medians, "yerr": whiskers} if axis == "y" else {"x": medians, "y": places, "xerr": whiskers}
+    )
+    axes.errorbar(**data, capsize=2.5, elinewidth=0.9, **look)
 
 
 def time_axis(axes: Axes, values_s: Iterable[float], which: Literal["x", "y"] = "y", ticks: int = 8) -> None:
@@ -172,29 +177,36 @@ def time_axis(axes: Axes, values_s: Iterable[float], which: Literal["x", "y"] = 
     known = [value for value in values_s if value > 0]
     axis = axes.yaxis if which == "y" else axes.xaxis
     if known and max(known) > 5 * min(known):
-        axes.set(**{f"{which}scale": "log"})
         low, high = min(known) / 1.25, max(known) * 1.25
-        axis.set_major_locator(FixedLocator(_round_times(low, high, ticks)))
-        axis.set_minor_locator(NullLocator())
+        axes.set(**{f"{which}scale": "log"})
         axes.set(**{f"{which}lim": (low, high)})
+        steps = (1, 2, 5) if high < 10 ** (ticks / 3) * low else (1,)
+        axis.set_major_locator(LogLocator(subs=steps))
+        axis.set_minor_locator(NullLocator())
     elif known:
         axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
         axes.set(**{f"{which}lim": (0, max(known) * 1.1)})
-    axis.set_major_formatter(FuncFormatter(_tick))
+
+    def label(value: float, _: object) -> str:
+        return seconds(value) if value > 0 else "0"
+
+    axis.set_major_formatter(FuncFormatter(label))
 
 
 def load_axis(axes: Axes, loads: Sequence[Load]) -> None:
     """Load levels as categories 0, 1, 2 ... on x."""
-    kinds = {load.kind for load in loads}
     labels, title = [load.label.replace(" ", "\n", 1) for load in loads], "load"
-    if kinds == {"closed"}:
+    if {load.kind for load in loads} == {"closed"}:
         labels, title = [str(load.clients) for load in loads], "concurrent clients (closed loop)"
-    elif len(kinds) == 1 and kinds <= {"constant", "poisson"}:
-        labels, title = [f"{load.rate_rps:g}" for load in loads], f"offered load, req/s ({loads[0].kind})"
     axes.set_xticks(range(len(loads)), labels)
     axes.set_xlim(-0.6, len(loads) - 0.4)
     axes.set_xlabel(title)
     axes.tick_params(axis="x", length=0)
+
+
+def share_axis(axes: Axes) -> None:
+    """Shares 0..1 on y, as percent."""
+    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
 def note(axes: Axes, text: str, x: float, y: float, offset_pt: tuple[float, float], **look: Any) -> None:
@@ -202,53 +214,9 @@ def note(axes: Axes, text: str, x: float, y: float, offset_pt: tuple[float, floa
     axes.annotate(text, (x, y), xytext=offset_pt, textcoords="offset points", fontsize=7.5, **look)
 
 
-def share_axis(axes: Axes) -> None:
-    """Shares 0..1 on y, as percent."""
-    axes.yaxis.set_major_formatter(FuncFormatter(_percent))
-
-
 def placeholder(axes: Axes, text: str) -> None:
     """Text in place of data that is missing."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED)
-
-
-@cache
-def _fonts() -> tuple[str, ...]:
-    """matplotlib's own font, and those of this machine that have what it lacks."""
-    installed = set(get_font_names())
-    return ("DejaVu Sans", *(name for name in _CJK_FONTS if name in installed))
-
-
-def _tick(value: float, _: object) -> str:
-    return seconds(value) if value > 0 else "0"
-
-
-def _percent(value: float, _: object) -> str:
-    return f"{value * 100:.4g}%"
-
-
-def _legend_shape(legend: Sequence[Artist]) -> tuple[int, float]:
-    """Columns, as many as fit, and the height in inches of all rows."""
-    widths_in = [0.62 + 0.075 * len(str(handle.get_label())) for handle in legend]
-    columns = len(legend)
-    while columns > 1 and sum(max(widths_in[place::columns]) for place in range(columns)) > WIDTH_IN - 0.1:
-        columns -= 1
-    return max(1, columns), _LEGEND_ROW_IN * ceil(len(legend) / columns) + 0.1 if legend else 0.0
-
-
-def _row_by_row(legend: Sequence[Artist], columns: int) -> list[Artist]:
-    """matplotlib fills a legend column by column; people read rows."""
-    return [handle for place in range(columns) for handle in legend[place::columns]]
-
-
-def _round_times(low: float, high: float, most: int) -> list[float]:
-    """Steps inside the range: 1-2-5, or fewer a power of ten where there would be more than `most`."""
-    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
-    for steps in ((1, 2, 5), (1, 3), (1,)):
-        found = [step * 10.0**power for power in powers for step in steps if low <= step * 10.0**power <= high]
-        if len(found) <= most:
-            return found
-    return found
 
 
 @styled
@@ -274,28 +242,12 @@ def svg(figure: Figure, slug: str, alt: str) -> str:
 
 @styled
 def save_png(figure: Figure, path: Path, title: str, caption: str) -> None:
-    """With the title above and the caption below; for that the figure grows, so save a figure once. Raises ConfigError."""
-    _frame(figure, title, caption)
+    """With the title above and the caption below. Raises ConfigError where it cannot be written."""
+    figure.text(0.01, 1.0, title, va="bottom", fontsize=12.5, fontweight="bold")
+    words = fill(caption, _CAPTION_COLUMNS)
+    figure.text(0.01, 0.0, words, va="top", fontsize=7.5, color=MUTED, linespacing=1.35)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="png", dpi=DPI, facecolor="white", metadata={"Software": None})
+        figure.savefig(path, format="png", dpi=DPI, facecolor="white", bbox_inches="tight", metadata={"Software": None})
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _frame(figure: Figure, title: str, caption: str) -> None:
-    lines = wrap(caption, _CAPTION_COLUMNS)
-    foot_in = _LINE_IN * len(lines) + 0.14
-    width_in, height_in = figure.get_size_inches()
-    total_in = height_in + _TITLE_IN + foot_in
-    layout = figure.get_layout_engine()
-    assert isinstance(layout, ConstrainedLayoutEngine)  # `grid` gives one
-    left, _, width, share = layout.get()["rect"]
-    layout.set(rect=(left, foot_in / total_in, width, share * height_in / total_in))
-    figure.set_size_inches(width_in, total_in)
-    origin = top_left(figure)
-    for legend in figure.legends:
-        legend.set_bbox_to_anchor((0.05, -_TITLE_IN - 0.02), transform=origin)
-    figure.text(0.08, -0.1, title, transform=origin, va="top", fontsize=12.5, fontweight="bold")
-    foot = figure.text(0.08, 0.06, "\n".join(lines), transform=figure.dpi_scale_trans, va="bottom", fontsize=7.5)
-    foot.set(color=MUTED, linespacing=1.35)
