@@ -8,7 +8,7 @@ from typing import Any
 
 from dragoman_bench.bench.results import Load, Measurement, Point, RequestRecord, Results
 from dragoman_bench.bench.summary import spreads
-from dragoman_bench.journey.judging import Measured
+from dragoman_bench.journey.claims import Measured
 from tests.bench.making import record
 from tests.bench.simulated import conditions, measured
 

@@ -17,10 +17,10 @@ from PIL import Image
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Load, Point, Results
 from dragoman_bench.bench.summary import spreads
-from dragoman_bench.report import charts, timelines
+from dragoman_bench.report import charts
+from dragoman_bench.report.charts import binned, middle_requests
 from dragoman_bench.report.named import loads_of, shared_load, typical
 from dragoman_bench.report.style import save_png, svg
-from dragoman_bench.report.timelines import Window, binned
 from tests.bench.making import record
 from tests.bench.simulated import Server, conditions, measured, point, three_ways
 
@@ -38,6 +38,10 @@ def panels(figure: Figure) -> list[Axes]:
 
 def heights(axes: Axes) -> list[float]:
     return sorted(patch.get_height() for patch in axes.patches if isinstance(patch, Rectangle))
+
+
+def slugs(named: dict[str, Results]) -> set[str]:
+    return {chart.slug for chart in charts.report_charts(named)}
 
 
 def of_points(*points: Point) -> Results:
@@ -117,7 +121,7 @@ def test_latency_by_length_shows_each_bands_median(named: dict[str, Results]) ->
 def test_the_timeline_draws_each_request_from_send_to_end() -> None:
     rows = [record(i, intended_s=float(i), e2e_s=2.0, source_tokens=20 + 60 * i) for i in range(3)]
     at = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
-    axes = panels(timelines.timeline({"plain": of_points(at)}, EIGHT))[0]
+    axes = panels(charts.timeline({"plain": of_points(at)}, EIGHT))[0]
     boxes = [patch.get_path().get_extents() for patch in axes.patches if isinstance(patch, PathPatch)]
     assert [(box.x0, box.x1) for box in boxes] == [(0, 2), (1, 3), (2, 4)]
     assert [round(box.y0 + box.height / 2) for box in boxes] == [0, 1, 2]
@@ -127,7 +131,7 @@ def test_the_timeline_draws_each_request_from_send_to_end() -> None:
 def test_the_timeline_divides_a_streamed_answer_at_its_first_token() -> None:
     streamed = record(0, e2e_s=3.0, first_token_s=1.0)
     at = Point(EIGHT, (measured([streamed]),), spreads([measured([streamed])]))
-    axes = panels(timelines.timeline({"stream": of_points(at)}, EIGHT))[0]
+    axes = panels(charts.timeline({"stream": of_points(at)}, EIGHT))[0]
     pale, solid = (patch.get_path().get_extents() for patch in axes.patches)
     assert (pale.x0, pale.x1, solid.x0, solid.x1) == (0, 1, 1, 3)
     assert axes.patches[0].get_alpha() < axes.patches[1].get_alpha() == 1
@@ -136,23 +140,15 @@ def test_the_timeline_divides_a_streamed_answer_at_its_first_token() -> None:
 def test_the_timeline_marks_failures() -> None:
     rows = [record(0), record(1, e2e_s=5.0, error="timeout")]
     at = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
-    axes = panels(timelines.timeline({"failing": of_points(at)}, EIGHT))[0]
+    axes = panels(charts.timeline({"failing": of_points(at)}, EIGHT))[0]
     assert list(axes.lines[0].get_xdata()) == [5.0]
     assert list(axes.lines[0].get_ydata()) == [1]
 
 
-@pytest.mark.parametrize(
-    ("window", "expected"),
-    [
-        (Window(4), [3, 4, 5, 6]),
-        (Window(4, start_s=6.5), [6, 7, 8, 9]),
-        (Window(4, start_s=1.5), [2, 3, 4, 5]),
-        (Window(99), list(range(10))),
-    ],
-)
-def test_a_window_is_of_consecutive_requests(window: Window, expected: list[int]) -> None:
+@pytest.mark.parametrize(("requests", "expected"), [(4, [3, 4, 5, 6]), (99, list(range(10)))])
+def test_consecutive_requests_are_shown(requests: int, expected: list[int]) -> None:
     rows = [record(i, intended_s=float(i)) for i in reversed(range(10))]
-    assert [chosen.index for chosen in window.of(rows)] == expected
+    assert [chosen.index for chosen in middle_requests(rows, requests)] == expected
 
 
 def test_binning_keeps_the_shortest_idle_gap() -> None:
@@ -168,14 +164,14 @@ def test_binning_keeps_the_shortest_idle_gap() -> None:
 def test_samples_that_a_server_does_not_report_are_missing(named: dict[str, Results]) -> None:
     silent = measured(typical(named["continuous"].points[1]).records)
     both = {"reports": named["continuous"], "silent": of_points(Point(EIGHT, (silent,), spreads([silent])))}
-    figure = timelines.over_time(both, EIGHT)
+    figure = charts.over_time(both, EIGHT)
     assert [bool(axes.texts) for axes in figure.axes] == [False] * 3 + [True] * 3
-    assert timelines.has_samples(both, EIGHT)
-    assert not timelines.has_samples({"silent": both["silent"]}, EIGHT)
+    assert "over-time" in slugs(both)
+    assert "over-time" not in slugs({"silent": both["silent"]})
 
 
 def test_rows_of_different_height_share_a_scale_that_holds_all(named: dict[str, Results]) -> None:
-    figure = timelines.over_time(named, EIGHT)
+    figure = charts.over_time(named, EIGHT)
     requests = [axes for axes in figure.axes if axes.get_ylabel() == "requests in the server"]
     highest = [max(max(line.get_ydata()) for line in axes.lines) for axes in requests]
     assert len(set(highest)) > 1
@@ -187,7 +183,7 @@ def test_gaps_add_up_to_all_of_them(named: dict[str, Results]) -> None:
     outline = next(patch for patch in axes.patches if isinstance(patch, Polygon)).get_xy()
     tops = {(left[0], right[0]): left[1] for left, right in pairwise(outline) if left[1] == right[1] > 0}
     assert sum(tops.values()) == pytest.approx(1)
-    assert not charts.has_gaps({"static": named["static batches of 16"]}, EIGHT)
+    assert "inter-token-latency" not in slugs({"static": named["static batches of 16"]})
 
 
 def test_one_bar_a_result_has_its_median_at_that_load(named: dict[str, Results]) -> None:
@@ -230,7 +226,7 @@ def test_png_grows_by_title_and_caption(named: dict[str, Results], tmp_path: Pat
     width_in, height_in = figure.get_size_inches()
     save_png(figure, tmp_path / "made" / "rates.png", "Throughput", "A caption. " * 40)
     with Image.open(tmp_path / "made" / "rates.png") as image:
-        assert image.width == round(width_in * 160)
+        assert image.width > 0.9 * width_in * 160
         assert image.height > height_in * 160
     assert "Throughput" in [text.get_text() for text in figure.texts]
 

@@ -3,69 +3,55 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 from typing import Any
 
 import pytest
 
 from dragoman_bench.bench.results import GpuSample, RequestRecord, Results
-from dragoman_bench.journey.claims import NOT_MEASURED, best_continuous, judge_all, story_rows
-from dragoman_bench.journey.judging import (
+from dragoman_bench.journey.claims import (
     BUSY_SHARE,
+    NOT_MEASURED,
     PREEMPTIONS,
     RPS,
     At,
-    Judgement,
+    Claim,
+    Criterion,
     Measured,
-    Rule,
-    both,
-    bounded,
-    differs,
-    first_decided,
-    no_worse,
-    ratio_within,
+    judge_all,
+    quarter_p50_s,
     s_per_token,
-    short_p50_s,
     short_to_long,
+    story_rows,
 )
 from tests.bench.journeys import at_level, of_legs, rates, repeat, results
 from tests.bench.making import record
 
 HOLDS, NOT, UNDECIDED = "holds here", "does not hold here", "undecided"
-LEFT, RIGHT = At("left", 25), At("right", 25)
+LEFT, RIGHT = At("left"), At("right")
 Numbers = tuple[float, ...]
 
 
-def judged(rule: Rule, left: Results, right: Results | None = None) -> Judgement:
-    return rule(of_legs(left=left, **({"right": right} if right else {})))
+def judged(criterion: Criterion, left: Results, right: Results | None = None) -> str:
+    return criterion.judge(of_legs(left=left, **({"right": right} if right else {})))[0]
 
 
 @pytest.mark.parametrize(
-    ("left", "right", "verdict"),
+    ("left", "right", "lower", "not_lower"),
     [
-        ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2), HOLDS),
-        ((2.0, 2.1, 2.2), (1.0, 1.1, 1.2), NOT),
-        ((2.00, 2.01, 2.02), (2.01, 2.02, 2.03), NOT),  # equal, and a difference would have shown
-        ((1.0, 2.0, 3.0), (1.5, 2.1, 3.5), UNDECIDED),  # equal, with ranges that could hide anything
-        ((1.0,), (2.0, 2.1, 2.2), UNDECIDED),  # measured once
+        ((1.0, 1.1, 1.2), (2.0, 2.1, 2.2), HOLDS, NOT),
+        ((2.0, 2.1, 2.2), (1.0, 1.1, 1.2), NOT, HOLDS),
+        ((2.00, 2.01, 2.02), (2.01, 2.02, 2.03), NOT, HOLDS),  # equal, and a difference would have shown
+        ((1.0, 2.0, 3.0), (1.5, 2.1, 3.5), UNDECIDED, UNDECIDED),  # equal, with ranges that could hide anything
+        ((1.0,), (2.0, 2.1, 2.2), UNDECIDED, UNDECIDED),  # measured once
     ],
 )
-def test_a_claimed_difference_must_exceed_the_range_of_the_repeats(left: Numbers, right: Numbers, verdict: str) -> None:
-    assert judged(differs(LEFT, RIGHT, RPS, "lower"), rates(*left), rates(*right)).verdict == verdict
-    assert judged(differs(RIGHT, LEFT, RPS, "higher"), rates(*left), rates(*right)).verdict == verdict
-
-
-@pytest.mark.parametrize(
-    ("left", "right", "verdict"),
-    [
-        ((2.0, 2.1), (1.0, 1.1), HOLDS),
-        ((2.00, 2.01), (2.01, 2.02), HOLDS),
-        ((1.0, 1.1), (2.0, 2.1), NOT),
-        ((1.0, 3.0), (1.0, 3.1), UNDECIDED),
-    ],
-)
-def test_no_worse_accepts_equal_numbers(left: Numbers, right: Numbers, verdict: str) -> None:
-    assert judged(no_worse(LEFT, RIGHT, RPS), rates(*left), rates(*right)).verdict == verdict
+def test_a_claimed_difference_must_exceed_the_range_of_the_repeats(
+    left: Numbers, right: Numbers, lower: str, not_lower: str
+) -> None:
+    one, other = rates(*left), rates(*right)
+    assert judged(Criterion(RPS, LEFT, "lower", RIGHT), one, other) == lower
+    assert judged(Criterion(RPS, RIGHT, "higher", LEFT), one, other) == lower
+    assert judged(Criterion(RPS, LEFT, "not lower", RIGHT), one, other) == not_lower
 
 
 @pytest.mark.parametrize(
@@ -79,7 +65,7 @@ def test_no_worse_accepts_equal_numbers(left: Numbers, right: Numbers, verdict: 
     ],
 )
 def test_a_ratio_is_judged_by_its_whole_range(left: Numbers, right: Numbers, verdict: str) -> None:
-    assert judged(ratio_within(LEFT, RIGHT, RPS, 2.0, 3.5), rates(*left), rates(*right)).verdict == verdict
+    assert judged(Criterion(RPS, LEFT, (2.0, 3.5), RIGHT), rates(*left), rates(*right)) == verdict
 
 
 @pytest.mark.parametrize(
@@ -87,38 +73,37 @@ def test_a_ratio_is_judged_by_its_whole_range(left: Numbers, right: Numbers, ver
     [
         ((0.5, 0.6), HOLDS),
         ((0.96, 1.0), NOT),
-        ((0.92, 0.93), UNDECIDED),
         ((0.5, 0.99), UNDECIDED),
         ((0.5,), UNDECIDED),
         ((None, None), UNDECIDED),
     ],
 )
-def test_a_bound_must_be_kept_by_every_repeat(shares: tuple[float | None, ...], verdict: str) -> None:
+def test_limits_must_be_kept_by_every_repeat(shares: tuple[float | None, ...], verdict: str) -> None:
     found = results(at_level(25, [repeat(engine_busy_share=share) for share in shares]))
-    assert judged(bounded(LEFT, BUSY_SHARE, holds=(0, 0.9), fails=(0.95, inf)), found).verdict == verdict
+    assert judged(Criterion(BUSY_SHARE, LEFT, (0, 0.9)), found) == verdict
 
 
-def test_rules_combine() -> None:
-    def fixed(verdict: str) -> Rule:
-        return lambda _: Judgement(verdict, verdict)  # type: ignore[arg-type]
-
-    nothing = of_legs()
-    assert both(fixed(HOLDS), fixed(HOLDS))(nothing).verdict == HOLDS
-    assert both(fixed(UNDECIDED), fixed(NOT))(nothing).verdict == NOT
-    assert both(fixed(HOLDS), fixed(UNDECIDED))(nothing).verdict == UNDECIDED
-    assert first_decided(fixed(UNDECIDED), fixed(HOLDS), fixed(NOT))(nothing).verdict == HOLDS
-    assert first_decided(fixed(UNDECIDED))(nothing).verdict == UNDECIDED
+@pytest.mark.parametrize(
+    ("busy", "preempted", "verdict"),
+    [(0.5, 0, HOLDS), (0.5, 1, NOT), (0.99, 0, NOT), (None, 0, UNDECIDED), (None, 1, NOT)],
+)
+def test_all_criteria_of_a_claim_must_hold(busy: float | None, preempted: int, verdict: str) -> None:
+    found = results(at_level(25, [repeat(engine_busy_share=busy, preemptions=preempted)] * 2))
+    criteria = (Criterion(BUSY_SHARE, LEFT, (0, 0.9)), Criterion(PREEMPTIONS, LEFT, (0, 0)))
+    claim = Claim("both", "Both.", "", "Holds where both do.", criteria)
+    assert claim.judge(of_legs(left=found)).verdict == verdict
 
 
 def test_a_metric_that_some_repeats_lack_and_too_few_answers_decide_nothing() -> None:
     found = results(at_level(25, [repeat(preemptions=0), repeat(preemptions=None), repeat(preemptions=0)]))
-    assert judged(bounded(LEFT, PREEMPTIONS, holds=(0, 0), fails=(1, inf)), found).verdict == UNDECIDED
+    assert judged(Criterion(PREEMPTIONS, LEFT, (0, 0)), found) == UNDECIDED
     few = results(at_level(25, [repeat(rps=1.0, window_s=8.0), repeat(rps=1.0, window_s=30.0)]))
-    assert judged(differs(LEFT, RIGHT, RPS, "lower"), few, rates(20.0, 20.1)).verdict == UNDECIDED
+    assert judged(Criterion(RPS, LEFT, "lower", RIGHT), few, rates(20.0, 20.1)) == UNDECIDED
 
 
 def test_a_judgement_has_the_numbers_that_decided() -> None:
-    because = judged(differs(LEFT, RIGHT, RPS, "lower"), rates(1.0, 1.2), rates(20.0, 22.0)).because
+    legs = of_legs(left=rates(1.0, 1.2), right=rates(20.0, 22.0))
+    _, because = Criterion(RPS, LEFT, "lower", RIGHT).judge(legs)
     assert "left at 25 clients 1.10 req/s [1.00..1.20]" in because
     assert "right at 25 clients 21.0 req/s [20.0..22.0]" in because
 
@@ -160,11 +145,6 @@ CASES: list[tuple[str, str, dict[str, Results]]] = [
     ("falls-with-load", NOT, {"workers_1__variable": one_worker((2.2, 2.3), (3.3, 3.4))}),
     ("idle-engine", HOLDS, {"workers_1__variable": leg(IDLE, IDLE)}),
     ("idle-engine", NOT, {"workers_1__variable": leg(*[{"engine_busy_share": 0.99}] * 2)}),
-    (
-        "idle-engine",
-        HOLDS,
-        {"workers_1__variable": leg(*[{"engine_busy_share": 0.93, "gpu_share_below_10": 0.2}] * 2)},
-    ),
     ("two-workers", HOLDS, {"workers_2__variable": rates(2.0, 2.01), "workers_1__variable": rates(2.2, 2.21)}),
     ("two-workers", UNDECIDED, {"workers_2__variable": rates(2.0, 3.0), "workers_1__variable": rates(2.2, 2.9)}),
     ("static-batching", HOLDS, {"static__uniform": rates(5.9, 6.0), "workers_1__uniform": rates(2.2, 2.2)}),
@@ -260,7 +240,9 @@ def test_every_claim_has_a_case_and_nothing_measured_decides_none() -> None:
 def test_the_gpu_memory_of_idle_slots_is_shown() -> None:
     measurement = replace(repeat(), gpu=(GpuSample(0.0, 0, 90.0, 2048.0),))
     found = judge_all(of_legs(continuous_256__variable=results(at_level(5, [measurement] * 2))))
-    assert "GPU memory 2.00 GiB" in next(finding.because for finding in found if finding.claim == "idle-slots")
+    assert "continuous-256.variable at 5 clients 2.00 GiB" in next(
+        finding.because for finding in found if finding.claim == "idle-slots"
+    )
 
 
 def test_the_best_continuous_step_is_one_with_repeats() -> None:
@@ -270,42 +252,39 @@ def test_the_best_continuous_step_is_one_with_repeats() -> None:
         continuous_64__variable=rates(7.0, 7.1),
         continuous_64__uniform=rates(15.0, 15.1),
     )
-    assert best_continuous(found) == At("continuous-64.variable", 25)
+    assert found.resolve(At("continuous-*.variable")) == At("continuous-64.variable")
 
 
 def here(step: str, found: Measured) -> str:
     return next(row.here for row in story_rows(found) if row.step.startswith(step))
 
 
-def test_the_storys_table_has_its_figures_and_ours() -> None:
+def test_the_storys_figures_are_quoted_beside_ours() -> None:
     rows = story_rows(of_legs())
-    quoted = " ".join(row.story for row in rows)
+    quoted = " ".join([*(row.story for row in rows), *(finding.story for finding in judge_all(of_legs()))])
     figures = ("2.2", "1.1", "3.3", "2.0", "5.9", "452 → 171", "15.0", "3.5", "10.7", "9.0 → 16.4", "93 % → 0 % → 93 %")
     assert [figure for figure in figures if figure not in quoted] == []
-    assert {row.here for row in rows if not row.step.startswith("production")} == {NOT_MEASURED}
+    assert {row.here for row in rows} == {NOT_MEASURED}
     found = of_legs(
         workers_1__variable=one_worker((3.0, 3.2), (1.0, 1.4)),
         workers_1__uniform=rates(2.2),
         continuous_64__variable=rates(30.0, 31.0),
     )
-    for part in ("uniform: 2.20 req/s", "variable: 1.20 req/s [1.00..1.40]", "1 client: 3.10 req/s"):
+    for part in (
+        "workers-1.uniform at 25 clients: 2.20 req/s",
+        "workers-1.variable at 25 clients: 1.20 req/s [1.00..1.40]",
+        "workers-1.variable at 1 client: 3.10 req/s",
+    ):
         assert part in here("one worker", found)
-    assert here("tuned", found) == "continuous-64: 30.5 req/s [30.0..31.0]"
-
-
-def test_utilisation_is_the_gpus_where_it_was_sampled_and_else_the_engines() -> None:
-    on_gpu = leg(*[{"gpu_mean_percent": 93.0, "gpu_share_below_10": 0.2, "engine_busy_share": 0.7}] * 2)
-    assert here("utilisation", of_legs(workers_1__variable=on_gpu)).startswith("GPU mean")
-    on_cpu = leg(*[{"engine_busy_share": 0.7}] * 2)
-    assert here("utilisation", of_legs(workers_1__variable=on_cpu)).startswith("engine busy: one worker 70.0 %")
+    assert here("tuned", found).startswith("continuous-64.variable at 25 clients: 30.5 req/s [30.0..31.0]")
 
 
 def test_short_and_long_requests_are_the_outer_quarters_of_completed_ones() -> None:
     spent = [record(n, e2e_s=1 + n // 25, source_tokens=10 + n) for n in reversed(range(100))]
     failed = [record(n, e2e_s=99.0, source_tokens=1, error="timeout") for n in range(50)]
-    assert short_p50_s(repeat([*spent, *failed])) == pytest.approx(1.0)
+    assert quarter_p50_s(repeat([*spent, *failed])) == pytest.approx(1.0)
     assert short_to_long(repeat([*spent, *failed])) == pytest.approx(0.25)
-    assert short_p50_s(repeat([record(n) for n in range(19)])) is None
+    assert quarter_p50_s(repeat([record(n) for n in range(19)])) is None
 
 
 def test_time_per_token_is_over_completed_requests_with_known_tokens() -> None:

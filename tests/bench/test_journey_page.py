@@ -11,26 +11,18 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Results
+from dragoman_bench.journey.measure import JourneyResults, read_folder
 from dragoman_bench.journey.page import JourneyReport, as_markdown, charted, conclude, write_files
-from dragoman_bench.journey.run import JourneyResults, read_folder
-from dragoman_bench.journey.steps import Leg, Level, Step
 from tests.bench.journeys import at_level, rates, results
 from tests.bench.reading import Page
 from tests.bench.simulated import Server, point
 
 STORED = Path(__file__).parents[2] / "results"
-LEVELS = (Level(1), Level(25, 3))
-
-
-def step(name: str) -> Step:
-    return Step(name, name, "dragoman", {}, (Leg("variable", LEVELS),))
 
 
 def journey_of(**found: Results) -> JourneyResults:
     """Steps by name, `_` for the dash."""
-    named = {name.replace("_", "-"): result for name, result in found.items()}
-    legs = {f"{name}.variable": result for name, result in named.items()}
-    return JourneyResults(tuple(step(name) for name in named), legs)
+    return JourneyResults({f"{name.replace('_', '-')}.variable": result for name, result in found.items()})
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +78,9 @@ def test_an_interrupted_journey_reports_what_it_did_not_reach() -> None:
     assert "interrupted" in missing and "static" in missing
 
 
-def test_a_journey_that_measured_nothing_has_no_report(tmp_path: Path) -> None:
+def test_a_journey_that_measured_nothing_has_no_report() -> None:
     with pytest.raises(ConfigError):
-        conclude(JourneyResults((step("workers-1"),)))
+        conclude(JourneyResults())
 
 
 def test_charts_show_variable_texts_of_the_steps_that_matter_at_all_their_levels() -> None:

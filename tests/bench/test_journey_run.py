@@ -16,19 +16,18 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import Results, read_results, write_results
 from dragoman_bench.bench.servers import ServerCommand
-from dragoman_bench.journey.measure import CachedWorkload, LoadMeter
-from dragoman_bench.journey.run import (
-    JourneyDisplay,
+from dragoman_bench.journey.measure import (
+    CachedWorkload,
+    JourneyProgress,
     JourneyResults,
     JourneyRun,
-    ResultsFolder,
+    LoadMeter,
     read_folder,
-    start_s_of,
 )
 from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
 from tests.bench.journeys import rates
 from tests.bench.making import workload
-from tests.bench.test_journey_route import SUBJECT
+from tests.bench.test_journey_steps import SUBJECT
 from tests.waiting import until
 
 STAND_IN = str(Path(__file__).with_name("stand_in.py"))
@@ -47,52 +46,48 @@ class Journey:
     def __init__(self, path: Path, **behaviours: str) -> None:
         self.behaviours = behaviours
         self.started: list[str] = []
-        self.output = StringIO()
+        self.folder = path
         self.interrupted = asyncio.Event()
-        workloads = {"variable": CachedWorkload(workload(*(f"text {n}" for n in range(50))))}
-        self.folder = ResultsFolder(path, SUBJECT, workloads, PACE, MACHINE)
-        self.workloads = workloads
+        self.workloads = {"variable": CachedWorkload(workload(*(f"text {n}" for n in range(50))))}
 
     def command(self, step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
         self.started.append(step.name)
         behaviour = self.behaviours.get(step.name, "well")
         return ServerCommand(step.name, (sys.executable, STAND_IN, behaviour), "/readyz")
 
-    async def run(
-        self,
-        steps: Sequence[Step],
-        *,
-        chosen: Sequence[str] | None = None,
-        fresh: bool = False,
-        time_limit_s: float | None = None,
-    ) -> JourneyResults:
-        self.started.clear()
-        display = JourneyDisplay(Console(file=self.output, width=200), NoProgress())
-        run = JourneyRun(
+    def of(self, steps: Sequence[Step], *, chosen: Sequence[str] | None = None, fresh: bool = False) -> JourneyRun:
+        progress = JourneyProgress(Console(file=StringIO(), width=200), NoProgress())
+        return JourneyRun(
             steps=tuple(steps),
             chosen=frozenset(chosen if chosen is not None else [step.name for step in steps]),
             subject=SUBJECT,
             folder=self.folder,
-            meter=LoadMeter(self.workloads, PACE, display, self.interrupted),
-            display=display,
+            meter=LoadMeter(self.workloads, PACE, progress, self.interrupted),
+            progress=progress,
+            machine=MACHINE,
             fresh=fresh,
-            time_limit_s=time_limit_s,
             command=self.command,
         )
-        return await run.run()
+
+    async def run(
+        self, steps: Sequence[Step], *, chosen: Sequence[str] | None = None, fresh: bool = False
+    ) -> JourneyResults:
+        self.started.clear()
+        return await self.of(steps, chosen=chosen, fresh=fresh).run()
 
 
 async def test_every_leg_is_measured_written_and_not_measured_again(tmp_path: Path) -> None:
     journey, steps = Journey(tmp_path), [step("one"), step("two", 16)]
     first = await journey.run(steps)
     assert journey.started == ["one", "two"]
-    assert list(first.in_order()) == ["one.variable", "two.variable"]
+    assert list(first.results) == ["one.variable", "two.variable"]
     written = read_results(tmp_path / "two.variable.json")
     assert written == first.results["two.variable"]
     assert [(point.load.clients, len(point.repeats)) for point in written.points] == [(1, 1), (2, 2)]
     assert all(repeat.summary.completed for point in written.points for repeat in point.repeats)
-    assert start_s_of(written)
-    assert written.conditions.options["journey"]["fingerprint"]["flags"] == {"max-num-seqs": 16}
+    notes = written.conditions.options["journey"]
+    assert notes["start_s"] > 0
+    assert notes["fingerprint"]["flags"] == {"max-num-seqs": 16}
     assert written.conditions.options["label"] == "two"
 
     again = await journey.run(steps)
@@ -102,27 +97,20 @@ async def test_every_leg_is_measured_written_and_not_measured_again(tmp_path: Pa
 
 
 async def test_changed_conditions_and_broken_or_partial_files_are_measured_again(tmp_path: Path) -> None:
-    folder, results = Journey(tmp_path).folder, rates(1.0)
-    one = step("one")
-
-    def stored(found: Results) -> Results | None:
-        write_results(found, folder.file(one, LEG))
-        return folder.load(one, LEG)
-
-    options = {"journey": folder.notes(one, LEG, 3.0)}
-    same = replace(results, conditions=replace(results.conditions, options=options))
-    assert stored(same) == same
-    for changed in (
-        (step("one", 16), LEG, folder),
-        (one, Leg("variable", (Level(1),)), folder),
-        (one, LEG, replace(folder, machine={**MACHINE, "vllm": "2.0"})),
-    ):
-        assert changed[2].load(changed[0], changed[1]) is None
-    folder.file(one, LEG).write_text("{")
-    assert folder.load(one, LEG) is None
-
+    results, one, file = rates(1.0), step("one"), tmp_path / "one.variable.json"
     journey = Journey(tmp_path)
-    stored(replace(same, partial=True))
+    run = journey.of([one])
+    options = {"journey": run.notes(one, LEG, 3.0)}
+    same = replace(results, conditions=replace(results.conditions, options=options))
+    write_results(same, file)
+    assert run.stored(one, LEG) == same
+    assert run.stored(step("one", 16), LEG) is None
+    assert run.stored(one, Leg("variable", (Level(1),))) is None
+    assert replace(run, machine={**MACHINE, "vllm": "2.0"}).stored(one, LEG) is None
+    file.write_text("{")
+    assert run.stored(one, LEG) is None
+
+    write_results(replace(same, partial=True), file)
     found = await journey.run([one])
     assert journey.started == ["one"] and not found.results["one.variable"].partial
 
@@ -152,12 +140,6 @@ async def test_an_interrupted_journey_keeps_what_was_measured_and_is_resumed(tmp
     assert set(found.results) == {"one.variable", "two.variable", "three.variable"}
 
 
-async def test_no_step_is_begun_that_would_not_end_within_the_time_limit(tmp_path: Path) -> None:
-    journey = Journey(tmp_path)
-    found = await journey.run([step("one"), step("two")], time_limit_s=1.0)
-    assert (journey.started, found.not_reached) == ([], ["one", "two"])
-
-
 def leg(name: str, *rps: float) -> Results:
     """As a journey stores it: the step's name is in its notes."""
     found = rates(*rps)
@@ -172,7 +154,7 @@ def test_a_folder_is_read_in_the_routes_order_compressed_or_not_without_other_fi
     (tmp_path / "journey.json").write_text("{}")
     (tmp_path / "logs").mkdir()
     journey = read_folder(tmp_path)
-    assert list(journey.in_order()) == ["workers-1.variable", "continuous-64.variable"]
+    assert list(journey.results) == ["workers-1.variable", "continuous-64.variable"]
     assert "static" in journey.not_reached and "workers-1" not in journey.not_reached
 
 

@@ -14,9 +14,8 @@ from dragoman_bench.bench.progress import NoProgress, error_console
 from dragoman_bench.bench.servers import ServerCommand, dragoman_serve
 from dragoman_bench.cli.journey import command
 from dragoman_bench.cli.subject import make_subject
-from dragoman_bench.journey.measure import LoadMeter, make_workloads
+from dragoman_bench.journey.measure import JourneyProgress, JourneyRun, LoadMeter, make_workloads
 from dragoman_bench.journey.page import conclude, write_files
-from dragoman_bench.journey.run import JourneyDisplay, JourneyRun, ResultsFolder, this_machine
 from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -41,17 +40,11 @@ def test_steps_are_chosen_by_name() -> None:
     assert wrong.exception.param == "only"
 
 
-def test_levels_repeats_and_vllm_serve_are_the_users_choice() -> None:
-    listed = invoke("--list", "--gpu-levels", "--repeats", "5", "--skip-vllm-serve").output
-    assert "256×1" in listed
-    assert "25×5" in listed
-    assert "vllm" not in listed
-
-
 def test_levels_modes_and_flags_of_a_comparison_are_options() -> None:
     lines = invoke("--list", "--versus", "--clients", "4,256,4", "--repeats", "5").output.splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["continuous-64", "vllm-64"]
     assert all("variable at 4×5, 256×5 clients" in line for line in lines[:2])
+    assert "25×3 clients" in invoke("--list", "--versus", "--quick").output
     wrong = invoke("--list", "--versus", "--clients", "many")
     assert isinstance(wrong.exception, ConfigError)
     assert "--clients" in wrong.exception.message
@@ -65,14 +58,13 @@ def test_levels_modes_and_flags_of_a_comparison_are_options() -> None:
         assert isinstance(invoke("--list", "--versus", *refused).exception, ConfigError)
 
 
-def test_a_stored_journey_is_rendered_again_under_either_name_of_the_option(tmp_path: Path) -> None:
+def test_a_stored_journey_is_rendered_again(tmp_path: Path) -> None:
     folder = tmp_path / "journey"
     shutil.copytree(RESULTS / "journey-quick", folder)
-    for option in ("--render", "--retell"):  # words: example
-        ran = invoke(option, str(folder), "--quick", "--page", str(tmp_path / "page.html"))
-        assert ran.exception is None
-        assert (tmp_path / "page.html").is_file() and not (folder / "report.html").exists()
-        assert json.loads((folder / "journey.json").read_text())["summary"] == ran.output.splitlines()[-1]
+    ran = invoke("--render", str(folder), "--quick", "--page", str(tmp_path / "page.html"))
+    assert ran.exception is None
+    assert (tmp_path / "page.html").is_file() and not (folder / "report.html").exists()
+    assert json.loads((folder / "journey.json").read_text())["summary"] == ran.output.splitlines()[-1]
 
 
 async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) -> None:
@@ -85,14 +77,14 @@ async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) ->
     def fake(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
         return dragoman_serve(step.name, {**subject.dragoman, **step.flags, "pipeline": "fake"}, engine_log)
 
-    display = JourneyDisplay(error_console, NoProgress())
+    progress = JourneyProgress(error_console, NoProgress())
     run = JourneyRun(
         steps=steps,
         chosen=frozenset(step.name for step in steps),
         subject=subject,
-        folder=ResultsFolder(tmp_path, subject, workloads, pace, this_machine()),
-        meter=LoadMeter(workloads, pace, display, asyncio.Event()),
-        display=display,
+        folder=tmp_path,
+        meter=LoadMeter(workloads, pace, progress, asyncio.Event()),
+        progress=progress,
         command=fake,
     )
     journey = await run.run()

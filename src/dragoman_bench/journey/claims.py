@@ -80,7 +80,11 @@ class Measured:
     def repeats(self, at: At) -> tuple[Measurement, ...]:
         """Empty where it was not measured."""
         results = self.results.get(at.leg)
-        if results is None or (at.flag and _flags_of(results).get(at.flag[0]) != at.flag[1]):
+        if results is None:
+            return ()
+        journey = members(results.conditions.options.get("journey"))
+        flags = members(members(journey.get("fingerprint")).get("flags"))
+        if at.flag is not None and flags.get(at.flag[0]) != at.flag[1]:
             return ()
         return next((point.repeats for point in results.points if point.load.clients == at.clients), ())
 
@@ -103,12 +107,6 @@ class Measured:
     def fewest_answers(self, at: At) -> int:
         """The answers of the repeat that has the fewest."""
         return min((round(repeat.summary.rps * repeat.window_s) for repeat in self.repeats(at)), default=0)
-
-
-def _flags_of(results: Results) -> dict[str, object]:
-    """Of the server, as a journey noted them."""
-    journey = members(results.conditions.options.get("journey"))
-    return members(members(journey.get("fingerprint")).get("flags"))
 
 
 @dataclass(frozen=True, slots=True)

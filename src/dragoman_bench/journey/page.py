@@ -161,10 +161,12 @@ def _sections(report: JourneyReport) -> tuple[list[Section], list[Section]]:
             if answers < FEWEST_ANSWERS:
                 remarks.append(f"{name}, {point.load.label}: only {answers} answers; --duration gives more.")
     picture = rates_by_result(variable or report.results, busy, f"Requests a second at {BUSY} clients")
+    columns = [Column(name, "left") for name in ("step", "the story, RPS at 25 concurrent", "here, at 25 clients")]
+    story = [(row.step, row.story, row.here) for row in report.rows]
     first = [
         Section(charts=(picture,)),
         Section("What holds here", tables=(_verdicts(report),)),
-        Section("The story beside it", tables=(_story(report),)),
+        Section("The story beside it", tables=(table("", columns, story, slug="story"),)),
     ]
     last = [
         Section("All steps", tables=(_numbers(report),)),
@@ -203,11 +205,6 @@ def _verdicts(report: JourneyReport) -> Table:
     ]
     columns = [Column(name, "left") for name in ("claim", "the story", "verdict", "numbers that decided")]
     return table("", columns, rows, slug="verdicts")
-
-
-def _story(report: JourneyReport) -> Table:
-    columns = [Column(name, "left") for name in ("step", "the story, RPS at 25 concurrent", "here, at 25 clients")]
-    return table("", columns, [(row.step, row.story, row.here) for row in report.rows], slug="story")
 
 
 def _numbers(report: JourneyReport) -> Table:

@@ -446,10 +446,10 @@ def _draw_requests(axes: Axes, name: str, records: Sequence[RequestRecord]) -> N
 
 def _boxes(spans: Sequence[tuple[float, float, int]], start_s: float, half: float) -> Path:
     """(start, end, row) as one path of rectangles: one element of SVG instead of hundreds."""
-    corners = [
+    rectangles = [
         [(a - start_s, row - half), (b - start_s, row - half), (b - start_s, row + half), (a - start_s, row + half)]
         for a, b, row in spans
     ]
-    closed = np.array([[*four, four[0]] for four in corners])
+    closed = np.array([[*four, four[0]] for four in rectangles])
     codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(spans)
     return Path(closed.reshape(-1, 2), codes)

@@ -8,24 +8,28 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.journey.measure import rounds
-from dragoman_bench.journey.route import (
+from dragoman_bench.journey.measure import STOP_S, UNKNOWN_START_S, expected_s, rounds
+from dragoman_bench.journey.steps import (
     BUSY,
     CEILING,
     GPU_LEVELS,
     INTERVAL,
     QUICK_PACE,
-    Terms,
+    Leg,
+    Level,
+    Pace,
+    Step,
+    Subject,
+    command_of,
     only,
     plan_route,
     plan_versus,
+    target_of,
 )
-from dragoman_bench.journey.run import STOP_S, UNKNOWN_START_S, RemainingTime
-from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject, command_of, target_of
 
-ON_GPU = Terms(gpu=True, high_levels=True)
-ON_CPU = Terms(gpu=False)
-QUICK = Terms(gpu=False, quick=True, repeats=2)
+ON_GPU = plan_route(gpu=True)
+ON_CPU = plan_route(gpu=False)
+QUICK = plan_route(gpu=False, quick=True, repeats=2)
 SUBJECT = Subject(
     path="/models/small",
     name="small",
@@ -37,8 +41,8 @@ SUBJECT = Subject(
 )
 
 
-def step_of(terms: Terms, name: str) -> Step:
-    return next(step for step in plan_route(terms) if step.name == name)
+def step_of(route: tuple[Step, ...], name: str) -> Step:
+    return next(step for step in route if step.name == name)
 
 
 def clients_of(step: Step) -> set[int]:
@@ -46,29 +50,29 @@ def clients_of(step: Step) -> set[int]:
 
 
 def test_steps_are_in_the_storys_order() -> None:
-    assert [step.name for step in plan_route(ON_GPU)] == [
+    assert [step.name for step in ON_GPU] == [
         "workers-1", "workers-2", "static", "continuous-64", "continuous-8", "continuous-16", "continuous-32",
         "continuous-256", "graphs-16", "graphs-32", "defaults", "tokens-16384", "memory-0.3", "vllm-defaults", "vllm-256",
     ]  # fmt: skip
-    assert [step.name for step in plan_route(ON_CPU)][-5:] == [
+    assert [step.name for step in ON_CPU][-5:] == [
         "tokens-8192", "tokens-16384", "memory-roomy", "vllm-defaults", "vllm-64",
     ]  # fmt: skip
-    assert [step.name for step in plan_route(QUICK)] == [
+    assert [step.name for step in QUICK] == [
         "workers-1", "workers-2", "static", "continuous-64", "continuous-16", "vllm-64",
     ]  # fmt: skip
     assert [leg.workload for leg in step_of(ON_GPU, "continuous-64").legs] == ["uniform", "variable"]
 
 
 def test_every_leg_has_repeats_at_the_storys_load() -> None:
-    for terms in (ON_GPU, ON_CPU, QUICK):
-        for step in plan_route(terms):
-            assert all(Level(BUSY, terms.repeats) in leg.levels for leg in step.legs), step.name
+    for route, repeats in ((ON_GPU, 3), (ON_CPU, 3), (QUICK, 2)):
+        for step in route:
+            assert all(Level(BUSY, repeats) in leg.levels for leg in step.legs), step.name
 
 
-def test_high_levels_are_for_servers_that_batch_and_only_on_request() -> None:
+def test_high_levels_are_for_servers_that_batch_on_a_gpu() -> None:
     assert set(GPU_LEVELS) <= clients_of(step_of(ON_GPU, "continuous-256"))
     assert not set(GPU_LEVELS) & clients_of(step_of(ON_GPU, "workers-1"))
-    assert not any(set(GPU_LEVELS) & clients_of(step) for step in plan_route(ON_CPU))
+    assert not any(set(GPU_LEVELS) & clients_of(step) for step in ON_CPU)
 
 
 @pytest.mark.parametrize(
@@ -97,29 +101,27 @@ def test_vllm_serve_has_our_settings_and_once_its_own_defaults() -> None:
     assert theirs == {name: value for name, value in ours.items() if name not in ("pipeline", INTERVAL)}
     assert step_of(ON_GPU, "vllm-defaults").flags == {}
     assert not step_of(ON_GPU, "vllm-defaults").shaped
-    assert not any(step.kind == "vllm" for step in plan_route(Terms(gpu=True, vllm_serve=False)))
 
 
 def test_a_comparison_has_the_same_settings_for_both_within_one_gpu() -> None:
-    ours, theirs = plan_versus(Terms(gpu=True, quick=True, repeats=2))
+    levels = (Level(128, 3), Level(256, 3))
+    ours, theirs = plan_versus(True, levels, {})
     assert {**theirs.flags, "pipeline": "continuous"} == ours.flags
     assert (ours.flags[CEILING], ours.flags["gpu-memory-utilization"]) == (1024, 0.4)
-    assert ours.legs == theirs.legs
-    assert ours.legs[0].levels == (Level(BUSY, 3),)
+    assert ours.legs == theirs.legs == (Leg("variable", levels, ("plain", "streamed")),)
     both = {"max-num-batched-tokens": 512, CEILING: 256}
-    for step in plan_versus(ON_GPU, (128, 256), both):
+    for step in plan_versus(True, levels, both):
         assert both.items() <= step.flags.items()
-        assert step.legs[0].levels == (Level(128, 3), Level(256, 3))
-    assert CEILING not in plan_versus(ON_CPU)[1].flags
+    assert CEILING not in plan_versus(False, levels, {})[1].flags
 
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_a_comparison_of_defaults_sets_memory_alone(gpu: bool) -> None:
-    ours, theirs = plan_versus(Terms(gpu=gpu), (25,), defaults=True)
+    ours, theirs = plan_versus(gpu, (Level(25, 3),), {}, defaults=True)
     assert set(ours.flags) == ({"gpu-memory-utilization"} if gpu else set())
     assert set(theirs.flags) == ({"gpu-memory-utilization"} if gpu else {"kv-cache-memory-bytes"})
-    assert "--max-model-len" not in command_of(ours, SUBJECT, Path("engine.log")).argv
-    assert "--max-model-len" not in command_of(theirs, SUBJECT, Path("engine.log")).argv
+    for step in (ours, theirs):
+        assert "--max-model-len" not in command_of(step, SUBJECT, Path("engine.log")).argv
 
 
 def test_servers_get_the_model_its_limits_and_the_steps_flags() -> None:
@@ -132,33 +134,25 @@ def test_servers_get_the_model_its_limits_and_the_steps_flags() -> None:
 
 
 def test_steps_are_chosen_by_name() -> None:
-    steps = plan_route(QUICK)
-    assert [step.name for step in only(steps, ["static", "workers-1"])] == ["workers-1", "static"]
-    assert only(steps, []) == steps
+    assert [step.name for step in only(QUICK, ["static", "workers-1"])] == ["workers-1", "static"]
+    assert only(QUICK, []) == QUICK
     with pytest.raises(ConfigError) as error:
-        only(steps, ["statics"])
+        only(QUICK, ["statics"])
     assert error.value.param == "only"
 
 
 def test_a_quick_journey_takes_less_than_ten_minutes() -> None:
-    assert RemainingTime(QUICK_PACE, [(step, step.legs) for step in plan_route(QUICK)]).total_s < 600
+    assert expected_s([(step, step.legs) for step in QUICK], QUICK_PACE) < 600
 
 
 def test_the_remaining_time_follows_the_starts_that_were_seen() -> None:
     pace = Pace(duration_s=8, warmup_s=1)
-    one, two = step_of(QUICK, "workers-1"), step_of(QUICK, "workers-2")
-    remaining = RemainingTime(pace, [(one, one.legs), (two, two.legs)])
-    measuring = sum(pace.leg_s(leg) for step in (one, two) for leg in step.legs)
-    assert remaining.total_s == pytest.approx(2 * (UNKNOWN_START_S + STOP_S) + measuring)
-    remaining.started(one, 20.0)
-    assert remaining.total_s == pytest.approx(2 * (20.0 + STOP_S) + measuring)
-    remaining.started(two, 50.0)  # two engines start in another time
-    assert (remaining.start_s(one), remaining.start_s(two)) == (20.0, 50.0)
-    remaining.finished(one)
-    assert remaining.total_s == pytest.approx(50.0 + STOP_S + sum(pace.leg_s(leg) for leg in two.legs))
+    todo = [(step, step.legs) for step in QUICK[:2]]
+    measuring_s = sum(pace.leg_s(leg) for _, legs in todo for leg in legs)
+    assert expected_s(todo, pace) == pytest.approx(2 * (UNKNOWN_START_S + STOP_S) + measuring_s)
+    assert expected_s(todo, pace, (20.0, 50.0, 30.0)) == pytest.approx(2 * (30.0 + STOP_S) + measuring_s)
 
 
 def test_each_repeat_goes_over_all_levels() -> None:
     leg = Leg("variable", (Level(1), Level(25, 3)))
     assert [(repeat, level.clients) for repeat, level in rounds(leg.levels)] == [(0, 1), (0, 25), (1, 25), (2, 25)]
-    assert leg.measurements == 4
