@@ -22,6 +22,7 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, ModelSettings, ServerSettings, Settings
+from dragoman.storage.database import Database
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.types import Sequence
 
@@ -53,12 +54,15 @@ def echoing(mark: str = "~") -> Callable[[Sequence], str]:
 
 
 def service_over(
-    pipeline: Pipeline, settings: Settings | None = None, recorder: Recorder | None = None
+    pipeline: Pipeline,
+    settings: Settings | None = None,
+    recorder: Recorder | None = None,
+    database: Database | None = None,
 ) -> TranslationService:
     settings = settings or Settings()
     engine = replace(settings.engine, max_num_seqs=settings.engine.max_num_seqs or 32)
     spec = resolve(str(phrasebook.model_dir()), engine, "cpu")
-    return TranslationService(settings, model(), spec, pipeline, prompts(), recorder)
+    return TranslationService(settings, model(), spec, pipeline, prompts(), recorder, database=database)
 
 
 def fake_service(

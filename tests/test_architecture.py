@@ -19,7 +19,7 @@ SHARED = {"settings", "errors", "languages", "types", "wire", "gpu", "heap", "te
 MAY_IMPORT = {
     "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage"},
     "deploy": {"api", "service"},
-    "api": {"service"},
+    "api": {"service", "storage"},
     "service": {"pipelines", "engine", "text", "prompts", "storage"},
     "pipelines": {"engine"},
     "engine": set[str](),
@@ -31,7 +31,14 @@ BENCH_MAY_IMPORT = {"wire", "gpu", "errors", "languages", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""
 BENCH_ORDER = ["cli", "tune", "journey", "report", "eval", "bench"]
 """Packages of `dragoman_bench`; each imports those after it."""
-IMPORTED_ONLY_IN = {"vllm": {"engine"}, "ray": {"deploy"}, "fastapi": {"api", "deploy"}, "click": {"cli"}}
+IMPORTED_ONLY_IN = {
+    "vllm": {"engine"},
+    "ray": {"deploy"},
+    "fastapi": {"api", "deploy"},
+    "click": {"cli"},
+    "sqlalchemy": {"storage"},
+    "alembic": {"storage"},
+}
 OPTIONAL = {"dragoman": ["cpu", "cuda", "tracing"], "dragoman_bench": ["bench"]}
 """Extras whose packages each import package may import, besides the core dependencies."""
 BROUGHT_ALONG = {"starlette": "fastapi", "markupsafe": "jinja2", "pynvml": "nvidia-ml-py", "vllm": "vllm"}

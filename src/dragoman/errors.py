@@ -4,7 +4,10 @@
     ├── InvalidRequest            400  invalid_request
     │   ├── UnsupportedLanguage   400  unsupported_language
     │   ├── EmptyText             400  empty_text
-    │   └── UntranslatableText    400  untranslatable_text
+    │   ├── UntranslatableText    400  untranslatable_text
+    │   └── InvalidGlossary       422  invalid_request
+    ├── UnknownGlossary           404  unknown_glossary
+    ├── GlossaryExists            409  glossary_exists
     ├── TooManyTexts              413  too_many_texts
     ├── BodyTooLarge              413  body_too_large
     ├── QueueFull                 429  queue_full          (carries retry_after_s)
@@ -12,7 +15,8 @@
     │   ├── Starting              503  starting
     │   ├── Draining              503  draining
     │   ├── EngineRestarting      503  restarting
-    │   └── EngineDead            503  engine_dead
+    │   ├── EngineDead            503  engine_dead
+    │   └── StorageUnavailable    503  storage_unavailable
     ├── EngineRejected            400  engine_rejected
     ├── EngineFailed              500  engine_failed
     └── ConfigError                    config_error        (CLI: one line, exit code 2)
@@ -65,6 +69,26 @@ class UntranslatableText(InvalidRequest):
     """A text that is not Unicode text, such as one with a lone surrogate."""
 
     code = "untranslatable_text"
+
+
+class InvalidGlossary(InvalidRequest):
+    """A glossary's name or entries are not what the server stores."""
+
+    status = 422
+
+
+class UnknownGlossary(DragomanError):
+    """No stored glossary has this id or name."""
+
+    status = 404
+    code = "unknown_glossary"
+
+
+class GlossaryExists(DragomanError):
+    """Another stored glossary has this name."""
+
+    status = 409
+    code = "glossary_exists"
 
 
 class TooManyTexts(DragomanError):
@@ -121,6 +145,12 @@ class EngineDead(Unavailable):
     """The engine (or a worker process) has crashed; what it had in flight did not finish."""
 
     code = "engine_dead"
+
+
+class StorageUnavailable(Unavailable):
+    """The database does not answer; what needs no stored data is still served."""
+
+    code = "storage_unavailable"
 
 
 class EngineRejected(DragomanError):

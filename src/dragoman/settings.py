@@ -151,6 +151,14 @@ class TrafficSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageSettings:
+    url: str = _setting(
+        "sqlite:///.dragoman/dragoman.db",
+        "database of stored glossaries: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; empty: none are stored",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TracingSettings:
     endpoint: str = _setting(
         "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing"
@@ -172,6 +180,7 @@ class Settings:
     admission: AdmissionSettings = field(default_factory=AdmissionSettings)
     cache: CacheSettings = field(default_factory=CacheSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    storage: StorageSettings = field(default_factory=StorageSettings)
     tracing: TracingSettings = field(default_factory=TracingSettings)
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from dragoman import __version__
-from dragoman.api import errors, native
+from dragoman.api import errors, glossaries, native
 from dragoman.api.middleware import BodyLimit, RequestLog
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
@@ -26,6 +26,7 @@ def create_app(service: TranslationService) -> FastAPI:
     app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)
     errors.install(app)
     app.include_router(native.router)
+    app.include_router(glossaries.router)
     app.include_router(native.probes)
     page.install(app)
     return app

@@ -23,6 +23,7 @@ _FLAGS = {
     "log.level": "log-level",
     "log.format": "log-format",
     "log.engine_file": "engine-log",
+    "storage.url": "storage-url",
     "tracing.endpoint": "tracing-endpoint",
     "tracing.sample_ratio": "tracing-sample-ratio",
     "tracing.service_name": "tracing-service-name",

@@ -62,7 +62,10 @@ def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
     unrecorded = replace(  # a user's own text is no traffic
-        settings, traffic=replace(settings.traffic, enabled=False), tracing=replace(settings.tracing, endpoint="")
+        settings,
+        traffic=replace(settings.traffic, enabled=False),
+        tracing=replace(settings.tracing, endpoint=""),
+        storage=replace(settings.storage, url=""),
     )
     service = TranslationService.from_settings(unrecorded)
     try:

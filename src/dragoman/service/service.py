@@ -11,13 +11,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import asdict
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
 
 from dragoman import __version__, heap, languages
 from dragoman.engine.process import leave_worker_cores
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import DragomanError, EngineDead, Starting
+from dragoman.errors import DragomanError, EngineDead, Starting, UnknownGlossary
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
@@ -38,6 +39,10 @@ from dragoman.telemetry.traffic.window import RateWindow, TrafficWindow, percent
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
 
+if TYPE_CHECKING:
+    from dragoman.storage.database import Database
+    from dragoman.storage.glossaries import Glossaries
+
 log = logging.getLogger("dragoman.service")
 
 
@@ -54,6 +59,7 @@ class TranslationService:
         recorder: Recorder | None = None,
         tracing: Tracing | None = None,
         cache: SegmentCache | None = None,
+        database: Database | None = None,
     ) -> None:
         self.settings = settings
         self.model = model
@@ -64,6 +70,8 @@ class TranslationService:
         self.window = TrafficWindow()
         self.recorder = recorder
         self.tracing = tracing
+        self._database = database
+        self._glossaries = stack.glossaries(database) if database else None
         self.turns = LoopTurns()
         self.calls = CallRegistry(
             pipeline.name,
@@ -92,12 +100,23 @@ class TranslationService:
         recorder = Recorder(settings.traffic) if settings.traffic.enabled else None
         cache = stack.build_cache(settings.cache, model, spec)
         pipeline = stack.build_pipeline(settings, spec)
-        return cls(settings, model, spec, pipeline, recorder=recorder, tracing=tracing, cache=cache)
+        return cls(
+            settings,
+            model,
+            spec,
+            pipeline,
+            recorder=recorder,
+            tracing=tracing,
+            cache=cache,
+            database=stack.database(settings.storage),
+        )
 
     # ---- start, drain, stop
 
     async def start(self) -> None:
-        """Engine and tokenizer side by side, then a warm-up translation; open once it was answered."""
+        """The database; engine and tokenizer side by side; then a warm-up translation; open once it was answered."""
+        if self._database is not None:
+            await self._database.open()
         loading = asyncio.create_task(self._load_prompts())
         try:
             await self.pipeline.start()
@@ -173,6 +192,13 @@ class TranslationService:
         if self._translator is None:
             raise Starting("the engine is starting; see /readyz")
         return self._translator
+
+    @property
+    def glossaries(self) -> Glossaries:
+        """Stored glossaries. Raises `UnknownGlossary` where the server has no database."""
+        if self._glossaries is None:
+            raise UnknownGlossary("this server stores no glossaries: its storage.url is empty")
+        return self._glossaries
 
     def pace(self) -> TimeSlices:
         """Time slices of the event loop, for work of a call above this."""

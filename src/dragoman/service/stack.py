@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from dragoman import __version__, phrasebook
 from dragoman.engine import process
@@ -26,8 +27,12 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.cache import CacheFile, SegmentCache
-from dragoman.settings import CacheSettings, ModelSettings, Settings
+from dragoman.settings import CacheSettings, ModelSettings, Settings, StorageSettings
 from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
+
+if TYPE_CHECKING:
+    from dragoman.storage.database import Database
+    from dragoman.storage.glossaries import Glossaries
 
 log = logging.getLogger("dragoman.service")
 
@@ -116,6 +121,22 @@ def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
             difference,
         )
     return PromptEncoder(model.profile, tokenizer), LengthTable.measure(tokenizer)
+
+
+def database(settings: StorageSettings) -> Database | None:
+    """The database that the settings name, not opened; None where they name none. Raises `ConfigError`."""
+    if not settings.url:
+        return None
+    from dragoman.storage.database import Database
+
+    return Database(settings.url)
+
+
+def glossaries(database: Database) -> Glossaries:
+    """The stored glossaries of a database."""
+    from dragoman.storage.glossaries import Glossaries
+
+    return Glossaries(database)
 
 
 def watch(

@@ -1,0 +1,343 @@
+"""Stored glossaries: `/v1/glossaries`, and the entries of each pair of languages as JSON, TSV or CSV.
+
+Bodies are parsed and answers written in threads: a glossary may have 100,000 entries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dragoman.api import schemas
+from dragoman.api.native import Service
+from dragoman.errors import InvalidGlossary
+
+if TYPE_CHECKING:
+    from dragoman.storage.glossaries import StoredGlossary
+
+Body = TypeVar("Body", bound=BaseModel)
+
+router = APIRouter(prefix="/v1/glossaries", tags=["glossaries"])
+
+JSON, TSV, CSV = "application/json", "text/tab-separated-values", "text/csv"
+
+# ---- wire format
+
+_EXAMPLE_ENTRIES: Any = {"server": "Server", "queue": "Warteschlange"}
+_EXAMPLE: Any = {
+    "id": "0b5f6a0e-58f4-4a5e-9d3d-0a35a1d7c2ba",
+    "name": "IT",
+    "version": 2,
+    "created_at": "2026-11-22T09:00:00.123456Z",
+    "updated_at": "2026-11-22T09:30:00.123456Z",
+    "dictionaries": [{"source": "en", "target": "de", "entry_count": 2}],
+}
+
+
+class DictionaryBody(BaseModel):
+    """The entries of one pair of languages."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    source: Annotated[str, Field(description="BCP-47 tag of the terms' language.")]
+    target: Annotated[str, Field(description="BCP-47 tag of the translations' language.")]
+    entries: Annotated[dict[str, str], Field(description="Terms and their translations.")]
+
+
+class GlossaryBody(BaseModel):
+    """`POST /v1/glossaries`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {"name": "IT", "dictionaries": [{"source": "en", "target": "de", "entries": _EXAMPLE_ENTRIES}]}
+            ]
+        },
+    )
+
+    name: Annotated[str, Field(description="Unique among the stored glossaries.")]
+    dictionaries: Annotated[
+        list[DictionaryBody], Field(description="Entries to begin with; those of one pair are joined.")
+    ] = []
+
+
+class EntriesBody(BaseModel):
+    """Entries of one pair of languages, as JSON."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, json_schema_extra={"examples": [{"entries": _EXAMPLE_ENTRIES}]}
+    )
+
+    entries: Annotated[dict[str, str], Field(description="Terms and their translations.")]
+
+
+class DictionaryOut(BaseModel):
+    """A pair of languages that a glossary has entries for."""
+
+    source: str
+    target: str
+    entry_count: int
+
+
+class GlossaryOut(BaseModel):
+    """A stored glossary without its entries."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str
+    name: str
+    version: Annotated[int, Field(description="One more after each change of its entries.")]
+    created_at: datetime
+    updated_at: datetime
+    dictionaries: list[DictionaryOut]
+
+    @classmethod
+    def of(cls, stored: StoredGlossary) -> GlossaryOut:
+        return cls(
+            id=stored.id,
+            name=stored.name,
+            version=stored.version,
+            created_at=stored.created_at,
+            updated_at=stored.updated_at,
+            dictionaries=[
+                DictionaryOut(source=one.source, target=one.target, entry_count=one.entry_count)
+                for one in stored.dictionaries
+            ],
+        )
+
+
+class GlossariesAnswer(BaseModel):
+    """`GET /v1/glossaries`."""
+
+    glossaries: list[GlossaryOut]
+
+
+class EntriesAnswer(BaseModel):
+    """The entries of one pair of languages, in the order of the terms."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"source": "en", "target": "de", "version": 2, "entries": _EXAMPLE_ENTRIES}]}
+    )
+
+    source: str
+    target: str
+    version: int
+    entries: dict[str, str]
+
+
+# ---- TSV and CSV
+
+
+def parse_tsv(text: str) -> dict[str, str]:
+    """One `term TAB translation` a line. Raises `InvalidGlossary` that names the line."""
+    lines = enumerate(text.split("\n"), 1)
+    return _joined((number, line.removesuffix("\r").split("\t")) for number, line in lines)
+
+
+def parse_csv(text: str) -> dict[str, str]:
+    """Two columns, quoted as in RFC 4180. Raises `InvalidGlossary` that names the line."""
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        return _joined((reader.line_num, row) for row in reader)
+    except csv.Error as fault:
+        raise InvalidGlossary(f"line {reader.line_num} is not CSV: {fault}", param="entries") from None
+
+
+def _joined(rows: Iterable[tuple[int, list[str]]]) -> dict[str, str]:
+    """The entries of numbered rows; rows without text are left out."""
+    entries: dict[str, str] = {}
+    for number, row in rows:
+        if not any(map(str.strip, row)):
+            continue
+        if len(row) != 2:
+            raise InvalidGlossary(f"line {number} has {len(row)} columns instead of 2", param="entries")
+        term, translation = (cell.strip() for cell in row)
+        if entries.get(term, translation) != translation:
+            raise InvalidGlossary(f"line {number}: {term[:40]!r} has another translation above", param="entries")
+        entries[term] = translation
+    return entries
+
+
+def write_tsv(entries: Mapping[str, str]) -> str:
+    """One `term TAB translation` a line; stored entries have neither tabs nor line breaks."""
+    return "".join(f"{term}\t{translation}\n" for term, translation in entries.items())
+
+
+def write_csv(entries: Mapping[str, str]) -> str:
+    """Two columns, quoted as in RFC 4180."""
+    written = io.StringIO()
+    csv.writer(written).writerows(entries.items())
+    return written.getvalue()
+
+
+# ---- bodies and answers
+
+
+def _parse(body: bytes, model: type[Body]) -> Body:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as fault:
+        errors = [{**one, "loc": ("body", *one["loc"])} for one in fault.errors(include_url=False)]
+        raise RequestValidationError(errors) from None
+
+
+def _entries(body: bytes, content_type: str) -> dict[str, str]:
+    kind = content_type.partition(";")[0].strip().lower() or JSON
+    if kind == JSON:
+        return _parse(body, EntriesBody).entries
+    parse: Callable[[str], dict[str, str]] | None = {TSV: parse_tsv, CSV: parse_csv}.get(kind)
+    if parse is None:
+        raise InvalidGlossary(f"entries come as {JSON}, {TSV} or {CSV}, not as {kind!r}", param="content-type")
+    try:
+        return parse(body.decode("utf-8-sig"))
+    except UnicodeDecodeError as fault:
+        raise InvalidGlossary(f"the body is not UTF-8 at byte {fault.start}", param="entries") from None
+
+
+def _chosen(accept: str) -> str:
+    """The first form that the client accepts and the server has; JSON for none."""
+    wanted = (one.partition(";")[0].strip().lower() for one in accept.split(","))
+    return next((one for one in wanted if one in (JSON, TSV, CSV)), JSON)
+
+
+def _body_of(schema: dict[str, Any], *, tables: bool) -> dict[str, Any]:
+    """How OpenAPI shows a body that the route reads itself."""
+    content: dict[str, Any] = {JSON: {"schema": schema}}
+    if tables:
+        content[TSV] = {"schema": {"type": "string"}, "example": write_tsv(_EXAMPLE_ENTRIES)}
+        content[CSV] = {"schema": {"type": "string"}, "example": write_csv(_EXAMPLE_ENTRIES)}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    descriptions = {
+        404: "No such glossary",
+        409: "Another glossary has this name",
+        413: "Too large a body, or too many entries",
+        422: "Entries, a name or JSON of the wrong form",
+        503: "The database does not answer",
+    }
+    return {status: {"description": descriptions[status], "model": schemas.ErrorAnswer} for status in (*statuses, 503)}
+
+
+Reference = Annotated[str, Path(description="The glossary's id or its name.")]
+Source = Annotated[str, Query(description="BCP-47 tag of the terms' language.")]
+Target = Annotated[str, Query(description="BCP-47 tag of the translations' language.")]
+
+# ---- routes
+
+
+@router.post(
+    "",
+    summary="Store a glossary",
+    status_code=201,
+    responses=_errors(409, 413, 422),
+    openapi_extra=_body_of(GlossaryBody.model_json_schema(), tables=False),
+)
+async def create(request: Request, service: Service) -> GlossaryOut:
+    """A new glossary, with entries or without."""
+    body = await request.body()
+    given = await asyncio.to_thread(_parse, body, GlossaryBody)
+    dictionaries: dict[tuple[str, str], dict[str, str]] = {}
+    for one in given.dictionaries:
+        dictionaries.setdefault((one.source, one.target), {}).update(one.entries)
+    return GlossaryOut.of(await service.glossaries.create(given.name, dictionaries))
+
+
+@router.get("", summary="The stored glossaries", responses=_errors())
+async def list_all(service: Service) -> GlossariesAnswer:
+    """All glossaries, by name, without their entries."""
+    return GlossariesAnswer(glossaries=[GlossaryOut.of(one) for one in await service.glossaries.list()])
+
+
+@router.get("/{glossary}", summary="One glossary", responses=_errors(404))
+async def get(glossary: Reference, service: Service) -> GlossaryOut:
+    """A glossary without its entries."""
+    return GlossaryOut.of(await service.glossaries.get(glossary))
+
+
+@router.delete("/{glossary}", summary="Delete a glossary", status_code=204, responses=_errors(404))
+async def delete(glossary: Reference, service: Service) -> Response:
+    """Delete a glossary with all its entries."""
+    await service.glossaries.delete(glossary)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/{glossary}/entries",
+    summary="Export the entries of a pair of languages",
+    response_model=EntriesAnswer,
+    responses={
+        200: {
+            "content": {
+                TSV: {"schema": {"type": "string"}, "example": write_tsv(_EXAMPLE_ENTRIES)},
+                CSV: {"schema": {"type": "string"}, "example": write_csv(_EXAMPLE_ENTRIES)},
+            }
+        },
+        **_errors(404),
+    },
+)
+async def export(
+    glossary: Reference, source: Source, target: Target, service: Service, accept: Annotated[str, Header()] = JSON
+) -> Response:
+    """As JSON, or by `Accept` as TSV or CSV. A dictionary of `en` answers for `en-US` too; none: no entries."""
+    stored = await service.glossaries.dictionary(glossary, source, target)
+    kind = _chosen(accept)
+
+    def written() -> bytes:
+        if kind == JSON:
+            answer = EntriesAnswer(
+                source=stored.source, target=stored.target, version=stored.version, entries=dict(stored.entries)
+            )
+            return answer.model_dump_json().encode()
+        return (write_tsv if kind == TSV else write_csv)(stored.entries).encode()
+
+    return Response(await asyncio.to_thread(written), media_type=kind, headers={"Vary": "Accept"})
+
+
+@router.put(
+    "/{glossary}/entries",
+    summary="Replace the entries of a pair of languages",
+    responses=_errors(404, 413, 422),
+    openapi_extra=_body_of(EntriesBody.model_json_schema(), tables=True),
+)
+async def replace(
+    glossary: Reference, source: Source, target: Target, request: Request, service: Service
+) -> GlossaryOut:
+    """JSON, TSV or CSV, by `Content-Type`."""
+    entries = await _read(request)
+    return GlossaryOut.of(await service.glossaries.replace(glossary, source, target, entries))
+
+
+@router.patch(
+    "/{glossary}/entries",
+    summary="Add entries to a pair of languages",
+    responses=_errors(404, 413, 422),
+    openapi_extra=_body_of(EntriesBody.model_json_schema(), tables=True),
+)
+async def merge(glossary: Reference, source: Source, target: Target, request: Request, service: Service) -> GlossaryOut:
+    """As `PUT`; terms that are not in the body stay."""
+    entries = await _read(request)
+    return GlossaryOut.of(await service.glossaries.merge(glossary, source, target, entries))
+
+
+@router.delete("/{glossary}/entries", summary="Delete the entries of a pair of languages", responses=_errors(404))
+async def delete_entries(glossary: Reference, source: Source, target: Target, service: Service) -> GlossaryOut:
+    """Delete the dictionary of this pair; the glossary stays."""
+    return GlossaryOut.of(await service.glossaries.delete_dictionary(glossary, source, target))
+
+
+async def _read(request: Request) -> dict[str, str]:
+    body = await request.body()
+    return await asyncio.to_thread(_entries, body, request.headers.get("content-type", JSON))

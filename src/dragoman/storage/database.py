@@ -1,0 +1,170 @@
+"""The database: a SQLite file or a PostgreSQL server, its schema brought up to date when it is opened.
+
+Nothing of it runs on the event loop. SQLite has one thread, which is also its one writer in this process; other processes
+that share the file wait for each other (`busy_timeout`). PostgreSQL has a small pool of threads and connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import alembic.command
+import alembic.config
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
+
+from dragoman.errors import ConfigError, StorageUnavailable
+
+T = TypeVar("T")
+
+log = logging.getLogger("dragoman.storage")
+
+BUSY_TIMEOUT_S = 10
+POSTGRES_CONNECTIONS = 4
+_MIGRATIONS = Path(__file__).parent / "migrations"
+_MIGRATION_LOCK = 0x647261676F6D616E  # of PostgreSQL's advisory locks; any number that other programs do not use
+
+
+class Database:
+    """Runs pieces of work in transactions, each in a thread. Raises `ConfigError` for an unusable URL."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            parsed = make_url(url)
+        except ArgumentError:
+            raise ConfigError(
+                "storage.url is not a database URL: give sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME",
+                param="storage.url",
+            ) from None
+        self.name = parsed.render_as_string(hide_password=True)
+        backend = parsed.get_backend_name()
+        if backend not in {"sqlite", "postgresql"}:
+            raise ConfigError(f"storage.url {self.name}: {backend} is not supported; use sqlite or postgresql")
+        self._is_sqlite = backend == "sqlite"
+        self._file = parsed.database if self._is_sqlite else None
+        self._url = parsed if self._is_sqlite else parsed.set(drivername="postgresql+psycopg")
+        self._engine: Engine | None = None
+        self._closed = False
+        workers = 1 if self._is_sqlite else POSTGRES_CONNECTIONS
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="dragoman-storage")
+
+    async def open(self) -> None:
+        """Connect and bring the schema up to date. Raises `ConfigError` when the database cannot be used."""
+        await self._in_thread(self._open)
+
+    async def close(self) -> None:
+        """Wait for work that runs, and disconnect."""
+
+        def close() -> None:
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
+
+        if not self._closed:
+            await self._in_thread(close)
+            self._closed = True
+            self._threads.shutdown(wait=False)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """The result of `work` in a transaction that writes nothing. Raises `StorageUnavailable`."""
+        return await self._in_thread(lambda: self._transaction(work, writes=False))
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """The result of `work` in a transaction, which is undone when it raises. Raises `StorageUnavailable`."""
+        return await self._in_thread(lambda: self._transaction(work, writes=True))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise StorageUnavailable("the server stops")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
+        if self._engine is None:
+            raise StorageUnavailable("the database is not open")
+        try:
+            with self._engine.connect().execution_options(dragoman_writes=writes) as connection, connection.begin():
+                return work(connection)
+        except DBAPIError as fault:
+            # Not the statement: it may have a caller's texts.
+            log.error("the database failed: %s", type(fault.orig).__name__)
+            log.debug("the database failed", exc_info=fault)
+            raise StorageUnavailable("the server's database failed; see its log") from None
+
+    # ---- opening, in a thread
+
+    def _open(self) -> None:
+        if self._engine is not None:
+            return
+        try:
+            engine = self._sqlite() if self._is_sqlite else self._postgres()
+            try:
+                self._migrate(engine)
+            except BaseException:
+                engine.dispose()
+                raise
+        except (SQLAlchemyError, OSError, ImportError) as fault:
+            raise ConfigError(
+                f"storage.url {self.name} cannot be used: {_reason(fault)}", param="storage.url"
+            ) from None
+        except CommandError as fault:
+            raise ConfigError(
+                f"the database {self.name} was written by another version of dragoman: {fault}", param="storage.url"
+            ) from None
+        self._engine = engine
+
+    def _migrate(self, engine: Engine) -> None:
+        config = alembic.config.Config()
+        config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+        with engine.connect().execution_options(dragoman_writes=True) as connection, connection.begin():
+            if not self._is_sqlite:  # servers that start at the same time migrate one after the other
+                connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MIGRATION_LOCK})
+            config.attributes["connection"] = connection
+            alembic.command.upgrade(config, "head")
+
+    def _sqlite(self) -> Engine:
+        in_memory = self._file in (None, "", ":memory:")
+        if self._file and not in_memory:
+            Path(self._file).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(
+            self._url,
+            poolclass=StaticPool,
+            connect_args={"check_same_thread": False, "timeout": BUSY_TIMEOUT_S, "isolation_level": None},
+            hide_parameters=True,
+        )
+        event.listen(engine, "connect", _set_pragmas)
+        event.listen(engine, "begin", _begin)
+        return engine
+
+    def _postgres(self) -> Engine:
+        return create_engine(
+            self._url,
+            pool_size=POSTGRES_CONNECTIONS,
+            max_overflow=0,
+            pool_pre_ping=True,
+            hide_parameters=True,
+        )
+
+
+def _set_pragmas(connection: Any, _: object) -> None:
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    """The driver's own BEGIN comes before the first write only, and a lock that is taken so late can fail."""
+    writes = connection.get_execution_options().get("dragoman_writes", True)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _reason(fault: Exception) -> str:
+    if isinstance(fault, ImportError):
+        return "psycopg is not installed: pip install 'dragoman[postgres]'"
+    shown = fault.orig if isinstance(fault, OperationalError) and fault.orig else fault
+    return str(shown).strip().splitlines()[0]

@@ -1,0 +1,169 @@
+"""`/v1/glossaries` over a SQLite file and the fake pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dragoman.api.glossaries import parse_csv, parse_tsv, write_csv, write_tsv
+from dragoman.errors import InvalidGlossary
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.service.service import TranslationService
+from dragoman.settings import ServerSettings, Settings, StorageSettings
+from dragoman.storage import glossaries as storage
+from dragoman.storage.database import Database
+from tests.serving import echoing, fake_service, served, service_over
+
+ENTRIES = {"queue": "Warteschlange", "server": "Server"}
+EN_DE = {"source": "en", "target": "de"}
+
+
+def service_with(folder: Path) -> TranslationService:
+    settings = Settings(
+        server=ServerSettings(max_body_bytes=20_000), storage=StorageSettings(f"sqlite:///{folder}/dragoman.db")
+    )
+    return service_over(FakePipeline(echoing()), settings, database=Database(settings.storage.url))
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(service_with(tmp_path)) as client:
+        yield client
+
+
+async def created(client: httpx.AsyncClient, name: str = "IT") -> str:
+    body = {"name": name, "dictionaries": [{**EN_DE, "entries": ENTRIES}]}
+    answer = await client.post("/v1/glossaries", json=body)
+    assert answer.status_code == 201
+    return answer.json()["id"]
+
+
+async def test_a_glossary_is_stored_listed_and_deleted(client: httpx.AsyncClient) -> None:
+    glossary = await created(client)
+    answer = (await client.get(f"/v1/glossaries/{glossary}")).json()
+    assert answer["dictionaries"] == [{**EN_DE, "entry_count": 2}]
+    assert (answer["name"], answer["version"]) == ("IT", 1)
+    assert answer["created_at"].endswith("Z")
+    assert (await client.get("/v1/glossaries")).json() == {"glossaries": [answer]}
+    assert (await client.delete("/v1/glossaries/IT")).status_code == 204
+    assert (await client.get("/v1/glossaries")).json() == {"glossaries": []}
+
+
+async def test_entries_are_replaced_added_and_deleted(client: httpx.AsyncClient) -> None:
+    await created(client)
+    added = await client.patch("/v1/glossaries/IT/entries", params=EN_DE, json={"entries": {"cache": "Cache"}})
+    assert (added.json()["version"], added.json()["dictionaries"][0]["entry_count"]) == (2, 3)
+    await client.put("/v1/glossaries/IT/entries", params=EN_DE, json={"entries": {"a": "b"}})
+    assert (await client.get("/v1/glossaries/IT/entries", params=EN_DE)).json() == {
+        **EN_DE,
+        "version": 3,
+        "entries": {"a": "b"},
+    }
+    deleted = await client.delete("/v1/glossaries/IT/entries", params=EN_DE)
+    assert (deleted.json()["version"], deleted.json()["dictionaries"]) == (4, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "exported"),
+    [
+        (
+            "text/tab-separated-values",
+            '\ufeffserver\tServer\r\n\r\n queue \tWarte, "schlange"\n',
+            'queue\tWarte, "schlange"\nserver\tServer\n',
+        ),
+        (
+            "text/csv; charset=utf-8",
+            'server,Server\r\nqueue,"Warte, ""schlange"""\r\n',
+            'queue,"Warte, ""schlange"""\r\nserver,Server\r\n',
+        ),
+    ],
+)
+async def test_tables_are_imported_and_exported(client: httpx.AsyncClient, kind: str, body: str, exported: str) -> None:
+    await created(client)
+    path = "/v1/glossaries/IT/entries"
+    answer = await client.put(path, params=EN_DE, content=body.encode(), headers={"Content-Type": kind})
+    assert answer.status_code == 200
+    plain = kind.partition(";")[0]
+    table = await client.get(path, params=EN_DE, headers={"Accept": f"{plain}, */*;q=0.1"})
+    assert table.headers["content-type"].startswith(plain)
+    assert table.text == exported
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status", "code"),
+    [
+        ("GET", "/other", {}, 404, "unknown_glossary"),
+        ("DELETE", "/other", {}, 404, "unknown_glossary"),
+        ("GET", "/other/entries", {"params": EN_DE}, 404, "unknown_glossary"),
+        ("GET", "/IT/entries", {"params": {"source": "en"}}, 422, "invalid_request"),
+        ("GET", "/IT/entries", {"params": {"source": "en", "target": "zzz?"}}, 400, "unsupported_language"),
+        ("PUT", "/IT/entries", {"params": EN_DE, "json": {"entries": {"a": ""}}}, 422, "invalid_request"),
+        ("PUT", "/IT/entries", {"params": EN_DE, "json": {"entries": {"a": 1}}}, 422, "invalid_request"),
+        ("PUT", "/IT/entries", {"params": EN_DE, "json": {"entry": {}}}, 422, "invalid_request"),
+        ("PUT", "/IT/entries", {"params": EN_DE, "content": b"{"}, 400, "invalid_json"),
+        (
+            "PUT",
+            "/IT/entries",
+            {"params": EN_DE, "content": b"a\tb\tc", "headers": {"Content-Type": "text/tab-separated-values"}},
+            422,
+            "invalid_request",
+        ),
+        (
+            "PUT",
+            "/IT/entries",
+            {"params": EN_DE, "content": b"\xff,a", "headers": {"Content-Type": "text/csv"}},
+            422,
+            "invalid_request",
+        ),
+        (
+            "PUT",
+            "/IT/entries",
+            {"params": EN_DE, "content": b"a", "headers": {"Content-Type": "text/plain"}},
+            422,
+            "invalid_request",
+        ),
+        ("PATCH", "/IT/entries", {"params": EN_DE, "json": {"entries": {"x" * 30_000: "b"}}}, 413, "body_too_large"),
+        ("POST", "", {"json": {"name": "IT"}}, 409, "glossary_exists"),
+        ("POST", "", {"json": {"name": "a/b"}}, 422, "invalid_request"),
+        ("POST", "", {"json": {"title": "x"}}, 422, "invalid_request"),
+    ],
+)
+async def test_errors(
+    client: httpx.AsyncClient, method: str, path: str, options: dict[str, object], status: int, code: str
+) -> None:
+    await created(client)
+    answer = await client.request(method, f"/v1/glossaries{path}", **options)  # type: ignore[arg-type]
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+
+
+async def test_too_many_entries_are_refused(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "MAX_ENTRIES", 2)
+    await created(client)
+    answer = await client.patch("/v1/glossaries/IT/entries", params=EN_DE, json={"entries": {"a": "b"}})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+
+async def test_glossaries_are_there_after_a_restart(tmp_path: Path) -> None:
+    async with served(service_with(tmp_path)) as client:
+        await created(client)
+    async with served(service_with(tmp_path)) as client:
+        assert (await client.get("/v1/glossaries/IT")).status_code == 200
+
+
+async def test_a_server_without_a_database_has_no_glossaries() -> None:
+    async with served(fake_service()) as client:
+        assert (await client.get("/v1/glossaries")).status_code == 404
+
+
+def test_tables_have_two_columns_and_a_term_has_one_translation() -> None:
+    entries = {"a": "b", "c,d": 'e "f"'}
+    assert parse_tsv(write_tsv(entries)) == parse_csv(write_csv(entries)) == entries
+    assert parse_tsv("a\tb\na\tb\n") == {"a": "b"}
+    for text, line in (("a\tb\na\tc\n", 2), ("a\n", 1)):
+        with pytest.raises(InvalidGlossary, match=f"line {line}"):
+            parse_tsv(text)
+    with pytest.raises(InvalidGlossary, match="line 2"):
+        parse_csv('a,b\n"c"d,e')

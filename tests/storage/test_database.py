@@ -1,0 +1,124 @@
+"""Opening, migrating and losing a database; what runs on which thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, MetaData, text
+
+from dragoman.errors import ConfigError, StorageUnavailable
+from dragoman.storage import glossaries
+from dragoman.storage.database import Database
+from dragoman.storage.glossaries import Glossaries
+
+
+async def test_what_was_stored_is_there_after_a_restart(url: str) -> None:
+    for expected in ([], ["g"]):
+        database = Database(url)
+        await database.open()
+        await database.open()
+        stored = Glossaries(database)
+        assert [one.name for one in await stored.list()] == expected
+        if not expected:
+            await stored.create("g")
+        await database.close()
+
+
+async def test_migrations_make_the_tables_that_the_code_uses(database: Database) -> None:
+    def columns(metadata: MetaData) -> dict[str, dict[str, tuple[str, bool]]]:
+        return {
+            table.name: {column.name: (str(column.type), column.primary_key) for column in table.columns}
+            for table in metadata.tables.values()
+            if table.name != "alembic_version"
+        }
+
+    def reflected(connection: Connection) -> MetaData:
+        metadata = MetaData()
+        metadata.reflect(connection)
+        return metadata
+
+    made = columns(await database.read(reflected))
+    wanted = columns(glossaries.METADATA)
+    assert made.keys() == wanted.keys()
+    for table, expected in wanted.items():
+        assert {name: key for name, (_, key) in made[table].items()} == {
+            name: key for name, (_, key) in expected.items()
+        }
+
+
+async def test_servers_that_start_at_the_same_time_migrate_once(url: str) -> None:
+    servers = [Database(url) for _ in range(4)]
+    await asyncio.gather(*(server.open() for server in servers))
+    versions = await servers[0].read(lambda connection: connection.scalar(text("SELECT count(*) FROM alembic_version")))
+    assert versions == 1
+    for server in servers:
+        await server.close()
+
+
+async def test_work_runs_off_the_event_loop_and_is_undone_when_it_fails(database: Database) -> None:
+    def fail(connection: Connection) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        connection.execute(text("DELETE FROM alembic_version"))
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        await database.write(fail)
+    count = await database.read(lambda connection: connection.scalar(text("SELECT count(*) FROM alembic_version")))
+    assert count == 1
+
+
+async def test_a_database_that_fails_is_unavailable_and_its_texts_are_not_logged(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(StorageUnavailable) as caught:
+        await database.read(lambda connection: connection.execute(text("SELECT 'secret' FROM nothing")))
+    assert "secret" not in caught.value.message + caplog.text
+
+
+async def test_a_database_of_a_newer_version_is_refused(url: str, database: Database) -> None:
+    await database.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '9999'")))
+    newer = Database(url)
+    with pytest.raises(ConfigError, match="another version"):
+        await newer.open()
+    await newer.close()
+
+
+async def test_a_database_that_is_not_open_is_unavailable() -> None:
+    with pytest.raises(StorageUnavailable):
+        await Glossaries(Database("sqlite://")).list()
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "mysql://user:secret@host/db"])
+def test_a_url_that_is_none_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Database(url)
+    assert "secret" not in caught.value.message
+
+
+async def test_an_unusable_database_is_named_without_its_password(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a database, " * 100)
+    for url, name in (
+        (f"sqlite:///{tmp_path}/file", "file"),
+        (f"sqlite:///{tmp_path}/file/inside.db", "inside.db"),
+        ("postgresql://user:secret@127.0.0.1:9/none", "127.0.0.1:9"),
+    ):
+        database = Database(url)
+        with pytest.raises(ConfigError) as caught:
+            await database.open()
+        assert name in caught.value.message
+        assert "secret" not in caught.value.message
+        await database.close()
+
+
+async def test_sqlite_is_in_wal_mode_with_foreign_keys(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/a%20b.db")
+    await database.open()
+
+    def pragmas(connection: Connection) -> list[object]:
+        return [connection.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "foreign_keys", "busy_timeout")]
+
+    assert await database.read(pragmas) == ["wal", 1, 10_000]
+    await database.close()

@@ -1,0 +1,159 @@
+"""The repository of glossaries, over each database."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC
+
+import pytest
+
+from dragoman.errors import (
+    BodyTooLarge,
+    DragomanError,
+    GlossaryExists,
+    InvalidGlossary,
+    UnknownGlossary,
+    UnsupportedLanguage,
+)
+from dragoman.storage import glossaries as module
+from dragoman.storage.database import Database
+from dragoman.storage.glossaries import DictionaryInfo, Glossaries
+
+ENTRIES = {"server": "Server", "queue": "Warteschlange"}
+
+
+async def test_a_glossary_is_created_and_found_by_id_and_by_name(glossaries: Glossaries) -> None:
+    made = await glossaries.create(" IT 用語 ", {("EN_us", "de"): {" server ": "Server"}, ("de", "en"): ENTRIES})
+    assert (made.name, made.version) == ("IT 用語", 1)
+    assert made.dictionaries == (DictionaryInfo("de", "en", 2), DictionaryInfo("en-US", "de", 1))
+    assert made.created_at == made.updated_at
+    assert made.created_at.tzinfo is UTC
+    assert await glossaries.get(made.id) == await glossaries.get("IT 用語") == made
+    assert (await glossaries.dictionary(made.id, "en-US", "de")).entries == {"server": "Server"}
+
+
+async def test_glossaries_are_listed_by_name(glossaries: Glossaries) -> None:
+    assert await glossaries.list() == ()
+    for name in ("b", "a", "C"):
+        await glossaries.create(name, {("en", "de"): ENTRIES} if name == "a" else None)
+    assert [(one.name, len(one.dictionaries)) for one in await glossaries.list()] == [("C", 0), ("a", 1), ("b", 0)]
+
+
+async def test_each_change_is_a_version(glossaries: Glossaries) -> None:
+    await glossaries.create("g", {("en", "de"): ENTRIES, ("en", "fr"): {"queue": "file"}})
+    merged = await glossaries.merge("g", "en", "de", {"queue": "Schlange", "cache": "Cache"})
+    assert (merged.version, merged.dictionaries[0].entry_count) == (2, 3)
+    assert merged.updated_at >= merged.created_at
+    stored = await glossaries.dictionary("g", "en", "de")
+    assert list(stored.entries.items()) == [("cache", "Cache"), ("queue", "Schlange"), ("server", "Server")]
+    assert stored.key == (merged.id, 2, "en", "de")
+    replaced = await glossaries.replace("g", "en", "de", {"only": "nur"})
+    assert replaced.version == 3
+    assert (await glossaries.dictionary("g", "en", "de")).entries == {"only": "nur"}
+    left = await glossaries.delete_dictionary("g", "en", "de")
+    assert (left.version, left.dictionaries) == (4, (DictionaryInfo("en", "fr", 1),))
+    assert (await glossaries.dictionary("g", "en", "de")).entries == {}
+
+
+async def test_a_dictionary_serves_regions_of_its_languages(glossaries: Glossaries) -> None:
+    await glossaries.create("g", {("en", "pt"): ENTRIES, ("en", "zh"): {"queue": "队列"}})
+    assert (await glossaries.dictionary("g", "en-GB", "pt-BR")).entries == ENTRIES
+    assert (await glossaries.dictionary("g", "en", "zh-Hant")).entries == {}
+    first = await glossaries.dictionary("g", "en", "zh")
+    assert await glossaries.dictionary("g", "English", "zh-CN") is first
+
+
+async def test_a_deleted_glossary_is_unknown(glossaries: Glossaries) -> None:
+    made = await glossaries.create("g", {("en", "de"): ENTRIES})
+    await glossaries.delete("g")
+    again = await glossaries.create("g")
+    assert again.dictionaries == ()
+    for reference in (made.id, "other", "", "x" * 300, "a\x00b"):
+        with pytest.raises(UnknownGlossary):
+            await glossaries.get(reference)
+        with pytest.raises(UnknownGlossary):
+            await glossaries.delete(reference)
+    with pytest.raises(UnknownGlossary):
+        await glossaries.merge(made.id, "en", "de", ENTRIES)
+
+
+async def test_a_name_is_used_once(glossaries: Glossaries) -> None:
+    made = await glossaries.create("g")
+    with pytest.raises(GlossaryExists) as caught:
+        await glossaries.create("g")
+    assert made.id in caught.value.message
+    for name in ("", "  ", "a\nb", "a/b", "x" * 201, made.id):
+        with pytest.raises(InvalidGlossary):
+            await glossaries.create(name)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"": "x"},
+        {"x": " "},
+        {"a\tb": "x"},
+        {"a": "x\ny"},
+        {"a": "\ud800"},
+        {"a\x00": "x"},
+        {"a": "x" * 501},
+        {"a": "x", " a": "y"},
+    ],
+)
+async def test_wrong_entries_are_refused_and_nothing_changes(glossaries: Glossaries, entries: dict[str, str]) -> None:
+    await glossaries.create("g", {("en", "de"): ENTRIES})
+    with pytest.raises(InvalidGlossary):
+        await glossaries.replace("g", "en", "de", entries)
+    stored = await glossaries.dictionary("g", "en", "de")
+    assert (stored.version, stored.entries) == (1, ENTRIES)
+
+
+async def test_wrong_languages_are_refused(glossaries: Glossaries) -> None:
+    await glossaries.create("g")
+    with pytest.raises(UnsupportedLanguage):
+        await glossaries.merge("g", "klingon?", "de", ENTRIES)
+    with pytest.raises(InvalidGlossary):
+        await glossaries.merge("g", "zh", "cmn", ENTRIES)
+
+
+async def test_entries_are_limited_and_too_many_change_nothing(
+    glossaries: Glossaries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_ENTRIES", 3)
+    await glossaries.create("g", {("en", "de"): ENTRIES})
+    with pytest.raises(BodyTooLarge):
+        await glossaries.merge("g", "en", "fr", ENTRIES)
+    with pytest.raises(BodyTooLarge):
+        await glossaries.merge("g", "en", "de", {"a": "1", "b": "2"})
+    assert (await glossaries.get("g")).version == 1
+    assert (await glossaries.merge("g", "en", "de", {"a": "1", "queue": "2"})).version == 2
+
+
+async def test_the_longest_entries_are_stored(glossaries: Glossaries) -> None:
+    term = "𠮷" * module.MAX_TERM_CHARACTERS
+    await glossaries.create("𠮷" * module.MAX_NAME_CHARACTERS, {("zh-Hant-TW", "sr-Latn-RS"): {term: term}})
+    [made] = await glossaries.list()
+    assert (await glossaries.dictionary(made.name, "zh-Hant-TW", "sr-Latn-RS")).entries == {term: term}
+
+
+async def test_changes_at_the_same_time_all_count(glossaries: Glossaries, url: str) -> None:
+    made = await glossaries.create("g")
+    other = Database(url)  # as another server has it
+    await other.open()
+    try:
+        await asyncio.gather(
+            *(
+                one.merge("g", "en", "de", {f"term {n}": "x"})
+                for n in range(12)
+                for one in (glossaries, Glossaries(other))
+            )
+        )
+        outcomes = await asyncio.gather(
+            *(one.create("same") for one in (glossaries, Glossaries(other)) * 3), return_exceptions=True
+        )
+    finally:
+        await other.close()
+    changed = await glossaries.get(made.id)
+    assert (changed.version, changed.dictionaries[0].entry_count) == (25, 12)
+    assert sum(isinstance(outcome, GlossaryExists) for outcome in outcomes) == 5
+    assert not [one for one in outcomes if isinstance(one, Exception) and not isinstance(one, DragomanError)]
