@@ -104,20 +104,17 @@ def test_vllm_serve_has_our_settings_and_once_its_own_defaults() -> None:
 
 
 def test_a_comparison_has_the_same_settings_for_both_within_one_gpu() -> None:
-    levels = (Level(128, 3), Level(256, 3))
-    ours, theirs = plan_versus(True, levels, {})
+    leg = Leg("variable", (Level(128, 3), Level(256, 3)), ("streamed",))
+    ours, theirs = plan_versus(True, leg)
     assert {**theirs.flags, "pipeline": "continuous"} == ours.flags
     assert (ours.flags[CEILING], ours.flags["gpu-memory-utilization"]) == (1024, 0.4)
-    assert ours.legs == theirs.legs == (Leg("variable", levels, ("plain", "streamed")),)
-    both = {"max-num-batched-tokens": 512, CEILING: 256}
-    for step in plan_versus(True, levels, both):
-        assert both.items() <= step.flags.items()
-    assert CEILING not in plan_versus(False, levels, {})[1].flags
+    assert ours.legs == theirs.legs == (leg,)
+    assert CEILING not in plan_versus(False, leg)[1].flags
 
 
 @pytest.mark.parametrize("gpu", [True, False])
 def test_a_comparison_of_defaults_sets_memory_alone(gpu: bool) -> None:
-    ours, theirs = plan_versus(gpu, (Level(25, 3),), {}, defaults=True)
+    ours, theirs = plan_versus(gpu, Leg("variable", (Level(25, 3),)), defaults=True)
     assert set(ours.flags) == ({"gpu-memory-utilization"} if gpu else set())
     assert set(theirs.flags) == ({"gpu-memory-utilization"} if gpu else {"kv-cache-memory-bytes"})
     for step in (ours, theirs):

@@ -17,16 +17,9 @@ from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import read_results
 from dragoman_bench.bench.servers import ServerFault
-from dragoman_bench.journey.measure import CachedWorkload, LoadMeter
+from dragoman_bench.journey.measure import CachedWorkload, LoadMeter, MeasuredServer
 from dragoman_bench.journey.steps import MODES, Leg, Level, Mode, Pace
-from dragoman_bench.journey.versus import (
-    ComparedServer,
-    Comparison,
-    PairRatios,
-    alternate,
-    pair_ratios,
-    write_comparison,
-)
+from dragoman_bench.journey.versus import Comparison, PairRatios, pair_ratios, write_comparison
 from tests.bench.journeys import at_level, rates, repeat, results
 from tests.bench.making import HELLO
 from tests.bench.serving import deltas, serving, stats, streamed, translation
@@ -53,7 +46,7 @@ class Servers:
         self.measured: list[str] = []
         self.texts: dict[tuple[str, Mode], set[str]] = {}
 
-    async def start(self, stack: AsyncExitStack, name: str, check: Callable[[], None] = lambda: None) -> ComparedServer:
+    async def start(self, stack: AsyncExitStack, name: str, check: Callable[[], None] = lambda: None) -> MeasuredServer:
         async def answer(request: web.Request) -> web.StreamResponse:
             body = await request.json()
             self.texts.setdefault((name, "streamed" if body["stream"] else "plain"), set()).add(body["text"])
@@ -63,7 +56,7 @@ class Servers:
             return web.json_response(translation())
 
         url = await stack.enter_async_context(serving({"/v1/translate": answer}))
-        return ComparedServer(name, url, TargetOptions(), check, lambda: self.measured.append(name))
+        return MeasuredServer(name, url, TargetOptions(), check, lambda: self.measured.append(name))
 
 
 def meter(interrupted: asyncio.Event | None = None) -> LoadMeter:
@@ -73,7 +66,7 @@ def meter(interrupted: asyncio.Event | None = None) -> LoadMeter:
 async def test_servers_are_measured_in_turn_plain_and_streamed() -> None:
     servers, leg = Servers(), Leg("variable", (Level(2, 2),), MODES)
     async with AsyncExitStack() as stack:
-        found = await alternate(meter(), leg, [await servers.start(stack, name) for name in ("a", "b")])
+        found = await meter().measure(leg, [await servers.start(stack, name) for name in ("a", "b")])
     assert servers.measured == ["a", "b", "a", "b", "b", "a", "b", "a"]  # per round: plain, then streamed
     assert {mode: {name: len(one.points[0].repeats) for name, one in of.items()} for mode, of in found.items()} == {
         "plain": {"a": 2, "b": 2},
@@ -94,7 +87,7 @@ async def test_servers_are_measured_in_turn_plain_and_streamed() -> None:
 async def test_both_servers_get_the_same_texts_and_streams_get_others() -> None:
     servers, leg = Servers(), Leg("variable", (Level(1, 1),), MODES)
     async with AsyncExitStack() as stack:
-        await alternate(meter(), leg, [await servers.start(stack, name) for name in ("a", "b")])
+        await meter().measure(leg, [await servers.start(stack, name) for name in ("a", "b")])
     sent = {key: texts - {HELLO.text} for key, texts in servers.texts.items()}
     assert sent["a", "plain"] & sent["b", "plain"]
     assert sent["a", "streamed"] & sent["b", "streamed"]
@@ -106,7 +99,7 @@ async def test_many_streams_are_read_by_several_client_processes(monkeypatch: py
     async with AsyncExitStack() as stack:
         server = await Servers().start(stack, "a")
         leg = Leg("variable", (Level(1), Level(64)), ("streamed",))
-        found = await alternate(meter(), leg, [server])
+        found = await meter().measure(leg, [server])
     points = found["streamed"]["a"].points
     assert [point.repeats[0].client.processes for point in points] == [1, 2]
     assert all(point.repeats[0].summary.completed for point in points)
@@ -116,7 +109,7 @@ async def test_a_round_that_only_one_finished_is_dropped() -> None:
     servers, interrupted = Servers(), asyncio.Event()
     async with AsyncExitStack() as stack:
         two = [await servers.start(stack, "a", interrupted.set), await servers.start(stack, "b")]
-        found = await alternate(meter(interrupted), Leg("variable", (Level(1, 3),)), two)
+        found = await meter(interrupted).measure(Leg("variable", (Level(1, 3),)), two)
     assert found["plain"]["a"].points == found["plain"]["b"].points == ()
     assert found["plain"]["a"].partial
 
@@ -129,7 +122,7 @@ async def test_a_server_that_exits_ends_the_comparison() -> None:
     async with AsyncExitStack() as stack:
         two = [await servers.start(stack, "a"), await servers.start(stack, "b", exited)]
         with pytest.raises(ServerFault):
-            await alternate(meter(), Leg("variable", (Level(1, 3),)), two)
+            await meter().measure(Leg("variable", (Level(1, 3),)), two)
 
 
 def test_ratios_are_of_pairs_not_of_medians() -> None:
@@ -191,6 +184,7 @@ async def test_a_model_folder_that_a_server_reports_is_not_kept() -> None:
     async with serving({"/v1/translate": answer, "/v1/stats": report}) as url:
         measuring = LoadMeter(meter().workloads, PACE, NoProgress(), asyncio.Event(), path="/home/me/model")
         leg = Leg("variable", (Level(1),))
-        found = await measuring.measure_leg(url, TargetOptions(), leg, lambda: None, {})
+        server = MeasuredServer("a", url, TargetOptions(), lambda: None)
+        found = (await measuring.measure(leg, [server]))["plain"]["a"]
     assert found.conditions.server["max_model_len"] == 1024
     assert "/home/me/model" not in found.conditions.server.values()

@@ -6,7 +6,7 @@ stdout gets the findings as Markdown and, as its last line, a summary; progress 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -34,6 +34,7 @@ from dragoman_bench.journey.steps import (
     LEFT_OUT_OF_QUICK,
     MODES,
     QUICK_PACE,
+    Leg,
     Level,
     Mode,
     Pace,
@@ -47,12 +48,11 @@ from dragoman_bench.journey.versus import Comparison, compare_servers, write_com
 
 T = TypeVar("T")
 FAILED = 1
-OF_BOTH = ("max_num_batched_tokens", "max_cudagraph_capture_size")  # engine flags of both servers of --versus
 
 
 @dataclass(frozen=True, slots=True)
 class JourneyOptions:
-    """The command's options. `clients`, `modes`, `defaults` and the two limits in tokens are of `--versus`."""
+    """The command's options. `clients`, `mode` and `defaults` are of `--versus`."""
 
     model: str
     profile: str
@@ -68,10 +68,8 @@ class JourneyOptions:
     duration: float | None
     versus: bool
     clients: str | None
-    modes: str | None
+    mode: Mode | None
     defaults: bool
-    max_num_batched_tokens: int | None
-    max_cudagraph_capture_size: int | None
     rendered: Path | None
 
     @property
@@ -107,14 +105,10 @@ class JourneyOptions:
     "--versus", is_flag=True, help="Instead: run dragoman and `vllm serve` together and measure them in turn."
 )
 @click.option("--clients", metavar="N,...", help="Load levels of --versus.  [default: 1,8,25; on a GPU 1,25,128,256]")
-@click.option("--mode", "modes", metavar="MODE,...",
-              help="Answers of --versus.  [default: plain,streamed: TTFT and inter-token latency too]")  # fmt: skip
+@click.option("--mode", type=click.Choice(MODES),
+              help="Answers of --versus.  [default: both; streams have TTFT and inter-token latency]")  # fmt: skip
 @click.option("--defaults", is_flag=True,
               help="Of --versus: each server with its own defaults, not both with the same settings.")  # fmt: skip
-@click.option("--max-num-batched-tokens", type=click.IntRange(1), metavar="TOKENS",
-              help="Of both servers of --versus: tokens in one step.  [default: 2048; on a GPU 8192]")  # fmt: skip
-@click.option("--max-cudagraph-capture-size", type=click.IntRange(0), metavar="TOKENS",
-              help="Of both servers of --versus: the largest step that runs as a CUDA graph.  [GPU: 1024]")  # fmt: skip
 @click.option("--render", "rendered", type=click.Path(path_type=Path, exists=True, file_okay=False),
               metavar="FOLDER", help="Instead: write the report of results in a folder, of any machine.")  # fmt: skip
 def command(**chosen: Any) -> None:
@@ -151,29 +145,21 @@ def command(**chosen: Any) -> None:
 
 def _versus_steps(options: JourneyOptions, gpu: bool) -> tuple[Step, Step] | None:
     """The two servers of `--versus`; None for the journey. Raises ConfigError on options that do not go together."""
-    both = {name.replace("_", "-"): value for name in OF_BOTH if (value := getattr(options, name)) is not None}
-    of_versus = {"clients": options.clients, "mode": options.modes, "defaults": options.defaults}
-    for name in [*both, *(name for name, value in of_versus.items() if value)]:
-        if not options.versus:
-            raise ConfigError(
-                f"--{name} needs --versus; the journey's steps have their own settings", param=f"--{name}"
-            )
-        if options.defaults and name in both:
-            raise ConfigError(f"--{name} excludes --defaults, which leaves it to each server", param=f"--{name}")
     if not options.versus:
+        of_versus = {"--clients": options.clients, "--mode": options.mode, "--defaults": options.defaults}
+        for name, value in of_versus.items():
+            if value:
+                raise ConfigError(f"{name} needs --versus; the journey's steps have their own settings", param=name)
         return None
     if options.defaults and options.max_model_len is not None:
-        both = {"max-model-len": options.max_model_len}
-    modes: dict[str, Mode] = {mode: mode for mode in MODES}
-    names = options.modes.split(",") if options.modes else MODES
-    for name in names:
-        if name not in modes:
-            raise ConfigError(f"--mode {name!r} is not a mode; modes are {', '.join(MODES)}", param="--mode")
+        raise ConfigError(
+            "--max-model-len excludes --defaults, which leaves it to each server", param="--max-model-len"
+        )
     usual = (BUSY,) if options.quick else (1, BUSY, 128, 256) if gpu else (1, 8, BUSY)
     clients = whole_numbers(options.clients, "--clients") if options.clients else usual
     repeats = max(3, options.repeats or 3)  # pairs are compared
-    levels = tuple(Level(n, repeats) for n in dict.fromkeys(clients))
-    return plan_versus(gpu, levels, both, modes=tuple(modes[name] for name in names), defaults=options.defaults)
+    leg = Leg("variable", tuple(Level(n, repeats) for n in dict.fromkeys(clients)))
+    return plan_versus(gpu, replace(leg, modes=(options.mode,) if options.mode else MODES), defaults=options.defaults)
 
 
 def _journey(options: JourneyOptions, route: tuple[Step, ...], chosen: frozenset[str], subject: Subject) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -114,6 +115,19 @@ def make_workloads(subject: Subject) -> dict[WorkloadName, CachedWorkload]:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredServer:
+    """A running server. `announce` is called before each measurement, `check` after it; `check` raises where the process
+    has exited. `notes` go into the conditions of its results."""
+
+    name: str
+    url: str
+    target: TargetOptions
+    check: Callable[[], None]
+    announce: Callable[[], None] = lambda: None
+    notes: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
 class LoadMeter:
     """What measuring needs beside a server and a leg. Streams get other texts of the same lengths than whole answers, and
     several client processes, as one would be busy with reading the events of many streams."""
@@ -125,6 +139,49 @@ class LoadMeter:
     seed: int = 0
     path: str | None = None  # of the model: a server may report it, and results leave it out
     mode: Mode = "plain"
+
+    async def measure(self, leg: Leg, servers: Sequence[MeasuredServer]) -> dict[Mode, dict[str, Results]]:
+        """Results by mode and server: the n-th repeat of one belongs to the n-th of the others. A round that not all
+        servers finished is dropped, and results are partial where it was interrupted.
+
+        Raises ConfigError where a server cannot do what is asked, and what a server's `check` raises.
+        """
+        meters: dict[Mode, LoadMeter] = {mode: replace(self, mode=mode) for mode in leg.modes}
+        measured: dict[tuple[Mode, str], dict[int, list[Measurement]]] = {}
+        async with AsyncExitStack() as stack:
+            benches: dict[Mode, list[PreparedBenchmark]] = {}
+            for mode, meter in meters.items():
+                plans = [meter.plan(server.url, server.target, leg) for server in servers]
+                benches[mode] = [await stack.enter_async_context(prepared(plan)) for plan in plans]
+            for repeat, level in rounds(leg.levels):
+                for mode, meter in meters.items():
+                    found = await meter.measure_round(benches[mode], servers, level, repeat)
+                    for name, measurement in found.items():
+                        measured.setdefault((mode, name), {}).setdefault(level.clients, []).append(measurement)
+        return {
+            mode: {
+                server.name: self.gather(
+                    bench, leg, measured.get((mode, server.name), {}), {**server.notes, "mode": mode}
+                )
+                for server, bench in zip(servers, benches[mode], strict=True)
+            }
+            for mode in leg.modes
+        }
+
+    async def measure_round(
+        self, benches: Sequence[PreparedBenchmark], servers: Sequence[MeasuredServer], level: Level, repeat: int
+    ) -> dict[str, Measurement]:
+        """One measurement of each server, every second round in reverse; empty where it was interrupted."""
+        found: dict[str, Measurement] = {}
+        turns = list(zip(servers, benches, strict=True))
+        for server, bench in turns[:: -1 if repeat % 2 else 1]:
+            server.announce()
+            measurement = None if self.interrupted.is_set() else await self._measure_once(bench, level, repeat)
+            server.check()
+            if measurement is None or measurement.stopped == "interrupted":
+                return {}
+            found[server.name] = measurement
+        return found
 
     def plan(self, url: str, target: TargetOptions, leg: Leg) -> Plan:
         """One for all levels: a measurement's number, and with it its texts, must not depend on what else is measured."""
@@ -143,25 +200,7 @@ class LoadMeter:
             seed=self.seed,
         )
 
-    async def measure_leg(
-        self, url: str, target: TargetOptions, leg: Leg, check: Callable[[], None], notes: dict[str, Any]
-    ) -> Results:
-        """All levels; partial where it was interrupted. `check` is called after each measurement and may raise; `notes`
-        go into the conditions. Raises ConfigError where the server cannot do what is asked."""
-        measured: dict[int, list[Measurement]] = {}
-        async with prepared(self.plan(url, target, leg)) as bench:
-            for repeat, level in rounds(leg.levels):
-                measurement = await self.measure_once(bench, level, repeat)
-                check()
-                if measurement is None:
-                    break
-                measured.setdefault(level.clients, []).append(measurement)
-            return self.gather(bench, leg, measured, notes)
-
-    async def measure_once(self, bench: PreparedBenchmark, level: Level, repeat: int) -> Measurement | None:
-        """None where it was interrupted before it began."""
-        if self.interrupted.is_set():
-            return None
+    async def _measure_once(self, bench: PreparedBenchmark, level: Level, repeat: int) -> Measurement | None:
         load, processes = Load("closed", clients=level.clients), 1
         if self.mode == "streamed":
             most = describe_machine().cores // _CORES_PER_CLIENT_PROCESS
@@ -330,7 +369,8 @@ class JourneyRun:
                     name = self.progress.where = step.leg_name(leg)
                     notes = self.notes(step, leg, server.start_s)
                     target = target_of(step, self.subject)
-                    results = await self.meter.measure_leg(server.url, target, leg, server.check_alive, notes)
+                    measured = MeasuredServer(name, server.url, target, server.check_alive, notes=notes)
+                    results = (await self.meter.measure(leg, [measured]))["plain"][name]
                     if results.points:
                         write_results(results, self.folder / f"{name}.json")
                         journey.results[name] = results

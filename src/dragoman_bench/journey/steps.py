@@ -295,23 +295,13 @@ def plan_route(gpu: bool, quick: bool = False, repeats: int = 3) -> tuple[Step, 
     return tuple(row.step(gpu, quick, repeats) for row in rows)
 
 
-def plan_versus(
-    gpu: bool,
-    levels: tuple[Level, ...],
-    both: Flags,
-    *,
-    modes: tuple[Mode, ...] = MODES,
-    defaults: bool = False,
-) -> tuple[Step, Step]:
+def plan_versus(gpu: bool, leg: Leg, *, defaults: bool = False) -> tuple[Step, Step]:
     """dragoman and `vllm serve`, both to run together: less than half of a GPU's memory each.
 
-    The settings are the same for both, dragoman's defaults and `both`; with `defaults` each server has its own. How
-    dragoman feeds its engine (`prefill-schedule-interval`) is no setting of the engine's and is left to it.
+    The settings are the same for both, dragoman's defaults; with `defaults` each server has its own. How dragoman feeds
+    its engine (`prefill-schedule-interval`) is no setting of the engine's and is left to it.
     """
     slots = 256 if gpu else 64
-    same: dict[str, str | int | float | bool] = {"gpu-memory-utilization": 0.4} if gpu else {}
-    if gpu and not defaults:
-        same[CEILING] = DRAGOMAN_CEILING
     if defaults:
         rows = (
             RouteStep("dragoman-defaults", "dragoman with its defaults", defaults=True),
@@ -322,12 +312,12 @@ def plan_versus(
             RouteStep(f"continuous-{slots}", f"{CONTINUOUS} {slots}", slots, without=(INTERVAL,)),
             RouteStep(f"vllm-{slots}", f"`vllm serve`, settings of continuous-{slots}", slots, kind="vllm"),
         )
-    first, second = (row.step(gpu, False, 1) for row in rows)
-    legs = (Leg("variable", levels, modes),)
-    return (
-        replace(first, legs=legs, flags={**first.flags, **same, **both}),
-        replace(second, legs=legs, flags={**second.flags, **same, **both}),
-    )
+    same: dict[str, str | int | float | bool] = {"gpu-memory-utilization": 0.4} if gpu else {}
+    if gpu and not defaults:
+        same[CEILING] = DRAGOMAN_CEILING
+    steps = [row.step(gpu, False, 1) for row in rows]
+    first, second = (replace(step, legs=(leg,), flags={**step.flags, **same}) for step in steps)
+    return first, second
 
 
 def only(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[Step, ...]:

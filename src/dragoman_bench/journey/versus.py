@@ -8,22 +8,19 @@ so that no prompt is in a prefix cache.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.benchmark import PreparedBenchmark, prepared
-from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.results import Measurement, Results, write_results
+from dragoman_bench.bench.results import Results, write_results
 from dragoman_bench.bench.servers import Interrupted, serving
 from dragoman_bench.bench.tables import NONE, Column, markdown, number, table, write_text
 from dragoman_bench.journey.claims import P99, RPS, At, Measured, Metric, percentile
-from dragoman_bench.journey.measure import JourneyProgress, LoadMeter, rounds
-from dragoman_bench.journey.steps import Leg, Level, Mode, Step, Subject, command_of, target_of
+from dragoman_bench.journey.measure import JourneyProgress, LoadMeter, MeasuredServer
+from dragoman_bench.journey.steps import Mode, Step, Subject, command_of, target_of
 
 METRICS: dict[Mode, tuple[Metric, ...]] = {
     "plain": (RPS, P99),
@@ -39,18 +36,6 @@ METRICS: dict[Mode, tuple[Metric, ...]] = {
 }
 """Inter-token latency counts gaps between events that carry text; a server may put several tokens into one event, which
 the time per output token does not depend on."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComparedServer:
-    """A running server. `announce` is called before each measurement, `check` after it; `check` raises where the process
-    has exited."""
-
-    name: str
-    url: str
-    target: TargetOptions
-    check: Callable[[], None]
-    announce: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +73,7 @@ async def compare_servers(
     """Starts both and measures them in turn. Raises ServerFault where a server does not start or exits, ConfigError where
     one cannot do what is asked."""
     names, logs = (steps[0].name, steps[1].name), folder / "logs"
-    servers: list[ComparedServer] = []
+    servers: list[MeasuredServer] = []
     try:
         async with AsyncExitStack() as stack:
             for step in steps:
@@ -98,55 +83,14 @@ async def compare_servers(
                 command = command_of(step, subject, logs / f"versus-{step.name}.engine.log")
                 running = serving(command, logs / f"versus-{step.name}.log", meter.interrupted)
                 server = await stack.enter_async_context(running)
-                target = target_of(step, subject)
-                servers.append(ComparedServer(step.name, server.url, target, server.check_alive, announce))
-            results = await alternate(meter, steps[0].legs[0], servers)
+                notes, target = {"label": step.name, "versus": names}, target_of(step, subject)
+                servers.append(
+                    MeasuredServer(step.name, server.url, target, server.check_alive, announce=announce, notes=notes)
+                )
+            results = await meter.measure(steps[0].legs[0], servers)
     except Interrupted:
         return Comparison(names, {}, partial=True)
     return Comparison(names, results, partial=meter.interrupted.is_set())
-
-
-async def alternate(meter: LoadMeter, leg: Leg, servers: Sequence[ComparedServer]) -> dict[Mode, dict[str, Results]]:
-    """Results by mode and server: the n-th repeat of one belongs to the n-th of the others. A round that not all servers
-    finished is dropped. Raises ConfigError as a benchmark does, ServerFault where a server exited."""
-    meters: dict[Mode, LoadMeter] = {mode: replace(meter, mode=mode) for mode in leg.modes}
-    measured: dict[tuple[Mode, str], dict[int, list[Measurement]]] = {}
-    names = [server.name for server in servers]
-    async with AsyncExitStack() as stack:
-        benches: dict[Mode, list[PreparedBenchmark]] = {}
-        for mode, of_mode in meters.items():
-            plans = [of_mode.plan(server.url, server.target, leg) for server in servers]
-            benches[mode] = [await stack.enter_async_context(prepared(plan)) for plan in plans]
-        for repeat, level in rounds(leg.levels):
-            for mode in leg.modes:
-                found = await _round(meters[mode], benches[mode], servers, level, repeat)
-                for name, measurement in found.items():
-                    measured.setdefault((mode, name), {}).setdefault(level.clients, []).append(measurement)
-    return {
-        mode: {
-            name: meters[mode].gather(
-                bench, leg, measured.get((mode, name), {}), {"label": name, "versus": names, "mode": mode}
-            )
-            for name, bench in zip(names, benches[mode], strict=True)
-        }
-        for mode in leg.modes
-    }
-
-
-async def _round(
-    meter: LoadMeter, benches: Sequence[PreparedBenchmark], servers: Sequence[ComparedServer], level: Level, repeat: int
-) -> dict[str, Measurement]:
-    """One measurement of each server, every second round in reverse; empty where it was interrupted."""
-    found: dict[str, Measurement] = {}
-    turns = list(zip(servers, benches, strict=True))
-    for server, bench in turns[:: -1 if repeat % 2 else 1]:
-        server.announce()
-        measurement = await meter.measure_once(bench, level, repeat)
-        server.check()
-        if measurement is None or measurement.stopped == "interrupted":
-            return {}
-        found[server.name] = measurement
-    return found
 
 
 def pair_ratios(first: Results, second: Results, mode: Mode = "plain") -> list[PairRatios]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
 from dragoman.wire import LengthBand
@@ -234,10 +234,15 @@ def conditions(named: Named) -> list[Condition]:
 
 
 def _document(found: Conditions) -> dict[str, Any]:
-    """As in the file, but for the load levels by label and a short commit; without what a journey noted."""
-    options = {name: value for name, value in found.options.items() if name != "journey"}
-    document = asdict(replace(found, options=options, git_commit=short_commit(found)))
-    return document | {"loads": ", ".join(load.label for load in found.loads)}
+    """As in the file, but for load levels, GPUs and the commit in short; without what a journey noted."""
+    document = asdict(found) | {
+        "git_commit": short_commit(found),
+        "loads": ", ".join(load.label for load in found.loads),
+    }
+    gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver}" for gpu in found.machine.gpus]
+    document["machine"] |= {"gpus": "; ".join(gpus) or None}
+    document["options"].pop("journey", None)
+    return document
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -292,20 +297,9 @@ def short_commit(found: Conditions) -> str:
 
 def summary_line(named: Named) -> str:
     """The conditions that all share, in one line; it names what differs."""
-    facts: dict[str, Callable[[Conditions], str]] = {
-        "machine": lambda c: (
-            ", ".join(gpu.name for gpu in c.machine.gpus) or f"{c.machine.cpu}, {c.machine.cores} cores"
-        ),
-        "model": lambda c: c.model or "model unknown",
-        "workload": lambda c: c.workload,
-        "seed": lambda c: f"seed {c.seed}",
-        "SLO": lambda c: f"SLO {c.slo}" if c.slo else "",
-        "commit": lambda c: f"commit {short_commit(c)}",
-    }
-    parts: list[str] = []
-    for name, read in facts.items():
-        values = {read(results.conditions) for results in named.values()}
-        parts.append(values.pop() if len(values) == 1 else f"{name} differs")
+    names = {"machine.gpus", "machine.cpu", "model", "workload", "seed", "slo", "git_commit"}
+    shown = [one for one in conditions(named) if one.name in names and set(one.values) != {_ABSENT}]
+    parts = [f"{one.name} {one.values[0] if one.role == 'same' else 'differs'}" for one in shown]
     repeats = sorted({len(point.repeats) for results in named.values() for point in results.points}) or [1]
     parts.append("measured once" if repeats == [1] else f"{' or '.join(map(str, repeats))} repeats")
-    return "Conditions: " + "; ".join(part for part in parts if part) + "."
+    return f"Conditions: {'; '.join(parts)}."
