@@ -78,7 +78,6 @@ def plan_of(options: argparse.Namespace, url: str, seconds: float) -> Plan:
         warmup=Warmup(),
         texts=500,
         stats=None,
-        gpus=frozenset(),
     )
 
 

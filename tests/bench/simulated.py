@@ -110,11 +110,17 @@ def measured(
     rows = tuple(records)
     window_s = max(record.done_s for record in rows)
     gaps = bucket_counts(g for r in rows if (g := r.itl_mean_s) is not None for _ in range(r.itl_count))
-    observed = Observed(rows, window_s, stopped, gaps, server, gpu)
+    observed = Observed(rows, window_s, stopped, dict(gaps), server, gpu)
     use = ClientUse(1, 0.12, 0.001)
     summary = summarise(observed, slo)
-    started = "2025-01-02T03:04:05+00:00"
-    return Measurement(repeat, started, window_s, stopped, len(rows), rows, dict(gaps), server, gpu, use, summary)
+    return Measurement(
+        *(rows, window_s, stopped, dict(gaps), server, gpu),
+        repeat=repeat,
+        started_at="2025-01-02T03:04:05+00:00",
+        distinct_texts=len(rows),
+        client=use,
+        summary=summary,
+    )
 
 
 def conditions(**changes: Any) -> Conditions:

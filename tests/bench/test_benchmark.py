@@ -1,4 +1,4 @@
-"""A benchmark against small servers: checks, points, conditions, interrupts, the client's maximum."""
+"""A benchmark against small servers: checks, points, conditions, interrupts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dragoman.errors import ConfigError, DragomanError
+from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import (
-    ClientMaximum,
     Plan,
     Warmup,
     check_server,
     check_url,
-    find_client_maximum,
     resolve,
     run_benchmark,
-    still_growing,
 )
 from dragoman_bench.bench.client import TargetOptions, open_session
 from dragoman_bench.bench.progress import NoProgress
@@ -83,7 +80,7 @@ MADE_UP = GeneratedWorkload(
 
 
 def _plan(url: str, *loads: Load, **fields: Any) -> Plan:
-    chosen = {"requests": 8, "warmup": Warmup(), "gpus": frozenset[int](), "sample_every_s": 0.01} | fields
+    chosen = {"requests": 8, "warmup": Warmup(), "sample_every_s": 0.01} | fields
     return Plan(url, TargetOptions(), chosen.pop("workload", MADE_UP), loads, **chosen)
 
 
@@ -214,57 +211,6 @@ async def test_texts_that_were_sent_more_than_once_are_counted() -> None:
     assert (len(measurement.records), measurement.distinct_texts) == (8, 2)
 
 
-@pytest.mark.parametrize(
-    ("rates", "growing"),
-    [
-        ([100], True),
-        ([100, 90], True),  # one step may be noise
-        ([100, 200, 400], True),
-        ([100, 200, 190, 220], True),
-        ([100, 200, 205, 209], False),
-        ([400, 300, 200], False),
-    ],
-)
-def test_steps_go_on_until_two_in_a_row_bring_nothing(rates: list[float], growing: bool) -> None:
-    assert still_growing(rates) is growing
-
-
-async def _find(handler: Handler) -> ClientMaximum:
-    async with serving({"/v1/translate": handler}) as url:
-        plan = Plan(url, TargetOptions(), workload(), (Load("closed", clients=1),), duration_s=0.1, gpus=frozenset())
-        return await find_client_maximum(plan, NoProgress(), asyncio.Event())
-
-
-async def test_the_best_step_is_the_maximum() -> None:
-    found = await _find(translate)
-
-    assert [step.clients for step in found.steps] == [2**n for n in range(len(found.steps))]
-    assert len(found.steps) >= 3
-    assert found.rps == max(step.rps for step in found.steps) > 0
-
-
-async def test_a_client_that_waits_for_its_server_has_shown_no_maximum() -> None:
-    async def handler(request: web.Request) -> web.StreamResponse:
-        async with slot:
-            await asyncio.sleep(0.05)
-        return await translate(request)
-
-    slot = asyncio.Semaphore(1)
-    assert (await _find(handler)).lower_bound
-
-
-async def test_a_rate_of_failures_is_no_maximum() -> None:
-    asked = 0
-
-    async def handler(request: web.Request) -> web.StreamResponse:
-        nonlocal asked
-        asked += 1
-        return await translate(request) if asked == 1 else web.json_response({}, status=500)
-
-    with pytest.raises(DragomanError, match="server_error"):
-        await _find(handler)
-
-
 async def _check(handler: Handler, *items: Item, timeout_s: float = 30.0) -> None:
     async with serving({"/v1/translate": handler}) as url, open_session() as session:
         await check_server(session, url, TargetOptions(stream=True), items or (HELLO,), timeout_s)
@@ -381,8 +327,8 @@ def _unchecked_plan(*loads: Load, **fields: object) -> Plan:
         ((), {}, "no load level"),
         ((CLOSED,), {"requests": None}, "--requests or --duration"),
         ((CLOSED,), {"slo": parse_slo("ttft_ms_p95=300")}, "needs --stream"),
-        ((Load("closed", clients=0),), {}, "at least one client"),
-        ((CLOSED,), {"processes": 8}, "8 client processes cannot share 4 clients"),
+        ((Load("closed", clients=0),), {}, "cannot share"),
+        ((CLOSED,), {"processes": 8}, "8 client processes cannot share 4"),
     ],
 )
 def test_a_plan_that_cannot_work_is_refused(loads: tuple[Load, ...], fields: dict[str, object], said: str) -> None:

@@ -9,7 +9,7 @@ from time import monotonic
 import pytest
 from aiohttp import web
 
-from dragoman_bench.bench.client import Client, Clock, TargetOptions, make_target, open_session, parse_retry_after
+from dragoman_bench.bench.client import Client, Clock, Native, TargetOptions, make_target, open_session
 from dragoman_bench.bench.results import RequestRecord
 from dragoman_bench.bench.summary import bucket_value
 from tests.bench.making import HELLO
@@ -100,11 +100,11 @@ async def test_a_refusal_keeps_when_to_come_back() -> None:
     assert (record.error, record.retry_after_s) == ("refused", 2.5)
 
 
-def test_both_forms_of_retry_after() -> None:
-    assert parse_retry_after("7") == 7
-    assert parse_retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0
-    assert parse_retry_after("soon") is None
-    assert parse_retry_after(None) is None
+async def test_a_refusal_until_a_date_is_one_without_a_time() -> None:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        return web.json_response({}, status=429, headers={"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"})
+
+    assert (await _exchange(handler)).retry_after_s is None
 
 
 async def test_no_answer_in_time_is_a_time_out_counted_from_the_intended_send() -> None:
@@ -212,14 +212,11 @@ async def test_more_requests_than_a_connection_pool_go_out_at_once() -> None:
 
 
 async def test_a_fault_of_the_bench_itself_is_not_counted_as_the_servers() -> None:
-    class Broken:
-        path, stream = "/v1/translate", False
-        headers: dict[str, str] = {}  # noqa: RUF012
-
+    class Broken(Native):
         def body(self, item: object) -> dict[str, object]:
             raise LookupError("a fault of ours")
 
     async with serving({}) as url, open_session() as session:
-        client = Client(session, url, Broken(), Clock(monotonic()), timeout_s=5)  # type: ignore[arg-type]
+        client = Client(session, url, Broken(TargetOptions()), Clock(monotonic()), timeout_s=5)
         with pytest.raises(LookupError):
             await _send(client)

@@ -17,10 +17,10 @@ from aiohttp import web
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Warmup
 from dragoman_bench.bench.results import Load, read_results
-from dragoman_bench.cli.bench import Options, command, interval, load_levels, parse_gpus, parse_warmup
+from dragoman_bench.cli.bench import command, interval, load_levels, parse_warmup
 from tests.bench.serving import hang, serving, translate
 
-FILE_OPTIONS = ("--gpus", "none", "--warmup", "2")
+WARMUP = ("--warmup", "2")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ async def test_a_run_prints_a_table_ends_with_json_and_writes_its_results(tmp_pa
     path = tmp_path / "out" / "run.json"
     async with serving({"/v1/translate": translate}) as url:
         options = ("--requests", 10, "--concurrency", "1,2", "--stream", "--slo", "p95_s=30,ttft_ms_p95=30000")
-        ran = await _bench("--url", url, "--workload", texts, *FILE_OPTIONS, *options, "--out", path, "--json")
+        ran = await _bench("--url", url, "--workload", texts, *WARMUP, *options, "--out", path, "--json")
 
     assert ran.code == 0, ran.err
     assert "| 1 client |" in ran.out and "| 2 clients |" in ran.out
@@ -68,7 +68,7 @@ async def test_a_run_prints_a_table_ends_with_json_and_writes_its_results(tmp_pa
 
 async def test_generated_texts_are_the_default(tmp_path: Path) -> None:
     async with serving({"/v1/translate": translate}) as url:
-        ran = await _bench("--url", url, "--rate", "200", "--requests", 6, "--pairs", "en-ja:3,ko-en", *FILE_OPTIONS)
+        ran = await _bench("--url", url, "--rate", "200", "--requests", 6, "--pairs", "en-ja:3,ko-en", *WARMUP)
 
     assert ran.code == 0, ran.err
     assert "Workload variable: 10..200 source tokens" in ran.out
@@ -88,7 +88,7 @@ async def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, texts: Path) -> No
 
     path = tmp_path / "run.json"
     async with serving({"/v1/translate": handler}) as url:
-        options = ("--workload", texts, "--concurrency", 1, "--requests", 1000, *FILE_OPTIONS, "--out", path)
+        options = ("--workload", texts, "--concurrency", 1, "--requests", 1000, *WARMUP, "--out", path)
         process = await _start("--url", url, *options)
         await asyncio.wait_for(held.wait(), 60)
         process.send_signal(signal.SIGINT)
@@ -100,18 +100,6 @@ async def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, texts: Path) -> No
     assert results.partial
     summary = results.points[0].repeats[0].summary
     assert (summary.completed, summary.errors) == (12 - 1 - 2, {"unfinished": 1})  # without the check and the warm-up
-
-
-async def test_the_client_s_maximum(texts: Path) -> None:
-    async with serving({"/v1/translate": translate}) as url:
-        options = ("--workload", texts, "--find-client-maximum", "--duration", 0.2, "--gpus", "none", "--json")
-        process = await _start("--url", url, *options)
-        out, err = await process.communicate()
-
-    assert process.returncode == 0, err.decode()
-    document = json.loads(out.decode().splitlines()[-1])
-    assert document["rps"] == max(step["rps"] for step in document["steps"]) > 0
-    assert "| 1 |" in out.decode()
 
 
 @pytest.mark.parametrize(
@@ -151,10 +139,7 @@ async def test_a_mistake_is_one_line_and_exit_code_2() -> None:
 
 
 def _loads(*arguments: str) -> tuple[Load, ...]:
-    given = dict(command.make_context("bench", list(arguments)).params)
-    for name in ("out", "as_json", "find_client_maximum"):
-        del given[name]
-    return load_levels(Options(**given))
+    return load_levels(command.make_context("bench", list(arguments)).params)
 
 
 def test_levels_of_a_sweep() -> None:
@@ -173,7 +158,7 @@ def test_levels_of_a_sweep() -> None:
         (["--ramp", "1..2", "--replay"], "--ramp and --replay exclude each other"),
         (["--concurrency", "1.5"], "must be whole"),
         (["--concurrency", "0"], "above 0"),
-        (["--concurrency", ","], "is empty"),
+        (["--concurrency", ","], "above 0"),
         (["--rate", "fast"], "'fast'"),
         (["--rate", "inf"], "above 0"),
         (["--ramp", "5"], "not like 1..20"),
@@ -194,14 +179,6 @@ def test_intervals() -> None:
 def test_warm_ups() -> None:
     assert parse_warmup("20") == Warmup(requests=20)
     assert parse_warmup("1.5s") == Warmup(duration_s=1.5)
-    assert not parse_warmup("0").wanted
+    assert parse_warmup("0") == Warmup()
     with pytest.raises(ConfigError, match="--warmup"):
         parse_warmup("some")
-
-
-def test_gpus() -> None:
-    assert parse_gpus("auto") is None
-    assert parse_gpus("none") == frozenset()
-    assert parse_gpus("0, 2") == {0, 2}
-    with pytest.raises(ConfigError, match="--gpus"):
-        parse_gpus("first")

@@ -1,10 +1,16 @@
+"""What is shown while a command measures, and how it is interrupted."""
+
 from __future__ import annotations
 
+import asyncio
 import io
+import os
+import signal
 
+import pytest
 from rich.console import Console
 
-from dragoman_bench.bench.progress import ProgressBar, ProgressLines
+from dragoman_bench.bench.progress import Observer, ProgressBar, ProgressLines, interrupts, observed
 
 
 def test_lines_show_a_phase_when_it_begins_and_do_not_flood() -> None:
@@ -20,10 +26,27 @@ def test_lines_show_a_phase_when_it_begins_and_do_not_flood() -> None:
 
 def test_a_live_bar_shows_counts_and_leaves_nothing_behind() -> None:
     out = io.StringIO()
-    with ProgressBar(Console(file=out, force_terminal=True, width=120)) as live:
+    live = ProgressBar(Console(file=out, force_terminal=True, width=120))
+    with live.progress:
         live.phase("warm-up", None)
         live.phase("4 clients", 100)
         live.update(25, 2, 4)
 
     assert "4 clients" in out.getvalue()
     assert "25 done, 2 failed, 4 in flight" in out.getvalue()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_the_first_signal_asks_to_stop(number: signal.Signals) -> None:
+    with interrupts() as interrupted:
+        os.kill(os.getpid(), number)
+        await asyncio.wait_for(interrupted.wait(), 10)
+
+
+def test_work_gets_an_observer_and_its_outcome_is_returned() -> None:
+    async def work(observer: Observer) -> str:
+        observer.phase("working", 1)
+        observer.update(1, 0, 0)
+        return "done"
+
+    assert observed(work) == "done"

@@ -25,21 +25,17 @@ from tests.bench.making import conditions, record
 
 
 def _measurement(repeat: int, records: tuple[RequestRecord, ...]) -> Measurement:
-    gaps = bucket_counts([0.01, 0.02])
+    gaps = dict(bucket_counts([0.01, 0.02]))
     server = (ServerSample(0.1, running=3, kv_cache_usage=0.5, busy_s=1.25), ServerSample(0.2, waiting=1))
     gpu = (GpuSample(0.1, 0, 93.0, 20_000.5),)
+    observed = Observed(records, 2.0, "finished", gaps, server, gpu)
     return Measurement(
+        *(records, 2.0, "finished", gaps, server, gpu),
         repeat=repeat,
         started_at="2025-01-01T00:00:00+00:00",
-        window_s=2.0,
-        stopped="finished",
         distinct_texts=2,
-        records=records,
-        itl_histogram=dict(gaps),
-        server=server,
-        gpu=gpu,
         client=ClientUse(1, 0.25, 0.001, maximum_rps=900.0),
-        summary=summarise(Observed(records, 2.0, "finished", gaps, server, gpu), parse_slo("p95_s=2,ttft_ms_p95=300")),
+        summary=summarise(observed, parse_slo("p95_s=2,ttft_ms_p95=300")),
     )
 
 

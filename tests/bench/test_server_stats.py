@@ -7,7 +7,7 @@ from time import monotonic
 
 from aiohttp import web
 
-from dragoman.gpu import Gpu, Reading
+from dragoman.gpu import NvmlGpus, Reading
 from dragoman_bench.bench.client import Clock, open_session
 from dragoman_bench.bench.results import GpuSample, ServerSample
 from dragoman_bench.bench.server_stats import (
@@ -146,14 +146,14 @@ class _Stats:
         return {}
 
 
-class _Gpus:
+class _Gpus(NvmlGpus):
     """Two GPUs, the second in use."""
-
-    def describe(self) -> tuple[Gpu, ...]:
-        return ()
 
     def read(self) -> tuple[Reading, ...]:
         return (Reading(0, 0.0, 3.0), Reading(1, 95.0, 20_000.0))
+
+
+GPUS = _Gpus(None, ())
 
 
 async def test_samples_are_taken_until_the_end_and_once_at_it() -> None:
@@ -177,14 +177,14 @@ async def test_a_server_that_does_not_answer_leaves_no_samples() -> None:
 
 async def test_a_slow_server_is_not_asked_again_before_it_answered() -> None:
     stats = _Stats(blocks=True)
-    async with Sampler(stats, _Gpus(), every_s=0.01).running(Clock(monotonic())) as samples:
+    async with Sampler(stats, GPUS, every_s=0.01).running(Clock(monotonic())) as samples:
         await until(lambda: len(samples.gpu) >= 5, "other samples go on meanwhile")
         assert stats.asked == 1
         stats.unblocked.set()
 
 
 async def test_the_gpu_in_use_is_sampled() -> None:
-    async with Sampler(None, _Gpus(), every_s=0.01).running(Clock(monotonic())) as samples:
+    async with Sampler(None, GPUS, every_s=0.01).running(Clock(monotonic())) as samples:
         await until(lambda: len(samples.gpu) >= 2, "two samples")
 
     assert {(sample.gpu, sample.utilisation_percent, sample.memory_mib) for sample in samples.gpu} == {
@@ -200,9 +200,8 @@ async def test_nothing_to_sample_is_no_trouble() -> None:
     assert (samples.server, samples.gpu) == ([], [])
 
 
-def test_gpus_are_the_wanted_ones_else_those_loaded_else_all() -> None:
+def test_gpus_are_those_loaded_else_all() -> None:
     idle, loaded = Reading(0, 0.0, 3.0), Reading(1, 0.0, 5000.0)
 
-    assert gpus_in_use([idle, loaded], frozenset({0})) == {0}
-    assert gpus_in_use([idle, loaded], None) == {1}
-    assert gpus_in_use([idle], None) == {0}
+    assert gpus_in_use([idle, loaded]) == {1}
+    assert gpus_in_use([idle]) == {0}

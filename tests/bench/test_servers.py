@@ -32,7 +32,7 @@ def stand_in(manner: str = "well") -> ServerCommand:
 
 
 def pid_of(server: RunningServer) -> int:
-    return server._process.pid
+    return server.process.pid
 
 
 async def test_a_server_answers_while_it_is_up_and_is_gone_afterwards(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Numbers as they are written everywhere, and tables as Markdown and for a terminal."""
+"""Numbers as they are written everywhere, tables as Markdown, and results as such a table."""
 
 from __future__ import annotations
 
@@ -76,9 +76,14 @@ CLOSED = Load("closed", clients=4)
 
 
 def _measurement(records: list[RequestRecord], stopped: Stopped = "finished", slo: str | None = None) -> Measurement:
-    summary = summarise(Observed(records, 2.0, stopped), parse_slo(slo) if slo else None)
-    client = ClientUse(1, 0.25, 0.001)
-    return Measurement(0, "now", 2.0, stopped, len(records), tuple(records), {}, (), (), client, summary)
+    return Measurement(
+        *(tuple(records), 2.0, stopped),
+        repeat=0,
+        started_at="now",
+        distinct_texts=len(records),
+        client=ClientUse(1, 0.25, 0.001),
+        summary=summarise(Observed(tuple(records), 2.0, stopped), parse_slo(slo) if slo else None),
+    )
 
 
 def _results(*repeats: Measurement, partial: bool = False) -> Results:

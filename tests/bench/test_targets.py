@@ -11,8 +11,6 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.client import (
     BadReplyError,
-    Event,
-    OutputOptions,
     Reply,
     StreamedError,
     TargetOptions,
@@ -50,7 +48,7 @@ def test_native_answers() -> None:
         "usage": {"characters": 5, "prompt_tokens": 9, "completion_tokens": 4},
     }
 
-    assert make_target(_options("dragoman")).whole(answer) == Reply(5, 4, "length")
+    assert make_target(_options("dragoman")).whole(answer) == Reply("こんにちは", 4, "length")
 
 
 def test_native_streams() -> None:
@@ -58,10 +56,10 @@ def test_native_streams() -> None:
     translation = {"text": "駅は", "source": "en", "detected": False, "finish_reason": "stop", "warnings": []}
 
     assert target.body(ITEM)["stream"] is True
-    assert target.event('{"index": 0, "delta": "駅"}') == Event("駅")
-    assert target.event(json.dumps({"index": 0, "translation": translation})) == Event("", None, "stop")
-    assert target.event('{"usage": {"completion_tokens": 4}}') == Event("", 4)
-    assert target.event("[DONE]") == Event(end=True)
+    assert target.event('{"index": 0, "delta": "駅"}') == Reply("駅")
+    assert target.event(json.dumps({"index": 0, "translation": translation})) == Reply("", None, "stop")
+    assert target.event('{"usage": {"completion_tokens": 4}}') == Reply("", 4)
+    assert target.event("[DONE]") == Reply(end=True)
     with pytest.raises(StreamedError, match="engine_failed"):
         target.event('{"error": {"code": "engine_failed", "message": "no"}}')
 
@@ -83,7 +81,7 @@ def test_chat_requests() -> None:
 
 
 def test_forced_lengths_override_the_limit() -> None:
-    body = make_target(_options("openai-completions", model="m", sampling=OutputOptions(max_tokens=5))).body(FORCED)
+    body = make_target(_options("openai-completions", model="m", max_tokens=5)).body(FORCED)
 
     assert (body["max_tokens"], body["min_tokens"], body["ignore_eos"]) == (12, 12, True)
 
@@ -107,11 +105,11 @@ def test_chat_answers_and_streams() -> None:
         "usage": {"completion_tokens": 3},
     }
 
-    assert target.whole(answer) == Reply(5, 3, "stop")
-    assert target.event('{"choices":[{"delta":{"role":"assistant","content":""}}]}') == Event("")
-    assert target.event('{"choices":[{"delta":{"content":"こ"}}],"usage":null}') == Event("こ")
-    assert target.event('{"choices":[{"delta":{},"finish_reason":"length"}]}') == Event("", None, "length")
-    assert target.event('{"choices":[],"usage":{"completion_tokens":3}}') == Event("", 3)
+    assert target.whole(answer) == Reply("こんにちは", 3, "stop")
+    assert target.event('{"choices":[{"delta":{"role":"assistant","content":""}}]}') == Reply("")
+    assert target.event('{"choices":[{"delta":{"content":"こ"}}],"usage":null}') == Reply("こ")
+    assert target.event('{"choices":[{"delta":{},"finish_reason":"length"}]}') == Reply("", None, "length")
+    assert target.event('{"choices":[],"usage":{"completion_tokens":3}}') == Reply("", 3)
     assert target.event("[DONE]").end
     with pytest.raises(StreamedError):
         target.event('{"error":{"message":"no"}}')
@@ -120,8 +118,8 @@ def test_chat_answers_and_streams() -> None:
 def test_completion_answers_and_streams() -> None:
     target = make_target(_options("openai-completions", model="m", stream=True))
 
-    assert target.whole({"choices": [{"text": "ab", "finish_reason": "length"}]}) == Reply(2, None, "length")
-    assert target.event('{"choices":[{"text":"a","finish_reason":null}]}') == Event("a")
+    assert target.whole({"choices": [{"text": "ab", "finish_reason": "length"}]}) == Reply("ab", None, "length")
+    assert target.event('{"choices":[{"text":"a","finish_reason":null}]}') == Reply("a")
 
 
 def test_libretranslate() -> None:
@@ -135,7 +133,7 @@ def test_libretranslate() -> None:
         "format": "text",
         "api_key": "k",
     }
-    assert target.whole({"translatedText": "こんにちは"}) == Reply(5)
+    assert target.whole({"translatedText": "こんにちは"}) == Reply("こんにちは")
 
 
 def test_deepl() -> None:
@@ -145,7 +143,9 @@ def test_deepl() -> None:
     assert target.headers == {"Authorization": "DeepL-Auth-Key k"}
     assert target.body(ITEM) == {"text": [ITEM.text], "source_lang": "EN", "target_lang": "JA"}
     assert "source_lang" not in target.body(DETECTED)
-    assert target.whole({"translations": [{"text": "こんにちは", "detected_source_language": "EN"}]}) == Reply(5)
+    assert target.whole({"translations": [{"text": "こんにちは", "detected_source_language": "EN"}]}) == Reply(
+        "こんにちは"
+    )
 
 
 @pytest.mark.parametrize("kind", ["dragoman", "openai-chat", "openai-completions", "libretranslate", "deepl"])

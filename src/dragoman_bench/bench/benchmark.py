@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import platform
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,13 +19,12 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dragoman.errors import ConfigError, DragomanError
-from dragoman.gpu import NvmlGpus, find_gpus
+from dragoman.errors import ConfigError
+from dragoman.gpu import find_gpus
 from dragoman_bench.bench.client import (
     STREAMING,
     BadReplyError,
     Clock,
-    Target,
     TargetOptions,
     make_target,
     open_session,
@@ -38,24 +37,22 @@ from dragoman_bench.bench.results import (
     Conditions,
     Load,
     Measurement,
+    Observed,
+    Point,
     Results,
     describe_machine,
     git_commit,
     installed_packages,
     members,
 )
-from dragoman_bench.bench.server_stats import DragomanStats, Sampler, Samples, StatsSource, find_stats
-from dragoman_bench.bench.summary import Observed, Slo, nearest_rank, point_of, summarise
+from dragoman_bench.bench.server_stats import DragomanStats, Sampler, Samples, find_stats
+from dragoman_bench.bench.summary import Slo, nearest_rank, spreads, summarise
 from dragoman_bench.bench.workload import Item, Workload
 
 WARMUP_VARIATION = 1_000_000  # other texts than those measured: a warm-up must not fill the caches with them
 _WARMUP_TEXTS = 200
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 _CHECK_TIMEOUT_S = 10.0
-_MAXIMUM_GROWTH = 1.05
-_MAXIMUM_BUSY_SHARE = 0.8  # of one core
-_MAXIMUM_CLIENTS = 1024
-_MAXIMUM_STEP_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +61,6 @@ class Warmup:
 
     requests: int | None = None
     duration_s: float | None = None
-
-    @property
-    def wanted(self) -> bool:
-        return bool(self.requests or self.duration_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +82,8 @@ class Plan:
     processes: int = 1
     connections: int | None = None
     stats: str | None = "auto"  # None: the server's statistics are not read; else their URL
-    gpus: frozenset[int] | None = None  # None: those in use, if the server is on this machine; empty: none
     sample_every_s: float = 0.1
     saturation_after_s: float | None = 20.0  # None: an open loop runs to its end in any case
-    client_maximum_rps: float | None = None
 
     def __post_init__(self) -> None:
         if not self.loads:
@@ -101,25 +92,20 @@ class Plan:
             raise ConfigError("specify --requests or --duration", param="duration")
         if self.slo and self.slo.needs_stream and not (self.target.stream and self.target.kind in STREAMING):
             raise ConfigError("an SLO on ttft, itl or tpot needs --stream", param="slo")
-        for load in self.loads:
-            if load.kind == "closed" and (load.clients or 0) < 1:
-                raise ConfigError("a closed loop needs at least one client", param="concurrency")
-            if load.kind == "closed" and (load.clients or 0) < self.processes:
-                raise ConfigError(
-                    f"{self.processes} client processes cannot share {load.label}", param="client_processes"
-                )
+        fewest = min((load.clients or 0 for load in self.loads if load.kind == "closed"), default=self.processes)
+        if fewest < self.processes:
+            raise ConfigError(f"{self.processes} client processes cannot share {fewest} clients", param="concurrency")
 
     def job(self, load: Load, variation: int) -> Job:
         """One measurement's work, of all processes. Raises ConfigError where an open loop has no schedule."""
         times: tuple[float, ...] | None = None
         if load.open:
-            recorded = self.workload.items(self.workload.size, 0) if self.workload.size else ()
-            recorded_s = [item.at_s for item in recorded if item.at_s is not None]
+            recorded_s = [item.at_s for item in self.workload.items(self.workload.size or 0, 0)]
             times = schedule(
                 load,
                 requests=self.requests,
                 duration_s=self.duration_s,
-                recorded_s=recorded_s if len(recorded_s) == len(recorded) else (),
+                recorded_s=[] if None in recorded_s else [at_s for at_s in recorded_s if at_s is not None],
                 seed=self.seed * 1009 + variation,
             )
         count = len(times) if times is not None else self.requests or self.texts
@@ -162,8 +148,8 @@ class PreparedBenchmark:
                 measurement = await self.measure(number, repeat, observer, interrupted)
                 if measurement is not None:
                     measured.setdefault(number, []).append(measurement)
-        points = tuple(point_of(self.plan.loads[number], repeats) for number, repeats in measured.items())
-        return Results(self.conditions, points, partial=interrupted.is_set())
+        points = [Point(self.plan.loads[n], tuple(repeats), spreads(repeats)) for n, repeats in measured.items()]
+        return Results(self.conditions, tuple(points), partial=interrupted.is_set())
 
     async def measure(
         self, number: int, repeat: int, observer: Observer, interrupted: asyncio.Event
@@ -174,7 +160,7 @@ class PreparedBenchmark:
         """
         plan, load = self.plan, self.plan.loads[number]
         variation = repeat * len(plan.loads) + number + 1
-        if plan.warmup.wanted:
+        if plan.warmup.requests or plan.warmup.duration_s:
             job = _warmup_job(plan, load, variation + WARMUP_VARIATION)
             await _send(job, plan.processes, Sampler(), observer, f"{load.label}, warm-up", interrupted, None)
         if interrupted.is_set():
@@ -186,25 +172,16 @@ class PreparedBenchmark:
         after_s = plan.saturation_after_s if load.open else None
         sent, samples, stop = await _send(job, plan.processes, self.sampler, observer, label, interrupted, after_s)
         window_s = round(plan.window_s(load, max((r.done_s for r in sent.records), default=0.0), stop.at_s), 6)
-        observed = Observed(sent.records, window_s, stop.why, sent.itl_histogram, samples.server, samples.gpu)
         lags_s = [record.sent_s - record.intended_s for record in sent.records if record.sent_s is not None]
+        gaps = dict(sorted(sent.itl_histogram.items()))
+        observed = (sent.records, window_s, stop.why, gaps, tuple(samples.server), tuple(samples.gpu))
         return Measurement(
+            *observed,
             repeat=repeat,
             started_at=started_at,
-            window_s=window_s,
-            stopped=stop.why,
             distinct_texts=len(set(job.items)),
-            records=sent.records,
-            itl_histogram=dict(sorted(sent.itl_histogram.items())),
-            server=tuple(samples.server),
-            gpu=tuple(samples.gpu),
-            client=ClientUse(
-                processes=plan.processes,
-                cpu_share=sent.cpu_share,
-                lag_p99_s=round(nearest_rank(lags_s, 99), 6) if lags_s else 0.0,
-                maximum_rps=plan.client_maximum_rps,
-            ),
-            summary=summarise(observed, plan.slo),
+            client=ClientUse(plan.processes, sent.cpu_share, round(nearest_rank(lags_s, 99), 6) if lags_s else 0.0),
+            summary=summarise(Observed(*observed), plan.slo),
         )
 
 
@@ -214,13 +191,8 @@ def _warmup_job(plan: Plan, load: Load, variation: int) -> Job:
         load = Load("constant", rate_rps=load.rate_rps)
     if load.kind == "replay":
         load = Load("closed", clients=plan.processes)
-    short = replace(
-        plan,
-        requests=plan.warmup.requests,
-        duration_s=plan.warmup.duration_s,
-        texts=min(plan.texts, _WARMUP_TEXTS),
-    )
-    return short.job(load, variation)
+    warmup, texts = plan.warmup, min(plan.texts, _WARMUP_TEXTS)
+    return replace(plan, requests=warmup.requests, duration_s=warmup.duration_s, texts=texts).job(load, variation)
 
 
 async def _send(
@@ -234,13 +206,13 @@ async def _send(
 ) -> tuple[Sent, Samples, Stop]:
     tally = Tally()
     observer.phase(label, len(job.schedule) if job.schedule else job.requests)
-    async with load_generator(job, processes) as generator:
+    async with load_generator(job, processes) as send:
         clock = Clock(monotonic() + LEAD_S)
         async with (
             sampler.running(clock) as samples,
             watched(clock, tally, observer, interrupted, saturation_after_s) as stop,
         ):
-            sent = await generator.run(clock, tally, stop.event)
+            sent = await send(clock, tally, stop.event)
         return sent, samples, stop
 
 
@@ -255,37 +227,33 @@ async def prepared(plan: Plan) -> AsyncGenerator[PreparedBenchmark]:
         stats = None
         if plan.stats is not None:
             stats = await find_stats(session, plan.url, None if plan.stats == "auto" else plan.stats)
-        gpus = find_gpus() if (local if plan.gpus is None else plan.gpus) else None
-        sampler = Sampler(stats, gpus, plan.gpus, plan.sample_every_s)
-        yield PreparedBenchmark(plan, sampler, await _conditions(plan, local, stats, gpus))
+        gpus = find_gpus() if local else None
+        server = await stats.settings() if stats else {}
+        model = plan.target.model or server.get("model")
+        conditions = Conditions(
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            machine=describe_machine(gpus.describe() if gpus else ()),
+            server_is_local=local,
+            python=platform.python_version(),
+            packages=installed_packages(),
+            git_commit=git_commit(),
+            url=plan.url,
+            target=plan.target.kind,
+            model=model if isinstance(model, str) else None,
+            server=server,
+            workload=plan.workload.description,
+            loads=plan.loads,
+            slo=plan.slo.text if plan.slo else None,
+            seed=plan.seed,
+            options=_options(plan),
+        )
+        yield PreparedBenchmark(plan, Sampler(stats, gpus, plan.sample_every_s), conditions)
 
 
 async def run_benchmark(plan: Plan, observer: Observer, interrupted: asyncio.Event) -> Results:
     """Prepares and runs. Raises ConfigError before anything is measured."""
     async with prepared(plan) as bench:
         return await bench.run(observer, interrupted)
-
-
-async def _conditions(plan: Plan, local: bool, stats: StatsSource | None, gpus: NvmlGpus | None) -> Conditions:
-    server = await stats.settings() if stats else {}
-    model = plan.target.model or server.get("model")
-    return Conditions(
-        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=describe_machine(gpus.describe() if gpus else ()),
-        server_is_local=local,
-        python=platform.python_version(),
-        packages=installed_packages(),
-        git_commit=git_commit(),
-        url=plan.url,
-        target=plan.target.kind,
-        model=model if isinstance(model, str) else None,
-        server=server,
-        workload=plan.workload.description,
-        loads=plan.loads,
-        slo=plan.slo.text if plan.slo else None,
-        seed=plan.seed,
-        options=_options(plan),
-    )
 
 
 def _options(plan: Plan) -> dict[str, Any]:
@@ -297,9 +265,8 @@ def _options(plan: Plan) -> dict[str, Any]:
     if plan.target.kind == "dragoman" and plan.target.forced is False:
         chosen["forced_lengths"] = False
     if plan.target.kind.startswith("openai"):
-        sampling = plan.target.sampling
         chosen |= {"system_prompt": plan.target.system, "user_prompt": plan.target.user}
-        chosen |= {"max_tokens": sampling.max_tokens, "temperature": sampling.temperature}
+        chosen |= {"max_tokens": plan.target.max_tokens, "temperature": plan.target.temperature}
     return chosen
 
 
@@ -339,24 +306,22 @@ async def check_server(
 ) -> None:
     """Sends each item. Raises ConfigError on the first that the server cannot answer."""
     target = make_target(replace(options, stream=False))
+    url += target.path
     for item in items:
         headers = {"Content-Type": "application/json", **target.headers}
         body = json.dumps(target.body(item), ensure_ascii=False).encode()
-        status, answer = await _ask(session, "POST", url + target.path, body, headers, timeout_s)
-        if status != 429:  # it is there and busy: refusals are counted, not a fault of the plan
-            _check_answer(url + target.path, options, target, item, status, answer)
-
-
-def _check_answer(url: str, options: TargetOptions, target: Target, item: Item, status: int, answer: bytes) -> None:
-    if status in (404, 405):
-        raise ConfigError(f"{url} does not exist ({status}): is this a {options.kind} server?", param="target")
-    if not 200 <= status < 300:
-        pair, text = f"{item.source or 'auto'}-{item.target}", answer[:200].decode("utf-8", "replace")
-        raise ConfigError(f"{url} answered {status} to a text of the pair {pair}: {text}")
-    try:
-        target.whole(json.loads(answer))
-    except (ValueError, BadReplyError) as error:
-        raise ConfigError(f"{url} does not answer as a {options.kind} server: {error}", param="target") from error
+        status, answer = await _ask(session, "POST", url, body, headers, timeout_s)
+        if status == 429:
+            continue  # it is there and busy: refusals are counted, not a fault of the plan
+        if status in (404, 405):
+            raise ConfigError(f"{url} does not exist ({status}): is this a {options.kind} server?", param="target")
+        if not 200 <= status < 300:
+            pair, text = f"{item.source or 'auto'}-{item.target}", answer[:200].decode("utf-8", "replace")
+            raise ConfigError(f"{url} answered {status} to a text of the pair {pair}: {text}")
+        try:
+            target.whole(json.loads(answer))
+        except (ValueError, BadReplyError) as error:
+            raise ConfigError(f"{url} does not answer as a {options.kind} server: {error}", param="target") from error
 
 
 async def _ask(
@@ -369,66 +334,3 @@ async def _ask(
         raise ConfigError(f"{url} did not answer within {timeout_s:g} s", param="url") from error
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise ConfigError(f"cannot reach {url}: {error}", param="url") from error
-
-
-@dataclass(frozen=True, slots=True)
-class MaximumStep:
-    """One number of clients, measured."""
-
-    clients: int
-    rps: float
-    cpu_share: float
-
-
-@dataclass(frozen=True, slots=True)
-class ClientMaximum:
-    """`rps` is the best step's. `lower_bound`: no step kept the client busy, so that the server was the limit."""
-
-    rps: float
-    lower_bound: bool
-    clients: int
-    processes: int
-    cpu_share: float
-    steps: tuple[MaximumStep, ...]
-
-
-async def find_client_maximum(plan: Plan, observer: Observer, interrupted: asyncio.Event) -> ClientMaximum:
-    """The most requests a second that this client sends, measured against a server whose answers cost nothing (dragoman's
-    `fake` pipeline): a measurement of another server that comes near this number measures the client.
-
-    Clients double until two steps bring less than 5 %; a step lasts as long as the plan says, else three seconds. Raises
-    ConfigError as a benchmark does, DragomanError where a step had failures: its rate would mean nothing.
-    """
-    steps: list[MaximumStep] = []
-    clients = plan.processes
-    async with prepared(plan) as bench:
-        while clients <= _MAXIMUM_CLIENTS and not interrupted.is_set() and still_growing([step.rps for step in steps]):
-            steps.append(await _maximum_step(bench, clients, observer, interrupted))
-            clients *= 2
-    best = max(steps, key=lambda step: step.rps)
-    idle = max(step.cpu_share for step in steps) < _MAXIMUM_BUSY_SHARE
-    return ClientMaximum(best.rps, idle, best.clients, plan.processes, best.cpu_share, tuple(steps))
-
-
-def still_growing(rates: Sequence[float]) -> bool:
-    """Until two steps in a row bring no more than 5 % over the best before them: a single one may be noise."""
-    return len(rates) < 3 or max(rates[-2:]) > _MAXIMUM_GROWTH * max(rates[:-2])
-
-
-async def _maximum_step(
-    bench: PreparedBenchmark, clients: int, observer: Observer, interrupted: asyncio.Event
-) -> MaximumStep:
-    plan = replace(
-        bench.plan,
-        loads=(Load("closed", clients=clients),),
-        requests=None,
-        duration_s=bench.plan.duration_s or _MAXIMUM_STEP_S,
-        repeats=1,
-        warmup=Warmup(requests=clients),
-        slo=None,
-    )
-    measurement = await replace(bench, plan=plan, sampler=Sampler()).measure(0, 0, observer, interrupted)
-    if measurement is None or measurement.summary.errors:
-        errors = measurement.summary.errors if measurement else "interrupted"
-        raise DragomanError(f"the client's maximum could not be measured at {plan.loads[0].label}: {errors}")
-    return MaximumStep(clients, round(measurement.summary.rps, 2), measurement.client.cpu_share)

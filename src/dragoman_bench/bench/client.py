@@ -1,7 +1,8 @@
-"""One request over HTTP, timed: sends an item, reads the answer whole or streamed, and records how it ended.
+"""The APIs that can be measured, and one request to them over HTTP, timed.
 
-Every request ends in exactly one record; errors are classified, never raised and never dropped. The time limit counts
-from the intended send, as a user's does.
+A `Target` says how one text is sent to an API and how its answer is read; it does no I/O. Sending, timing and classifying
+errors are the `Client`'s, the same for all, so that servers compare. Every request ends in exactly one record; errors are
+classified, never raised and never dropped. The time limit counts from the intended send, as a user's does.
 """
 
 from __future__ import annotations
@@ -11,13 +12,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from itertools import pairwise
 from math import ceil
-from time import monotonic, time
-from typing import Any, Literal, Protocol
+from time import monotonic
+from typing import Any, Literal, get_args
 
 import aiohttp
 
@@ -29,12 +29,18 @@ from dragoman_bench.bench.summary import bucket_counts
 from dragoman_bench.bench.workload import Item
 
 TargetKind = Literal["dragoman", "openai-chat", "openai-completions", "libretranslate", "deepl"]
-KINDS: tuple[TargetKind, ...] = ("dragoman", "openai-chat", "openai-completions", "libretranslate", "deepl")
+KINDS: tuple[TargetKind, ...] = get_args(TargetKind)
 STREAMING: frozenset[TargetKind] = frozenset({"dragoman", "openai-chat", "openai-completions"})
 USER_TEMPLATE = (
     "Translate the following text from {source_name} to {target_name}. Answer with the translation only.\n\n{text}"
 )
+KEEP_ALIVE_S = 4.0  # below uvicorn's 5 s: a connection reused as the server closes it would count as a failed request
+_LINE_LIMIT_BYTES = 2**20  # of one streamed line
 _FIELD = re.compile(r"\{(text|source|target|source_name|target_name)\}")
+
+
+class RefusalError(Exception):
+    """A status that is not 2xx."""
 
 
 class BadReplyError(Exception):
@@ -46,59 +52,12 @@ class StreamedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """A whole answer. `output_tokens` None: the API does not report them."""
-
-    characters: int
-    output_tokens: int | None = None
-    finish_reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One streamed event. Usage and reason come whenever the server reports them; `end` closes the stream."""
-
-    text: str = ""
-    output_tokens: int | None = None
-    finish_reason: str | None = None
-    end: bool = False
-
-
-class Target(Protocol):
-    """An API. `path` is below the server's URL."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def stream(self) -> bool: ...
-    @property
-    def headers(self) -> dict[str, str]: ...
-
-    def body(self, item: Item) -> dict[str, Any]: ...
-
-    def whole(self, payload: Any) -> Reply:
-        """Reads a JSON answer. Raises BadReplyError."""
-        ...
-
-    def event(self, data: str) -> Event:
-        """Reads one server-sent event's data. Raises BadReplyError, or StreamedError."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class OutputOptions:
-    """What every request asks for. `max_tokens` None: the server's own limit; forced lengths override it."""
-
-    max_tokens: int | None = 1024
-    temperature: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """Which API, and what is sent to it. `model`, the templates and sampling apply to OpenAI-compatible servers alone.
+    """Which API, and what is sent to it. `model` and all that follows but `forced` are for OpenAI-compatible servers.
 
-    `forced`: whether dragoman is sent the output lengths that items have, which it accepts with dummy weights alone. None:
-    sent, unless the server reports that it would not accept them.
+    `max_tokens` None: the server's own limit; forced lengths override it. `forced`: whether dragoman is sent the output
+    lengths that items have, which it accepts with dummy weights alone. None: sent, unless the server reports that it would
+    not accept them. Raises ConfigError where the API does not stream.
     """
 
     kind: TargetKind = "dragoman"
@@ -107,7 +66,8 @@ class TargetOptions:
     model: str | None = None
     system: str | None = None
     user: str = USER_TEMPLATE
-    sampling: OutputOptions = field(default_factory=OutputOptions)
+    max_tokens: int | None = 1024
+    temperature: float = 0.0
     forced: bool | None = None
 
     def __post_init__(self) -> None:
@@ -120,47 +80,76 @@ class TargetOptions:
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
 
-def make_target(options: TargetOptions) -> Target:
-    """Raises ConfigError where an OpenAI-compatible server has no model or no usable template."""
-    if options.kind == "dragoman":
-        return Native(options)
-    if options.kind == "libretranslate":
-        return LibreTranslate(options)
-    return DeepL(options) if options.kind == "deepl" else OpenAI(options)
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole answer, or one event of a stream, which `end` closes. `output_tokens` and the reason: where reported."""
+
+    text: str = ""
+    output_tokens: int | None = None
+    finish_reason: str | None = None
+    end: bool = False
 
 
-class Native:
+class Target:
+    """An API. `path` is below the server's URL."""
+
+    path: str
+
+    def __init__(self, options: TargetOptions) -> None:
+        self.options = options
+        self.headers = options.bearer
+
+    def body(self, item: Item) -> dict[str, Any]:
+        """What is posted, as JSON."""
+        raise NotImplementedError
+
+    def whole(self, payload: Any) -> Reply:
+        """Reads a JSON answer. Raises BadReplyError."""
+        raise NotImplementedError
+
+    def event(self, data: str) -> Reply:
+        """Reads one server-sent event's data. Raises BadReplyError, or StreamedError."""
+        if data == "[DONE]":
+            return Reply(end=True)
+        try:
+            payload = members(json.loads(data))
+        except json.JSONDecodeError as error:
+            raise BadReplyError(f"an event is not JSON: {data[:80]}") from error
+        if not payload:
+            raise BadReplyError(f"an event is not a JSON object: {data[:80]}")
+        if payload.get("error"):
+            raise StreamedError(str(payload["error"])[:200])
+        return self.delta(payload)
+
+    def delta(self, payload: dict[str, Any]) -> Reply:
+        """Reads one event. Raises BadReplyError."""
+        raise BadReplyError(f"a streamed event that was not asked for: {str(payload)[:80]}")
+
+
+class Native(Target):
     """dragoman's own API: `POST /v1/translate`, whole or streamed."""
 
     path = "/v1/translate"
 
-    def __init__(self, options: TargetOptions) -> None:
-        self.stream = options.stream
-        self.headers = options.bearer
-        self._forced = options.forced is not False
-
     def body(self, item: Item) -> dict[str, Any]:
-        body: dict[str, Any] = {"text": item.text, "target": item.target, "stream": self.stream}
+        body: dict[str, Any] = {"text": item.text, "target": item.target, "stream": self.options.stream}
         if item.source is not None:
             body["source"] = item.source
-        if self._forced and item.output_tokens is not None:
+        if self.options.forced is not False and item.output_tokens is not None:
             body["force_output_tokens"] = item.output_tokens
         return body
 
     def whole(self, payload: Any) -> Reply:
         text = text_at(payload, "translations", 0, "text")
-        return Reply(len(text), _tokens(payload), part(payload, "translations", 0).get("finish_reason"))
+        return Reply(text, _tokens(payload), part(payload, "translations", 0).get("finish_reason"))
 
-    def event(self, data: str) -> Event:
-        if data == "[DONE]":
-            return Event(end=True)
-        payload = _parse_event(data)
-        delta = payload.get("delta")
+    def delta(self, payload: dict[str, Any]) -> Reply:
+        text = payload.get("delta")
         reason = members(payload.get("translation")).get("finish_reason")
-        return Event(delta if isinstance(delta, str) else "", _tokens(payload), reason)
+        return Reply(text if isinstance(text, str) else "", _tokens(payload), reason)
 
 
-class OpenAI:
+class OpenAI(Target):
     """OpenAI-compatible servers such as `vllm serve`: chat, or completions, whose prompt is the user template alone.
 
     Forced lengths use vLLM's `min_tokens` and `ignore_eos`. Templates may name {text}, {source}, {target}, {source_name}
@@ -168,28 +157,22 @@ class OpenAI:
     """
 
     def __init__(self, options: TargetOptions) -> None:
+        super().__init__(options)
         if options.model is None:
             raise ConfigError("an OpenAI-compatible server needs --model", param="model")
         if "{text}" not in options.user:
             raise ConfigError("the prompt template has no {text}", param="user_prompt")
-        self._options = options
         self._chat = options.kind == "openai-chat"
         self.path = "/v1/chat/completions" if self._chat else "/v1/completions"
-        self.stream = options.stream
-        self.headers = options.bearer
 
     def body(self, item: Item) -> dict[str, Any]:
-        options = self._options
-        body: dict[str, Any] = {
-            "model": options.model,
-            "stream": self.stream,
-            "temperature": options.sampling.temperature,
-        }
+        options = self.options
+        body: dict[str, Any] = {"model": options.model, "stream": options.stream, "temperature": options.temperature}
         if item.output_tokens is not None:
             body |= {"max_tokens": item.output_tokens, "min_tokens": item.output_tokens, "ignore_eos": True}
-        elif options.sampling.max_tokens:
-            body["max_tokens"] = options.sampling.max_tokens
-        if self.stream:
+        elif options.max_tokens:
+            body["max_tokens"] = options.max_tokens
+        if options.stream:
             body["stream_options"] = {"include_usage": True}
         if not self._chat:
             return body | {"prompt": filled(options.user, item)}
@@ -198,48 +181,37 @@ class OpenAI:
 
     def whole(self, payload: Any) -> Reply:
         text = text_at(payload, "choices", 0, *(("message", "content") if self._chat else ("text",)))
-        return Reply(len(text), _tokens(payload), part(payload, "choices", 0).get("finish_reason"))
+        return Reply(text, _tokens(payload), part(payload, "choices", 0).get("finish_reason"))
 
-    def event(self, data: str) -> Event:
-        if data == "[DONE]":
-            return Event(end=True)
-        payload = _parse_event(data)
+    def delta(self, payload: dict[str, Any]) -> Reply:
         if "choices" not in payload:
-            raise BadReplyError(f"an event has no choices: {data[:80]}")
+            raise BadReplyError(f"an event has no choices: {str(payload)[:80]}")
         choices = elements(payload["choices"])  # empty in the event that reports the usage
         choice = members(choices[0]) if choices else {}
         text = members(choice.get("delta")).get("content") if self._chat else choice.get("text")
-        return Event(text or "", _tokens(payload), choice.get("finish_reason"))
+        return Reply(text or "", _tokens(payload), choice.get("finish_reason"))
 
 
-class LibreTranslate:
+class LibreTranslate(Target):
     """LibreTranslate's API: `POST /translate`. It reports no token counts and does not stream."""
 
     path = "/translate"
-    stream = False
-
-    def __init__(self, options: TargetOptions) -> None:
-        self.headers: dict[str, str] = {}
-        self._key = {"api_key": options.api_key} if options.api_key else {}
 
     def body(self, item: Item) -> dict[str, Any]:
-        source = item.source or "auto"
-        return {"q": item.text, "source": source, "target": item.target, "format": "text", **self._key}
+        body = {"q": item.text, "source": item.source or "auto", "target": item.target, "format": "text"}
+        return body | ({"api_key": self.options.api_key} if self.options.api_key else {})
 
     def whole(self, payload: Any) -> Reply:
-        return Reply(len(text_at(payload, "translatedText")))
-
-    def event(self, data: str) -> Event:
-        raise BadReplyError(f"a streamed event that was not asked for: {data[:80]}")
+        return Reply(text_at(payload, "translatedText"))
 
 
-class DeepL:
+class DeepL(Target):
     """DeepL's API: `POST /v2/translate` in JSON. It reports no token counts and does not stream."""
 
     path = "/v2/translate"
-    stream = False
 
     def __init__(self, options: TargetOptions) -> None:
+        super().__init__(options)
         self.headers = {"Authorization": f"DeepL-Auth-Key {options.api_key}"} if options.api_key else {}
 
     def body(self, item: Item) -> dict[str, Any]:
@@ -247,10 +219,13 @@ class DeepL:
         return body | ({"source_lang": item.source.upper()} if item.source else {})
 
     def whole(self, payload: Any) -> Reply:
-        return Reply(len(text_at(payload, "translations", 0, "text")))
+        return Reply(text_at(payload, "translations", 0, "text"))
 
-    def event(self, data: str) -> Event:
-        raise BadReplyError(f"a streamed event that was not asked for: {data[:80]}")
+
+def make_target(options: TargetOptions) -> Target:
+    """Raises ConfigError where an OpenAI-compatible server has no model or no usable template."""
+    kinds = {"dragoman": Native, "libretranslate": LibreTranslate, "deepl": DeepL}
+    return kinds.get(options.kind, OpenAI)(options)
 
 
 def filled(template: str, item: Item) -> str:
@@ -263,18 +238,6 @@ def filled(template: str, item: Item) -> str:
         "target_name": languages.name(item.target),
     }
     return _FIELD.sub(lambda match: fields[match[1]], template)
-
-
-async def event_data(lines: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    """The data of each server-sent event (HTML standard, section 9.2) at its blank line; an incomplete one is dropped."""
-    data: list[str] = []
-    async for raw in lines:
-        line = raw.rstrip(b"\r\n")
-        if not line and data:
-            yield "\n".join(data)
-            data.clear()
-        elif line.startswith(b"data:"):
-            data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
 
 
 def part(payload: Any, *path: str | int) -> Any:
@@ -298,32 +261,19 @@ def text_at(payload: Any, *path: str | int) -> str:
 
 
 def _tokens(payload: Any) -> int | None:
-    """`usage.completion_tokens` where the payload has it."""
     return whole(members(members(payload).get("usage")).get("completion_tokens"))
 
 
-def _parse_event(data: str) -> dict[str, Any]:
-    try:
-        payload = members(json.loads(data))
-    except json.JSONDecodeError as error:
-        raise BadReplyError(f"an event is not JSON: {data[:80]}") from error
-    if not payload:
-        raise BadReplyError(f"an event is not a JSON object: {data[:80]}")
-    if payload.get("error"):
-        raise StreamedError(str(payload["error"])[:200])
-    return payload
-
-
-KEEP_ALIVE_S = 4.0  # below uvicorn's 5 s: a connection reused as the server closes it would count as a failed request
-_LINE_LIMIT_BYTES = 2**20  # of one streamed line
-_ERRORS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ErrorKind], ...] = (
-    (asyncio.CancelledError, "unfinished"),
-    (aiohttp.ClientConnectorError, "connect"),  # an OSError too, so before it
-    (TimeoutError, "timeout"),
-    ((BadReplyError, aiohttp.ClientResponseError), "bad_reply"),
-    (StreamedError, "server_error"),
-    ((aiohttp.ClientError, OSError), "disconnect"),
-)
+async def event_data(lines: AsyncIterable[bytes]) -> AsyncIterator[str]:
+    """The data of each server-sent event (HTML standard, section 9.2) at its blank line; an incomplete one is dropped."""
+    data: list[str] = []
+    async for raw in lines:
+        line = raw.rstrip(b"\r\n")
+        if not line and data:
+            yield "\n".join(data)
+            data.clear()
+        elif line.startswith(b"data:"):
+            data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +297,13 @@ class Clock:
         return not stop.is_set()
 
 
+def open_session() -> aiohttp.ClientSession:
+    """A session without aiohttp's own limits: its pool of 100 connections would hide waiting inside the client."""
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
+    no_limit = aiohttp.ClientTimeout(total=None, sock_connect=None, sock_read=None)
+    return aiohttp.ClientSession(connector=connector, timeout=no_limit, read_bufsize=_LINE_LIMIT_BYTES)
+
+
 @dataclass(slots=True)
 class Exchange:
     """What is known of one request while it is in flight."""
@@ -359,16 +316,12 @@ class Exchange:
     output_tokens: int | None = None
     finish_reason: str | None = None
 
-
-class RefusalError(Exception):
-    """A status that is not 2xx."""
-
-
-def open_session() -> aiohttp.ClientSession:
-    """A session without aiohttp's own limits: its pool of 100 connections would hide waiting inside the client."""
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
-    no_limit = aiohttp.ClientTimeout(total=None, sock_connect=None, sock_read=None)
-    return aiohttp.ClientSession(connector=connector, timeout=no_limit, read_bufsize=_LINE_LIMIT_BYTES)
+    def add(self, reply: Reply) -> None:
+        """An answer, or the next event of one."""
+        self.characters += len(reply.text)
+        if reply.output_tokens is not None:
+            self.output_tokens = reply.output_tokens
+        self.finish_reason = reply.finish_reason or self.finish_reason
 
 
 class Client:
@@ -390,7 +343,7 @@ class Client:
         self._headers = {"Content-Type": "application/json", **target.headers}
         self._clock = clock
         self._timeout_s = timeout_s
-        self._permits = asyncio.Semaphore(connections) if connections else None
+        self._permits = asyncio.Semaphore(connections) if connections else nullcontext()
         self.itl_histogram: Counter[int] = Counter()
 
     async def request(self, item: Item, *, index: int, text: int, intended_s: float) -> RequestRecord:
@@ -402,14 +355,10 @@ class Client:
         error: ErrorKind | None = None
         deadline = asyncio.get_running_loop().time() + intended_s + self._timeout_s - self._clock.now()
         try:
-            async with asyncio.timeout_at(deadline):
-                if self._permits is None:
-                    await self._send(item, exchange)
-                else:
-                    async with self._permits:
-                        await self._send(item, exchange)
+            async with asyncio.timeout_at(deadline), self._permits:
+                await self._send(item, exchange)
         except (asyncio.CancelledError, Exception) as fault:
-            error = classify(fault, exchange.status)
+            error = _kind_of(fault, exchange.status)
             if error is None:
                 raise
         return self._record(item, index, text, intended_s, exchange, error)
@@ -420,39 +369,28 @@ class Client:
         async with self._session.post(self._url, data=body, headers=self._headers) as response:
             exchange.status = response.status
             if not 200 <= response.status < 300:
-                exchange.retry_after_s = parse_retry_after(response.headers.get("Retry-After"))
+                with suppress(KeyError, ValueError):  # none, or a date
+                    exchange.retry_after_s = max(0.0, float(response.headers["Retry-After"]))
                 await response.read()  # so that the connection can be used again
                 raise RefusalError
-            if self._target.stream:
-                await self._read_stream(response, exchange)
+            if not self._target.options.stream:
+                exchange.add(self._target.whole(json.loads(await response.read())))
                 return
-            try:
-                reply = self._target.whole(json.loads(await response.read()))
-            except ValueError as error:
-                raise BadReplyError("the answer is not JSON") from error
-            exchange.characters = reply.characters
-            exchange.output_tokens, exchange.finish_reason = reply.output_tokens, reply.finish_reason
-
-    async def _read_stream(self, response: aiohttp.ClientResponse, exchange: Exchange) -> None:
-        async for data in event_data(response.content):
-            event = self._target.event(data)
-            if event.text:
-                exchange.event_s.append(self._clock.now())
-                exchange.characters += len(event.text)
-            if event.output_tokens is not None:
-                exchange.output_tokens = event.output_tokens
-            exchange.finish_reason = event.finish_reason or exchange.finish_reason
-            if event.end:
-                return
-        raise ConnectionResetError("the stream ended before its last event")
+            async for data in event_data(response.content):
+                event = self._target.event(data)
+                if event.text:
+                    exchange.event_s.append(self._clock.now())
+                exchange.add(event)
+                if event.end:
+                    return
+            raise ConnectionResetError("the stream ended before its last event")
 
     def _record(
         self, item: Item, index: int, text: int, intended_s: float, exchange: Exchange, error: ErrorKind | None
     ) -> RequestRecord:
         events_s = exchange.event_s
         gaps = sorted(later - earlier for earlier, later in pairwise(events_s))
-        if gaps:
-            self.itl_histogram.update(bucket_counts(gaps))
+        self.itl_histogram.update(bucket_counts(gaps))
         return RequestRecord(
             index=index,
             text=text,
@@ -476,23 +414,22 @@ class Client:
         )
 
 
-def classify(fault: BaseException, status: int | None) -> ErrorKind | None:
+_KINDS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ErrorKind], ...] = (
+    (asyncio.CancelledError, "unfinished"),
+    (aiohttp.ClientConnectorError, "connect"),  # an OSError too, so before it
+    (TimeoutError, "timeout"),
+    ((BadReplyError, json.JSONDecodeError, UnicodeDecodeError, aiohttp.ClientResponseError), "bad_reply"),
+    (StreamedError, "server_error"),
+    ((aiohttp.ClientError, OSError), "disconnect"),
+)
+
+
+def _kind_of(fault: BaseException, status: int | None) -> ErrorKind | None:
     """The kind of an error; None of one that is the bench's own."""
     if isinstance(fault, RefusalError):
         known: dict[int | None, ErrorKind] = {429: "refused", 503: "unavailable"}
         return known.get(status, "server_error" if (status or 0) >= 500 else "rejected")
-    return next((kind for types, kind in _ERRORS if isinstance(fault, types)), None)
-
-
-def parse_retry_after(header: str | None) -> float | None:
-    """Retry-After as seconds, from either of its forms (RFC 9110, section 10.2.3); None where there is none."""
-    if header is None:
-        return None
-    with suppress(ValueError):
-        return max(0.0, float(header))
-    with suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(header).timestamp() - time())
-    return None
+    return next((kind for types, kind in _KINDS if isinstance(fault, types)), None)
 
 
 def _rounded(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""When requests are sent, and when a measurement stops: open loops, closed loops, saturation.
+"""When requests are sent, by one process or several, and when a measurement stops: open loops, closed loops, saturation.
 
 Open loops (`constant`, `poisson`, `ramp`, `replay`) have a schedule that is computed before the first request is sent: a
 server that stalls gets its requests all the same, and every latency counts from the scheduled time. That avoids
@@ -15,20 +15,19 @@ import asyncio
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate, islice, takewhile
 from itertools import count as count_from
 from math import inf, sqrt
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from random import Random
-from time import monotonic
-from typing import Protocol
+from time import monotonic, process_time
 
 import numpy as np
-import psutil
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman_bench.bench.client import Client, Clock, TargetOptions, make_target, open_session
@@ -36,13 +35,15 @@ from dragoman_bench.bench.progress import Observer, run_async
 from dragoman_bench.bench.results import Load, RequestRecord, Stopped
 from dragoman_bench.bench.workload import Item
 
-_WATCH_EVERY_S = 0.1
-_SATURATION_SAMPLES = 40  # before saturation is judged
+LEAD_S = 0.1  # from sending the start time to the start: every process must have received it
 SATURATION_GROWTH = 0.7
 SATURATION_SKIPPED = 0.25  # of the run so far: filling up is growth too
 SATURATION_PERSISTENCE = 0.5
 SATURATION_PARTS = 10
+_SATURATION_SAMPLES = 40  # before saturation is judged
 _STUDENT_T = 1.860  # one-sided 95 %, SATURATION_PARTS - 2 = 8 degrees of freedom
+_WATCH_EVERY_S = 0.1
+_EXIT_S = 5.0  # for a process that has returned its records
 
 
 def schedule(
@@ -57,42 +58,35 @@ def schedule(
 
     Raises ConfigError where nothing bounds it, or nothing would be sent.
     """
-    times = islice(_times(load, duration_s, requests is not None, recorded_s, seed), requests)
-    found = tuple(takewhile(lambda t: duration_s is None or t < duration_s, times))
+    rate_rps = load.rate_rps or 0.0
+    if load.kind == "replay":
+        if not recorded_s:
+            raise ConfigError("replay needs a trace: a JSONL workload whose lines have at_s", param="replay")
+        times = iter([(t - min(recorded_s)) * load.time_scale for t in sorted(recorded_s)])
+    elif load.kind == "ramp":
+        if duration_s is None or load.to_rate_rps is None:
+            raise ConfigError("a ramp needs two rates and --duration", param="duration")
+        times = _ramp(rate_rps, load.to_rate_rps, duration_s)
+    elif rate_rps <= 0 or (duration_s is None and requests is None):
+        raise ConfigError("an open loop needs a rate above 0, and --requests or --duration", param="rate")
+    elif load.kind == "constant":
+        times = (k / rate_rps for k in count_from())
+    else:
+        random = Random(f"arrivals/{seed}")  # independent of the workload's
+        times = accumulate(random.expovariate(rate_rps) for _ in count_from())
+    found = tuple(takewhile(lambda t: duration_s is None or t < duration_s, islice(times, requests)))
     if not found:
         raise ConfigError(f"{load.label}: no request falls into the run; increase --duration", param="duration")
     return found
 
 
-def _times(
-    load: Load, duration_s: float | None, counted: bool, recorded_s: Sequence[float], seed: int
-) -> Iterator[float]:
-    if load.kind == "replay":
-        if not recorded_s:
-            raise ConfigError("replay needs a trace: a JSONL workload whose lines have at_s", param="replay")
-        return iter([(t - min(recorded_s)) * load.time_scale for t in sorted(recorded_s)])
-    if load.kind == "ramp":
-        return _ramp(load, duration_s)
-    if duration_s is None and not counted:
-        raise ConfigError("an open loop needs --requests or --duration", param="duration")
-    rate = load.rate_rps or 0.0
-    if rate <= 0:
-        raise ConfigError("an open loop needs a rate above 0", param="rate")
-    if load.kind == "constant":
-        return (k / rate for k in count_from())
-    random = Random(f"arrivals/{seed}")  # independent of the workload's
-    return accumulate(random.expovariate(rate) for _ in count_from())
-
-
-def _ramp(load: Load, duration_s: float | None) -> Iterator[float]:
+def _ramp(from_rps: float, to_rps: float, duration_s: float) -> Iterator[float]:
     """The k-th request is sent when the integral of the rate reaches k."""
-    if duration_s is None or load.rate_rps is None or load.to_rate_rps is None:
-        raise ConfigError("a ramp needs two rates and --duration", param="duration")
-    start, slope = load.rate_rps, (load.to_rate_rps - load.rate_rps) / duration_s
-    total = range(int(start * duration_s + slope * duration_s**2 / 2))
+    slope = (to_rps - from_rps) / duration_s
+    total = range(int((from_rps + to_rps) / 2 * duration_s))
     if slope == 0:
-        return (k / start for k in total)
-    return ((sqrt(max(0.0, start**2 + 2 * slope * k)) - start) / slope for k in total)
+        return (k / from_rps for k in total)
+    return ((sqrt(max(0.0, from_rps**2 + 2 * slope * k)) - from_rps) / slope for k in total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,47 +110,51 @@ class Job:
 
     def indexes(self) -> Iterator[int]:
         """This part's requests in order, without end unless the plan has one."""
-        return (
-            iter(range(self.part, self.requests, self.of))
-            if self.requests is not None
-            else count_from(self.part, self.of)
-        )
+        if self.requests is None:
+            return count_from(self.part, self.of)
+        return iter(range(self.part, self.requests, self.of))
+
+    def share(self, part: int, of: int) -> Job:
+        """Part `part` of this job: its requests, its clients and its connections, which add up to the whole's."""
+        clients = self.clients // of + (part < self.clients % of)
+        connections = self.connections and max(1, self.connections // of + (part < self.connections % of))
+        return replace(self, clients=clients, connections=connections, part=part, of=of)
 
 
 @dataclass(slots=True)
 class Tally:
-    """What is in flight, for progress and the saturation rule. `ended` holds (time, latency) until it is taken."""
+    """What is in flight, for progress and the saturation rule. `latencies_s`: of those that ended since it was emptied."""
 
     in_flight: int = 0
     done: int = 0
     failed: int = 0
-    ended: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-
-    def end(self, record: RequestRecord) -> None:
-        """Counts a request that was in flight."""
-        self.in_flight -= 1
-        self.done += 1
-        self.failed += not record.completed
-        self.ended.append((record.done_s, record.e2e_s))
-
-    def take_ended(self) -> list[tuple[float, float]]:
-        """Those that ended since the last call."""
-        taken, self.ended = self.ended, []
-        return taken
+    latencies_s: list[float] = field(default_factory=list[float])
 
 
-async def drive(job: Job, clock: Clock, tally: Tally, stop: asyncio.Event) -> tuple[list[RequestRecord], Counter[int]]:
-    """Sends the job from the clock's zero on; returns records by index and the histogram of inter-token gaps.
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What was sent, by index. `itl_histogram`: of the gaps between events. `cpu_share`: of one core, of the busiest
+    process."""
+
+    records: tuple[RequestRecord, ...]
+    itl_histogram: Counter[int]
+    cpu_share: float
+
+
+async def drive(job: Job, clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent:
+    """Sends the job from the clock's zero on.
 
     It returns when every request has ended. When `stop` is set nothing more is sent, and what is in flight is cancelled
     and recorded as unfinished.
     """
+    began_s, cpu_s = monotonic(), process_time()
     async with open_session() as session:
         target = make_target(job.target)
         client = Client(session, job.url, target, clock, timeout_s=job.timeout_s, connections=job.connections)
         loop = _Loop(job, client, clock, tally, stop)
         await loop.run()
-        return sorted(loop.records, key=lambda record: record.index), client.itl_histogram
+    share = (process_time() - cpu_s) / max(monotonic() - began_s, 1e-9)
+    return Sent(tuple(sorted(loop.records, key=lambda record: record.index)), client.itl_histogram, round(share, 4))
 
 
 class _Loop:
@@ -168,13 +166,15 @@ class _Loop:
 
     async def run(self) -> None:
         canceller = asyncio.create_task(self._cancel_when_stopped())
+        job = self._job
         try:
             async with asyncio.TaskGroup() as group:
-                if self._job.schedule is not None:
-                    await self._open_loop(self._job.schedule[self._job.part :: self._job.of], group)
-                else:
-                    for _ in range(self._job.clients):
-                        self._start(self._closed_client(), group)
+                for _ in range(job.clients if job.schedule is None else 0):
+                    self._start(self._closed_client(), group)
+                for intended_s, index in zip((job.schedule or ())[job.part :: job.of], self._indexes, strict=False):
+                    if not await self._clock.reach(intended_s, self._stop):
+                        break
+                    self._start(self._send(index, intended_s), group)
         finally:
             canceller.cancel()
 
@@ -182,12 +182,6 @@ class _Loop:
         task = group.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def _open_loop(self, schedule: Sequence[float], group: asyncio.TaskGroup) -> None:
-        for index, intended_s in zip(self._indexes, schedule, strict=False):
-            if not await self._clock.reach(intended_s, self._stop):
-                return
-            self._start(self._send(index, intended_s), group)
 
     async def _closed_client(self) -> None:
         """A client that is refused with Retry-After waits that long."""
@@ -205,7 +199,10 @@ class _Loop:
         self._tally.in_flight += 1
         text = index % len(self._job.items)
         record = await self._client.request(self._job.items[text], index=index, text=text, intended_s=intended_s)
-        self._tally.end(record)
+        self._tally.in_flight -= 1
+        self._tally.done += 1
+        self._tally.failed += not record.completed
+        self._tally.latencies_s.append(record.e2e_s)
         self.records.append(record)
         return record
 
@@ -217,6 +214,121 @@ class _Loop:
             await asyncio.sleep(0.05)
 
 
+# One process, or several when one core is not enough. Each drives its part of the job by the same clock and reports as it
+# goes. They are started by `spawn`, so that nothing of this process's threads or loop is inherited. This process handles
+# interrupts: the others end when it asks them to, and return the records that they have.
+
+LoadGenerator = Callable[[Clock, Tally, asyncio.Event], Awaitable[Sent]]
+"""Sends the job that it was made for, from the clock's zero on."""
+
+
+@asynccontextmanager
+async def load_generator(job: Job, processes: int) -> AsyncGenerator[LoadGenerator]:
+    """Within: one or several processes are ready to send the job. Raises DragomanError where one cannot be started."""
+    if processes == 1:
+        yield partial(drive, job)
+        return
+    context = multiprocessing.get_context("spawn")
+    started: list[tuple[BaseProcess, Connection]] = []
+    try:
+        for part in range(processes):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_process_main, args=(theirs, job.share(part, processes)), daemon=True)
+            process.start()
+            theirs.close()
+            started.append((process, ours))
+        connections = [connection for _, connection in started]
+        await asyncio.gather(*map(_receive, connections))  # each reports that it is ready
+        yield partial(_drive_processes, connections)
+    finally:
+        await asyncio.to_thread(_close, started)
+
+
+def _close(started: Sequence[tuple[BaseProcess, Connection]]) -> None:
+    for _, connection in started:
+        connection.close()  # one that still waits for its start time reads the end and exits
+    for process, _ in started:
+        process.join(_EXIT_S)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+async def _drive_processes(connections: Sequence[Connection], clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent:
+    async def send_stop() -> None:
+        await stop.wait()
+        for connection in connections:
+            with suppress(OSError):  # it has ended already
+                connection.send("stop")
+
+    for connection in connections:
+        connection.send(clock)
+    stopper = asyncio.create_task(send_stop())
+    try:
+        parts = await asyncio.gather(*(_follow(connection, tally) for connection in connections))
+    finally:
+        stopper.cancel()
+    records = sorted((record for part in parts for record in part.records), key=lambda record: record.index)
+    histogram = sum((part.itl_histogram for part in parts), Counter[int]())
+    return Sent(tuple(records), histogram, max(part.cpu_share for part in parts))
+
+
+async def _receive(connection: Connection) -> object:
+    try:
+        return await asyncio.to_thread(connection.recv)
+    except (EOFError, OSError) as error:
+        raise DragomanError("a client process exited before it had sent its requests") from error
+
+
+async def _follow(connection: Connection, tally: Tally) -> Sent:
+    """Adds a process's reports to the tally until it returns its records."""
+    last = Tally()
+    while not isinstance(message := await _receive(connection), Sent):
+        assert isinstance(message, Tally)
+        tally.in_flight += message.in_flight - last.in_flight
+        tally.done += message.done - last.done
+        tally.failed += message.failed - last.failed
+        tally.latencies_s += message.latencies_s
+        last = message
+    return message
+
+
+def _process_main(connection: Connection, job: Job) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with suppress(EOFError, BrokenPipeError):  # the parent has exited
+        connection.send("ready")
+        clock = connection.recv()
+        connection.send(run_async(_drive_part(connection, job, clock)))
+
+
+async def _drive_part(connection: Connection, job: Job, clock: Clock) -> Sent:
+    tally, stop = Tally(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop_requested() -> None:
+        """Anything received after the start means stop; so does the parent's exit."""
+        loop.remove_reader(connection.fileno())
+        stop.set()
+
+    async def report() -> None:
+        while True:
+            await asyncio.sleep(_WATCH_EVERY_S)
+            send_tally()
+
+    def send_tally() -> None:
+        connection.send(tally)
+        tally.latencies_s = []
+
+    loop.add_reader(connection.fileno(), stop_requested)
+    reporter = asyncio.create_task(report())
+    try:
+        return await drive(job, clock, tally, stop)
+    finally:
+        reporter.cancel()
+        loop.remove_reader(connection.fileno())
+        send_tally()
+
+
 @dataclass(slots=True)
 class Stop:
     """Ends a measurement, with the reason and the time. The first reason stands."""
@@ -226,6 +338,7 @@ class Stop:
     at_s: float | None = None
 
     def set(self, why: Stopped, at_s: float) -> None:
+        """The time is that of the clock, but not before its zero."""
         if not self.event.is_set():
             self.why, self.at_s = why, max(at_s, 0.0)
             self.event.set()
@@ -240,37 +353,26 @@ async def watched(
     `saturation_after_s` None: saturation is not looked for.
     """
     stop = Stop()
-    task = asyncio.create_task(_watch(clock, tally, observer, interrupted, saturation_after_s, stop))
+
+    async def watch() -> None:
+        saturation = Saturation(saturation_after_s) if saturation_after_s else None
+        due_s = step_s = saturation_after_s / _SATURATION_SAMPLES if saturation_after_s else _WATCH_EVERY_S
+        while not stop.event.is_set():
+            observer.update(tally.done, tally.failed, tally.in_flight)
+            now_s = clock.now()
+            if interrupted.is_set():
+                stop.set("interrupted", now_s)
+            elif now_s >= due_s:
+                due_s, ended_s, tally.latencies_s = now_s + step_s, tally.latencies_s, []
+                if saturation and saturation.observe(now_s, tally.in_flight, ended_s):
+                    stop.set("saturated", now_s)
+            await asyncio.sleep(min(_WATCH_EVERY_S, step_s))
+
+    task = asyncio.create_task(watch())
     try:
         yield stop
     finally:
         task.cancel()
-
-
-async def _watch(
-    clock: Clock,
-    tally: Tally,
-    observer: Observer,
-    interrupted: asyncio.Event,
-    saturation_after_s: float | None,
-    stop: Stop,
-) -> None:
-    saturation = Saturation(saturation_after_s) if saturation_after_s else None
-    step_s = saturation_after_s / _SATURATION_SAMPLES if saturation_after_s else _WATCH_EVERY_S
-    latencies_s: list[float] = []
-    due_s = step_s
-    while not stop.event.is_set():
-        observer.update(tally.done, tally.failed, tally.in_flight)
-        latencies_s.extend(e2e_s for _, e2e_s in tally.take_ended())
-        now_s = clock.now()
-        if interrupted.is_set():
-            stop.set("interrupted", now_s)
-        elif saturation and now_s >= due_s:
-            due_s = now_s + step_s
-            if saturation.observe(now_s, tally.in_flight, latencies_s):
-                stop.set("saturated", now_s)
-            latencies_s.clear()
-        await asyncio.sleep(min(_WATCH_EVERY_S, step_s))
 
 
 Weighted = tuple[float, float, int]
@@ -302,200 +404,24 @@ class Saturation:
             self._latency.append((now_s, sum(latencies_s), len(latencies_s)))
         if now_s < self.after_s / 2:
             return False
-        if not self._grows(now_s):
+        begin_s = SATURATION_SKIPPED * now_s
+        nothing_ended = not self._latency or self._latency[-1][0] < begin_s  # then latency is unknown
+        latency_grows = nothing_ended or growth(self._latency, begin_s, now_s) >= SATURATION_GROWTH
+        if not latency_grows or growth(self._in_flight, begin_s, now_s) < SATURATION_GROWTH:
             self._growing_since_s = None
             return False
         if self._growing_since_s is None:
             self._growing_since_s = now_s
         return now_s >= self.after_s and now_s - self._growing_since_s >= SATURATION_PERSISTENCE * now_s
 
-    def _grows(self, now_s: float) -> bool:
-        begin_s = SATURATION_SKIPPED * now_s
-        nothing_ended = not self._latency or self._latency[-1][0] < begin_s  # then latency is unknown
-        latency_grows = nothing_ended or growth(self._latency, begin_s, now_s) >= SATURATION_GROWTH
-        return latency_grows and growth(self._in_flight, begin_s, now_s) >= SATURATION_GROWTH
-
 
 def growth(series: Sequence[Weighted], begin_s: float, end_s: float) -> float:
     """By what share of its mean the series grew over the stretch, at least, with 95 % confidence; -inf where unknown."""
     n = SATURATION_PARTS
-    totals, counts = np.zeros(n), np.zeros(n)
-    for t_s, total, count in series:
-        if t_s >= begin_s:
-            part = min(n - 1, int((t_s - begin_s) / (end_s - begin_s) * n))
-            totals[part] += total
-            counts[part] += count
+    times, sums, weights = np.array(series, float).reshape(-1, 3).T
+    totals, counts = (np.histogram(times, n, (begin_s, end_s), weights=one)[0] for one in (sums, weights))
     if not counts.all() or totals.sum() <= 0:
         return -inf
     means = totals / counts
-    places = np.arange(n) - (n - 1) / 2
-    squares = float((places**2).sum())
-    slope = float((places * means).sum()) / squares
-    residuals = means - means.mean() - slope * places
-    error = sqrt(float((residuals**2).sum()) / (n - 2) / squares)
-    return (slope - _STUDENT_T * error) * n / float(means.mean())
-
-
-LEAD_S = 0.1  # from sending the start time to the start: every process must have received it
-_REPORT_EVERY_S = 0.1
-_EXIT_S = 5.0  # for a process that has returned its records
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """What was sent. `cpu_share` is of one core, of the busiest process."""
-
-    records: tuple[RequestRecord, ...]
-    itl_histogram: Counter[int]
-    cpu_share: float
-
-
-class LoadGenerator(Protocol):
-    """One or several processes that are ready to send a job."""
-
-    async def run(self, clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent: ...
-
-
-@asynccontextmanager
-async def load_generator(job: Job, processes: int) -> AsyncGenerator[LoadGenerator]:
-    """Within: it is ready to start. Raises DragomanError where a process cannot be started."""
-    if processes == 1:
-        yield ThisProcess(job)
-        return
-    generator = SeveralProcesses([shared(job, part, processes) for part in range(processes)])
-    try:
-        await generator.ready()
-        yield generator
-    finally:
-        await asyncio.to_thread(generator.close)
-
-
-def shared(job: Job, part: int, of: int) -> Job:
-    """Part `part` of a job: its requests, its clients and its connections, which add up to the whole's."""
-
-    def share(whole: int) -> int:
-        return whole // of + (part < whole % of)
-
-    connections = None if job.connections is None else max(1, share(job.connections))
-    return replace(job, clients=share(job.clients), connections=connections, part=part, of=of)
-
-
-class ThisProcess:
-    """A load generator in this process."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
-
-    async def run(self, clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent:
-        began, cpu_s = monotonic(), _cpu_s()
-        records, histogram = await drive(self._job, clock, tally, stop)
-        share = (_cpu_s() - cpu_s) / max(monotonic() - began, 1e-9)
-        return Sent(tuple(records), histogram, round(share, 4))
-
-
-class SeveralProcesses:
-    """A process for each job, started by `spawn`, so that nothing of this process's threads or loop is inherited."""
-
-    def __init__(self, jobs: list[Job]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._processes: list[tuple[BaseProcess, Connection]] = []
-        for job in jobs:
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_process_main, args=(theirs, job), daemon=True)
-            process.start()
-            theirs.close()
-            self._processes.append((process, ours))
-
-    async def ready(self) -> None:
-        """Raises DragomanError where one exits first."""
-        await asyncio.gather(*(_receive(connection) for _, connection in self._processes))
-
-    async def run(self, clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent:
-        for _, connection in self._processes:
-            connection.send(clock)
-        stopper = asyncio.create_task(self._send_stop(stop))
-        try:
-            parts = await asyncio.gather(*(_follow(connection, tally) for _, connection in self._processes))
-        finally:
-            stopper.cancel()
-        records = sorted((record for part in parts for record in part.records), key=lambda record: record.index)
-        histogram = sum((part.itl_histogram for part in parts), Counter[int]())
-        return Sent(tuple(records), histogram, max(part.cpu_share for part in parts))
-
-    async def _send_stop(self, stop: asyncio.Event) -> None:
-        await stop.wait()
-        for _, connection in self._processes:
-            with suppress(OSError):  # it has ended already
-                connection.send("stop")
-
-    def close(self) -> None:
-        for _, connection in self._processes:
-            connection.close()  # one that still waits for its start time reads the end and exits
-        for process, _ in self._processes:
-            process.join(_EXIT_S)
-            if process.is_alive():
-                process.kill()
-                process.join()
-
-
-async def _receive(connection: Connection) -> object:
-    try:
-        return await asyncio.to_thread(connection.recv)
-    except (EOFError, OSError) as error:
-        raise DragomanError("a client process exited before it had sent its requests") from error
-
-
-async def _follow(connection: Connection, tally: Tally) -> Sent:
-    """Adds a process's reports to the tally until it returns its records."""
-    last = Tally()
-    while True:
-        message = await _receive(connection)
-        if isinstance(message, Sent):
-            tally.in_flight -= last.in_flight
-            tally.done += len(message.records) - last.done
-            return message
-        if isinstance(message, Tally):
-            tally.in_flight += message.in_flight - last.in_flight
-            tally.done += message.done - last.done
-            tally.failed += message.failed - last.failed
-            tally.ended.extend(message.ended)
-            last = message
-
-
-def _process_main(connection: Connection, job: Job) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with suppress(EOFError, BrokenPipeError):  # the parent has exited
-        connection.send("ready")
-        clock = connection.recv()
-        connection.send(run_async(_run_part(connection, job, clock)))
-
-
-async def _run_part(connection: Connection, job: Job, clock: Clock) -> Sent:
-    tally, stop = Tally(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop_requested() -> None:
-        """Anything received after the start means stop; so does the parent's exit."""
-        with suppress(EOFError, OSError):
-            connection.recv()
-        loop.remove_reader(connection.fileno())
-        stop.set()
-
-    loop.add_reader(connection.fileno(), stop_requested)
-    reporter = asyncio.create_task(_report(connection, tally))
-    try:
-        return await ThisProcess(job).run(clock, tally, stop)
-    finally:
-        reporter.cancel()
-        loop.remove_reader(connection.fileno())
-
-
-async def _report(connection: Connection, tally: Tally) -> None:
-    while True:
-        await asyncio.sleep(_REPORT_EVERY_S)
-        connection.send(Tally(tally.in_flight, tally.done, tally.failed, tally.take_ended()))
-
-
-def _cpu_s() -> float:
-    used = psutil.Process().cpu_times()
-    return used.user + used.system
+    (slope, _), covariance = np.polyfit(np.arange(n), means, 1, cov=True)
+    return float((slope - _STUDENT_T * sqrt(covariance[0, 0])) * n / means.mean())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from importlib import import_module
 from time import monotonic
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -23,22 +23,18 @@ _T = TypeVar("_T")
 class Observer(Protocol):
     """What measuring reports to. `total` None: the number of requests is not known."""
 
-    def phase(self, label: str, total: int | None) -> None: ...
-
-    def update(self, done: int, failed: int, in_flight: int) -> None: ...
-
-
-class NoProgress:
-    """Shows nothing."""
-
     def phase(self, label: str, total: int | None) -> None:
-        pass
+        """The next part of the work begins."""
 
     def update(self, done: int, failed: int, in_flight: int) -> None:
-        pass
+        """Requests of this phase."""
 
 
-class ProgressLines:
+class NoProgress(Observer):
+    """Shows nothing."""
+
+
+class ProgressLines(Observer):
     """For logs: a line when a phase begins, and then one every five seconds."""
 
     def __init__(self, console: Console) -> None:
@@ -58,37 +54,23 @@ class ProgressLines:
             self._console.print(line, highlight=False, soft_wrap=True)
 
 
-class ProgressBar(AbstractContextManager["ProgressBar"]):
-    """For terminals."""
+class ProgressBar(Observer):
+    """For terminals, while `progress` is started."""
 
     def __init__(self, console: Console) -> None:
         counts = "{task.completed:.0f} done, {task.fields[failed]} failed, {task.fields[in_flight]} in flight"
-        self._progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn(counts),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-        )
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn(counts))
+        self.progress = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._task: TaskID | None = None
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
 
     def phase(self, label: str, total: int | None) -> None:
         if self._task is not None:
-            self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(label, total=total, failed=0, in_flight=0)
+            self.progress.remove_task(self._task)
+        self._task = self.progress.add_task(label, total=total, failed=0, in_flight=0)
 
     def update(self, done: int, failed: int, in_flight: int) -> None:
         if self._task is not None:
-            self._progress.update(self._task, completed=done, failed=failed, in_flight=in_flight)
+            self.progress.update(self._task, completed=done, failed=failed, in_flight=in_flight)
 
 
 def run_async(work: Coroutine[Any, Any, _T]) -> _T:
@@ -105,7 +87,8 @@ def observed(work: Callable[[Observer], Coroutine[Any, Any, _T]]) -> _T:
     """Runs the work and returns its result; meanwhile a progress bar on a terminal, lines elsewhere."""
     if not error_console.is_terminal:
         return run_async(work(ProgressLines(error_console)))
-    with ProgressBar(error_console) as bar:
+    bar = ProgressBar(error_console)
+    with bar.progress:
         return run_async(work(bar))
 
 

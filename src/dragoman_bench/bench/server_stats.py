@@ -20,9 +20,10 @@ from pydantic import ValidationError
 from dragoman.gpu import NvmlGpus, Reading
 from dragoman.wire import Stats
 from dragoman_bench.bench.client import Clock
-from dragoman_bench.bench.results import GpuSample, ServerSample, elements, members, whole
+from dragoman_bench.bench.results import GpuSample, ServerSample, elements, members
 
 TIMEOUT_S = 5.0  # of one sample
+_IN_USE_MIB = 1024
 _METRICS = {
     "vllm:num_requests_running": "running",
     "vllm:num_requests_waiting": "waiting",
@@ -43,18 +44,17 @@ class StatsSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class DragomanStats:
     """`GET /v1/stats`."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
-        self._session = session
-        self._url = url
+    session: aiohttp.ClientSession
+    url: str
 
     async def read(self) -> Stats | None:
         """None where it does not answer, or not with statistics."""
-        page = await _get(self._session, self._url)
         try:
-            return None if page is None else Stats.model_validate_json(page)
+            return Stats.model_validate_json(await _get(self.session, self.url))
         except ValidationError:
             return None
 
@@ -81,24 +81,37 @@ class DragomanStats:
         return stats.model_dump(mode="json", include=named, exclude_unset=True) | stats.settings
 
 
+@dataclass(frozen=True, slots=True)
 class PrometheusStats:
     """vLLM's gauges and counters, summed over its engines; KV cache usage is that of the fullest."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, server: str) -> None:
-        self._session = session
-        self._url = url
-        self._server = server
+    session: aiohttp.ClientSession
+    url: str
+    server: str
 
     async def sample(self, clock: Clock) -> ServerSample | None:
-        page = await _get(self._session, self._url)
-        return None if page is None else parse_prometheus(page, clock.now())
+        return parse_prometheus(await _get(self.session, self.url), clock.now())
 
     async def settings(self) -> dict[str, Any]:
-        models = await _get_json(self._session, f"{self._server}/v1/models")
-        version = await _get_json(self._session, f"{self._server}/version")
+        models, version = await self._members("/v1/models"), await self._members("/version")
         first = members(next(iter(elements(models.get("data"))), None))
         named = {key: first[key] for key in ("id", "root", "max_model_len") if key in first}
         return named | ({"version": version["version"]} if "version" in version else {})
+
+    async def _members(self, path: str) -> dict[str, Any]:
+        try:
+            return members(json.loads(await _get(self.session, self.server + path)))
+        except ValueError:
+            return {}
+
+
+async def _get(session: aiohttp.ClientSession, url: str) -> str:
+    """The page; empty where there is none."""
+    try:
+        async with asyncio.timeout(TIMEOUT_S), session.get(url) as response:
+            return await response.text() if response.status == 200 else ""
+    except (aiohttp.ClientError, OSError, TimeoutError, UnicodeDecodeError):
+        return ""
 
 
 async def find_stats(session: aiohttp.ClientSession, server: str, stats_url: str | None = None) -> StatsSource | None:
@@ -125,35 +138,10 @@ def parse_prometheus(page: str, t_s: float) -> ServerSample | None:
         return None
     if not values:
         return None
-
-    def total(key: str) -> float | None:
-        return sum(values[key]) if key in values else None
-
-    return ServerSample(
-        t_s=round(t_s, 6),
-        running=whole(total("running")),
-        waiting=whole(total("waiting")),
-        kv_cache_usage=max(values.get("kv_cache_usage", ()), default=None),
-        preemptions=whole(total("preemptions")),
-        itl_sum_s=total("itl_sum_s"),
-        itl_count=whole(total("itl_count")),
-    )
-
-
-async def _get(session: aiohttp.ClientSession, url: str) -> str | None:
-    try:
-        async with asyncio.timeout(TIMEOUT_S), session.get(url) as response:
-            return await response.text() if response.status == 200 else None
-    except (aiohttp.ClientError, OSError, TimeoutError, UnicodeDecodeError):
-        return None
-
-
-async def _get_json(session: aiohttp.ClientSession, url: str) -> dict[str, Any]:
-    page = await _get(session, url)
-    try:
-        return members(json.loads(page or "{}"))
-    except ValueError:
-        return {}
+    usage = max(values.pop("kv_cache_usage", ()), default=None)
+    found: dict[str, Any] = {name: sum(one) for name, one in values.items()}
+    found |= {name: int(found[name]) for name in ("running", "waiting", "preemptions", "itl_count") if name in found}
+    return ServerSample(t_s=round(t_s, 6), kv_cache_usage=usage, **found)
 
 
 @dataclass(slots=True)
@@ -166,58 +154,45 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """What is sampled, and how often. None: nothing to sample."""
+    """What is sampled, and how often. None: nothing to sample. Of the GPUs, those in use."""
 
     stats: StatsSource | None = None
     gpus: NvmlGpus | None = None
-    wanted_gpus: frozenset[int] | None = None
     every_s: float = 0.1
 
     @asynccontextmanager
     async def running(self, clock: Clock) -> AsyncGenerator[Samples]:
         """Samples until the block ends, with one sample at either end; yields the growing `Samples`."""
         samples, stop = Samples(), asyncio.Event()
-        tasks: list[asyncio.Task[None]] = []
-        if self.stats is not None:
-            tasks.append(
-                asyncio.create_task(_repeat(self._server_sampler(self.stats, clock, samples), self.every_s, stop))
-            )
-        if self.gpus is not None:
-            tasks.append(asyncio.create_task(_repeat(self._gpu_sampler(self.gpus, clock, samples), self.every_s, stop)))
+        in_use: frozenset[int] = frozenset()
+
+        async def sample_server() -> None:
+            if self.stats is not None and (sample := await self.stats.sample(clock)) is not None:
+                samples.server.append(sample)
+
+        async def sample_gpus() -> None:
+            nonlocal in_use
+            if self.gpus is None:
+                return
+            readings = await asyncio.to_thread(self.gpus.read)
+            in_use = in_use or gpus_in_use(readings)
+            t_s = round(clock.now(), 6)
+            for r in readings:
+                if r.gpu in in_use:
+                    samples.gpu.append(GpuSample(t_s, r.gpu, r.utilisation_percent, round(r.memory_mib, 1)))
+
+        wanted = [take for take, of in ((sample_server, self.stats), (sample_gpus, self.gpus)) if of is not None]
+        tasks = [asyncio.create_task(_repeat(take, self.every_s, stop)) for take in wanted]
         try:
             yield samples
         finally:
             stop.set()
             await asyncio.gather(*tasks)
 
-    def _server_sampler(self, stats: StatsSource, clock: Clock, samples: Samples) -> Callable[[], Awaitable[None]]:
-        async def take() -> None:
-            sample = await stats.sample(clock)
-            if sample is not None:
-                samples.server.append(sample)
 
-        return take
-
-    def _gpu_sampler(self, gpus: NvmlGpus, clock: Clock, samples: Samples) -> Callable[[], Awaitable[None]]:
-        chosen: frozenset[int] = frozenset()
-
-        async def take() -> None:
-            nonlocal chosen
-            readings = await asyncio.to_thread(gpus.read)
-            chosen = chosen or gpus_in_use(readings, self.wanted_gpus)
-            t_s = round(clock.now(), 6)
-            for r in readings:
-                if r.gpu in chosen:
-                    samples.gpu.append(GpuSample(t_s, r.gpu, r.utilisation_percent, round(r.memory_mib, 1)))
-
-        return take
-
-
-def gpus_in_use(readings: Sequence[Reading], wanted: frozenset[int] | None) -> frozenset[int]:
-    """The wanted indexes; else those with 1 GiB and more in use, else all."""
-    if wanted is not None:
-        return wanted
-    return frozenset(r.gpu for r in readings if r.memory_mib >= 1024) or frozenset(r.gpu for r in readings)
+def gpus_in_use(readings: Sequence[Reading]) -> frozenset[int]:
+    """Those with 1 GiB and more in use, else all."""
+    return frozenset(r.gpu for r in readings if r.memory_mib >= _IN_USE_MIB) or frozenset(r.gpu for r in readings)
 
 
 async def _repeat(take: Callable[[], Awaitable[None]], every_s: float, stop: asyncio.Event) -> None:

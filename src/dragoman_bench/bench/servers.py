@@ -68,27 +68,82 @@ class ServerCommand:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunningServer:
     """A server that answered. `start_s`: from its process's start to its readiness."""
 
     command: ServerCommand
-    url: str
-    start_s: float
     log: Path
-    _process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process
+    url: str = ""
+    start_s: float = 0.0
 
     def check_alive(self) -> None:
         """Raises ServerFault where the process has exited."""
-        _check_running(self.command, self._process, self.log)
+        if self.process.returncode is not None:
+            raise self.fault(f"exited (exit code {self.process.returncode})")
+
+    def fault(self, what: str) -> ServerFault:
+        """An error with the last lines of the log."""
+        lines = [line for line in self.read_log().splitlines() if line.strip()]
+        shown = [f"the end of {self.log}:", *lines[-_LOG_LINES:]] if lines else [f"{self.log} is empty"]
+        return ServerFault(f"{self.command.name} {what}" + "".join(f"\n    {line}" for line in shown))
+
+    def read_log(self) -> str:
+        """What the server has printed so far."""
+        return self.log.read_text(encoding="utf-8", errors="replace")
 
     def memory_bytes(self) -> int:
         """Of the machine's memory, what it and its descendants hold; shared pages count for each."""
         resident = 0
-        for process in _tree(self._process.pid):
+        for process in self.tree():
             with suppress(psutil.NoSuchProcess):
                 resident += process.memory_info().rss
         return resident
+
+    def tree(self) -> list[psutil.Process]:
+        """The process and its descendants; empty where it has exited."""
+        try:
+            process = psutil.Process(self.process.pid)
+            return [process, *process.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    async def ready(self, interrupted: asyncio.Event, deadline_s: float) -> None:
+        """Waits until it answers. Raises ServerFault, or Interrupted."""
+        began = monotonic()
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5.0)) as session:
+            while True:
+                self.check_alive()
+                announced = None if self.command.url else _READY.search(self.read_log())
+                self.url = announced[1] if announced else self.command.url or ""
+                with suppress(aiohttp.ClientError, OSError, TimeoutError):
+                    if self.url:
+                        async with session.get(self.url + self.command.ready_path) as response:
+                            if response.status == 200:
+                                self.start_s = round(monotonic() - began, 2)
+                                return
+                if interrupted.is_set():
+                    raise Interrupted
+                if monotonic() - began > deadline_s:
+                    raise self.fault("was not ready in time")
+                await asyncio.sleep(_POLL_EVERY_S)
+
+    async def stop(self) -> None:
+        """Its descendants too: an engine's workers lead sessions of their own, and hold its memory while they run."""
+        descendants = self.tree()[1:]
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                self.process.send_signal(signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.process.wait(), STOP_S)
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        for descendant in descendants:
+            with suppress(psutil.NoSuchProcess):
+                descendant.kill()  # psutil compares start times: a process that reuses the number is not killed
+        await self.process.wait()
+        await asyncio.to_thread(psutil.wait_procs, descendants, timeout=STOP_S)
 
 
 def arguments(flags: Flags) -> list[str]:
@@ -115,15 +170,12 @@ def vllm_serve(name: str, model: str, flags: Flags) -> ServerCommand:
         program = ("-m", "vllm.entrypoints.cli.main")
     except PackageNotFoundError:
         program = ("-c", _VLLM_OF_THE_CPU_BUILD)
-    port = free_port()
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as listener:  # where another process takes it first, vLLM's error says so
+        port = int(listener.getsockname()[1])
     argv = (sys.executable, *program, "serve", model, "--host", "127.0.0.1", "--port", str(port), *arguments(flags))
     return ServerCommand(name, argv, "/health", f"http://127.0.0.1:{port}", {"VLLM_NO_USAGE_STATS": "1"})
-
-
-def free_port() -> int:
-    """A port that is free now. Where another process takes it first, the server's own error says so."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @asynccontextmanager
@@ -132,7 +184,6 @@ async def serving(
 ) -> AsyncGenerator[RunningServer]:
     """Within: the server runs and is ready. Raises ServerFault, or Interrupted. It works in the log's folder, so paths in
     its command must be absolute."""
-    began = monotonic()
     log.parent.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
     with await asyncio.to_thread(log.open, "wb") as output:
@@ -145,78 +196,14 @@ async def serving(
             env={**inherited, "PYTHONUNBUFFERED": "1", **command.environment},
             cwd=log.parent,  # a dragoman.toml in the user's folder is not the server's
         )
+    server = RunningServer(command, log, process)
     try:
-        url = await _ready(command, process, log, interrupted, began + deadline_s)
-        yield RunningServer(command, url, round(monotonic() - began, 2), log, process)
+        await server.ready(interrupted, deadline_s)
+        yield server
     finally:
-        stopping = asyncio.ensure_future(_stop(process))
+        stopping = asyncio.ensure_future(server.stop())
         try:
             await asyncio.shield(stopping)
         except asyncio.CancelledError:
             await stopping  # the next server must find the machine free
             raise
-
-
-async def _ready(
-    command: ServerCommand,
-    process: asyncio.subprocess.Process,
-    log: Path,
-    interrupted: asyncio.Event,
-    deadline: float,
-) -> str:
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5.0)) as session:
-        while True:
-            _check_running(command, process, log)
-            announced = None if command.url else _READY.search(_read(log))
-            url = announced[1] if announced else command.url
-            if url is not None:
-                with suppress(aiohttp.ClientError, OSError, TimeoutError):
-                    async with session.get(url + command.ready_path) as response:
-                        if response.status == 200:
-                            return url
-            if interrupted.is_set():
-                raise Interrupted
-            if monotonic() > deadline:
-                raise ServerFault(f"{command.name} was not ready in time{_log_end(log)}")
-            await asyncio.sleep(_POLL_EVERY_S)
-
-
-def _check_running(command: ServerCommand, process: asyncio.subprocess.Process, log: Path) -> None:
-    if process.returncode is not None:
-        raise ServerFault(f"{command.name} exited (exit code {process.returncode}){_log_end(log)}")
-
-
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    """Its descendants too: an engine's workers lead sessions of their own, and hold its memory while they run."""
-    descendants = _tree(process.pid)[1:]
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), STOP_S)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    for descendant in descendants:
-        with suppress(psutil.NoSuchProcess):
-            descendant.kill()  # psutil compares start times: a process that reuses the number is not killed
-    await process.wait()
-    await asyncio.to_thread(psutil.wait_procs, descendants, timeout=STOP_S)
-
-
-def _tree(pid: int) -> list[psutil.Process]:
-    """The process and its descendants; empty where it has exited."""
-    try:
-        process = psutil.Process(pid)
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def _read(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")
-
-
-def _log_end(log: Path) -> str:
-    lines = [line for line in _read(log).splitlines() if line.strip()]
-    shown = [f"the end of {log}:", *lines[-_LOG_LINES:]] if lines else [f"{log} is empty"]
-    return "".join(f"\n    {line}" for line in shown)

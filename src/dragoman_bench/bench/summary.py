@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, isinf, log
+from math import inf, log
 from statistics import fmean, median
 from typing import Any, Literal, TypeVar, cast
 
@@ -22,14 +22,11 @@ from dragoman.wire import LengthBand
 from dragoman_bench.bench.results import (
     BandSummary,
     Distribution,
-    GpuSample,
-    Load,
     Measurement,
-    Point,
+    Observed,
     RequestRecord,
     ServerSample,
     Spread,
-    Stopped,
     Summary,
     Verdict,
 )
@@ -45,18 +42,10 @@ UNKNOWN_SPREAD = 0.10
 """The share of the median that stands for the spread of a point measured once: AIPerf's bound on how far trials differ."""
 
 
-def percentiles(values: Sequence[float] | FloatArray, *percents: float) -> list[float]:
-    """Nearest-rank percentiles: each the smallest of `values` (not empty) that at least that share do not exceed.
-
-    They are values that were observed, and infinities are allowed.
-    """
-    exact = [percent - 1e-9 for percent in percents]  # 55 % of 100 is rank 55, which floating point exceeds by a little
-    return np.percentile(values, exact, method="inverted_cdf").tolist()
-
-
-def nearest_rank(values: Sequence[float], percent: float) -> float:
-    """One percentile."""
-    return percentiles(values, percent)[0]
+def nearest_rank(values: Sequence[float] | FloatArray, percent: float) -> float:
+    """The smallest of `values` (not empty) that at least that share do not exceed: a value that was observed, or infinity."""
+    # 55 % of 100 is rank 55, which floating point exceeds by a little.
+    return float(np.percentile(values, percent - 1e-9, method="inverted_cdf"))
 
 
 def distribution(values_s: Iterable[float]) -> Distribution | None:
@@ -64,17 +53,12 @@ def distribution(values_s: Iterable[float]) -> Distribution | None:
     values = np.fromiter(values_s, float)
     if not len(values):
         return None
-    p50, p90, p95, p99 = percentiles(values, 50, 90, 95, 99)
+    p50, p90, p95, p99 = (nearest_rank(values, percent) for percent in (50, 90, 95, 99))
     return Distribution(len(values), float(values.mean()), p50, p90, p95, p99, float(values.max()))
 
 
 # A histogram of the gaps between streamed events, of which a run has too many to keep. Buckets grow by 2 %, so that
 # percentiles are within 1 %; bucket b stands for `FLOOR_S * GROWTH**b`. Histograms of processes are added.
-
-
-def bucket_of(value_s: float) -> int:
-    """Values at or under 10 µs share bucket 0."""
-    return 0 if value_s <= FLOOR_S else round(log(value_s / FLOOR_S, GROWTH))
 
 
 def bucket_value(bucket: int) -> float:
@@ -83,8 +67,8 @@ def bucket_value(bucket: int) -> float:
 
 
 def bucket_counts(values_s: Iterable[float]) -> Counter[int]:
-    """How many values each bucket has."""
-    return Counter(map(bucket_of, values_s))
+    """How many values each bucket has; those at or under 10 µs share bucket 0."""
+    return Counter(0 if value_s <= FLOOR_S else round(log(value_s / FLOOR_S, GROWTH)) for value_s in values_s)
 
 
 def bucket_values(histogram: Mapping[int, int]) -> FloatArray:
@@ -96,6 +80,7 @@ SloMetric = Literal["e2e", "ttft", "itl", "tpot"]
 STREAMED: frozenset[SloMetric] = frozenset({"ttft", "itl", "tpot"})
 _TERM = re.compile(
     r"(?:(?P<metric>e2e|ttft|itl|tpot)_)?(?:p(?P<before>[0-9.]+)_)?(?P<unit>ms|s)(?:_p(?P<after>[0-9.]+))?"
+    r"\s*=\s*(?P<value>[0-9.]+)"
 )
 
 
@@ -169,58 +154,19 @@ def parse_slo(text: str) -> Slo:
 
 
 def _parse_limit(term: str) -> Limit:
-    def fault(reason: str) -> ConfigError:
-        return ConfigError(f"SLO term {term!r} {reason}", param="slo")
-
-    name, equals, number = term.partition("=")
-    match = _TERM.fullmatch(name.strip().lower())
-    if not equals or match is None:
-        raise fault("is not like p95_s=2, ttft_ms_p95=300 or e2e_s=2")
-    if match["before"] and match["after"]:
-        raise fault("names two percentiles")
-    stated = match["before"] or match["after"]
     try:
+        match = _TERM.fullmatch(term.lower())
+        if match is None or (match["before"] and match["after"]):
+            raise ValueError
+        stated = match["before"] or match["after"]
         percentile = float(stated) if stated else None
-        value = float(number)
+        limit_s = float(match["value"]) / (1000 if match["unit"] == "ms" else 1)
+        if limit_s <= 0 or not (0 < percentile <= 100 if percentile is not None else match["metric"]):
+            raise ValueError
     except ValueError:
-        raise fault("has a value that is not a number") from None
-    if match["metric"] is None and percentile is None:
-        raise fault(f"names no metric: write e2e_{match['unit']}=...")
-    if percentile is not None and not 0 < percentile <= 100:
-        raise fault("needs a percentile above 0 and at most 100")
-    if not isfinite(value) or value <= 0:
-        raise fault("needs a limit above 0")
-    metric = cast(SloMetric, match["metric"] or "e2e")
-    return Limit(metric, value / 1000 if match["unit"] == "ms" else value, percentile)
-
-
-@dataclass(frozen=True, slots=True)
-class Observed:
-    """What a measurement is summarised from."""
-
-    records: Sequence[RequestRecord]
-    window_s: float
-    stopped: Stopped = "finished"
-    itl_histogram: Mapping[int, int] | None = None
-    server: Sequence[ServerSample] = ()
-    gpu: Sequence[GpuSample] = ()
-
-    @classmethod
-    def of(cls, measurement: Measurement) -> Observed:
-        """The same of a stored measurement, to judge it by another SLO."""
-        return cls(
-            records=measurement.records,
-            window_s=measurement.window_s,
-            stopped=measurement.stopped,
-            itl_histogram=measurement.itl_histogram,
-            server=measurement.server,
-            gpu=measurement.gpu,
-        )
-
-    @property
-    def judged(self) -> list[RequestRecord]:
-        """What an SLO is judged over: all but what an interrupt cut off. What saturation cut off has failed."""
-        return [record for record in self.records if self.stopped == "saturated" or record.error != "unfinished"]
+        message = f"SLO term {term!r} is not like p95_s=2, ttft_ms_p95=300 or e2e_s=2 (percentiles of 1 to 100, limits above 0)"
+        raise ConfigError(message, param="slo") from None
+    return Limit(cast(SloMetric, match["metric"] or "e2e"), limit_s, percentile)
 
 
 def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
@@ -229,7 +175,8 @@ def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
     completed = [record for record in records if record.completed]
     inside = [record for record in completed if record.done_s <= window_s]
     tokens = [record.output_tokens for record in inside]
-    verdicts = tuple(_judge(limit, observed) for limit in slo.limits) if slo else ()
+    judged = _judged(observed)
+    verdicts = tuple(_judge(limit, judged, observed.itl_histogram) for limit in slo.limits) if slo else ()
 
     def rate(amount: float) -> float:
         return amount / window_s if window_s > 0 else 0.0
@@ -239,16 +186,16 @@ def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
         completed=len(completed),
         errors=dict(Counter(record.error for record in records if record.error is not None)),
         rps=rate(len(inside)),
-        output_tokens_s=rate(sum(_present(tokens))) if tokens and None not in tokens else None,
+        output_tokens_s=rate(sum(_known(tokens))) if tokens and None not in tokens else None,
         output_characters_s=rate(sum(record.output_characters for record in inside)),
         mean_in_flight=mean_in_flight(records, window_s),
         e2e=distribution(record.e2e_s for record in completed),
-        ttft=distribution(_present(record.ttft_s for record in completed)),
-        itl=distribution(bucket_values(observed.itl_histogram or {})),
-        tpot=distribution(_present(record.tpot_s for record in completed)),
-        bands={band: found for band in BANDS if (found := _band([r for r in records if r.band == band]))},
+        ttft=distribution(_known(record.ttft_s for record in completed)),
+        itl=distribution(bucket_values(observed.itl_histogram)),
+        tpot=distribution(_known(record.tpot_s for record in completed)),
+        bands={band: _band_summary(found) for band in BANDS if (found := [r for r in records if r.band == band])},
         goodput_rps=rate(sum(map(slo.attained, inside))) if slo else None,
-        attained_share=_mean(map(slo.attained, observed.judged)) if slo else None,
+        attained_share=_mean(map(slo.attained, judged)) if slo else None,
         verdicts=verdicts,
         slo_met=all(verdict.met for verdict in verdicts) and observed.stopped != "saturated" if slo else None,
         **_server_load([sample for sample in observed.server if 0 <= sample.t_s <= window_s]),
@@ -262,49 +209,46 @@ def mean_in_flight(records: Iterable[RequestRecord], window_s: float) -> float:
     return sum(spent) / window_s if window_s > 0 else 0.0
 
 
-def _judge(limit: Limit, observed: Observed) -> Verdict:
+def _judged(observed: Observed) -> list[RequestRecord]:
+    """What an SLO is judged over: all but what an interrupt cut off. What saturation cut off has failed."""
+    return [record for record in observed.records if observed.stopped == "saturated" or record.error != "unfinished"]
+
+
+def _judge(limit: Limit, records: Iterable[RequestRecord], itl_histogram: Mapping[int, int]) -> Verdict:
     """The limit's percentile against the limit; a limit on each request is judged at `ATTAINMENT_PERCENT`."""
     percent = ATTAINMENT_PERCENT if limit.percentile is None else limit.percentile
     label = f"{limit.label} ({percent:g} % of requests)" if limit.percentile is None else limit.label
     values: list[float] = []
-    for record in observed.judged:
+    for record in records:
         value = metric_of(record, limit.metric) if record.completed else inf
         if value is not None:
             values.append(value)
         elif record.first_token_s is None:
             values.append(inf)  # no stream, or one without a token: it does not meet a limit on tokens
     measured = nearest_rank(values, percent) if values else inf
-    if not isinf(measured) and limit.metric == "itl" and limit.percentile is not None:
-        gaps = bucket_values(observed.itl_histogram or {})
-        measured = percentiles(gaps, percent)[0] if len(gaps) else inf
-    if isinf(measured):
-        return Verdict(label, None, False)
-    return Verdict(label, round(measured, 6), measured <= limit.limit_s)
+    if measured < inf and limit.metric == "itl" and limit.percentile is not None:
+        gaps = bucket_values(itl_histogram)
+        measured = nearest_rank(gaps, percent) if len(gaps) else inf
+    return Verdict(label, round(measured, 6) if measured < inf else None, measured <= limit.limit_s)
 
 
-def _band(records: Sequence[RequestRecord]) -> BandSummary | None:
+def _band_summary(records: Sequence[RequestRecord]) -> BandSummary:
     completed = [record for record in records if record.completed]
-    if not records:
-        return None
-    return BandSummary(
-        requests=len(records),
-        completed=len(completed),
-        e2e=distribution(record.e2e_s for record in completed),
-        ttft=distribution(_present(record.ttft_s for record in completed)),
-    )
+    e2e = distribution(record.e2e_s for record in completed)
+    return BandSummary(len(records), len(completed), e2e, distribution(_known(record.ttft_s for record in completed)))
 
 
 def _server_load(samples: Sequence[ServerSample]) -> dict[str, Any]:
-    waiting = list(_present(sample.waiting for sample in samples))
-    preemptions = list(_present(sample.preemptions for sample in samples))
+    waiting = _known(sample.waiting for sample in samples)
+    preemptions = _known(sample.preemptions for sample in samples)
     return {
         "engine_busy_share": engine_busy_share(samples),
-        "mean_running": _mean(_present(sample.running for sample in samples)),
+        "mean_running": _mean(_known(sample.running for sample in samples)),
         "mean_waiting": _mean(waiting),
         "peak_waiting": max(waiting, default=None),
-        "peak_kv_cache_usage": max(_present(sample.kv_cache_usage for sample in samples), default=None),
+        "peak_kv_cache_usage": max(_known(sample.kv_cache_usage for sample in samples), default=None),
         "preemptions": preemptions[-1] - preemptions[0] if preemptions else None,
-        "decode_s_per_token": decode_s_per_token(samples),
+        "decode_s_per_token": _decode_s_per_token(samples),
     }
 
 
@@ -317,7 +261,7 @@ def engine_busy_share(samples: Sequence[ServerSample]) -> float | None:
     return _mean(sample.running > 0 for sample in samples if sample.running is not None)
 
 
-def decode_s_per_token(samples: Sequence[ServerSample]) -> float | None:
+def _decode_s_per_token(samples: Sequence[ServerSample]) -> float | None:
     """The engine's mean inter-token latency between the first and the last sample that report it."""
     found = [(s.itl_sum_s, s.itl_count) for s in samples if s.itl_sum_s is not None and s.itl_count is not None]
     if not found:
@@ -326,16 +270,16 @@ def decode_s_per_token(samples: Sequence[ServerSample]) -> float | None:
     return sum_s / tokens if tokens > 0 and sum_s >= 0 else None  # counters that decreased: it was restarted
 
 
-def _gpu_load(used: Sequence[float]) -> dict[str, Any]:
+def _gpu_load(used_percent: Sequence[float]) -> dict[str, Any]:
     return {
-        "gpu_mean_percent": _mean(used),
-        "gpu_share_below_10": _mean(percent < 10 for percent in used),
-        "gpu_share_above_80": _mean(percent > 80 for percent in used),
+        "gpu_mean_percent": _mean(used_percent),
+        "gpu_share_below_10": _mean(percent < 10 for percent in used_percent),
+        "gpu_share_above_80": _mean(percent > 80 for percent in used_percent),
     }
 
 
-def _present(values: Iterable[_T | None]) -> Iterable[_T]:
-    return (value for value in values if value is not None)
+def _known(values: Iterable[_T | None]) -> list[_T]:
+    return [value for value in values if value is not None]
 
 
 def _mean(values: Iterable[float]) -> float | None:
@@ -345,47 +289,27 @@ def _mean(values: Iterable[float]) -> float | None:
 
 # Spread over the repeats of a point, and when two points may be called different.
 
-
-def _of_distribution(name: str, percentile: str) -> Callable[[Summary], float | None]:
-    def read(summary: Summary) -> float | None:
-        found: Distribution | None = getattr(summary, name)
-        return getattr(found, percentile) if found else None
-
-    return read
+_PLAIN_METRICS = (
+    *("rps", "output_tokens_s", "output_characters_s", "goodput_rps", "attained_share"),
+    *("mean_in_flight", "engine_busy_share", "gpu_mean_percent"),
+)
 
 
-def _of_summary(name: str) -> Callable[[Summary], float | None]:
-    return lambda summary: getattr(summary, name)
-
-
-METRICS: dict[str, Callable[[Summary], float | None]] = {
-    **{name: _of_summary(name) for name in ("rps", "output_tokens_s", "output_characters_s", "goodput_rps")},
-    **{
-        f"{name}_{percentile}": _of_distribution(name, percentile)
-        for name in ("e2e", "ttft", "itl", "tpot")
-        for percentile in ("p50_s", "p90_s", "p95_s", "p99_s")
-    },
-    **{
-        name: _of_summary(name)
-        for name in ("attained_share", "mean_in_flight", "engine_busy_share", "gpu_mean_percent")
-    },
-}
-"""What is compared between points, by name."""
-
-
-def point_of(load: Load, repeats: Sequence[Measurement]) -> Point:
-    """A load level with its repeats and their spreads."""
-    return Point(load, tuple(repeats), spreads(repeats))
+def metrics(summary: Summary) -> dict[str, float]:
+    """What is compared between points, by name (`rps`, `e2e_p95_s`); without what is unknown."""
+    found: dict[str, float | None] = {name: getattr(summary, name) for name in _PLAIN_METRICS}
+    for name in ("e2e", "ttft", "itl", "tpot"):
+        of: Distribution | None = getattr(summary, name)
+        for percentile in ("p50_s", "p90_s", "p95_s", "p99_s"):
+            found[f"{name}_{percentile}"] = getattr(of, percentile) if of else None
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def spreads(repeats: Sequence[Measurement]) -> dict[str, Spread]:
     """Of every metric that each repeat has."""
-    found: dict[str, Spread] = {}
-    for name, read in METRICS.items():
-        values = list(_present(read(repeat.summary) for repeat in repeats))
-        if values and len(values) == len(repeats):
-            found[name] = spread_of(values)
-    return found
+    rows = [metrics(repeat.summary) for repeat in repeats]
+    names = [name for name in (rows[0] if rows else ()) if all(name in row for row in rows)]
+    return {name: spread_of([row[name] for row in rows]) for name in names}
 
 
 def spread_of(values: Sequence[float]) -> Spread:
@@ -400,10 +324,7 @@ def compare(left: Spread, right: Spread) -> Literal["equal", "lower", "higher"]:
     repeat): repeats of the same point differ by that much. A point measured once has no range; 10 % of its median stands
     for it. With three repeats this prevents calling noise a result; it is not a test of significance.
     """
-    if abs(left.median - right.median) <= max(_width(left), _width(right)):
+    widths = [abs(s.median) * UNKNOWN_SPREAD if s.repeats < 2 else s.high - s.low for s in (left, right)]
+    if abs(left.median - right.median) <= max(widths):
         return "equal"
     return "lower" if left.median < right.median else "higher"
-
-
-def _width(spread: Spread) -> float:
-    return abs(spread.median) * UNKNOWN_SPREAD if spread.repeats < 2 else spread.high - spread.low

@@ -220,7 +220,7 @@ _METRICS: tuple[tuple[str, str, float, str], ...] = (
     ("engine busy", "engine_busy_share", 100, " %"),
     ("GPU", "gpu_mean_percent", 1, " %"),
 )
-"""Title, name in `summary.METRICS`, factor, unit."""
+"""Title, name in `summary.metrics`, factor, unit."""
 
 
 def results_markdown(results: Results) -> str:

@@ -16,13 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, resources
-from math import exp, inf, log
+from math import exp, log
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import members, number, whole
 
 TokensOf = Callable[[str], int]
 LANGUAGES = ("en", "ja", "ko", "zh")
@@ -58,38 +59,34 @@ class PhrasebookTexts:
 
     def make(self, language: str, tokens: int) -> str:
         """One sentence at least; more while they bring the text closer to `tokens`. No text twice."""
-        text = self._text(language, tokens)
-        for _ in range(_TRIES):
+        text = ""
+        for _ in range(_TRIES):  # short sentences with nothing to vary come up again
+            text = self._text(language, tokens)
             if text not in self._made:
                 break
-            text = self._text(language, tokens)  # short sentences with nothing to vary come up again
         self._made.add(text)
         return text
 
-    def _text(self, language: str, tokens: int) -> str:
+    def _text(self, language: str, missing: int) -> str:
         chosen: list[str] = []
-        missing = tokens
         while True:
-            at_hand = self._refilled(language)
-            best = self._fitting(at_hand, missing)
-            size, sentence = at_hand[best]
+            at_hand = self._sentences_at_hand(language)
+            average = sum(size for size, _ in at_hand) / len(at_hand)
+            if missing > 2 * average:  # any, as long as much is missing; the closest fit for the end
+                place = self._random.randrange(len(at_hand))
+            else:
+                place = min(range(len(at_hand)), key=lambda place: abs(missing - at_hand[place][0]))
+            size, sentence = at_hand[place]
             if chosen and abs(missing - size) >= abs(missing):
                 return (" " if language in _SPACED else "").join(chosen)
-            del at_hand[best]
+            del at_hand[place]
             chosen.append(sentence)
             missing -= size
 
-    def _fitting(self, at_hand: list[tuple[int, str]], missing: int) -> int:
-        """Any, as long as much is missing; the closest fit for the end."""
-        average = sum(size for size, _ in at_hand) / len(at_hand)
-        if missing > 2 * average:
-            return self._random.randrange(len(at_hand))
-        return min(range(len(at_hand)), key=lambda place: abs(missing - at_hand[place][0]))
-
-    def _refilled(self, language: str) -> list[tuple[int, str]]:
+    def _sentences_at_hand(self, language: str) -> list[tuple[int, str]]:
         at_hand = self._at_hand.setdefault(language, [])
+        unused = self._unused.setdefault(language, [])
         while len(at_hand) < _AT_HAND:
-            unused = self._unused.setdefault(language, [])
             if not unused:
                 unused.extend(_sentences()[language])
                 self._random.shuffle(unused)
@@ -136,8 +133,7 @@ def token_counter(tokenizer: Path | None = None) -> tuple[TokensOf, str]:
 SUBSTITUTE = "en"
 """The language of texts that are generated for one in which none can be."""
 _TAG = r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*"
-_SIMPLE = re.compile(r"(?P<source>[A-Za-z]{2,3}|auto)-(?P<target>[A-Za-z]{2,3})")
-_ARROW = re.compile(rf"(?P<source>{_TAG}|auto)>(?P<target>{_TAG})")
+_PAIR = re.compile(rf"(?:(auto|[A-Za-z]{{2,3}})-([A-Za-z]{{2,3}})|({_TAG}|auto)>({_TAG}))(?::(\d*\.?\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,10 +154,19 @@ def parse_pairs(text: str) -> tuple[Pair, ...]:
 
     Raises ConfigError.
     """
-    pairs = tuple(_parse_pair(term.strip()) for term in text.split(",") if term.strip())
+    pairs: list[Pair] = []
+    for term in (term.strip() for term in text.split(",") if term.strip()):
+        match = _PAIR.fullmatch(term)
+        source, target, weight = (match[1] or match[3], match[2] or match[4], match[5]) if match else ("", "", "")
+        if source == target or float(weight or 1) <= 0:
+            message = (
+                f"language pair {term!r} is not like en-ja:3 (or zh-Hant>en:3): two languages and a weight above 0"
+            )
+            raise ConfigError(message, param="pairs")
+        pairs.append(Pair(None if source == "auto" else source, target, float(weight or 1)))
     if not pairs:
         raise ConfigError("no language pairs: specify for example en-ja:3,zh-en:1", param="pairs")
-    return pairs
+    return tuple(pairs)
 
 
 def choose(pairs: tuple[Pair, ...], random: Random) -> Pair:
@@ -172,23 +177,6 @@ def choose(pairs: tuple[Pair, ...], random: Random) -> Pair:
 def describe(pairs: tuple[Pair, ...]) -> str:
     """The text form."""
     return ",".join(f"{pair.label}:{pair.weight:g}" for pair in pairs)
-
-
-def _parse_pair(term: str) -> Pair:
-    direction, colon, weight_text = term.partition(":")
-    match = _SIMPLE.fullmatch(direction) or _ARROW.fullmatch(direction)
-    if match is None:
-        raise ConfigError(f"language pair {term!r} is not like en-ja:3 (or zh-Hant>en)", param="pairs")
-    try:
-        weight = float(weight_text) if colon else 1.0
-    except ValueError:
-        weight = 0.0
-    if not 0 < weight < inf:
-        raise ConfigError(f"language pair {term!r}: the weight must be a number above 0", param="pairs")
-    source = None if match["source"] == "auto" else match["source"]
-    if source == match["target"]:
-        raise ConfigError(f"language pair {term!r} translates a language into itself", param="pairs")
-    return Pair(source, match["target"], weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,21 +337,35 @@ def read_workload(path: Path, options: FileOptions) -> RecordedWorkload:
     if path.suffix not in (".jsonl", ".ndjson"):
         if not options.pairs or len({pair.source for pair in options.pairs}) != 1:
             raise ConfigError(f"{path}: a text file needs --pairs with one source language", param="pairs")
-        return RecordedWorkload(path.name, tuple(reader.item(text, reader.pair({})) for _, text in numbered))
+        return RecordedWorkload(path.name, tuple(reader.item(_Line(text=text)) for _, text in numbered))
     items: list[Item] = []
     for place, line in numbered:
         try:
-            items.append(reader.json_item(json.loads(line)))
-        except json.JSONDecodeError as error:
-            raise ConfigError(f"{path}:{place}: not JSON: {error.msg}", param="workload") from error
+            items.append(reader.item(_Line.model_validate_json(line)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ConfigError(f"{path}:{place}: {where} {first['msg']}", param="workload") from error
         except ValueError as error:
             raise ConfigError(f"{path}:{place}: {error}", param="workload") from error
     timed = sum(item.at_s is not None for item in items)
     if 0 < timed < len(items):
         raise ConfigError(f"{path}: {timed} of {len(items)} lines have at_s: all or none must", param="workload")
-    if timed:
-        items.sort(key=lambda item: item.at_s or 0.0)
-    return RecordedWorkload(path.name, tuple(items), reader.note)
+    items.sort(key=lambda item: item.at_s or 0.0)
+    counts = ", ".join(f"{count} of {language}" for language, count in sorted(reader.substituted.items()))
+    return RecordedWorkload(path.name, tuple(items), f"English in place of texts: {counts}" if counts else "")
+
+
+class _Line(BaseModel):
+    """One line of a JSONL workload."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+    text: str | None = None
+    source: str | None = None
+    target: str | None = None
+    source_tokens: int | None = Field(default=None, ge=1)
+    output_tokens: int | None = Field(default=None, ge=1)
+    at_s: float | None = Field(default=None, ge=0)
 
 
 class _FileReader:
@@ -373,46 +375,25 @@ class _FileReader:
         self._options = options
         self._random = Random(options.seed)
         self._texts: Texts | None = None
-        self._substituted: Counter[str] = Counter()
+        self.substituted: Counter[str] = Counter()
 
-    @property
-    def note(self) -> str:
-        counts = ", ".join(f"{count} of {language}" for language, count in sorted(self._substituted.items()))
-        return f"English in place of texts: {counts}" if counts else ""
-
-    def json_item(self, value: Any) -> Item:
-        """Raises ValueError."""
-        line = members(value)
-        if not line:
-            raise ValueError("not a JSON object")
-        pair = self.pair(line)
-        text = line.get("text")
-        if text is None and "source_tokens" in line:
-            text = self._generate(pair.source, _count(line, "source_tokens"))
-        if not isinstance(text, str) or not text.strip():
+    def item(self, line: _Line) -> Item:
+        """With the line's own languages, else those of one of the options' pairs. Raises ValueError."""
+        if line.target is not None:
+            pair = Pair(None if line.source == "auto" else line.source, line.target)
+        elif self._options.pairs:
+            pair = choose(self._options.pairs, self._random)
+        else:
+            raise ValueError("no target, and no --pairs to choose one from")
+        text = line.text
+        if text is None and line.source_tokens is not None:
+            text = self._generate(pair.source, line.source_tokens)
+        if not text or not text.strip():
             raise ValueError("no text (nor source_tokens)")
-        forced = _count(line, "output_tokens") if line.get("output_tokens") is not None else None
-        at_s = number(line.get("at_s"))
-        if line.get("at_s") is not None and (at_s is None or not 0 <= at_s < inf):
-            raise ValueError("at_s must be a time in seconds, 0 or more")
-        return self.item(text, pair, forced, at_s)
-
-    def item(self, text: str, pair: Pair, forced: int | None = None, at_s: float | None = None) -> Item:
-        tokens = self._options.tokens_of(text)
-        if forced is None and self._options.ratio is not None:
-            forced = self._options.ratio.draw(tokens, self._random)
-        return Item(text, pair.source, pair.target, tokens, None, forced, at_s)
-
-    def pair(self, line: dict[str, Any]) -> Pair:
-        """The line's own, else one of the options'. Raises ValueError."""
-        if line.get("target") is None:
-            if not self._options.pairs:
-                raise ValueError("no target, and no --pairs to choose one from")
-            return choose(self._options.pairs, self._random)
-        source, target = line.get("source"), line["target"]
-        if not isinstance(target, str) or not isinstance(source, str | None):
-            raise ValueError("source and target must be language tags")
-        return Pair(None if source == "auto" else source, target)
+        tokens, output_tokens = self._options.tokens_of(text), line.output_tokens
+        if output_tokens is None and self._options.ratio is not None:
+            output_tokens = self._options.ratio.draw(tokens, self._random)
+        return Item(text, pair.source, pair.target, tokens, None, output_tokens, line.at_s)
 
     def _generate(self, source: str | None, tokens: int) -> str:
         if source is None:
@@ -420,12 +401,5 @@ class _FileReader:
         self._texts = self._texts or self._options.texts(self._options.seed)
         if source in self._texts.languages:
             return self._texts.make(source, tokens)
-        self._substituted[source] += 1
+        self.substituted[source] += 1
         return self._texts.make(SUBSTITUTE, tokens)
-
-
-def _count(line: dict[str, Any], key: str) -> int:
-    value = whole(line[key])
-    if value is None or value < 1:
-        raise ValueError(f"{key} must be a whole number above 0")
-    return value

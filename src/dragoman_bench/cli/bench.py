@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -17,9 +16,8 @@ from typing import Any, TypeVar
 import click
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench import tables
-from dragoman_bench.bench.benchmark import ClientMaximum, Plan, Warmup, find_client_maximum, prepared
-from dragoman_bench.bench.client import KINDS, STREAMING, USER_TEMPLATE, OutputOptions, TargetKind, TargetOptions
+from dragoman_bench.bench.benchmark import Plan, Warmup, prepared
+from dragoman_bench.bench.client import KINDS, STREAMING, USER_TEMPLATE, TargetOptions
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
 from dragoman_bench.bench.results import Load, Results, to_document, write_results
 from dragoman_bench.bench.summary import parse_slo
@@ -41,49 +39,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 POSITIVE = click.FloatRange(0, min_open=True)
 FILE = click.Path(path_type=Path, dir_okay=False)
 
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the command that decide what is measured, by their parameters' names."""
-
-    url: str
-    target: TargetKind
-    stream: bool
-    api_key: str | None
-    model: str | None
-    system_prompt: str | None
-    user_prompt: str
-    max_tokens: int
-    temperature: float
-    workload: str
-    pairs: str | None
-    tokens: str | None
-    texts: int
-    tokenizer: Path | None
-    force_output_ratio: str | None
-    seed: int
-    concurrency: str | None
-    rate: str | None
-    arrivals: str
-    ramp: str | None
-    replay: bool
-    time_scale: float
-    requests: int | None
-    duration: float | None
-    warmup: str
-    repeats: int
-    timeout: float
-    saturation: bool
-    saturation_after: float
-    slo: str | None
-    stats: str
-    gpus: str
-    sample_every_ms: int
-    client_processes: int
-    max_connections: int | None
-    client_maximum: float | None
-
-
 # fmt: off
 _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "The server": (
@@ -94,8 +49,7 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
         click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results."),
         click.option("--model", help="Model name for OpenAI-compatible servers.  [default: the first it lists]"),
         click.option("--system-prompt", help="Chat only; {source_name} and {target_name} are replaced."),
-        click.option("--user-prompt", "--prompt-template", "user_prompt", default=USER_TEMPLATE,
-                     help="OpenAI only; must contain {text}."),
+        click.option("--user-prompt", default=USER_TEMPLATE, help="OpenAI only; must contain {text}."),
         click.option("--max-tokens", type=click.IntRange(1), default=1024, show_default=True, help="OpenAI only."),
         click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="OpenAI only."),
     ),
@@ -133,30 +87,14 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
                      help="Of one request, from its intended send."),
         click.option("--stop-when-saturated/--no-stop-when-saturated", "saturation", default=True, show_default=True,
                      help="Stop an open loop when in-flight requests and latency keep growing."),
-        click.option("--saturation-after", type=click.FloatRange(1), default=20.0, show_default=True,
-                     metavar="SECONDS", help="Do not stop earlier than this."),
+        click.option("--client-processes", type=click.IntRange(1), default=1, show_default=True,
+                     help="Processes that send requests."),
     ),
-    "How it is judged and observed": (
+    "Results": (
         click.option("--slo", metavar="LIMITS",
                      help="For example p95_s=2,ttft_ms_p95=300 (over all requests) or e2e_s=2 (for each)."),
         click.option("--stats", default="auto", show_default=True, metavar="auto|none|URL",
                      help="Where to read the server's own statistics."),
-        click.option("--gpus", default="auto", show_default=True, metavar="auto|none|I,...",
-                     help="GPUs of this machine to sample."),
-        click.option("--sample-every-ms", type=click.IntRange(10), default=100, show_default=True,
-                     help="Interval of statistics and GPU samples."),
-    ),
-    "The client itself": (
-        click.option("--client-processes", type=click.IntRange(1), default=1, show_default=True,
-                     help="Processes that send requests."),
-        click.option("--max-connections", type=click.IntRange(1),
-                     help="Waiting for a connection counts as latency.  [default: unlimited]"),
-        click.option("--client-maximum", type=POSITIVE, metavar="RPS",
-                     help="This client's maximum rate, as --find-client-maximum reported it; results near it are marked."),
-        click.option("--find-client-maximum", is_flag=True,
-                     help="Measure this client's maximum rate, against a server with `--pipeline fake`."),
-    ),
-    "Output": (
         click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz)."),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON document as the last line of stdout."),
     ),
@@ -165,9 +103,8 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
 
 
 def _with_options(function: F) -> F:
-    for options in reversed(_OPTIONS.values()):
-        for option in reversed(options):
-            function = option(function)
+    for option in reversed([option for options in _OPTIONS.values() for option in options]):
+        function = option(function)
     return function
 
 
@@ -186,17 +123,20 @@ class _Sectioned(click.Command):
 
 @click.command("bench", cls=_Sectioned)
 @_with_options
-def command(out: Path | None, as_json: bool, find_client_maximum: bool, **chosen: Any) -> None:
+def command(out: Path | None, as_json: bool, **options: Any) -> None:
     """Load-test a translation server: dragoman, an OpenAI-compatible server, LibreTranslate or DeepL.
 
     Latency counts from the intended send of a request. Failures are counted, never dropped. Ctrl-C stops and keeps what
     was measured.
     """
-    plan = make_plan(Options(**chosen))
-    if find_client_maximum:
-        _print_maximum(observed(partial(_maximum, plan)), out, as_json)
-        return
-    results = observed(partial(_benchmark, plan))
+    plan = make_plan(options)
+
+    async def measure(observer: Observer) -> Results:
+        async with prepared(plan) as bench:
+            with interrupts(signal.SIGINT) as interrupted:
+                return await bench.run(observer, interrupted)
+
+    results = observed(measure)
     if out is not None:
         write_results(results, out)
     click.echo(results_markdown(results))
@@ -206,146 +146,97 @@ def command(out: Path | None, as_json: bool, find_client_maximum: bool, **chosen
         click.get_current_context().exit(INTERRUPTED)
 
 
-async def _benchmark(plan: Plan, observer: Observer) -> Results:
-    async with prepared(plan) as bench:
-        with interrupts(signal.SIGINT) as interrupted:
-            return await bench.run(observer, interrupted)
-
-
-async def _maximum(plan: Plan, observer: Observer) -> ClientMaximum:
-    with interrupts(signal.SIGINT) as interrupted:
-        return await find_client_maximum(plan, observer, interrupted)
-
-
-def _print_maximum(maximum: ClientMaximum, out: Path | None, as_json: bool) -> None:
-    document = json.dumps(asdict(maximum))
-    if out is not None:
-        tables.write_text(out, document + "\n", "out")
-    rows = [(str(step.clients), tables.number(step.rps), tables.percent(step.cpu_share)) for step in maximum.steps]
-    click.echo(tables.markdown(tables.table("", ["clients", "req/s", "client CPU"], rows)))
-    most = "more than" if maximum.lower_bound else "at most"
-    click.echo(f"\nThis client sends {most} {maximum.rps:g} requests per second ({maximum.processes} processes).")
-    if maximum.lower_bound:
-        click.echo("It was not kept busy: the server was the limit.")
-    if as_json:
-        click.echo(document)
-
-
-def make_plan(options: Options) -> Plan:
-    """The plan that the options ask for. Raises ConfigError."""
-    return Plan(
-        url=options.url,
-        target=_target(options),
-        workload=_workload(options),
-        loads=load_levels(options),
-        requests=_requests(options),
-        duration_s=options.duration,
-        warmup=parse_warmup(options.warmup),
-        repeats=options.repeats,
-        timeout_s=options.timeout,
-        slo=parse_slo(options.slo) if options.slo is not None else None,
-        seed=options.seed,
-        texts=options.texts,
-        processes=options.client_processes,
-        connections=options.max_connections,
-        stats=None if options.stats == "none" else options.stats,
-        gpus=parse_gpus(options.gpus),
-        sample_every_s=options.sample_every_ms / 1000,
-        saturation_after_s=options.saturation_after if options.saturation else None,
-        client_maximum_rps=options.client_maximum,
-    )
-
-
-def _requests(options: Options) -> int | None:
-    if options.requests is not None and options.duration is not None and not options.ramp:
+def make_plan(options: Mapping[str, Any]) -> Plan:
+    """The plan that the command's options, by their parameters' names, ask for. Raises ConfigError."""
+    requests, duration_s = options["requests"], options["duration"]
+    if requests is not None and duration_s is not None and not options["ramp"]:
         raise ConfigError("--requests and --duration exclude each other", param="duration")
-    if options.requests is None and options.duration is None and not options.replay and not options.ramp:
-        return DEFAULT_REQUESTS
-    return options.requests
-
-
-def _target(options: Options) -> TargetOptions:
-    if options.force_output_ratio is not None and options.target not in STREAMING:
-        raise ConfigError(f"--force-output-ratio does not work with {options.target}", param="force_output_ratio")
-    return TargetOptions(
-        kind=options.target,
-        stream=options.stream,
-        api_key=options.api_key,
-        model=options.model,
-        system=options.system_prompt,
-        user=options.user_prompt,
-        sampling=OutputOptions(options.max_tokens, options.temperature),
-        forced=True if options.force_output_ratio is not None else None,
+    if requests is None and duration_s is None and not options["replay"] and not options["ramp"]:
+        requests = DEFAULT_REQUESTS
+    forced: str | None = options["force_output_ratio"]
+    if forced is not None and options["target"] not in STREAMING:
+        raise ConfigError(f"--force-output-ratio does not work with {options['target']}", param="force_output_ratio")
+    target = TargetOptions(
+        kind=options["target"],
+        stream=options["stream"],
+        api_key=options["api_key"],
+        model=options["model"],
+        system=options["system_prompt"],
+        user=options["user_prompt"],
+        max_tokens=options["max_tokens"],
+        temperature=options["temperature"],
+        forced=True if forced is not None else None,
+    )
+    return Plan(
+        url=options["url"],
+        target=target,
+        workload=_workload(options, OutputRatio(*interval(forced, "--force-output-ratio")) if forced else None),
+        loads=load_levels(options),
+        requests=requests,
+        duration_s=duration_s,
+        warmup=parse_warmup(options["warmup"]),
+        repeats=options["repeats"],
+        timeout_s=options["timeout"],
+        slo=parse_slo(options["slo"]) if options["slo"] is not None else None,
+        seed=options["seed"],
+        texts=options["texts"],
+        processes=options["client_processes"],
+        stats=None if options["stats"] == "none" else options["stats"],
+        saturation_after_s=20.0 if options["saturation"] else None,
     )
 
 
-def _workload(options: Options) -> Workload:
-    tokens_of, tokens_are = token_counter(options.tokenizer)
-    texts, name, seed = partial(PhrasebookTexts, tokens_of=tokens_of), options.workload, options.seed
-    ratio = None
-    if options.force_output_ratio is not None:
-        ratio = OutputRatio(*interval(options.force_output_ratio, "--force-output-ratio"))
+def _workload(options: Mapping[str, Any], ratio: OutputRatio | None) -> Workload:
+    tokens_of, tokens_are = token_counter(options["tokenizer"])
+    texts, name = partial(PhrasebookTexts, tokens_of=tokens_of), options["workload"]
     if name not in ("uniform", "variable"):
-        pairs = parse_pairs(options.pairs) if options.pairs is not None else None
-        return read_workload(Path(name), FileOptions(pairs, tokens_of, texts, seed, ratio))
-    low, high = interval(options.tokens or ("60" if name == "uniform" else "10..200"), "--tokens")
+        pairs = parse_pairs(options["pairs"]) if options["pairs"] is not None else None
+        return read_workload(Path(name), FileOptions(pairs, tokens_of, texts, options["seed"], ratio))
+    low, high = interval(options["tokens"] or ("60" if name == "uniform" else "10..200"), "--tokens")
     return GeneratedWorkload(
         name=name,
         low=round(low),
         high=round(high),
-        pairs=parse_pairs(options.pairs if options.pairs is not None else DEFAULT_PAIRS),
+        pairs=parse_pairs(options["pairs"] if options["pairs"] is not None else DEFAULT_PAIRS),
         texts=texts,
         tokens_of=tokens_of,
         tokens_are=tokens_are,
-        seed=seed,
+        seed=options["seed"],
         ratio=ratio,
     )
 
 
-def load_levels(options: Options) -> tuple[Load, ...]:
+def load_levels(options: Mapping[str, Any]) -> tuple[Load, ...]:
     """The load levels of a run: a sweep over clients or over rates, one ramp, or one replay. Raises ConfigError."""
-    chosen = {"--concurrency": options.concurrency, "--rate": options.rate, "--ramp": options.ramp}
-    given = [name for name, value in chosen.items() if value] + (["--replay"] if options.replay else [])
+    given = [f"--{name}" for name in ("concurrency", "rate", "ramp", "replay") if options[name]]
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(given)} exclude each other", param=given[1])
-    if options.rate:
-        kind = "constant" if options.arrivals == "constant" else "poisson"
-        return tuple(Load(kind, rate_rps=value) for value in numbers(options.rate, "--rate"))
-    if options.ramp:
-        start, dots, end = options.ramp.partition("..")
+    if options["rate"]:
+        return tuple(Load(options["arrivals"], rate_rps=value) for value in numbers(options["rate"], "--rate"))
+    if options["ramp"]:
+        start, dots, end = options["ramp"].partition("..")
         if not dots:
-            raise ConfigError(f"--ramp {options.ramp!r} is not like 1..20", param="--ramp")
-        return (Load("ramp", rate_rps=_number(start, "--ramp"), to_rate_rps=_number(end, "--ramp")),)
-    if options.replay:
-        return (Load("replay", time_scale=options.time_scale),)
-    return tuple(Load("closed", clients=value) for value in whole_numbers(options.concurrency or "8", "--concurrency"))
+            raise ConfigError(f"--ramp {options['ramp']!r} is not like 1..20", param="--ramp")
+        return (Load("ramp", rate_rps=numbers(start, "--ramp")[0], to_rate_rps=numbers(end, "--ramp")[0]),)
+    if options["replay"]:
+        return (Load("replay", time_scale=options["time_scale"]),)
+    clients = whole_numbers(options["concurrency"] or "8", "--concurrency")
+    return tuple(Load("closed", clients=value) for value in clients)
 
 
 def parse_warmup(text: str) -> Warmup:
     """`20` requests, `10s` seconds, `0` none. Raises ConfigError."""
-    if text.strip() in ("0", "0s"):
+    if text in ("0", "0s"):
         return Warmup()
-    if text.strip().endswith("s"):
-        return Warmup(duration_s=_number(text.strip()[:-1], "--warmup"))
+    if text.endswith("s"):
+        return Warmup(duration_s=numbers(text[:-1], "--warmup")[0])
     return Warmup(requests=whole_numbers(text, "--warmup")[0])
-
-
-def parse_gpus(text: str) -> frozenset[int] | None:
-    """`auto` is None, `none` is empty, else indexes. Raises ConfigError."""
-    if text == "auto":
-        return None
-    if text == "none":
-        return frozenset()
-    indexes = [term.strip() for term in text.split(",")]
-    if not all(term.isdigit() for term in indexes):
-        raise ConfigError(f"--gpus {text!r} is neither auto, none nor indexes like 0,1", param="--gpus")
-    return frozenset(map(int, indexes))
 
 
 def interval(text: str, option: str) -> tuple[float, float]:
     """`low..high`, or one number that is both. Raises ConfigError naming the option."""
     low, dots, high = text.partition("..")
-    ends = _number(low, option), _number(high if dots else low, option)
+    ends = numbers(low, option)[0], numbers(high if dots else low, option)[0]
     if ends[0] > ends[1]:
         raise ConfigError(f"{option} {text!r}: the first number must not be above the second", param=option)
     return ends
@@ -361,17 +252,10 @@ def whole_numbers(text: str, option: str) -> tuple[int, ...]:
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
     """One or more numbers above 0, between commas, in the order given. Raises ConfigError naming the option."""
-    found = tuple(_number(term, option) for term in text.split(",") if term.strip())
-    if not found:
-        raise ConfigError(f"{option} is empty", param=option)
-    return found
-
-
-def _number(text: str, option: str) -> float:
     try:
-        value = float(text)
+        found = tuple(float(term) for term in text.split(",") if term.strip())
     except ValueError:
-        value = -1.0
-    if not 0 < value < inf:
-        raise ConfigError(f"{option} {text!r}: a number must be above 0", param=option)
-    return value
+        found = ()
+    if not found or not all(0 < value < inf for value in found):
+        raise ConfigError(f"{option} {text!r}: specify one or more numbers above 0", param=option)
+    return found

@@ -15,7 +15,7 @@ from typing import Literal
 
 from dragoman.errors import ConfigError
 from dragoman.wire import ModelDescription
-from dragoman_bench.bench.client import OutputOptions, TargetOptions
+from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.workload import LANGUAGES, Pair, describe, parse_pairs
 from dragoman_bench.journey.steps import Subject
 
@@ -43,6 +43,17 @@ def make_subject(
     window = window or (PHRASEBOOK_WINDOW if chosen.profile == "phrasebook" else WINDOW)
     dummy = load_format == "dummy"
     tokenizer = Path(chosen.path) / "tokenizer.json"
+    # A text over the model's own limit would be cut by dragoman and not by `vllm serve`.
+    limit = chosen.max_source_tokens
+    longest = LONGEST if limit is None else min(LONGEST, limit - limit // 16)
+    vllm: dict[str, str | int | float | bool] = {
+        "served-model-name": chosen.name,
+        "load-format": load_format,
+        "enable-log-requests": False,
+    }
+    if not dummy and chosen.mode != "raw" and chosen.chat_arguments:
+        # What dragoman passes to the checkpoint's chat template, such as not to think; forced lengths need none.
+        vllm["default-chat-template-kwargs"] = json.dumps(chosen.chat_arguments)
     common: dict[str, str | int | float | bool] = {"load-format": load_format, "max-model-len": window}
     named = {name: value for name, value in (("model", str(folder or model)), ("profile", profile)) if value}
     pairs = served_pairs(chosen)
@@ -50,15 +61,10 @@ def make_subject(
         path=chosen.path,
         name=chosen.name,
         dragoman={**named, **common},
-        vllm={
-            "served-model-name": chosen.name,
-            "load-format": load_format,
-            "enable-log-requests": False,
-            **_chat_arguments(chosen, dummy),
-        },
+        vllm=vllm,
         limits={"max-model-len": window, "disable-uvicorn-access-log": True},
         asked=asked_of_vllm(chosen, pairs[0], window),
-        lengths={"uniform": (50, 50), "variable": (10, _longest(chosen))},
+        lengths={"uniform": (50, 50), "variable": (10, longest)},
         forced=(0.8, 1.3) if dummy else None,
         tokenizer=str(tokenizer) if tokenizer.is_file() else None,
         pairs=describe(pairs),
@@ -95,29 +101,15 @@ def served_pairs(model: ModelDescription) -> tuple[Pair, ...]:
     return found
 
 
-def _longest(model: ModelDescription) -> int:
-    """Source tokens. A text over the model's own limit would be cut by dragoman and not by `vllm serve`."""
-    limit = model.max_source_tokens
-    return LONGEST if limit is None else min(LONGEST, limit - limit // 16)
-
-
 def asked_of_vllm(model: ModelDescription, pair: Pair, window: int) -> TargetOptions:
     """The profile's prompt for `pair` as the bench's: completions where the model was trained on raw prompts, else chat."""
     template = model.templates[model.directions[f"{pair.source}>{pair.target}"]]
-    sampling = OutputOptions(max_tokens=window // 4)
+
+    def bench_template(template: str) -> str:
+        return _SLOT.sub(lambda slot: _BENCH_SLOTS[slot[1]], template)
+
     if model.mode == "raw":
         wire = (model.wire or "{user}").replace("{user}", template.text)
-        return TargetOptions("openai-completions", user=_bench_template(wire), sampling=sampling)
-    system = _bench_template(template.system) or None
-    return TargetOptions("openai-chat", system=system, user=_bench_template(template.text), sampling=sampling)
-
-
-def _bench_template(template: str) -> str:
-    return _SLOT.sub(lambda slot: _BENCH_SLOTS[slot[1]], template)
-
-
-def _chat_arguments(model: ModelDescription, dummy: bool) -> dict[str, str]:
-    """What dragoman passes to the checkpoint's chat template, such as not to think; forced lengths need none."""
-    if dummy or model.mode == "raw" or not model.chat_arguments:
-        return {}
-    return {"default-chat-template-kwargs": json.dumps(model.chat_arguments)}
+        return TargetOptions("openai-completions", user=bench_template(wire), max_tokens=window // 4)
+    system = bench_template(template.system) or None
+    return TargetOptions("openai-chat", system=system, user=bench_template(template.text), max_tokens=window // 4)

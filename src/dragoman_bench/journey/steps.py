@@ -113,7 +113,7 @@ class Subject:
         return common | {
             "flags": {**self.vllm, **self.limits},
             "prompt": {"kind": self.asked.kind, "system": self.asked.system, "user": self.asked.user},
-            "max_tokens": self.asked.sampling.max_tokens,
+            "max_tokens": self.asked.max_tokens,
         }
 
 
