@@ -20,8 +20,8 @@ from dragoman_bench.bench.summary import (
     distribution,
     engine_busy_share,
     mean_in_flight,
-    nearest_rank,
     parse_slo,
+    percentiles,
     spread_of,
     summarise,
 )
@@ -339,18 +339,18 @@ def test_points_differ_where_medians_are_farther_apart_than_the_wider_range(
 
 @pytest.mark.parametrize(("percent", "expected"), [(1, 15), (30, 20), (40, 20), (50, 35), (95, 50), (100, 50)])
 def test_nearest_rank_of_the_textbook_example(percent: float, expected: float) -> None:
-    assert nearest_rank([15, 20, 35, 40, 50], percent) == expected
+    assert percentiles([15, 20, 35, 40, 50], percent)[0] == expected
 
 
 def test_exact_ranks_are_not_pushed_up_by_rounding() -> None:
     values = [float(value) for value in range(1, 101)]
 
-    assert [nearest_rank(values, percent) for percent in (55, 57, 58, 95, 99)] == [55, 57, 58, 95, 99]
+    assert [percentiles(values, percent)[0] for percent in (55, 57, 58, 95, 99)] == [55, 57, 58, 95, 99]
 
 
 def test_infinities_only_count_where_the_rank_reaches_them() -> None:
-    assert nearest_rank([1.0] * 95 + [inf] * 5, 95) == 1.0
-    assert nearest_rank([1.0] * 94 + [inf] * 6, 95) == inf
+    assert percentiles([1.0] * 95 + [inf] * 5, 95)[0] == 1.0
+    assert percentiles([1.0] * 94 + [inf] * 6, 95)[0] == inf
 
 
 def test_distribution_of_twenty_values() -> None:
@@ -384,7 +384,9 @@ def test_percentiles_agree_with_the_exact_ones() -> None:
     counted = bucket_counts(values)
 
     for percent in (50, 90, 95, 99, 100):
-        assert nearest_rank(bucket_values(counted), percent) == pytest.approx(nearest_rank(values, percent), rel=0.011)
+        assert percentiles(bucket_values(counted), percent)[0] == pytest.approx(
+            percentiles(values, percent)[0], rel=0.011
+        )
 
 
 def test_adding_histograms_is_counting_all_their_values() -> None:

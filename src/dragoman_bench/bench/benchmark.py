@@ -38,7 +38,6 @@ from dragoman_bench.bench.results import (
     Load,
     Measurement,
     Observed,
-    Point,
     Results,
     describe_machine,
     git_commit,
@@ -46,7 +45,7 @@ from dragoman_bench.bench.results import (
     members,
 )
 from dragoman_bench.bench.server_stats import DragomanStats, Sampler, Samples, find_stats
-from dragoman_bench.bench.summary import Slo, nearest_rank, spreads, summarise
+from dragoman_bench.bench.summary import Slo, nearest_rank, point_of, summarise
 from dragoman_bench.bench.workload import Item, Workload
 
 WARMUP_VARIATION = 1_000_000  # other texts than those measured: a warm-up must not fill the caches with them
@@ -148,7 +147,7 @@ class PreparedBenchmark:
                 measurement = await self.measure(number, repeat, observer, interrupted)
                 if measurement is not None:
                     measured.setdefault(number, []).append(measurement)
-        points = [Point(self.plan.loads[n], tuple(repeats), spreads(repeats)) for n, repeats in measured.items()]
+        points = [point_of(self.plan.loads[n], repeats) for n, repeats in measured.items()]
         return Results(self.conditions, tuple(points), partial=interrupted.is_set())
 
     async def measure(

@@ -22,8 +22,10 @@ from dragoman.wire import LengthBand
 from dragoman_bench.bench.results import (
     BandSummary,
     Distribution,
+    Load,
     Measurement,
     Observed,
+    Point,
     RequestRecord,
     ServerSample,
     Spread,
@@ -42,10 +44,18 @@ UNKNOWN_SPREAD = 0.10
 """The share of the median that stands for the spread of a point measured once: AIPerf's bound on how far trials differ."""
 
 
+def percentiles(values: Sequence[float] | FloatArray, *percents: float) -> list[float]:
+    """Nearest-rank percentiles: each the smallest of `values` (not empty) that at least that share do not exceed.
+
+    They are values that were observed, and infinities are allowed.
+    """
+    exact = [percent - 1e-9 for percent in percents]  # 55 % of 100 is rank 55, which floating point exceeds by a little
+    return np.percentile(values, exact, method="inverted_cdf").tolist()
+
+
 def nearest_rank(values: Sequence[float] | FloatArray, percent: float) -> float:
-    """The smallest of `values` (not empty) that at least that share do not exceed: a value that was observed, or infinity."""
-    # 55 % of 100 is rank 55, which floating point exceeds by a little.
-    return float(np.percentile(values, percent - 1e-9, method="inverted_cdf"))
+    """One percentile."""
+    return percentiles(values, percent)[0]
 
 
 def distribution(values_s: Iterable[float]) -> Distribution | None:
@@ -53,7 +63,7 @@ def distribution(values_s: Iterable[float]) -> Distribution | None:
     values = np.fromiter(values_s, float)
     if not len(values):
         return None
-    p50, p90, p95, p99 = (nearest_rank(values, percent) for percent in (50, 90, 95, 99))
+    p50, p90, p95, p99 = percentiles(values, 50, 90, 95, 99)
     return Distribution(len(values), float(values.mean()), p50, p90, p95, p99, float(values.max()))
 
 
@@ -303,6 +313,11 @@ def metrics(summary: Summary) -> dict[str, float]:
         for percentile in ("p50_s", "p90_s", "p95_s", "p99_s"):
             found[f"{name}_{percentile}"] = getattr(of, percentile) if of else None
     return {name: value for name, value in found.items() if value is not None}
+
+
+def point_of(load: Load, repeats: Sequence[Measurement]) -> Point:
+    """A load level with its repeats and their spreads."""
+    return Point(load, tuple(repeats), spreads(repeats))
 
 
 def spreads(repeats: Sequence[Measurement]) -> dict[str, Spread]:

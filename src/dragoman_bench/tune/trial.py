@@ -41,7 +41,7 @@ from dragoman_bench.bench.servers import (
     serving,
     vllm_serve,
 )
-from dragoman_bench.bench.summary import Observed, Slo, point_of, summarise
+from dragoman_bench.bench.summary import Slo, point_of, summarise
 from dragoman_bench.bench.tables import about, seconds
 from dragoman_bench.bench.tables import number as three_digits
 from dragoman_bench.journey.steps import Pace, Subject
@@ -220,7 +220,7 @@ class Servers:
             old, facts = found.points[0].repeats[0], _FACTS.validate_python(notes.get("facts"))
         except (ConfigError, ValidationError, IndexError):
             return None
-        return level_result(replace(old, summary=summarise(Observed.of(old), self.slo)), wanted.level, file), facts
+        return level_result(replace(old, summary=summarise(old, self.slo)), wanted.level, file), facts
 
     async def measure(self, wanted: Measure, server: TrialServer) -> LevelResult | None:
         """Measures and stores; None where it was interrupted. Raises ServerFault where the server crashed or answered
