@@ -25,6 +25,7 @@ from dragoman_bench.journey.measure import (
     read_folder,
 )
 from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
+from dragoman_bench.journey.versus import compare_servers
 from tests.bench.journeys import rates
 from tests.bench.making import workload
 from tests.bench.test_journey_steps import SUBJECT
@@ -138,6 +139,19 @@ async def test_an_interrupted_journey_keeps_what_was_measured_and_is_resumed(tmp
     found = await journey.run(steps)
     assert journey.started == ["two", "three"]
     assert set(found.results) == {"one.variable", "two.variable", "three.variable"}
+
+
+async def test_two_servers_are_started_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journey = Journey(tmp_path)
+    monkeypatch.setattr("dragoman_bench.journey.versus.command_of", journey.command)
+    run = journey.of([step("ours"), step("theirs")])
+    found = await compare_servers((step("ours"), step("theirs")), SUBJECT, tmp_path, run.meter, run.progress)
+    assert (journey.started, found.partial) == (["ours", "theirs"], False)
+    assert {name: len(one.points[1].repeats) for name, one in found.results["plain"].items()} == {
+        "ours": 2,
+        "theirs": 2,
+    }
+    assert found.results["plain"]["ours"].conditions.options["label"] == "ours"
 
 
 def leg(name: str, *rps: float) -> Results:

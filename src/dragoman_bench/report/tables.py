@@ -235,10 +235,8 @@ def conditions(named: Named) -> list[Condition]:
 
 def _document(found: Conditions) -> dict[str, Any]:
     """As in the file, but for load levels, GPUs and the commit in short; without what a journey noted."""
-    document = asdict(found) | {
-        "git_commit": short_commit(found),
-        "loads": ", ".join(load.label for load in found.loads),
-    }
+    document: dict[str, Any] = asdict(found)
+    document |= {"git_commit": short_commit(found), "loads": ", ".join(load.label for load in found.loads)}
     gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver}" for gpu in found.machine.gpus]
     document["machine"] |= {"gpus": "; ".join(gpus) or None}
     document["options"].pop("journey", None)
