@@ -17,6 +17,7 @@ from dragoman.errors import ConfigError, DragomanError
 _COMMANDS = {
     "serve": "Serve a model over HTTP.",
     "translate": "Translate a text, a file or standard input.",
+    "glossary": "Store glossaries on a running server, and import and export them.",
     "doctor": "Report what this machine can run, and why.",
     "models": "List model profiles and what each needs.",
     "config": "Show the effective settings and where each came from.",

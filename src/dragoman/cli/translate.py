@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
-import urllib.error
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from dragoman.cli.client import no_server, request_json
 from dragoman.cli.console import error_console, steady_error_console
 from dragoman.cli.logs import configure_logging
 from dragoman.cli.options import settings_options
-from dragoman.errors import ConfigError, DragomanError, EmptyText, Unavailable
+from dragoman.errors import ConfigError, EmptyText
 from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
 from dragoman.types import TranslationRequest
-
-TIMEOUT_S = 600.0
 
 
 def _source_text(text: str | None, file: Path | None) -> str:
@@ -39,25 +35,12 @@ def _source_text(text: str | None, file: Path | None) -> str:
 
 def _through_server(url: str, text: str, target: str, source: str | None) -> tuple[str, list[str]]:
     body = {"text": text, "target": target} | ({"source": source} if source else {})
-    request = urllib.request.Request(
-        f"{url.rstrip('/')}/v1/translate", json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    answer = request_json(url, "/v1/translate", method="POST", body=body)
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            translation = json.load(answer)["translations"][0]
-    except urllib.error.HTTPError as error:
-        raise _refusal(error, url) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{url} did not answer as a dragoman server: {getattr(error, 'reason', error)}") from None
-    return translation["text"], [warning["message"] for warning in translation["warnings"]]
-
-
-def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
-    try:
-        message = json.load(error)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        return ConfigError(f"{url} answered {error.code} and is no dragoman server")
-    return Unavailable(message) if error.code >= 500 else ConfigError(message)
+        translation = answer["translations"][0]
+        return translation["text"], [warning["message"] for warning in translation["warnings"]]
+    except (LookupError, TypeError) as error:
+        raise no_server(url, repr(error)) from None
 
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
