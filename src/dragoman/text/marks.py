@@ -9,15 +9,18 @@ notation back. `kept` says whether an output has the marks of its source; the fu
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Literal as Choice
 from typing import TypeAlias
 
 Writer = Callable[[str], str]
 """Writes translated characters in the notation of their place in the source, such as `&` as `&amp;`."""
+
+Notation = Callable[[Iterable[tuple[str, str]]], Writer]
+"""Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
 
 Spans = Callable[[str], Iterable[tuple[int, int]]]
 """Start and end of what is to be kept in a text, in order and not overlapping."""
@@ -90,54 +93,69 @@ class _Node:
     content: list[_Node] = field(default_factory=lambda: list[_Node]())
 
 
-def build(items: Iterable[Item], keep: Spans | None = None, writer: Writer | None = None) -> list[Piece]:
+def build(
+    items: Iterable[Item], keep: Spans | None = None, writer: Writer | None = None, notation: Notation | None = None
+) -> list[Piece]:
     """The pieces of one block's items; concatenated in their source notation they are the items' sources.
 
-    What `keep` finds in texts stands alone. Tags that are not well nested stand alone. White space, tags and symbols at
-    the edges are literals, and a block without letters is one literal.
+    What `keep` finds in texts stands alone. Tags that are not well nested, or nested too deeply, stand alone. White space,
+    tags and symbols at the edges are literals, and a block without letters is one literal. `notation` makes the writer
+    from how the block's texts are written.
     """
-    nodes = _tree(_with_kept(items, keep))
-    head: list[str] = []
-    tail: list[str] = []
-    while nodes:
-        first, last = nodes[0], nodes[-1]
-        if _is_edge(first):
-            head.append(_source(first))
-            nodes = nodes[1:]
-        elif _is_edge(last):
-            tail.append(_source(last))
-            nodes = nodes[:-1]
-        elif len(nodes) == 1 and first.closing is not None:
-            head.append(first.item.source)
-            tail.append(first.closing.source)
-            nodes = first.content
-        elif first.item.kind == "text" and first.item.shown[:1].isspace():
-            at = len(first.item.shown) - len(first.item.shown.lstrip())
-            head.append(_part(first.item, 0, at).source)
-            nodes = [_Node(_part(first.item, at, len(first.item.shown))), *nodes[1:]]
-        elif last.item.kind == "text" and last.item.shown[-1:].isspace():
-            at = len(last.item.shown.rstrip())
-            tail.append(_part(last.item, at, len(last.item.shown)).source)
-            nodes = [*nodes[:-1], _Node(_part(last.item, 0, at))]
-        else:
-            break
+    head, nodes, tail = _without_edges(deque(_tree(_with_kept(items, keep))))
     marks: list[Mark] = []
-    texts: list[str] = []
+    texts: list[_Node | str] = []
     _number(_merged(nodes), marks, texts)
-    text = "".join(texts)
+    text = "".join(part if isinstance(part, str) else part.item.shown for part in texts)
     if not any(map(str.isalpha, MARK.sub("", text))):
         head += map(_source, nodes)
         text = ""
     pieces: list[Piece] = [Literal("".join(head))] if any(head) else []
     if text:
-        pieces.append(Block(text, tuple(marks), writer))
+        pieces.append(Block(text, tuple(marks), notation(_written_texts(texts)) if notation else writer))
     ending = "".join(reversed(tail))
     return [*pieces, Literal(ending)] if ending else pieces
 
 
+def _without_edges(nodes: deque[_Node]) -> tuple[list[str], deque[_Node], list[str]]:
+    """Sources of what comes before the block, the block's nodes, and the reversed sources of what comes after it."""
+    head: list[str] = []
+    tail: list[str] = []
+    while True:
+        while nodes and _is_edge(nodes[0]):
+            head.append(_source(nodes.popleft()))
+        while nodes and _is_edge(nodes[-1]):
+            tail.append(_source(nodes.pop()))
+        if len(nodes) != 1 or nodes[0].closing is None:
+            break
+        pair = nodes[0]
+        head.append(pair.item.source)
+        tail.append(pair.closing.source if pair.closing else "")
+        nodes = deque(pair.content)
+    if nodes and nodes[0].item.kind == "text":
+        item = nodes.popleft().item
+        at = len(item.shown) - len(item.shown.lstrip())
+        head.append(_part(item, 0, at).source)
+        nodes.appendleft(_Node(_part(item, at, len(item.shown))))
+    if nodes and nodes[-1].item.kind == "text":
+        item = nodes.pop().item
+        at = len(item.shown.rstrip())
+        tail.append(_part(item, at, len(item.shown)).source)
+        nodes.append(_Node(_part(item, 0, at)))
+    return head, nodes, tail
+
+
+def _written_texts(texts: Iterable[_Node | str]) -> Iterator[tuple[str, str]]:
+    """What is shown between two marks, and how the source writes it."""
+    for is_text, between in groupby(texts, key=lambda part: isinstance(part, _Node)):
+        if is_text:
+            nodes = [part.item for part in between if isinstance(part, _Node)]
+            yield "".join(item.shown for item in nodes), "".join(item.source for item in nodes)
+
+
 def _with_kept(items: Iterable[Item], keep: Spans | None) -> Iterator[Item]:
     """Texts cut at what is to be kept, and at what looks like a mark itself."""
-    for item in items:
+    for item in _with_texts_joined(items):
         if item.kind != "text":
             yield item
             continue
@@ -151,6 +169,23 @@ def _with_kept(items: Iterable[Item], keep: Spans | None) -> Iterator[Item]:
             at = stop
         if at < len(item.shown):
             yield _part(item, at, len(item.shown)) if at else item
+
+
+def _with_texts_joined(items: Iterable[Item]) -> Iterator[Item]:
+    """Neighbouring texts as one, so that what they are together is seen."""
+    for is_text, group in groupby(items, key=lambda item: item.kind == "text"):
+        listed = list(group)
+        if not is_text or len(listed) == 1:
+            yield from listed
+            continue
+        source, shown = "".join(item.source for item in listed), "".join(item.shown for item in listed)
+        offsets: list[int] = []
+        begin = 0
+        for item in listed:
+            own = item.offsets or range(len(item.source) + 1)
+            offsets.extend(begin + offset for offset in own[:-1])
+            begin += len(item.source)
+        yield Item.text(source, shown, [] if source == shown else [*offsets, begin])
 
 
 def _spans(text: str, keep: Spans | None) -> Iterator[tuple[int, int]]:
@@ -175,26 +210,22 @@ def _part(item: Item, start: int, stop: int) -> Item:
     return Item.text(source, item.shown[start:stop], [offset - offsets[0] for offset in offsets])
 
 
+_DEEPEST = 20
+"""Pairs nested more deeply stand alone; none of a model's outputs would keep them."""
+
+
 def _tree(items: Iterable[Item]) -> list[_Node]:
     """Opening tags and what they enclose. A tag without its partner in the same content stands alone."""
     listed = list(items)
-    partner: dict[int, int] = {}
-    opened: list[int] = []
-    for index, item in enumerate(listed):
-        if item.kind == "open":
-            opened.append(index)
-        elif item.kind == "close":
-            at = next((n for n in range(len(opened) - 1, -1, -1) if listed[opened[n]].name == item.name), None)
-            if at is not None:  # what was opened inside and is not closed stands alone
-                partner[opened[at]] = index
-                del opened[at:]
-    closing = set(partner.values())
+    partner = _partners(listed)
+    closing: set[int] = set()
     stack: list[list[_Node]] = [[]]
     for index, item in enumerate(listed):
         if index in closing:
             stack.pop()
             stack[-1][-1].closing = item
-        elif index in partner:
+        elif index in partner and len(stack) <= _DEEPEST:
+            closing.add(partner[index])
             stack[-1].append(_Node(item))
             stack.append(stack[-1][-1].content)
         elif item.kind == "text":
@@ -202,6 +233,23 @@ def _tree(items: Iterable[Item]) -> list[_Node]:
         else:
             stack[-1].append(_Node(replace(item, kind="single")))
     return stack[0]
+
+
+def _partners(listed: Sequence[Item]) -> dict[int, int]:
+    """For each opening tag that is closed, the index of its closing tag."""
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    places: dict[str, list[int]] = {}  # by name, where in `opened`
+    for index, item in enumerate(listed):
+        if item.kind == "open":
+            places.setdefault(item.name, []).append(len(opened))
+            opened.append(index)
+        elif item.kind == "close" and (open_places := places.get(item.name)):
+            at = open_places[-1]
+            partner[opened[at]] = index
+            while len(opened) > at:  # what was opened inside and is not closed stands alone
+                places[listed[opened.pop()].name].pop()
+    return partner
 
 
 def _source(node: _Node) -> str:
@@ -220,7 +268,7 @@ def _is_edge(node: _Node) -> bool:
     return _is_blank(node) or (node.item.kind == "single" and not node.item.word)
 
 
-def _merged(nodes: list[_Node]) -> list[_Node]:
+def _merged(nodes: Iterable[_Node]) -> list[_Node]:
     """Neighbouring singles as one, pairs without text as singles, a pair directly in a pair as one: fewer marks to keep."""
     merged: list[_Node] = []
     for found in nodes:
@@ -259,10 +307,11 @@ def _has_text(node: _Node) -> bool:
     return (node.item.kind == "text" and not _is_blank(node)) or any(map(_has_text, node.content))
 
 
-def _number(nodes: list[_Node], marks: list[Mark], texts: list[str]) -> None:
+def _number(nodes: Iterable[_Node], marks: list[Mark], texts: list[_Node | str]) -> None:
+    """Appends the nodes' marks to `marks`, and to `texts` the nodes of texts and the written marks."""
     for node in nodes:
         if node.item.kind == "text":
-            texts.append(node.item.shown)
+            texts.append(node)
             continue
         number = len(marks) + 1
         if node.closing is None:

@@ -1,0 +1,661 @@
+"""HTML and XML as pieces: what is translated, and what is copied.
+
+`pieces` reads the source once, from left to right, and never fails: each tag is found where the HTML standard's tokenizer
+finds it, in broken input too, and everything is copied but the text of blocks and the values of some attributes. XML differs
+by CDATA, processing instructions, names with case, and by which elements are inline: those beside text (`_Outline`).
+
+In a block's text entities are decoded, and white space is as a browser shows it. `EntityNotation` writes a translation as
+the block's source is written. Entities of symbols (`&nbsp;`, `&copy;`) are marks.
+
+Attributes of inline tags are not translated, but for those of images and inputs, which end a block where they have some.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from html.entities import html5
+
+from dragoman.text.marks import Block, Item, Literal, Notation, Piece, Spans, build
+
+LONGEST_TEXT = 16_000  # characters; a longer text is cut into several blocks
+MOST_ITEMS = 1_000  # of a block; one with more is cut
+_PAUSE_CHARACTERS = 16_000
+_PAUSE_TAGS = 500
+
+_SPACE = r"\t\n\f\r "
+_NAME = rf"[^{_SPACE}/>]*+"
+_ATTRIBUTES = (
+    rf"(?:[{_SPACE}/]++|(?:=[^{_SPACE}/>=]*+|[^{_SPACE}/>=]++)"
+    rf"(?:[{_SPACE}]*+=[{_SPACE}]*+(?:\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)|[^{_SPACE}>]*+))?+)*+"
+)
+_BOGUS = r"<[!?/][^>]*+(?:>|\Z)"
+_CDATA = r"<!\[CDATA\[(?:[^\]]++|\](?!\]>))*+(?:\]\]>|\Z)"
+_COMMENT = r"<!--(?:-?>|(?:[^-]++|-(?!-!?>))*+(?:--!?>|\Z))"
+_XML_COMMENT = r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)"
+_INSTRUCTION = r"<\?(?:[^?]++|\?(?!>))*+(?:\?>|\Z)"
+_QUOTED = r"\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z)"
+_SUBSET = rf"\[(?:{_XML_COMMENT}|{_INSTRUCTION}|{_QUOTED}|[^\"'\]])*+(?:\]|\Z)"
+_DOCTYPE = rf"<!DOCTYPE\b(?:{_QUOTED}|{_SUBSET}|[^\"'\[>])*+(?:>|\Z)"
+
+
+def _markup(first: str, *others: str) -> re.Pattern[str]:
+    """A tag (`slash`, `name`, `attributes`) whose name begins with `first`, or something else in angle brackets."""
+    tag = rf"<(?P<slash>/?)(?P<name>{first}{_NAME})(?P<attributes>{_ATTRIBUTES})(?:>|\Z)"
+    return re.compile("|".join((tag, *others, _BOGUS)))
+
+
+_HTML_NAME, _XML_NAME = "[A-Za-z]", "[A-Za-z_:\u0080-\U0010ffff]"
+_HTML_MARKUP = _markup(_HTML_NAME, _COMMENT)
+_FOREIGN_MARKUP = _markup(_HTML_NAME, _COMMENT, _CDATA)  # within svg and math
+_XML_MARKUP = _markup(_XML_NAME, _XML_COMMENT, _CDATA, _INSTRUCTION, _DOCTYPE)
+_HTML_START = re.compile(rf"<(?={_HTML_NAME}|[!?]|/[\s\S])")
+_XML_START = re.compile(rf"<(?={_XML_NAME}|[!?]|/[\s\S])")
+_ATTRIBUTE = re.compile(
+    rf"(?P<name>=[^{_SPACE}/>=]*+|[^{_SPACE}/>=]++)(?:[{_SPACE}]*+=[{_SPACE}]*+"
+    rf"(?:\"(?P<double>[^\"]*+)(?:\"|\Z)|'(?P<single>[^']*+)(?:'|\Z)|(?P<bare>[^{_SPACE}>]*+)))?+"
+)
+
+
+def _names(listed: str) -> frozenset[str]:
+    return frozenset(listed.split())
+
+
+_VOID = _names(
+    "area base basefont bgsound br col command embed frame hr img input keygen link meta param source track wbr"
+)
+_RAW = _names("iframe noembed noframes plaintext script style xmp")
+_TEXT_ONLY = frozenset({"textarea", "title"})
+_UNTRANSLATED = _names("code kbd math pre samp svg var")
+_BLOCKS = _names(
+    "address article aside base basefont bgsound blockquote body br caption center col colgroup dd details dialog dir div dl dt"
+    " fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link listing"
+    " main marquee menu menuitem meta nav optgroup option p param plaintext pre search section select summary table tbody td"
+    " textarea tfoot th thead title tr track ul ol xmp"
+)
+"""Everything else is inline, as in a browser, but for custom elements, which mostly are not."""
+
+_CELL = frozenset({"td", "th"})
+_ROW = _CELL | {"tr"}
+_IMPLIED = {
+    "li": frozenset({"li", "p"}),
+    "dt": frozenset({"dt", "dd", "p"}),
+    "dd": frozenset({"dt", "dd", "p"}),
+    "td": _CELL | {"p"},
+    "th": _CELL | {"p"},
+    "tr": _ROW | {"p"},
+    "tbody": _ROW | {"tbody", "thead", "tfoot", "caption", "colgroup"},
+    "tfoot": _ROW | {"tbody", "thead", "tfoot", "caption", "colgroup"},
+    "option": frozenset({"option"}),
+    "optgroup": frozenset({"option", "optgroup"}),
+}
+_ENDS_PARAGRAPH = _BLOCKS - {"br", "option", "optgroup", "textarea", "title", "link", "meta", "base", "param", "track"}
+_PARAGRAPH = frozenset({"p"})
+"""Elements that a start tag closes when they are the innermost open ones."""
+
+_TRANSLATED_ATTRIBUTES = frozenset({"alt", "title", "placeholder", "aria-label"})
+_BUTTONS = frozenset({"submit", "button", "reset"})
+_DESCRIPTIONS = frozenset({"description", "og:title", "og:description", "twitter:title", "twitter:description"})
+_MAY_TRANSLATE = re.compile("alt|title|placeholder|aria-label|value|content", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class TagRules:
+    """Names of elements that are copied whole, that end a block, and that are inline, whatever they are by default."""
+
+    ignore: frozenset[str] = frozenset()
+    splitting: frozenset[str] = frozenset()
+    non_splitting: frozenset[str] = frozenset()
+
+
+def pieces(text: str, keep: Spans, rules: TagRules | None = None, *, xml: bool = False) -> Iterator[Piece | None]:
+    """The document's pieces, which concatenated in their source notation are `text`; None where the caller may pause."""
+    rules = rules or TagRules()
+    if not xml:
+        yield from _Parser(text, keep, rules).pieces()
+        return
+    outline = _Outline(text)
+    yield from outline.read()
+    yield from _Parser(text, keep, rules, outline.inline()).pieces()
+
+
+# ---- entities
+
+_ENTITY = re.compile(r"&(?:#[0-9]{1,10};?|#[xX][0-9a-fA-F]{1,8};?|[A-Za-z][A-Za-z0-9]{1,31};?)")
+_ENTITY_OR_SPACE = re.compile(rf"{_ENTITY.pattern}|[{_SPACE}]{{2,}}+|[\t\n\f\r]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where characters stand, which decides how they may be written: `quote` is that of an attribute's value."""
+
+    xml: bool = False
+    quote: str | None = None
+
+    def decode(self, text: str, found: re.Match[str]) -> tuple[str, int] | None:
+        """What an entity stands for, and how many characters of it are the entity; None: it is text."""
+        entity = found[0]
+        if entity[1] == "#":
+            closed = entity.endswith(";")
+            return (html.unescape(entity if closed else entity + ";"), len(entity)) if closed or not self.xml else None
+        if entity[1:] in html5 and (entity.endswith(";") or not self.xml):
+            is_query = self.quote is not None and entity[-1] != ";" and text[found.end() : found.end() + 1] == "="
+            return None if is_query else (html5[entity[1:]], len(entity))
+        if self.xml:
+            return ("", len(entity)) if entity.endswith(";") else None
+        if self.quote is None:
+            for length in range(len(entity) - 1, 2, -1):  # `&notit;` is `¬it;`
+                if entity[1:length] in html5:
+                    return html5[entity[1:length]], length
+        return None
+
+
+def is_symbol(character: str) -> bool:
+    return len(character) != 1 or (character not in "<>" and unicodedata.category(character)[0] not in "LMNP")
+
+
+def decoded(source: str, place: _Place, *, collapse: bool = False) -> Iterator[Item]:
+    """A text's items: entities decoded, those of symbols as singles; with `collapse` a run of white space is one space."""
+    pattern = _ENTITY_OR_SPACE if collapse else _ENTITY
+    begin = at = 0
+    shown: list[str] = []
+    offsets: list[int] = []
+
+    def text(stop: int) -> Iterator[Item]:
+        if stop == begin:
+            return
+        if not offsets:
+            yield Item.text(source[begin:stop])
+            return
+        ending = [*offsets, *range(at - begin, stop - begin + 1)]
+        yield Item.text(source[begin:stop], "".join((*shown, source[at:stop])), ending)
+
+    for found in pattern.finditer(source):
+        start = found.start()
+        character, length = " ", found.end() - start
+        if found[0][0] == "&":
+            entity = place.decode(source, found)
+            if entity is None:
+                continue
+            character, length = entity
+        if character != " " and is_symbol(character):
+            yield from text(start)
+            yield Item("single", source[start : start + length], word=not character)
+            begin = at = start + length
+            shown, offsets = [], []
+            continue
+        shown += source[at:start], character
+        offsets.extend(range(at - begin, start - begin + 1))
+        at = start + length
+    yield from text(len(source))
+
+
+class EntityNotation:
+    """Writes characters as a block's source does: the same entities, and `&` and `<` raw where the source has them raw.
+
+    A text of the source itself is written as it was; `faithful` is False where one text is written in two ways.
+    """
+
+    def __init__(self, place: _Place, texts: Iterable[tuple[str, str]] = ()) -> None:
+        self._place = place
+        self._forms: dict[str, str] = {}
+        self._raw = ""
+        self._exact: dict[str, str] = {}
+        self.faithful = True
+        pairs = list(texts)
+        if any("&" in source for _, source in pairs):
+            self._learn_entities(source for _, source in pairs)
+        else:
+            self._raw = "".join({sign for _, source in pairs for sign in "<>" if sign in source})
+        quotes = {None: "", '"': '"', "'": "'", "": "\t\n\f\r \"'=`"}[place.quote]
+        self._risky = re.compile(f"[{re.escape('&<>' + quotes + ''.join(self._forms))}]")
+        written: dict[str, str] = {}
+        for shown, source in pairs:
+            if written.setdefault(shown, source) != source:
+                self.faithful = False
+            elif self(shown) != source:
+                self._exact[shown] = source
+
+    def _learn_entities(self, sources: Iterable[str]) -> None:
+        raw: list[str] = []
+        for source in sources:
+            at = 0
+            for found in _ENTITY.finditer(source):
+                entity = self._place.decode(source, found)
+                if entity is None:
+                    continue
+                raw.append(source[at : found.start()])
+                at = found.start() + entity[1]
+                self._forms.setdefault(entity[0], source[found.start() : at])
+            raw.append(source[at:])
+        self._raw = "".join(raw)
+        self._forms = {sign: form for sign, form in self._forms.items() if sign not in self._raw}
+
+    def __call__(self, text: str) -> str:
+        if text in self._exact:
+            return self._exact[text]
+        return self._risky.sub(lambda found: self._written(text, found.start()), text)
+
+    def _written(self, text: str, at: int) -> str:
+        sign = text[at]
+        if sign in self._forms:
+            return self._forms[sign]
+        if sign in "&<" and not (sign in self._raw and self._is_safe(text, at)):
+            return "&amp;" if sign == "&" else "&lt;"
+        if sign == ">":
+            return "&gt;" if (self._place.xml and text[:at].endswith("]]")) or self._place.quote == "" else sign
+        return sign if sign in "&<" else f"&#{ord(sign)};" if sign != '"' else "&quot;"
+
+    def _is_safe(self, text: str, at: int) -> bool:
+        """Whether a `&` or `<` is read as itself, whatever follows the text."""
+        if self._place.xml or at + 1 == len(text):
+            return False
+        if text[at] == "<":
+            return not re.match("[A-Za-z/!?]", text[at + 1 :])
+        run = re.compile("[A-Za-z0-9#]*").match(text, at + 1)
+        found = _ENTITY.match(text, at)
+        return run is not None and run.end() < len(text) and (found is None or self._place.decode(text, found) is None)
+
+
+class FaithfulBuilder:
+    """Builds blocks whose source comes back exactly: what a writer would write in two ways for one text is not decoded."""
+
+    def __init__(self, keep: Spans, notation: Notation) -> None:
+        self._keep = keep
+        self._notation = notation
+
+    def __call__(self, items: Sequence[Item]) -> list[Piece]:
+        for attempt in (items, _undecoded(items, spaces=True), _undecoded(items, spaces=False)):
+            built = build(attempt, self._keep, notation=self._notation)
+            if all(getattr(piece.writer, "faithful", True) for piece in built if isinstance(piece, Block)):
+                break
+        return built
+
+
+def _undecoded(items: Iterable[Item], *, spaces: bool) -> Iterator[Item]:
+    """The items with white space as the source has it; everything else that is decoded stands alone, but for `spaces`."""
+    for item in items:
+        if item.kind != "text" or not item.offsets:
+            yield item
+            continue
+        yield from _as_in_source(item, spaces)
+
+
+def _as_in_source(item: Item, spaces: bool) -> Iterator[Item]:
+    shown: list[str] = []
+    offsets: list[int] = []
+    begin = 0
+
+    def text(stop: int) -> Iterator[Item]:
+        if stop > begin:
+            yield Item.text(item.source[begin:stop], "".join(shown), [*offsets, stop - begin])
+
+    for at, character in enumerate(item.shown):
+        start, stop = item.offsets[at], item.offsets[at + 1]
+        source = item.source[start:stop]
+        if source == character or source.isspace() or spaces:
+            as_source = source.isspace()
+            shown.append(source if as_source else character)
+            offsets.extend(range(start - begin, stop - begin) if as_source else [start - begin])
+            continue
+        yield from text(start)
+        yield Item("single", source)
+        begin = stop
+        shown, offsets = [], []
+    yield from text(len(item.source))
+
+
+# ---- elements
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    name: str
+    translated: bool
+    inline: bool
+
+
+class _Parser:
+    """Reads tags and texts, and collects the items of the current block."""
+
+    def __init__(self, text: str, keep: Spans, rules: TagRules, inline: Iterator[bool] | None = None) -> None:
+        self._text = text
+        self._rules = rules
+        self._inline = inline  # of each start tag in XML
+        self._xml = inline is not None
+        self._place = _Place(xml=self._xml)
+        self._keep = keep
+        default = EntityNotation(self._place)
+        self._build = FaithfulBuilder(keep, lambda texts: self._notation(default, texts))
+        self._stack: list[_Element] = []
+        self._open = Counter[str]()  # names in the stack
+        self._items: list[Item] = []
+        self._characters = 0  # of the block's texts
+        self._run: tuple[int, int] | None = None  # what is not translated, from its first tag to its last
+        self._run_is_block = self._run_is_word = False
+        self._done: list[Piece] = []
+
+    def _notation(self, default: EntityNotation, texts: Iterable[tuple[str, str]]) -> EntityNotation:
+        pairs = list(texts)
+        is_plain = all(shown == source and not re.search("[&<>]", source) for shown, source in pairs)
+        return default if is_plain else EntityNotation(self._place, pairs)
+
+    def pieces(self) -> Iterator[Piece | None]:
+        start_of_markup = _XML_START if self._xml else _HTML_START
+        at = tags = paused = 0
+        while at < len(self._text):
+            found = start_of_markup.search(self._text, at)
+            stop = found.start() if found else len(self._text)
+            for begin, end in chunks(self._text, at, stop):
+                self._add_text(begin, end)
+                if end - begin > _PAUSE_CHARACTERS // 4:
+                    yield from self._taken()
+                    yield None
+            at = stop
+            if found:
+                tags += 1
+                at = yield from self._markup(stop)
+            yield from self._taken()
+            if at - paused > _PAUSE_CHARACTERS or tags >= _PAUSE_TAGS:
+                paused, tags = at, 0
+                yield None
+        self._end_block()
+        yield from self._taken()
+
+    def _taken(self) -> Iterator[Piece]:
+        yield from self._done
+        self._done.clear()
+
+    def _markup(self, at: int) -> Generator[Piece | None, None, int]:
+        """Takes what begins at `at`; returns where it ends."""
+        is_foreign = self._open["svg"] or self._open["math"]
+        pattern = _XML_MARKUP if self._xml else _FOREIGN_MARKUP if is_foreign else _HTML_MARKUP
+        found = pattern.match(self._text, at)
+        if found is None:  # cannot be: each start of markup begins some
+            return at + 1
+        if not found["name"]:
+            self._other(at, found.end(), is_word=found[0].startswith("<![CDATA["))
+            return found.end()
+        name = found["name"] if self._xml else found["name"].lower()
+        if found["slash"]:
+            self._end_tag(name, found)
+            return found.end()
+        if not self._xml and not is_foreign and name in _RAW:
+            stop = self._end_of_raw(name, found.end())
+            self._other(at, stop)
+            return stop
+        self._start_tag(name, found)
+        if self._xml or is_foreign or name not in _TEXT_ONLY:
+            return found.end()
+        end = _end_tag(name).search(self._text, found.end())
+        stop = end.start() if end else len(self._text)
+        for begin, end_of_chunk in chunks(self._text, found.end(), stop):
+            self._add_text(begin, end_of_chunk, collapse=name == "title")
+            yield from self._taken()
+            yield None
+        return stop
+
+    def _end_of_raw(self, name: str, at: int) -> int:
+        """Where an element whose content is no markup ends."""
+        end = _end_tag(name).search(self._text, at) if name != "plaintext" else None
+        tag = _HTML_MARKUP.match(self._text, end.start()) if end else None
+        return tag.end() if tag else len(self._text)
+
+    # -- tags
+
+    def _start_tag(self, name: str, found: re.Match[str]) -> None:
+        self._close_implied(name)
+        parent = self._stack[-1].translated if self._stack else True
+        inline = self._is_inline(name) if self._inline is None else self._by_rules(name, next(self._inline, False))
+        attributes = dict[str, re.Match[str]]()
+        if "translate" in found["attributes"].lower():
+            attributes = self._attributes(found)
+        element = _Element(name, self._is_translated(name, attributes, parent), inline)
+        self_closing = found["attributes"].endswith("/")
+        if self._xml or self._open["svg"] or self._open["math"] or name in ("svg", "math"):
+            is_void = self_closing
+        else:
+            is_void = name in _VOID or (self_closing and _is_unknown(name))
+        if not is_void:
+            self._stack.append(element)
+            self._open[name] += 1
+        self._add_tag("single" if is_void else "open", element, found)
+
+    def _end_tag(self, name: str, found: re.Match[str]) -> None:
+        if not self._open[name]:
+            translated = self._stack[-1].translated if self._stack else True
+            element = _Element(name, translated, self._by_rules(name, True) if self._xml else self._is_inline(name))
+        else:
+            element = self._pop()
+            while element.name != name:
+                element = self._pop()
+        self._add_tag("close", element, found)
+
+    def _pop(self) -> _Element:
+        element = self._stack.pop()
+        self._open[element.name] -= 1
+        return element
+
+    def _close_implied(self, name: str) -> None:
+        if self._xml:
+            return
+        closed = _IMPLIED.get(name) or (_PARAGRAPH if name in _ENDS_PARAGRAPH else None)
+        while closed and self._stack and self._stack[-1].name in closed:
+            self._pop()
+
+    def _by_rules(self, name: str, default: bool) -> bool:
+        if name in self._rules.splitting:
+            return False
+        return default or name in self._rules.non_splitting
+
+    def _is_inline(self, name: str) -> bool:
+        return self._by_rules(name, name not in _BLOCKS and "-" not in name)
+
+    def _is_translated(self, name: str, attributes: dict[str, re.Match[str]], parent: bool) -> bool:
+        if name in self._rules.ignore:
+            return False
+        translate = attributes.get("translate")
+        value = _value(translate).strip().lower() if translate else None
+        if value in ("no", "yes", ""):
+            return value != "no"
+        if "class" in attributes and "notranslate" in _value(attributes["class"]).split():
+            return False
+        return parent and (self._xml or name not in _UNTRANSLATED)
+
+    def _attributes(self, found: re.Match[str]) -> dict[str, re.Match[str]]:
+        """The tag's attributes by name; of several with one name the first counts."""
+        attributes: dict[str, re.Match[str]] = {}
+        for one in _ATTRIBUTE.finditer(self._text, *found.span("attributes")):
+            attributes.setdefault(one["name"] if self._xml else one["name"].lower(), one)
+        return attributes
+
+    def _translated_values(self, name: str, found: re.Match[str]) -> list[tuple[int, int, str]]:
+        """Start, end and quote of each of the tag's values that are translated, in order."""
+        if self._xml or found[0][-1] != ">" or not _MAY_TRANSLATE.search(found["attributes"]):
+            return []
+        attributes = self._attributes(found)
+        names = set(_TRANSLATED_ATTRIBUTES & attributes.keys())
+        if name == "input" and "type" in attributes and _value(attributes["type"]).lower() in _BUTTONS:
+            names |= {"value"} & attributes.keys()
+        described = attributes.get("name") or attributes.get("property")
+        if name == "meta" and described and _value(described).lower() in _DESCRIPTIONS:
+            names |= {"content"} & attributes.keys()
+        groups = (("double", '"'), ("single", "'"), ("bare", ""))
+        return sorted(
+            (*attributes[one].span(group), quote) for one in names for group, quote in groups if attributes[one][group]
+        )
+
+    # -- items of the block
+
+    def _add_tag(self, kind: str, element: _Element, found: re.Match[str]) -> None:
+        start, stop = found.span()
+        if not element.translated:
+            self._add_untranslated(start, stop, is_block=not element.inline, is_word=element.name in self._rules.ignore)
+            return
+        self._end_run()
+        values = self._translated_values(element.name, found) if kind != "close" else []
+        if element.inline and not (values and element.name in ("img", "input")):
+            source = self._text[start:stop]
+            if kind == "open":
+                self._add(Item("open", source, name=element.name))
+            elif kind == "close":
+                self._add(Item("close", source, name=element.name))
+            else:
+                self._add(Item("single", source))
+            return
+        self._end_block()
+        at = start
+        for begin, end, quote in values:
+            self._done.append(Literal(self._text[at:begin]))
+            place = replace(self._place, quote=quote)
+            build_value = FaithfulBuilder(self._keep, lambda texts, place=place: EntityNotation(place, texts))
+            self._done += build_value(list(decoded(self._text[begin:end], place)))
+            at = end
+        self._done.append(Literal(self._text[at:stop]))
+
+    def _add_text(self, start: int, stop: int, *, collapse: bool = True) -> None:
+        if self._stack and not self._stack[-1].translated:
+            is_word = not self._open["svg"] and any(map(str.isalnum, self._text[start:stop]))
+            self._add_untranslated(start, stop, is_word=is_word)
+            return
+        self._end_run()
+        for item in decoded(self._text[start:stop], self._place, collapse=collapse and not self._xml):
+            self._add(item)
+        self._characters += stop - start
+        if self._characters > LONGEST_TEXT * 3 // 4:
+            self._end_block()
+
+    def _other(self, start: int, stop: int, *, is_word: bool = False) -> None:
+        """Comments, declarations, scripts."""
+        if self._stack and not self._stack[-1].translated:
+            self._add_untranslated(start, stop)
+            return
+        self._end_run()
+        self._add(Item("single", self._text[start:stop], word=is_word))
+
+    def _add(self, item: Item) -> None:
+        self._items.append(item)
+        if len(self._items) >= MOST_ITEMS:
+            self._end_block()
+
+    def _add_untranslated(self, start: int, stop: int, *, is_block: bool = False, is_word: bool = False) -> None:
+        self._run = (self._run[0] if self._run else start, stop)
+        self._run_is_block |= is_block
+        self._run_is_word |= is_word
+
+    def _end_run(self) -> None:
+        """What was not translated up to here is one mark, or a literal where there was a block in it."""
+        if self._run is None:
+            return
+        source = self._text[slice(*self._run)]
+        is_block, is_word = self._run_is_block, self._run_is_word
+        self._run, self._run_is_block, self._run_is_word = None, False, False
+        if not is_block:
+            self._add(Item("single", source, word=is_word))
+            return
+        self._end_block()
+        self._done.append(Literal(source))
+
+    def _end_block(self) -> None:
+        self._end_run()
+        self._done += self._build(self._items)
+        self._items = []
+        self._characters = 0
+
+
+def _value(attribute: re.Match[str]) -> str:
+    return attribute["double"] or attribute["single"] or attribute["bare"] or ""
+
+
+def _is_unknown(name: str) -> bool:
+    return name not in _BLOCKS and name not in _PHRASING
+
+
+_PHRASING = _names(
+    "a abbr acronym applet audio b bdi bdo big blink button canvas cite code data datalist del dfn em font i ins kbd label map"
+    " mark math meter nobr noscript object output picture progress q rb rp rt rtc ruby s samp slot small span strike strong sub"
+    " sup svg template time tt u var video"
+)
+"""Elements that HTML knows and that a `/` at the end of their tag does not close."""
+
+_END_TAGS: dict[str, re.Pattern[str]] = {}
+
+
+def _end_tag(name: str) -> re.Pattern[str]:
+    """Finds the end of an element whose content is no markup."""
+    if name not in _END_TAGS:
+        _END_TAGS[name] = re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE)
+    return _END_TAGS[name]
+
+
+_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]{0,3}\s+(?=\S)|[。！？]")
+
+
+def chunks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Parts of at most `LONGEST_TEXT` characters, which end with a sentence where there is one, or with a word."""
+    while stop - start > LONGEST_TEXT:
+        limit = start + LONGEST_TEXT
+        ends = [found.end() for found in _SENTENCE_END.finditer(text, limit - LONGEST_TEXT // 4, limit)]
+        end = ends[-1] if ends else max(text.rfind(sign, start + LONGEST_TEXT // 2, limit) for sign in " \n") + 1
+        end = end or limit
+        yield start, end
+        start = end
+    if start < stop:
+        yield start, stop
+
+
+class _Outline:
+    """Which elements of an XML document are inline: those beside text, and the only child of an inline element."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._parents = [0]
+        self._children = [0]
+        self._has_text = [False]
+
+    def read(self) -> Iterator[None]:
+        stack = [(0, "")]
+        names = Counter[str]()
+        at = 0
+        while found := _XML_START.search(self._text, at):
+            if not self._has_text[stack[-1][0]]:
+                self._has_text[stack[-1][0]] = bool(re.compile(r"\S").search(self._text, at, found.start()))
+            markup = _XML_MARKUP.match(self._text, found.start())
+            if markup is None:  # cannot be: each start of markup begins some
+                break
+            at = markup.end()
+            self._take(markup, stack, names)
+            if len(self._parents) % _PAUSE_TAGS == 0:
+                yield None
+        self._has_text[stack[-1][0]] |= bool(self._text[at:].strip())
+
+    def _take(self, markup: re.Match[str], stack: list[tuple[int, str]], names: Counter[str]) -> None:
+        name = markup["name"]
+        if markup["slash"]:
+            while names[name]:
+                _, popped = stack.pop()
+                names[popped] -= 1
+                if popped == name:
+                    break
+        elif name:
+            parent = stack[-1][0]
+            self._children[parent] += 1
+            if not markup["attributes"].endswith("/"):
+                stack.append((len(self._parents), name))
+                names[name] += 1
+            self._parents.append(parent)
+            self._children.append(0)
+            self._has_text.append(False)
+        elif markup[0].startswith("<![CDATA["):
+            self._has_text[stack[-1][0]] = True
+
+    def inline(self) -> Iterator[bool]:
+        """Of each element, in the order of the start tags."""
+        inline = [False]
+        for parent in self._parents[1:]:
+            inline.append(self._has_text[parent] or (inline[parent] and self._children[parent] == 1))
+            yield inline[-1]

@@ -1,0 +1,442 @@
+"""Markdown as pieces: what is translated, and what is copied.
+
+`pyromark` (CommonMark with tables, footnotes, strikethrough, task lists, math, alerts and heading attributes) gives each
+event's bytes in the source. Every byte between two events is copied, so a document comes back as it was whatever the parser
+makes of it. Paragraphs, headings, items and table cells are blocks; a hard break ends one. Emphasis and links are pairs.
+A shortcut link (`[text]` that is its own label) is kept, because a translation would not be defined. Front matter, code and
+definitions are copied; HTML blocks are read by `text.html`, unless a prefix such as `> ` is between their lines.
+
+`MarkdownNotation` escapes what would become markup. It cannot know what a translation puts beside a pair: `**` before a
+space is no emphasis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, cast
+
+import pyromark
+
+from dragoman.text import html
+from dragoman.text.html import LONGEST_TEXT, MOST_ITEMS, FaithfulBuilder, TagRules, chunks, is_symbol
+from dragoman.text.marks import Block, Item, Literal, Piece, Spans
+
+_OPTIONS = (
+    pyromark.Options.ENABLE_TABLES
+    | pyromark.Options.ENABLE_FOOTNOTES
+    | pyromark.Options.ENABLE_STRIKETHROUGH
+    | pyromark.Options.ENABLE_TASKLISTS
+    | pyromark.Options.ENABLE_MATH
+    | pyromark.Options.ENABLE_GFM
+    | pyromark.Options.ENABLE_HEADING_ATTRIBUTES
+)
+_FRONT_MATTER = re.compile(
+    r"(?:---|\+\+\+)[ \t]*\r?\n(?=#|[\w.\"'-]+[ \t]*[:=])(?:.*\n)*?(?:---|\.\.\.|\+\+\+)[ \t]*(?:\r?\n|\Z)"
+)
+_PAUSE_EVENTS = 500
+_PAUSE_BYTES = 16_000
+
+_DELIMITERS = {"Emphasis": 1, "Strong": 2, "Strikethrough": 2, "Superscript": 1, "Subscript": 1, "Link": 1, "Image": 2}
+_SINGLES = frozenset({"Code", "InlineMath", "DisplayMath", "FootnoteReference"})
+_SKIPPED = frozenset({"CodeBlock", "MetadataBlock"})
+_TRANSLATED_LINKS = ("Inline", "Reference")
+_PREFIX = re.compile(rb"[ \t>]*")  # of a line that continues a block
+_BLANK_LINE = re.compile(r"\n[ \t\r]*(?=\n)")
+_TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
+
+
+def pieces(text: str, keep: Spans, rules: TagRules | None = None) -> Iterator[Piece | None]:
+    """The document's pieces, which concatenated in their source notation are `text`; None where the caller may pause."""
+    front = _FRONT_MATTER.match(text)
+    if front:
+        yield Literal(front[0])
+        text = text[front.end() :]
+    yield from _Reader(text, keep, rules or TagRules()).pieces()
+
+
+@dataclass(slots=True)
+class _Pair:
+    name: str
+    width: int  # bytes of its opening delimiter
+
+
+class _Reader:
+    """Follows the parser's events through the source. `_at` is the byte up to which everything was placed."""
+
+    def __init__(self, text: str, keep: Spans, rules: TagRules) -> None:
+        self._source = text.encode("utf-8", "surrogatepass")
+        parsed = re.sub("[\ud800-\udfff]", "\ufffd", text)  # of the same length in bytes
+        self._parsed = parsed.encode()
+        self._events = cast("Iterator[tuple[Any, Any]]", pyromark.events_with_range(parsed, options=_OPTIONS))
+        self._keep = keep
+        self._rules = rules
+        self._at = 0
+        self._items: list[Item] = []
+        self._parts: list[tuple[str, str]] = []  # of the current text: as shown, and in the source
+        self._characters = 0  # of the block's texts
+        self._pairs: list[_Pair] = []
+        self._container = ""  # the innermost that has inline content
+        self._skipping = 0  # open elements within a skipped one, and that
+        self._html: list[tuple[int, int]] | None = None  # the lines of the current HTML block
+        self._has_labels = re.search(r"^[ \t>]*\[[^\]]*+\]:", parsed, re.MULTILINE) is not None
+        self._done: list[Piece] = []
+
+    def pieces(self) -> Iterator[Piece | None]:
+        paused = 0
+        for number, (event, span) in enumerate(self._events, 1):
+            kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
+            start, end = max(span["start"], self._at), max(span["end"], self._at)
+            if kind == "Text" and end - start > LONGEST_TEXT and not self._skipping:
+                yield from self._long_text(start, end)
+            elif kind == "End" and value == "HtmlBlock":
+                yield from self._html_block()
+            else:
+                self._take(kind, value, start, end)
+            yield from self._taken()
+            if number % _PAUSE_EVENTS == 0 or self._at - paused > _PAUSE_BYTES:
+                paused = self._at
+                yield None
+        self._end_block()
+        self._copy(len(self._source))
+        yield from self._taken()
+
+    def _taken(self) -> Iterator[Piece]:
+        yield from self._done
+        self._done.clear()
+
+    def _take(self, kind: str, value: Any, start: int, end: int) -> None:
+        if kind in ("Start", "End"):
+            name, data = (value, None) if isinstance(value, str) else next(iter(value.items()))
+            (self._start if kind == "Start" else self._end)(name, data, start, end)
+        elif self._skipping:
+            return
+        elif kind == "Text":
+            self._text(value, start, end)
+        elif kind == "SoftBreak":
+            self._soft_break(start, end)
+        elif kind in _SINGLES:
+            self._single(start, end, is_word=kind != "FootnoteReference")
+        elif kind == "InlineHtml":
+            self._inline_html(start, end)
+        elif kind == "Html" and self._html is not None:
+            self._html.append((start, end))
+        elif kind in ("TaskListMarker", "Rule", "HardBreak"):
+            self._end_block()
+            self._copy(end)
+
+    # -- elements
+
+    def _start(self, name: str, data: Any, start: int, end: int) -> None:
+        if self._skipping or name in _SKIPPED:
+            self._skipping += 1
+            self._end_block()
+        elif name not in _DELIMITERS:
+            self._end_block()
+            self._container = name
+            if name == "HtmlBlock":
+                self._html = []
+        elif name in ("Link", "Image") and data["link_type"] not in _TRANSLATED_LINKS:
+            self._single(start, end, is_word=True)
+            self._skipping = 1
+        else:
+            self._place_gap(start)
+            width = _DELIMITERS[name]
+            if name == "Strikethrough" and self._source[start : start + 2] != b"~~":
+                width = 1
+            self._pairs.append(_Pair(name, width))
+            self._add(Item("open", self._slice(start, start + width), name=name), start + width)
+
+    def _end(self, name: str, data: Any, start: int, end: int) -> None:
+        if self._skipping:
+            self._skipping -= 1
+        elif name not in _DELIMITERS:
+            self._end_block()
+        elif self._pairs and self._pairs[-1].name == name:
+            pair = self._pairs.pop()
+            closing = self._at if name in ("Link", "Image") else max(end - pair.width, self._at)
+            self._place_gap(closing)
+            self._add(Item("close", self._slice(closing, end), name=name), end)
+
+    def _html_block(self) -> Iterator[Piece | None]:
+        """An HTML block without anything between its lines is a document of its own."""
+        lines, self._html = self._html or [], None
+        if not lines or any(before[1] != after[0] for before, after in pairwise(lines)):
+            return
+        self._copy(lines[0][0])
+        yield from self._taken()
+        source = self._slice(lines[0][0], lines[-1][1])
+        ends_with_blank_line = not _BLANK_LINE.search(source)
+        for piece in html.pieces(source, self._keep, self._rules):
+            if ends_with_blank_line and isinstance(piece, Block):
+                yield replace(piece, writer=_without_blank_lines(piece.writer))
+            else:
+                yield piece
+        self._at = lines[-1][1]
+
+    # -- inline content
+
+    def _text(self, shown: str, start: int, end: int) -> None:
+        source = self._slice(start, end)
+        gap = self._source[self._at : start]
+        if shown == self._parsed[start:end].decode("utf-8", "replace"):
+            shown = source
+        if gap.endswith(b"\\") and source and source[0] == shown[:1]:  # an escaped character
+            self._place_gap(start - 1)
+            self._parts += (source[0], "\\" + source[0]), (source[1:], source[1:])
+        else:
+            self._place_gap(start)
+            if shown != source and (len(shown) != 1 or is_symbol(shown)):
+                self._single(start, end)
+                return
+            self._parts.append((shown, source))
+        self._at = end
+        self._characters += end - start
+        if self._characters > LONGEST_TEXT:
+            self._end_block()
+
+    def _long_text(self, start: int, end: int) -> Iterator[Piece | None]:
+        self._place_gap(start)
+        text = self._slice(start, end)
+        for begin, stop in chunks(text, 0, len(text)):
+            self._parts.append((text[begin:stop], text[begin:stop]))
+            self._end_block()
+            yield from self._taken()
+            yield None
+        self._at = end
+
+    def _soft_break(self, start: int, end: int) -> None:
+        if self._source[self._at : start].strip():
+            self._place_gap(start)
+        if self._items or self._parts:
+            self._parts.append(("\n", self._slice(self._at, end)))
+            self._at = end
+        else:
+            self._copy(end)
+
+    def _inline_html(self, start: int, end: int) -> None:
+        self._place_gap(start)
+        source = self._slice(start, end)
+        tag = _TAG.match(source)
+        if tag is None or source.endswith("/>"):
+            self._add(Item("single", source), end)
+        else:
+            self._add(Item("close" if tag[1] else "open", source, name=f"<{tag[2].lower()}"), end)
+
+    def _single(self, start: int, end: int, *, is_word: bool = False) -> None:
+        self._place_gap(start)
+        self._add(Item("single", self._slice(start, end), word=is_word), end)
+
+    # -- what was found
+
+    def _slice(self, start: int, end: int) -> str:
+        return self._source[start:end].decode("utf-8", "surrogatepass")
+
+    def _copy(self, end: int) -> None:
+        """Everything up to `end` is a literal."""
+        if end > self._at:
+            self._done.append(Literal(self._slice(self._at, end)))
+            self._at = end
+
+    def _place_gap(self, start: int) -> None:
+        """What no event covers: before a block it is copied, after a soft break it is the line's prefix."""
+        if start <= self._at:
+            return
+        if not self._items and not self._parts:
+            self._copy(start)
+            return
+        if self._parts and self._parts[-1][0] == "\n":
+            prefix = _PREFIX.match(self._source, self._at, start)
+            stop = prefix.end() if prefix else self._at
+            self._parts[-1] = ("\n", self._parts[-1][1] + self._slice(self._at, stop))
+            self._at = stop
+        if start > self._at:
+            self._add(Item("single", self._slice(self._at, start)), start)
+
+    def _add(self, item: Item, end: int) -> None:
+        self._end_text()
+        if item.source:
+            self._items.append(item)
+        self._at = max(end, self._at)
+        if len(self._items) >= MOST_ITEMS:
+            self._end_block()
+
+    def _end_text(self) -> None:
+        parts = [part for part in self._parts if part[1]]
+        self._parts = []
+        if not parts:
+            return
+        shown, source = "".join(part[0] for part in parts), "".join(part[1] for part in parts)
+        if shown == source:
+            self._items.append(Item.text(source))
+            return
+        offsets: list[int] = []
+        at = 0
+        for one, written in parts:
+            offsets.extend(range(at, at + len(written)) if one == written else (at,))
+            at += len(written)
+        self._items.append(Item.text(source, shown, [*offsets, at]))
+
+    def _end_block(self) -> None:
+        self._end_text()
+        items, self._items, self._characters = self._items, [], 0
+        if not items:
+            return
+        context = _Context.of(items, self._container, self._has_labels)
+        build = FaithfulBuilder(self._keep, lambda texts: MarkdownNotation(context, texts))
+        self._done += build(list(_with_code_whole(items)))
+
+
+_CODE = frozenset({"<code", "<kbd", "<samp", "<var", "<svg", "<math", "<script", "<style"})
+
+
+def _with_code_whole(items: list[Item]) -> Iterator[Item]:
+    """The items, where inline HTML elements that are not translated are one single."""
+    closing: dict[str, int] = {}
+    for at, item in enumerate(items):
+        if item.kind == "close" and item.name in _CODE:
+            closing[item.name] = at
+    stop = -1
+    for at, item in enumerate(items):
+        if at < stop:
+            continue
+        end = closing.get(item.name, -1) if item.kind == "open" else -1
+        if end > at:
+            stop = next(n for n in range(at, end + 1) if items[n].kind == "close" and items[n].name == item.name) + 1
+            yield Item("single", "".join(one.source for one in items[at:stop]), word=True)
+        else:
+            yield item
+
+
+# ---- writing
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """Where a block stands: how it breaks lines, which entities it uses and which signs it has raw."""
+
+    container: str
+    has_labels: bool
+    line_break: str
+    entities: dict[str, str]
+    raw: str
+
+    @classmethod
+    def of(cls, items: Iterable[Item], container: str, has_labels: bool) -> _Context:
+        breaks = Counter[str]()
+        entities: dict[str, str] = {}
+        raw: list[str] = []
+        for item in items:
+            if item.kind != "text":
+                continue
+            if not item.offsets:
+                raw.append(item.shown)
+                continue
+            for at, character in enumerate(item.shown):
+                source = item.source[item.offsets[at] : item.offsets[at + 1]]
+                if source == character:
+                    raw.append(character)
+                elif character == "\n":
+                    breaks[source] += 1
+                elif source[0] == "&":
+                    entities.setdefault(character, source)
+        raw_text = "".join(raw)
+        line_break = breaks.most_common(1)[0][0] if breaks else "\n" if "\n" in raw_text else " "
+        entities = {sign: form for sign, form in entities.items() if sign not in raw_text}
+        return cls(container, has_labels, line_break, entities, "".join(sign for sign in "~$" if sign in raw_text))
+
+
+_RISKY = re.compile(r"[\\*_`\[\]<&~$|]")
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*)(?:;|$)|&#?$")
+_TAG_START = re.compile(r"<(?:[A-Za-z/!?]|$)")
+_LINE_START = re.compile(
+    r"(?P<number>[0-9]{1,9})(?=[.)](?:\s|$))|[-+](?=\s|$)|#{1,6}(?=\s|$)|>|=+\s*$|(?:[-_]\s*+){2,}$|[-:|][-:|\s]*$"
+)
+_LINE_BREAK = re.compile(r"[ \t]*(?:\r\n?|\n)\s*")
+
+
+class MarkdownNotation:
+    """Writes a text so that it is read as the text: escapes what would be markup, and begins lines as the block does.
+
+    A text of the source itself is written as it was; `faithful` is False where one text is written in two ways.
+    """
+
+    def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
+        self._context = context
+        self._exact: dict[str, str] = {}
+        self.faithful = True
+        written: dict[str, str] = {}
+        for shown, source in texts:
+            if written.setdefault(shown, source) != source:
+                self.faithful = False
+            elif self(shown) != source:
+                self._exact[shown] = source
+
+    def __call__(self, text: str) -> str:
+        if text in self._exact:
+            return self._exact[text]
+        begins = text[: len(text) - len(text.lstrip("\r\n"))]
+        has_brackets = "[" in text or "]" in text
+        escaped = has_brackets and (self._context.has_labels or not _brackets_are_text(text))
+        lines = [self._line(line, escaped) for line in _LINE_BREAK.split(text[len(begins) :])]
+        return (self._context.line_break if begins else "") + self._context.line_break.join(lines)
+
+    def _line(self, line: str, brackets: bool) -> str:
+        line = _RISKY.sub(lambda found: self._sign(line, found.start(), brackets), line)
+        for sign, form in self._context.entities.items():
+            line = line.replace(sign, form) if sign != "&" else line
+        start = _LINE_START.match(line)
+        if start and start["number"]:
+            return f"{start['number']}\\{line[start.end() :]}"
+        if start:
+            return "\\" + line
+        if self._context.container == "Heading" and line.endswith("#"):
+            return line[:-1] + "\\#"
+        return line
+
+    def _sign(self, line: str, at: int, brackets: bool) -> str:
+        sign = line[at]
+        if sign == "&" and sign in self._context.entities:
+            return self._context.entities[sign]
+        return "\\" + sign if self._is_markup(line, at, brackets) else sign
+
+    def _is_markup(self, line: str, at: int, brackets: bool) -> bool:
+        sign, before, after = line[at], line[at - 1 : at] if at else "", line[at + 1 : at + 2]
+        risks: dict[str, Callable[[], bool]] = {
+            "\\": lambda: not after or after in _PUNCTUATION,
+            "*": lambda: not (before.isspace() and after.isspace()),
+            "_": lambda: not ((before.isspace() and after.isspace()) or (before.isalnum() and after.isalnum())),
+            "`": lambda: True,
+            "[": lambda: brackets,
+            "]": lambda: brackets,
+            "<": lambda: _TAG_START.match(line, at) is not None,
+            "&": lambda: _REFERENCE.match(line, at) is not None,
+            "|": lambda: self._context.container == "TableCell",
+        }
+        if sign in "~$":
+            return not (sign in self._context.raw and line.count(sign) == 1)
+        return risks[sign]()
+
+
+def _brackets_are_text(text: str) -> bool:
+    """Whether brackets are balanced, and none begins a footnote or a task, or is followed by what makes it a link."""
+    depth = 0
+    for found in re.finditer(r"[\[\]]", text):
+        depth += 1 if found[0] == "[" else -1
+        if depth < 0:
+            return False
+    return depth == 0 and not re.search(r"\[\^|\][(\[:]|\]$|^\[[ xX]?\]", text)
+
+
+def _without_blank_lines(writer: Callable[[str], str] | None) -> Callable[[str], str]:
+    """Writes for an HTML block, which a blank line would end."""
+
+    def write(text: str) -> str:
+        written = writer(text) if writer else text
+        return _BLANK_LINE.sub("", written)
+
+    return write

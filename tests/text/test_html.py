@@ -1,0 +1,271 @@
+"""HTML and XML: what is a block, what is a mark, what is copied, and how characters are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dragoman.text import html
+from dragoman.text.html import TagRules
+from dragoman.text.marks import Block, Literal, Mark, restore
+from dragoman.text.spans import spans
+
+
+def read(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[Literal | Block]:
+    pieces = [piece for piece in html.pieces(text, spans, rules, xml=xml) if piece is not None]
+    assert written(pieces) == text
+    return pieces
+
+
+def written(pieces: list[Literal | Block], translate: Callable[[str], str] = str) -> str:
+    """The document with its blocks translated."""
+    return "".join(
+        piece.text if isinstance(piece, Literal) else restore(translate(piece.text), piece.marks, piece.writer)
+        for piece in pieces
+    )
+
+
+def blocks(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[str]:
+    return [piece.text for piece in read(text, rules, xml=xml) if isinstance(piece, Block)]
+
+
+def marks(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[Mark]:
+    return [mark for piece in read(text, rules, xml=xml) if isinstance(piece, Block) for mark in piece.marks]
+
+
+def translated(text: str, changes: dict[str, str], *, xml: bool = False) -> str:
+    """The document with each block that is a key of `changes` translated."""
+    return written(read(text, xml=xml), lambda one: changes.get(one, one))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<p>Hello <b>big</b> world</p>", ["Hello <g1>big</g1> world"]),
+        ("<p>One<p>two<br>three<div>four</div>five", ["One", "two", "three", "four", "five"]),
+        ("<ul>\n<li>One</li>\n<li>Two</li>\n</ul>", ["One", "Two"]),
+        ("<table><tr><td>a</td><th>b</th></tr></table>", ["a", "b"]),
+        ("<h1><a href='/'><em>Home</em></a></h1>", ["Home"]),
+        ("<P>Upper <B>case</b> names</P>", ["Upper <g1>case</g1> names"]),
+        ("<my-part>One</my-part><my-part>Two</my-part>", ["One", "Two"]),
+        ("<p>Hello <x id=1/>name</p>", ["Hello <x1/>name"]),
+        ("<title>A <b> &amp; c</title>", ["A <x1/> & c"]),
+        ("<textarea> Write\nhere </textarea>", ["Write\nhere"]),
+        ("<select><option>One<option>Two</select>", ["One", "Two"]),
+        ("Press <button>OK</button> now", ["Press <g1>OK</g1> now"]),
+        ("<p>   \n </p><p>12:30</p>", []),
+    ],
+)
+def test_blocks_are_what_a_browser_lays_out_as_such(text: str, expected: list[str]) -> None:
+    assert blocks(text) == expected
+
+
+def test_white_space_is_as_a_browser_shows_it_and_edges_are_copied() -> None:
+    text = "<p>\n   Hello\n   <b>you</b>\n   there\n</p>"
+    assert blocks(text) == ["Hello <g1>you</g1> there"]
+    assert translated(text, {"Hello <g1>you</g1> there": "Da <g1>du</g1>"}) == "<p>\n   Da <b>du</b>\n</p>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<script>if (a < b) document.write('<p>Hello</p>')</script>",
+        "<script>var s = 'Hello'</SCRIPT >",
+        "<style>p { content: 'Hello' }</style>",
+        "<!-- Hello -->",
+        "<!--> <!---> <!-- <p>Hello --!>",
+        "<!-- Hello",
+        "<!DOCTYPE html><?php Hello ?>",
+        "</ Hello><!Hello>",
+        "<pre>Hello <b>you</b></pre>",
+        "<svg><text>Hello</text><title>Hello</title><style/>Hello</svg>",
+        "<svg><![CDATA[ Hello > </svg> ]]></svg>",
+        "<div translate='no'>Hello <p>you</p></div>",
+        "<div class='a notranslate b'>Hello</div>",
+        "<p translate=NO>Hello <b>you</b></p>",
+        "<p title='Hello",
+        "<p Hello",
+        "<code>Hello</code>",
+        "<input type=text value='Hello'>",
+        "<a href='Hello' data-x=\"Hello\">12</a>",
+    ],
+)
+def test_what_is_not_translated(text: str) -> None:
+    assert blocks(text) == []
+
+
+def test_what_follows_something_that_is_not_translated_is_translated() -> None:
+    assert blocks("<!--> one --> <p translate=no>two<p>three") == ["one -->", "three"]
+    assert blocks("<script></scripts>one</script>two<pre>three</pre>four") == ["two", "four"]
+    assert blocks("<ul><li class=notranslate>one<li>two</ul>") == ["two"]
+    assert blocks("<td translate=no>skip<td>two") == ["two"]
+
+
+def test_translate_yes_within_translate_no() -> None:
+    text = "<div translate=no>skip <p translate=yes>two</p> three</div>"
+    assert blocks(text) == ["two"]
+    assert translated(text, {"two": "zwei"}) == "<div translate=no>skip <p translate=yes>zwei</p> three</div>"
+
+
+def test_an_inline_element_that_is_not_translated_is_one_mark_within_its_sentence() -> None:
+    assert marks("Run <code>a <b>x</b></code> now") == [Mark("<code>a <b>x</b></code>", word=True)]
+    [block, _] = read("<kbd class=k>Ctrl</kbd> stops it.<br>")
+    assert block == Block("<x1/> stops it.", (Mark("<kbd class=k>Ctrl</kbd>", word=True),), block.writer)
+    assert blocks("Click <svg><path/></svg> here") == ["Click <x1/> here"]
+    assert blocks("one <code>a<div>b</div></code> two") == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a < b and c > d", ["a < b and c > d"]),
+        ("1 <2 and <", ["1 <2 and <"]),
+        ("I <3 you", ["I <3 you"]),
+        ("<b>one <i>two</b> three</i>", ["<g1>one <x2/>two</g1> three"]),
+        ("one</p></div>two</b>", ["one", "two"]),
+        ("<p<b>one</p>", ["one"]),
+        ("<a href=\"x>y\" title='>'>one</a> two", ["<g1>one</g1> two"]),
+        ("<a =='x>y'>one</a> two", ["<g1>one</g1> two"]),
+        ("<a b='c'd=\"e\"f>one</a> two", ["<g1>one</g1> two"]),
+        ("<a/b/c>one</a> two", ["<g1>one</g1> two"]),
+        ("<>one</>two", ["<>one<x1/>two"]),
+        ("one <b", ["one"]),
+    ],
+)
+def test_broken_markup_is_read_as_by_a_browser(text: str, expected: list[str]) -> None:
+    assert blocks(text) == expected
+
+
+def test_attributes_that_are_shown_are_translated_in_their_quotes() -> None:
+    text = """<img src="a" alt="A &quot;red&quot; dog" title='the dog'><input type=Submit value=Send placeholder="Your name">"""
+    assert blocks(text) == ['A "red" dog', "the dog", "Send", "Your name"]
+    changes = {'A "red" dog': "Ein \"roter\" <Hund> & 'so'", "the dog": 'd\'Hund "x"', "Send": "Ab senden>"}
+    assert translated(text, changes) == (
+        '<img src="a" alt="Ein &quot;roter&quot; &lt;Hund> &amp; \'so\'" title=\'d&#39;Hund "x"\'>'
+        '<input type=Submit value=Ab&#32;senden&gt; placeholder="Your name">'
+    )
+
+
+def test_meta_descriptions_and_titles_of_blocks_are_translated() -> None:
+    assert blocks("<meta name=description content='All of it'><meta name=viewport content='width one'>") == [
+        "All of it"
+    ]
+    assert blocks("<div title='A tip' aria-label='A label' data-title='x'>One</div>") == ["A tip", "A label", "One"]
+    assert blocks("<img translate=no alt='A dog'>") == []
+    assert blocks("<img alt='One' alt='Two'>") == ["One"]
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "expected"),
+    [
+        ("Tom &amp; Ann", "A & B &lt; <b>", "A &amp; B &amp;lt; &lt;b>"),
+        ("Tom & Ann", "A & B &lt; <b>", "A & B &amp;lt; &lt;b>"),
+        ("caf&eacute; here", "là é", "là &eacute;"),
+        ("caf&eacute; é", "à é", "à é"),
+        ("it&#39;s and it&#x27;s", "l'un", "l&#39;un"),
+        ("it&rsquo;s here", "l’un “x”", "l&rsquo;un “x”"),
+        ("a &gt; b", "b > a", "b &gt; a"),
+        ("a > b", "b > a", "b > a"),
+        ("a < b", "b < a <b", "b < a &lt;b"),
+        ("AT&T here", "bei AT&T &copy AT&T;", "bei AT&T &amp;copy AT&T;"),
+    ],
+)
+def test_characters_are_written_as_the_block_writes_them(text: str, translation: str, expected: str) -> None:
+    [block] = read(text)
+    assert isinstance(block, Block)
+    assert restore(translation, block.marks, block.writer) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "kept"),
+    [
+        ("10&nbsp;km &copy;&reg; here", "10<x1/>km <x2/> here", ["&nbsp;", "&copy;&reg;"]),
+        ("Donau&shy;dampf", "Donau<x1/>dampf", ["&shy;"]),
+        ("a &#x1F600; b", "a <x1/> b", ["&#x1F600;"]),
+        ("write &lt;b&gt; here", "write <x1/> here", ["&lt;b&gt;"]),
+        ("see http://a.b/?c=1&amp;d=2 now", "see <x1/> now", ["http://a.b/?c=1&amp;d=2"]),
+        ("one &notit; two", "one <x1/>it; two", ["&not"]),
+        ("one &unknown; two &#xFFFFFFFF;!", "one &unknown; two <x1/>!", ["&#xFFFFFFFF;"]),
+    ],
+)
+def test_symbols_and_escaped_markup_are_marks(text: str, shown: str, kept: list[str]) -> None:
+    [block] = read(text)
+    assert isinstance(block, Block)
+    assert block.text == shown
+    assert [mark.opening for mark in block.marks] == kept
+
+
+def test_one_text_in_two_notations_comes_back_in_both() -> None:
+    assert blocks("R&D <b>R&D</b> <i>R&amp;D</i>") == ["R&D <g1>R&D</g1> <g2>R<x3/>D</g2>"]
+    assert blocks("<b>a</b>\n<b>b</b> <b>c</b>") == ["<g1>a</g1>\n<g2>b</g2> <g3>c</g3>"]
+
+
+def test_tags_by_name() -> None:
+    rules = TagRules(frozenset({"var-x"}), frozenset({"b"}), frozenset({"li"}))
+    assert blocks("one <var-x>two</var-x> three", rules) == ["one", "three"]
+    assert blocks("one <b>two</b> three", rules) == ["one", "two", "three"]
+    assert blocks("one <li>two</li> three", rules) == ["one <g1>two</g1> three"]
+    rules = TagRules(ignore=frozenset({"x"}))
+    assert marks("one <x>two <x>y</x></x> three", rules) == [Mark("<x>two <x>y</x></x>", word=True)]
+
+
+# ---- XML
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<r><p>Hello <b>big</b> world</p><p><B>all</B></p></r>", ["Hello <g1>big</g1> world", "all"]),
+        ("<r><a>one</a><a>two</a></r>", ["one", "two"]),
+        ("<p>See <a><b>this</b></a> now</p>", ["See <g1>this</g1> now"]),
+        ("one <b>two</b>", ["one <g1>two</g1>"]),
+        ('<p>Hi <x id="9"/><x id="9"></x> you</p>', ["Hi <x1/> you"]),
+        ("<p>a <b>c</B> d</b> e</p>", ["a <g1>c<x2/> d</g1> e"]),
+        ("<p>one <![CDATA[two < ]] three]]> four</p><q><![CDATA[five]]></q>", ["one <x1/> four"]),
+        ("<!DOCTYPE a [<!ENTITY b '>]'> <!-- ' -->]><a>one</a><?pi two > ?>", ["one"]),
+        ("<p>T &lt; &name; &amp; &#39;x&apos;</p>", ["T < <x1/> & 'x'"]),
+        ("<pre>one</pre><code>two</code><p>three<br/>four</p>", ["one", "two", "three<x1/>four"]),
+        ("<p translate='no'>one</p><title>two</title>", ["two"]),
+        ("<r><p>one <b>two</p><p>three</p></r>", ["one <x1/>two", "three"]),
+    ],
+)
+def test_xml(text: str, expected: list[str]) -> None:
+    assert blocks(text, xml=True) == expected
+
+
+def test_xml_entities_are_written_so_that_the_document_stays_well_formed() -> None:
+    assert translated("<p>a</p>", {"a": "<b> & ]]> \" '"}, xml=True) == "<p>&lt;b> &amp; ]]&gt; \" '</p>"
+
+
+def test_xml_tags_by_name_override_the_outline() -> None:
+    assert blocks("<p>one <b>two</b></p>", TagRules(splitting=frozenset({"b"})), xml=True) == ["one", "two"]
+    assert blocks("<p><b>one</b><b>two</b></p>", TagRules(non_splitting=frozenset({"b"})), xml=True) == [
+        "<g1>one</g1><g2>two</g2>"
+    ]
+    ignoring = TagRules(ignore=frozenset({"x"}))
+    assert marks("<p>one <x>two<y/></x></p>", ignoring, xml=True) == [Mark("<x>two<y/></x>", word=True)]
+
+
+# ---- size
+
+
+@pytest.mark.parametrize(
+    "fragment", ["<", "<b>a", "<a ", "&", "&amp;", "<!--", "<div>", "</b>", '<a b="', "<![CDATA[", "a "]
+)
+@pytest.mark.parametrize("xml", [False, True])
+def test_hostile_documents_come_back(fragment: str, xml: bool) -> None:
+    read(fragment * (60_000 // len(fragment)), xml=xml)
+
+
+def test_the_caller_may_pause_within_long_texts_and_long_runs_of_tags() -> None:
+    for text in ("word " * 50_000, "<b>" * 20_000, "<!---->" * 20_000, "<p>a</p>" * 20_000):
+        paused = [0]
+        for piece in html.pieces(text, spans):
+            if piece is None:
+                paused.append(0)
+            elif isinstance(piece, Literal):
+                paused[-1] += len(piece.text)
+            else:
+                paused[-1] += len(restore(piece.text, piece.marks, piece.writer))
+        assert max(paused) < 40_000
