@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil
+from statistics import median
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -26,7 +26,6 @@ from dragoman_bench.report.style import Chart
 from dragoman_bench.tune.outcome import Final, FinalEntry, Ladder, LevelResult, Results, Rung, Tuning
 
 Read = Callable[[LevelResult], float | None]
-_COLUMNS = 3
 _GREY = style.series(7)
 _HEADROOM = 1.18  # over the highest point: the knee's label stands there
 
@@ -39,30 +38,26 @@ def spread(results: Sequence[LevelResult], read: Read) -> Spread | None:
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """`curves`: label, the number of its colour, and what it reads. `unit`: s, share, or a plain number."""
+    """`curves`: label, the number of its colour, and what it reads."""
 
     title: str
     curves: tuple[tuple[str, int, Read], ...]
-    unit: str = ""
-    named: bool = False  # in the legend
+    seconds: bool
 
 
 _TAIL = _Panel(
     "latency, end to end",
     (("95th percentile", 1, lambda one: one.e2e_p95_s), ("99th percentile", 3, lambda one: one.e2e_p99_s)),
-    "s",
-    named=True,
+    seconds=True,
 )
 _PANELS = (
     _Panel(
         "requests a second",
         (("all completed", 0, lambda one: one.rps), ("within the SLO (goodput)", 2, lambda one: one.goodput_rps)),
-        named=True,
+        seconds=False,
     ),
     _TAIL,
-    _Panel("decode time per token", (("mean", 4, lambda one: one.decode_s_per_token),), "s"),
-    _Panel("KV cache usage, highest", (("peak", 6, lambda one: one.peak_kv_cache_usage),), "share"),
-    _Panel("GPU utilisation", (("mean", 5, lambda one: (one.gpu_mean_percent or 0) / 100 or None),), "share"),
+    _Panel("decode time per token", (("mean of a token", 4, lambda one: one.decode_s_per_token),), seconds=True),
 )
 
 
@@ -88,8 +83,8 @@ def charts(tuning: Tuning) -> dict[str, Chart]:
         found["final"] = Chart(
             "candidates",
             "The final: what was found, and the baselines",
-            f"{tuning.demand.levels.busy} clients. {how}; the order turned from round to round. Green: what is recommended. "
-            "More requests are better, more seconds are worse.",
+            f"{tuning.demand.levels.busy} clients. {how}; the order turned from round to round. A point is a round, the bar "
+            "their median. Green: what is recommended.",
             f"Requests a second by configuration: {medians}.",
             lambda: draw_final(final, chosen),
         )
@@ -107,20 +102,14 @@ def draw_ladder(found: Ladder, rungs: Sequence[Rung], slo: Slo | None) -> Figure
     known = [(panel, [curve for curve in panel.curves if _points(curve, rungs)]) for panel in _PANELS]
     panels = [(panel, curves) for panel, curves in known if curves]
     legend: list[Artist] = [
-        Line2D([], [], label=label, **style.marked_line(series))
-        for panel, curves in panels
-        for label, series, _ in curves
-        if panel.named
+        Line2D([], [], label=label, **style.marked_line(series)) for _, curves in panels for label, series, _ in curves
     ]
-    figure, grid = style.grid(ceil(len(panels) / _COLUMNS), _COLUMNS, 2.35, legend)
-    axes = [one for row in grid for one in row]
-    for one, (panel, curves) in zip(axes, panels, strict=False):
+    figure, [row] = style.grid(1, len(panels), 2.35, legend)
+    for one, (panel, curves) in zip(row, panels, strict=True):
         _draw_panel(one, panel, curves, rungs)
         if panel is _TAIL and slo is not None:
             _draw_limits(one, slo)
         _caps_axis(one, rungs, found.knee)
-    for one in axes[len(panels) :]:
-        one.set_visible(False)
     return figure
 
 
@@ -138,14 +127,12 @@ def _draw_panel(axes: Axes, panel: _Panel, curves: Sequence[tuple[str, int, Read
         places, medians = [place for place, _ in points], [found.median for _, found in points]
         axes.errorbar(places, medians, [below, above], capsize=2.5, elinewidth=0.9, **style.marked_line(curve[1]))
         values += [value for _, found in points for value in (found.low, found.high)]
-    if panel.unit == "s":
+    if panel.seconds:
         style.time_axis(axes, values, ticks=6)
         low, high = axes.get_ylim()
         axes.set_ylim(low, high * (1.35 if axes.get_yscale() == "log" else 1.12))
     else:
         axes.set_ylim(0, max(values) * _HEADROOM or 1)
-    if panel.unit == "share":
-        style.share_axis(axes)
     axes.set_title(panel.title)
 
 
@@ -178,37 +165,24 @@ def _caps_axis(axes: Axes, rungs: Sequence[Rung], knee: int | None) -> None:
 @style.styled
 def draw_final(found: Final, chosen: str) -> Figure:
     """A row for each candidate: its rate and its tail latency; every round is a point, those of `chosen` green."""
-    shown = found.measured
-    legend: list[Artist] = [
-        Line2D([], [], color=style.INK, marker="|", markersize=11, linestyle="none", label="median"),
-        Line2D([], [], color=style.MUTED, marker="o", linestyle="none", alpha=0.5, label="each round"),
-    ]
-    figure, [[rates, tails]] = style.grid(1, 2, 0.75 + 0.34 * len(shown), legend, sharey=True)
-    _draw_rows(rates, shown, chosen, lambda one: getattr(one, found.metric))
-    _draw_rows(tails, shown, chosen, lambda one: one.e2e_p95_s)
-    within = "within the SLO " if found.metric == "goodput_rps" else ""
-    rates.set_title(f"requests {within}a second")
-    tails.set_title("95th percentile, end to end")
-    style.time_axis(tails, [value for e in shown for one in e.busy if (value := one.e2e_p95_s)], "x", ticks=5)
-    rates.set_xlim(0, 1.1 * max(getattr(one, found.metric) or 0.0 for entry in shown for one in entry.busy) or 1)
-    rates.set_yticks(range(len(shown)), [_short(entry) for entry in shown])
-    rates.set_ylim(len(shown) - 0.4, -0.6)
+    shown, within = found.measured, "within the SLO " if found.metric == "goodput_rps" else ""
+    quantities: tuple[tuple[str, Read], ...] = (
+        (f"requests {within}a second", lambda one: getattr(one, found.metric)),
+        ("95th percentile, end to end, seconds", lambda one: one.e2e_p95_s),
+    )
+    figure, [row] = style.grid(1, 2, 0.75 + 0.34 * len(shown), sharey=True)
+    for axes, (title, read) in zip(row, quantities, strict=True):
+        for place, entry in enumerate(shown):
+            values = [read(one) or 0.0 for one in entry.busy]
+            colour = style.series(2) if entry.candidate.name == chosen else _GREY
+            axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.6, markersize=5)
+            axes.plot(median(values), place, "|", color=style.INK, markersize=13, markeredgewidth=1.8)
+            style.note(axes, number(median(values)), median(values), place, (0, 9), ha="center")
+        axes.set(title=title, xlim=(0, 1.12 * axes.dataLim.x1 or 1))
+        axes.grid(axis="x")
+    row[0].set_yticks(range(len(shown)), [_short(entry) for entry in shown])
+    row[0].set_ylim(len(shown) - 0.4, -0.6)
     return figure
-
-
-def _draw_rows(axes: Axes, shown: Sequence[FinalEntry], chosen: str, read: Read) -> None:
-    for place, entry in enumerate(shown):
-        found = spread(entry.busy, read)
-        if found is None:
-            continue
-        colour = style.series(2) if entry.candidate.name == chosen else _GREY
-        values = [value for one in entry.busy if (value := read(one)) is not None]
-        axes.plot([found.low, found.high], [place, place], color=colour, linewidth=3, alpha=0.45, solid_capstyle="butt")
-        axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.5, markersize=5)
-        axes.plot(found.median, place, "|", color=style.INK, markersize=13, markeredgewidth=1.8)
-        style.note(axes, number(found.median), found.median, place, (0, 9), ha="center")
-    axes.grid(axis="x")
-    axes.margins(x=0.12)
 
 
 def _short(entry: FinalEntry) -> str:

@@ -139,7 +139,6 @@ class Demand:
         return replace(self, outputs=outputs, shape=shape)
 
     def summary(self) -> DemandSummary:
-        longest_sequence = int(self.totals.max())
         return DemandSummary(
             description=self.description,
             texts=len(self.items),
@@ -147,9 +146,7 @@ class Demand:
             output=_lengths(self.outputs),
             levels=self.levels,
             prompt_overhead=self.shape.overhead,
-            longest_sequence=longest_sequence,
             peak_tokens_drawn=self.peak_tokens(self.levels.peak),
-            peak_tokens_worst=self.levels.peak * longest_sequence,
             output_estimated=self.output_estimated,
             notes=self.notes,
         )

@@ -179,7 +179,7 @@ async def _rounds(servers: Servers, plan: FinalPlan, note: str, *, together: boo
                 break
             await runner.run(plan.round(turn))
             rounds += not runner.stopped
-        entries = tuple(_entry(plan, one, runner.trials.get(f"final-{one.name}"), together) for one in plan.candidates)
+        entries = tuple(_entry(plan, one, runner.trials.get(f"final-{one.name}")) for one in plan.candidates)
     if preempted := [one.candidate.title for one in entries if any(result.preemptions for result in one.busy)]:
         note += f"; requests were preempted, and so slowed, in {', '.join(preempted)}"
     return Final(entries, rounds, together, note, plan.metric)
@@ -201,13 +201,11 @@ async def _start_all(runner: TrialRunner, plan: FinalPlan) -> None:
             raise _NotEnoughMemory(f"{candidate.title} did not start beside the others ({trial.reason})")
 
 
-def _entry(plan: FinalPlan, candidate: Candidate, trial: Trial | None, together: bool) -> FinalEntry:
-    """What the GPU held was this server's where it was up alone."""
+def _entry(plan: FinalPlan, candidate: Candidate, trial: Trial | None) -> FinalEntry:
     if trial is None:
         return FinalEntry(candidate, "interrupted", BY_HAND, (), ())
     if trial.failed:
         return FinalEntry(candidate, trial.outcome, trial.reason, (), ())
-    held = [one.gpu_memory_mib for one in trial.results if one.gpu_memory_mib is not None]
     return FinalEntry(
         candidate=candidate,
         outcome=trial.outcome,
@@ -215,28 +213,19 @@ def _entry(plan: FinalPlan, candidate: Candidate, trial: Trial | None, together:
         busy=trial.at(plan.busy),
         low=trial.at(plan.low) if plan.low else (),
         kv_cache=trial.kv_cache,
-        gpu_memory_mib=None if together else max(held, default=None),
     )
 
 
 def judge(final: Final, objective: Objective) -> Final:
     """The final with its deciding metric, and how the finalist compares with each."""
     finalist = next((one for one in final.measured if one.candidate.name == FINALIST), None)
-    entries = tuple(_judged(one, finalist, objective) for one in final.entries)
-    return replace(final, entries=entries, metric=objective.metric)
-
-
-def _judged(entry: FinalEntry, finalist: FinalEntry | None, objective: Objective) -> FinalEntry:
-    if not entry.busy or finalist is None:
-        return replace(entry, because=entry.reason or "the finalist was not measured")
-    if entry is finalist:
-        return replace(entry, verdict="itself", because=objective.describe(entry.busy))
-    verdict = objective.compare_rounds(finalist.busy, entry.busy)
-    relation = {"higher": "better than", "equal": "within the spread of", "lower": "worse than"}[verdict]
-    because = f"the finalist's {objective.describe(finalist.busy)} is {relation} {objective.describe(entry.busy)}"
-    if verdict != "equal" and objective.compare(finalist.busy, entry.busy) == "equal":
-        because += ", in every round"
-    return replace(entry, verdict=verdict, because=because)
+    entries: list[FinalEntry] = []
+    for entry in final.entries:
+        if finalist is not None and entry is not finalist and entry.busy:
+            entries.append(replace(entry, verdict=objective.compare_rounds(finalist.busy, entry.busy)))
+        else:
+            entries.append(replace(entry, verdict="itself" if entry is finalist else "not measured"))
+    return replace(final, entries=tuple(entries), metric=objective.metric)
 
 
 # the recommendation

@@ -164,7 +164,6 @@ class LevelResult:
     peak_kv_cache_usage: float | None = None  # 0..1
     preemptions: int | None = None
     gpu_mean_percent: float | None = None
-    gpu_memory_mib: float | None = None  # at most, of all processes
     file: str = ""  # of the raw results, relative to the tune's folder
 
 
@@ -276,9 +275,7 @@ class DemandSummary:
     output: Lengths | None
     levels: Concurrency
     prompt_overhead: int  # prompt tokens around a text
-    longest_sequence: int  # prompt and output
     peak_tokens_drawn: int  # the largest sum in a seeded simulation
-    peak_tokens_worst: int  # peak × longest
     output_estimated: bool = False  # outputs are not recorded: a ratio stands for them
     notes: tuple[str, ...] = ()
 
@@ -370,9 +367,7 @@ class FinalEntry:
     busy: Results
     low: Results
     kv_cache: KvCache | None = None
-    gpu_memory_mib: float | None = None
     verdict: Literal["itself", "higher", "equal", "lower", "not measured"] = "not measured"
-    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)

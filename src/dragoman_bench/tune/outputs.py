@@ -137,6 +137,14 @@ def _ranged(name: str, read: Read, scale: float = 1.0, unit: str = "") -> Number
     return name, lambda results: Cell.ranged(spread(results, read), scale, unit)
 
 
+def _summed(name: str, read: Read) -> Number:
+    def cell(results: Sequence[LevelResult]) -> Cell:
+        values = [value for one in results if (value := read(one)) is not None]
+        return Cell(count(sum(values)), tone="bad" if any(values) else "") if values else EMPTY
+
+    return name, cell
+
+
 def _slo(results: Sequence[LevelResult]) -> Cell:
     met = [one.slo_met for one in results if one.slo_met is not None]
     if not met or all(met):
@@ -151,8 +159,8 @@ _RPS = _ranged("req/s", lambda one: one.rps)
 _P95 = _ranged("p95 s", lambda one: one.e2e_p95_s)
 _P99 = _ranged("p99 s", lambda one: one.e2e_p99_s)
 _DECODE = _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000)
-_PREEMPTED = _ranged("preempted", lambda one: one.preemptions)
-_FAILED = _ranged("failed", lambda one: one.failed)
+_PREEMPTED = _summed("preempted", lambda one: one.preemptions)
+_FAILED = _summed("failed", lambda one: one.failed)
 _SLO: Number = ("SLO", _slo)
 LADDER: tuple[Number, ...] = (
     _GOODPUT, _RPS, _ranged("p50 s", lambda one: one.e2e_p50_s), _P95, _P99, _DECODE,
@@ -201,7 +209,7 @@ def _final(tuning: Tuning, found: Final) -> Table:
     columns = (
         Column("configuration", "left"), Column("the finalist compared with it", "left"),
         *(Column(name) for name, _ in FINAL),
-        Column(f"p95 s, {low} clients"), Column("GPU memory"), Column("its settings", "left"),
+        Column(f"p95 s, {low} clients"), Column("its settings", "left"),
     )  # fmt: skip
     rows = tuple(_entry(entry, recommended=entry.candidate.name == chosen) for entry in found.entries)
     return Table("The final", columns, rows, note, "final").pruned()
@@ -211,14 +219,9 @@ def _entry(entry: FinalEntry, *, recommended: bool) -> Row:
     head, settings = Cell(entry.candidate.title), entry.candidate.alone.label
     if not entry.busy:
         return Row((head,), note=f"{settings}; {_words(entry.outcome)}: {entry.reason or 'not measured'}")
-    compared = {
-        "higher": Cell("better", sentence(entry.because), "good"),
-        "equal": Cell("equal within the spread", sentence(entry.because)),
-        "lower": Cell("worse", sentence(entry.because), "bad"),
-    }.get(entry.verdict, EMPTY)
-    gpu = Cell(size(entry.gpu_memory_mib * 2**20)) if entry.gpu_memory_mib else EMPTY
+    words = {"higher": Cell("better", tone="good"), "equal": Cell("equal"), "lower": Cell("worse", tone="bad")}
     low = Cell.ranged(spread(entry.low, lambda one: one.e2e_p95_s))
-    cells = (head, compared, *(read(entry.busy) for _, read in FINAL), low, gpu, Cell(settings))
+    cells = (head, words.get(entry.verdict, EMPTY), *(read(entry.busy) for _, read in FINAL), low, Cell(settings))
     return Row(cells, ("recommended",) if recommended else (), marked=recommended)
 
 
@@ -295,8 +298,6 @@ def _memory(tuning: Tuning, found: Memory) -> Iterator[tuple[str, str]]:
         "most tokens at once, drawn from the demand",
         f"{count(demand.peak_tokens_drawn)} ({demand.levels.peak} texts)",
     )
-    worst = f"{count(demand.peak_tokens_worst)} ({count(demand.longest_sequence)} each)"
-    yield "with the longest text at every place", worst
     yield "tokens that are needed", count(found.needed_tokens)
     yield "with the margin", f"{count(found.wanted_tokens)} ({number(found.margin)} times)"
     if per_token is not None:

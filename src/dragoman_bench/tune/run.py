@@ -130,22 +130,11 @@ async def tune(servers: Servers, job: TuneJob) -> Tuning:
     """The outcome, partial where it was stopped. Where the ladder has no knee nothing was measured, and its trial says why.
     Raises ConfigError where results cannot be written."""
     began_s, started_at = servers.clock(), datetime.now(UTC).isoformat(timespec="seconds")
-    progress, estimate_s = servers.progress, job.left_s(servers.progress.estimate)
+    estimate_s, final, recommendation = job.left_s(servers.progress.estimate), None, None
     end_s = None if job.time_limit_s is None else began_s + job.time_limit_s
-    demand, finding, final, recommendation = job.demand, None, None, None
 
     async with TrialRunner(_until(servers, job, end_s)) as runner:
-        _begin(servers, job, "ladder", "The ladder: how many requests at once")
-        ladder, ladder_trial = await runner.run(climb(job.demand, job.hardware, job.slo, job.repeats))
-        demand = job.demand.measured(ladder_trial)
-        objective = Objective(job.slo, ladder.metric)
-        context = Context(demand, job.hardware, objective, ladder, ladder_trial, job.repeats)
-        if ladder.knee is not None:
-            progress.note(f"The ladder ended ({ladder.ended}). The knee is {ladder.knee}: {ladder.because}.")
-            _begin(servers, job, "slots", "The search: settings that need a server of their own")
-            runner.servers = _until(servers, job, end_s)  # with start times as they were measured
-            finding = await runner.run(search_knobs(context, job.also))
-            progress.note(f"The search found {finding.knobs.label}.")
+        context, finding = await _search(runner, servers, job, end_s)
     servers = replace(servers, deadline_s=end_s)
     if finding is not None:
         if job.baselines and not servers.interrupted.is_set():
@@ -167,9 +156,9 @@ async def tune(servers: Servers, job: TuneJob) -> Tuning:
         machine=job.machine,
         hardware=job.hardware,
         packages=installed_packages(),
-        demand=demand.summary(),
+        demand=context.demand.summary(),
         slo=job.slo.text if job.slo else None,
-        ladder=ladder,
+        ladder=context.ladder,
         trials=tuple(runner.trials.values()),
         finding=finding,
         final=final,
@@ -180,6 +169,25 @@ async def tune(servers: Servers, job: TuneJob) -> Tuning:
         partial_because=stopped,
         options=dict(job.options),
     )
+
+
+async def _search(
+    runner: TrialRunner, servers: Servers, job: TuneJob, end_s: float | None
+) -> tuple[Context, SearchResult | None]:
+    """The ladder, and where it has a knee the settings after it."""
+    progress = servers.progress
+    _begin(servers, job, "ladder", "The ladder: how many requests at once")
+    ladder, trial = await runner.run(climb(job.demand, job.hardware, job.slo, job.repeats))
+    objective, demand = Objective(job.slo, ladder.metric), job.demand.measured(trial)
+    context = Context(demand, job.hardware, objective, ladder, trial, job.repeats)
+    if ladder.knee is None:
+        return context, None
+    progress.note(f"The ladder ended ({ladder.ended}). The knee is {ladder.knee}: {ladder.because}.")
+    _begin(servers, job, "slots", "The search: settings that need a server of their own")
+    runner.servers = _until(servers, job, end_s)  # with start times as they were measured
+    finding = await runner.run(search_knobs(context, job.also))
+    progress.note(f"The search found {finding.knobs.label}.")
+    return context, finding
 
 
 async def _hold_final(

@@ -92,14 +92,11 @@ def climb(
     smaller = [replace(base, kv_cache_memory_bytes=512 << 20)]
     if hardware.on_gpu:
         smaller = [replace(base, gpu_memory_utilization=share) for share in (0.7, 0.4)]
-    climber = _Climber("ladder", Setup(base), _WHY, busy, slo, repeats)
-    trial, ended = yield from climber.climb()
+    trial, ended = yield from _Climber("ladder", Setup(base), _WHY, busy, slo, repeats).climb()
     for place, knobs in enumerate(smaller, 2):
-        if trial.results or not trial.failed:
-            break
-        why = f"{_WHY}; with less memory, as {trial.name} failed: {trial.reason}"
-        climber = replace(climber, trial=f"ladder-{place}", setup=Setup(knobs), why=why)
-        trial, ended = yield from climber.climb()
+        if trial.failed and not trial.results:
+            why = f"{_WHY}; with less memory, as {trial.name} failed: {trial.reason}"
+            trial, ended = yield from _Climber(f"ladder-{place}", Setup(knobs), why, busy, slo, repeats).climb()
     return read_ladder(trial, busy, slo, ended), trial
 
 

@@ -425,7 +425,6 @@ def level_result(measurement: Measurement, level: LoadLevel, file: str = "") -> 
         window_s=measurement.window_s,
         failed=sum(count for error, count in summary.errors.items() if error != "unfinished"),
         itl_p95_s=summary.itl.p95_s if summary.itl else None,
-        gpu_memory_mib=max((sample.memory_mib for sample in measurement.gpu), default=None),
         file=file,
         **numbers,
     )
