@@ -1,9 +1,9 @@
 """The KV cache that a demand needs: computed, and checked under more clients than the peak and longer texts.
 
 Needed is the most that the peak's texts took in any simulated draw, each at its full length, with a margin; and no less than
-the check will hold. vLLM allocates the cache in blocks, and does not start with less than one sequence of its window. Bytes
-of a token and the present capacity are what the running server reports. The check holds where nothing is preempted and
-nothing fails for lack of memory; else larger sizes are tried, then the server's own.
+the check will hold. vLLM allocates the cache in blocks, and does not start with less than one sequence of its window and a
+block that it keeps for itself. Bytes of a token and the present capacity are what the running server reports. The check holds
+where nothing is preempted and nothing fails for lack of memory; else larger sizes are tried, then the server's own.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Sizer:
         reasons = {
             ceil(MARGIN * needed): "with the margin",
             check: f"for the check with {checked} at once and longer texts",
-            window: "at least, for one sequence of the model's window",
+            window + BLOCK_TOKENS[self.hardware.device]: "at least, for one sequence of the model's window",
         }
         wanted = max(reasons)
         text = f"{needed:,} tokens are needed by {peak} texts at once, the most in {ROUNDS:,} draws"
