@@ -113,7 +113,7 @@ async def test_an_unusable_database_is_named_without_its_password(tmp_path: Path
         await database.close()
 
 
-async def test_sqlite_is_in_wal_mode_with_foreign_keys(tmp_path: Path) -> None:
+async def test_sqlite_is_in_wal_mode_with_foreign_keys_and_readable_by_its_user_alone(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path}/a%20b.db")
     await database.open()
 
@@ -121,4 +121,5 @@ async def test_sqlite_is_in_wal_mode_with_foreign_keys(tmp_path: Path) -> None:
         return [connection.scalar(text(f"PRAGMA {name}")) for name in ("journal_mode", "foreign_keys", "busy_timeout")]
 
     assert await database.read(pragmas) == ["wal", 1, 10_000]
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
     await database.close()

@@ -132,6 +132,8 @@ class Database:
         in_memory = self._file in (None, "", ":memory:")
         if self._file and not in_memory:
             Path(self._file).parent.mkdir(parents=True, exist_ok=True)
+            if not Path(self._file).exists():
+                Path(self._file).touch(mode=0o600)  # SQLite gives its other files the same mode
         engine = create_engine(
             self._url,
             poolclass=StaticPool,
