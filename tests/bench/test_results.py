@@ -34,7 +34,7 @@ def _measurement(repeat: int, records: tuple[RequestRecord, ...]) -> Measurement
         repeat=repeat,
         started_at="2025-01-01T00:00:00+00:00",
         distinct_texts=2,
-        client=ClientUse(1, 0.25, 0.001, maximum_rps=900.0),
+        client=ClientUse(1, 0.25, 0.001),
         summary=summarise(observed, parse_slo("p95_s=2,ttft_ms_p95=300")),
     )
 

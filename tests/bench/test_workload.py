@@ -23,11 +23,12 @@ from dragoman_bench.bench.workload import (
     RecordedWorkload,
     choose,
     describe,
-    estimated_tokens,
     parse_pairs,
     read_workload,
     token_counter,
 )
+
+TOKENS_OF = token_counter()[0]
 
 
 class _Numbered:
@@ -281,16 +282,16 @@ def test_the_description_reads_back() -> None:
 @pytest.mark.parametrize("language", ["en", "ja", "ko", "zh"])
 @pytest.mark.parametrize("tokens", [12, 60, 200])
 def test_texts_have_about_the_wanted_length(language: str, tokens: int) -> None:
-    texts = PhrasebookTexts(3, estimated_tokens)
+    texts = PhrasebookTexts(3, TOKENS_OF)
 
-    lengths = [estimated_tokens(texts.make(language, tokens)) for _ in range(5)]
+    lengths = [TOKENS_OF(texts.make(language, tokens)) for _ in range(5)]
 
     assert all(abs(length - tokens) <= max(4, 0.15 * tokens) for length in lengths)
 
 
 def test_the_same_seed_makes_the_same_texts_and_another_seed_others() -> None:
     def made(seed: int) -> list[str]:
-        texts = PhrasebookTexts(seed, estimated_tokens)
+        texts = PhrasebookTexts(seed, TOKENS_OF)
         return [texts.make(language, tokens) for language, tokens in [("en", 30), ("ja", 80), ("en", 12)]]
 
     assert made(7) == made(7)
@@ -298,16 +299,10 @@ def test_the_same_seed_makes_the_same_texts_and_another_seed_others() -> None:
 
 
 def test_texts_of_one_run_do_not_repeat() -> None:
-    texts = PhrasebookTexts(1, estimated_tokens)
+    texts = PhrasebookTexts(1, TOKENS_OF)
     made = [texts.make("en", 12) for _ in range(300)]
 
     assert len(set(made)) == len(made)
-
-
-def test_an_estimate_counts_wide_characters_as_more() -> None:
-    assert estimated_tokens("abcdefgh") == 2
-    assert estimated_tokens("図書館") == 2
-    assert estimated_tokens("x") == 1
 
 
 def test_a_tokenizer_file_counts_its_own_tokens(tmp_path: Path) -> None:

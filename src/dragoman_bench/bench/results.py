@@ -162,7 +162,6 @@ class ClientUse:
     processes: int
     cpu_share: float
     lag_p99_s: float  # how late requests left: sent minus intended, connection limit included
-    maximum_rps: float | None = None  # of this client against a server that does nothing, if it was measured
 
 
 SCHEMA = 1

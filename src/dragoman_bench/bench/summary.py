@@ -185,7 +185,8 @@ def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
     completed = [record for record in records if record.completed]
     inside = [record for record in completed if record.done_s <= window_s]
     tokens = [record.output_tokens for record in inside]
-    judged = _judged(observed)
+    # An SLO is judged over all but what an interrupt cut off. What saturation cut off has failed.
+    judged = [record for record in records if observed.stopped == "saturated" or record.error != "unfinished"]
     verdicts = tuple(_judge(limit, judged, observed.itl_histogram) for limit in slo.limits) if slo else ()
 
     def rate(amount: float) -> float:
@@ -219,11 +220,6 @@ def mean_in_flight(records: Iterable[RequestRecord], window_s: float) -> float:
     return sum(spent) / window_s if window_s > 0 else 0.0
 
 
-def _judged(observed: Observed) -> list[RequestRecord]:
-    """What an SLO is judged over: all but what an interrupt cut off. What saturation cut off has failed."""
-    return [record for record in observed.records if observed.stopped == "saturated" or record.error != "unfinished"]
-
-
 def _judge(limit: Limit, records: Iterable[RequestRecord], itl_histogram: Mapping[int, int]) -> Verdict:
     """The limit's percentile against the limit; a limit on each request is judged at `ATTAINMENT_PERCENT`."""
     percent = ATTAINMENT_PERCENT if limit.percentile is None else limit.percentile
@@ -244,8 +240,12 @@ def _judge(limit: Limit, records: Iterable[RequestRecord], itl_histogram: Mappin
 
 def _band_summary(records: Sequence[RequestRecord]) -> BandSummary:
     completed = [record for record in records if record.completed]
-    e2e = distribution(record.e2e_s for record in completed)
-    return BandSummary(len(records), len(completed), e2e, distribution(_known(record.ttft_s for record in completed)))
+    return BandSummary(
+        requests=len(records),
+        completed=len(completed),
+        e2e=distribution(record.e2e_s for record in completed),
+        ttft=distribution(_known(record.ttft_s for record in completed)),
+    )
 
 
 def _server_load(samples: Sequence[ServerSample]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from dragoman_bench.bench.results import Conditions, Machine, Point, Results, Sp
 
 NONE = "-"
 """What stands where there is no number."""
-CLIENT_LIMIT = 0.8  # of one core, or of the client's own maximum: beyond it a number may be the client's
+CLIENT_LIMIT = 0.8  # of one core: beyond it a number may be the client's
 LAG_S = 0.05
 Tone = Literal["", "good", "bad"]
 Align = Literal["left", "right"]
@@ -287,8 +287,5 @@ def _point_notes(point: Point) -> Iterator[str]:
     lag_s = max(repeat.client.lag_p99_s for repeat in point.repeats)
     if lag_s > LAG_S:
         yield f"1 % of requests were sent {lag_s * 1000:.0f} ms or more after their time; latency counts from that time."
-    maxima = [(repeat.summary.rps, repeat.client.maximum_rps) for repeat in point.repeats]
-    if any(maximum is not None and rps > CLIENT_LIMIT * maximum for rps, maximum in maxima):
-        yield "the rate is near the client's own maximum, which may be the limit."
     if any(len(repeat.records) > repeat.distinct_texts for repeat in point.repeats):
         yield "texts were sent more than once; a translation memory or prefix cache makes such numbers better."

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -102,22 +101,13 @@ def _sentences() -> dict[str, list[str]]:
     return {language: [texts[index] for texts in aligned] for index, language in enumerate(LANGUAGES)}
 
 
-def estimated_tokens(text: str) -> int:
-    """Without a tokenizer: one token for four narrow characters, two for three wide ones (CJK, kana, hangul)."""
-    wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
-    return max(1, round((len(text) - wide) / 4 + wide * 2 / 3))
-
-
 def token_counter(tokenizer: Path | None = None) -> tuple[TokensOf, str]:
-    """A counter and its name, for the conditions: of the tokenizer.json given, else the phrasebook's, else an estimate.
+    """A counter and its name, for the conditions: of the tokenizer.json given, else the phrasebook's.
 
     Raises ConfigError where the file given is not a tokenizer.
     """
-    packaged = Path(str(_DATA / "weights" / "tokenizer.json"))
-    path = tokenizer or (packaged if packaged.is_file() else None)
-    if path is None:
-        return estimated_tokens, "estimated from characters"
-    library = import_module("tokenizers")  # a compiled library that an estimate has no use for
+    path = tokenizer or Path(str(_DATA / "weights" / "tokenizer.json"))
+    library = import_module("tokenizers")  # loaded only where tokens are counted
     try:
         loaded = library.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises a bare Exception for every fault of the file
@@ -337,11 +327,11 @@ def read_workload(path: Path, options: FileOptions) -> RecordedWorkload:
     if path.suffix not in (".jsonl", ".ndjson"):
         if not options.pairs or len({pair.source for pair in options.pairs}) != 1:
             raise ConfigError(f"{path}: a text file needs --pairs with one source language", param="pairs")
-        return RecordedWorkload(path.name, tuple(reader.item(_Line(text=text)) for _, text in numbered))
+        return RecordedWorkload(path.name, tuple(reader.item(_WorkloadLine(text=text)) for _, text in numbered))
     items: list[Item] = []
     for place, line in numbered:
         try:
-            items.append(reader.item(_Line.model_validate_json(line)))
+            items.append(reader.item(_WorkloadLine.model_validate_json(line)))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
@@ -356,7 +346,7 @@ def read_workload(path: Path, options: FileOptions) -> RecordedWorkload:
     return RecordedWorkload(path.name, tuple(items), f"English in place of texts: {counts}" if counts else "")
 
 
-class _Line(BaseModel):
+class _WorkloadLine(BaseModel):
     """One line of a JSONL workload."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
@@ -377,7 +367,7 @@ class _FileReader:
         self._texts: Texts | None = None
         self.substituted: Counter[str] = Counter()
 
-    def item(self, line: _Line) -> Item:
+    def item(self, line: _WorkloadLine) -> Item:
         """With the line's own languages, else those of one of the options' pairs. Raises ValueError."""
         if line.target is not None:
             pair = Pair(None if line.source == "auto" else line.source, line.target)
