@@ -25,6 +25,8 @@ _COMMANDS = {
 }
 _BENCH_COMMANDS = {
     "bench": "Load-test a translation server.",
+    "eval": "Score translations, and send hard inputs that must come back whole.",
+    "check-model": "Check a model before you serve it: its prompt, languages, marks, speed.",
     "report": "Make a report from results files.",
     "journey": "Measure every architecture of the story on this machine.",
     "tune": "Find the engine settings that serve your traffic best, and say why.",

@@ -105,7 +105,7 @@ def read_inputs(path: Path = HARD_INPUTS) -> tuple[HardInput, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """What holds of a translation. `content` None: nothing is said about its words. `clean`: it is a translation alone, in
     the target language, not an echo, an answer or a loop."""
 
@@ -121,11 +121,11 @@ class Verdict:
         return self.structure and self.kept and self.clean
 
 
-def judge(one: HardInput, output: str) -> Verdict:
+def judge(one: HardInput, output: str) -> Judgement:
     """What holds of `output` as the translation of a hard input."""
     if one.identical:
         same = output == one.text
-        return Verdict(same, same, None, same, () if same else ("there was nothing to translate",))
+        return Judgement(same, same, None, same, () if same else ("there was nothing to translate",))
     structure = differences(one.format, one.text, output)
     if one.kind == "ICU" and one.format == "text":
         structure += compare_messages(one.text, output)
@@ -136,7 +136,7 @@ def judge(one: HardInput, output: str) -> Verdict:
     ]
     words = _missing(one.content, visible(one.format, output) + "\n" + output)
     clean = [*_faults(one, output)]
-    return Verdict(
+    return Judgement(
         not structure,
         not kept,
         not words if one.content else None,

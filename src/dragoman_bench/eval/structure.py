@@ -387,7 +387,7 @@ _COMPLEX = frozenset({"plural", "select", "selectordinal"})
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class IcuMessage:
     """An ICU message: its arguments in canonical form, in any order, and its texts."""
 
     arguments: Counter[Hashable]
@@ -413,7 +413,7 @@ def compare_messages(source: str, output: str) -> list[str]:
     ]
 
 
-def read_message(text: str) -> Message:
+def read_message(text: str) -> IcuMessage:
     """Parses ICU MessageFormat (unicode-org.github.io/icu/userguide/format_parse/messages). Raises MessageSyntaxError."""
     message, at = _message(text, 0, plural=False)
     if at < len(text):
@@ -421,7 +421,7 @@ def read_message(text: str) -> Message:
     return message
 
 
-def _message(text: str, at: int, *, plural: bool) -> tuple[Message, int]:
+def _message(text: str, at: int, *, plural: bool) -> tuple[IcuMessage, int]:
     """The message from `at` to its end or to the brace that closes its branch."""
     arguments: Counter[Hashable] = Counter()
     texts: list[str] = []
@@ -441,7 +441,7 @@ def _message(text: str, at: int, *, plural: bool) -> tuple[Message, int]:
             arguments["#"] += plural and text[at] == "#"
             at += 1
     texts.append(text[start:at])
-    return Message(+arguments, tuple(filter(str.strip, texts))), at
+    return IcuMessage(+arguments, tuple(filter(str.strip, texts))), at
 
 
 def _argument(text: str, at: int) -> tuple[Hashable, list[str], int]:

@@ -1,0 +1,130 @@
+"""`dragoman eval`: quality against references, hard inputs, comparisons."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.benchmark import check_url
+from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
+from dragoman_bench.bench.tables import markdown, write_text
+from dragoman_bench.eval.apis import API_KINDS, ApiKind, ApiOptions, TranslationApi, translation_api
+from dragoman_bench.eval.fidelity import fidelity_page, kind_table, run_fidelity
+from dragoman_bench.eval.judge import HARD_INPUTS, read_inputs
+from dragoman_bench.eval.quality import compare_results, run_quality, score_tables
+from dragoman_bench.eval.results import EvalResults, read_eval, write_eval
+
+FILE = click.Path(path_type=Path)
+Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, EvalResults]]
+
+
+@click.command("eval")
+@click.argument("files", nargs=-1, type=FILE, metavar="[FILE]...")
+@click.option("--fidelity", is_flag=True, help="Send the hard inputs, and judge what comes back.")
+@click.option("--compare", nargs=2, type=FILE, metavar="A B", help="Compare two results files by paired bootstrap.")
+@click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server.")
+@click.option("--target", type=click.Choice(API_KINDS), default="dragoman", show_default=True, help="Its API.")
+@click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results.")
+@click.option("--model", help="Model name, for OpenAI-compatible servers.")
+@click.option("--plain", is_flag=True, help="Send every text as plain text, without naming its format.")
+@click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Texts at a time.")
+@click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, metavar="SECONDS",
+              help="Of one text.")  # fmt: skip
+@click.option("--under-load", type=click.IntRange(0), default=0, metavar="N",
+              help="Translate FILE a second time while N clients send other sentences, and report both.")  # fmt: skip
+@click.option("--inputs", type=FILE, default=HARD_INPUTS, help="Other hard inputs (JSONL).")
+@click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz).")
+@click.option("--page", type=FILE, help="Write the results of --fidelity, or of the FILEs, as a Markdown page.")
+@click.option("--without", type=FILE, metavar="RESULTS",
+              help="Of --page: results of the same inputs to show beside, such as those of --plain.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document as the last line of stdout.")
+def command(
+    files: tuple[Path, ...],
+    fidelity: bool,
+    compare: tuple[Path, Path] | None,
+    page: Path | None,
+    out: Path | None,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Score translations of FILE (TSV or JSON lines: source, reference, source language, target language): chrF, BLEU,
+    warnings, latency.
+
+    With --fidelity, send hard inputs instead: tags, placeholders, lists, injections. With --page alone, FILEs are results
+    of --fidelity, the first of which is shown in full. Ctrl-C stops and keeps what was done.
+    """
+    if compare:
+        for found in compare_results(*(read_eval(path, "quality") for path in compare)):
+            click.echo(markdown(found))
+        return
+    inputs: Path = chosen["inputs"]
+    without = read_eval(chosen["without"], "fidelity") if chosen["without"] else None
+    if page and not fidelity:
+        _write_page(page, [(path.name.split(".")[0], read_eval(path, "fidelity")) for path in files], without, inputs)
+        return
+    results = _run(_work(files, fidelity, inputs, chosen["under_load"]), chosen)
+    if out is not None:
+        write_eval(results, out)
+    tables = [kind_table(results, without)] if fidelity else score_tables(results)
+    click.echo("\n\n".join(map(markdown, tables)))
+    if page:
+        _write_page(page, [(str(results.conditions.server.get("model", "server")), results)], without, inputs)
+    if as_json:
+        click.echo(json.dumps(_summary(results), ensure_ascii=False))
+    if results.partial:
+        click.get_current_context().exit(INTERRUPTED)
+
+
+def _work(files: tuple[Path, ...], fidelity: bool, inputs: Path, load_clients: int) -> Run:
+    """What is to be run. Raises ConfigError where the arguments do not say one thing."""
+    if fidelity:
+        if files:
+            raise ConfigError("--fidelity takes no FILE; other inputs are given with --inputs", param="fidelity")
+        read_inputs(inputs)
+        return lambda api, observer, interrupted: run_fidelity(api, inputs, observer, interrupted)
+    if len(files) != 1:
+        raise ConfigError("specify one FILE to score, --fidelity, --compare or --page", param="file")
+    return lambda api, observer, interrupted: run_quality(api, files[0], load_clients, observer, interrupted)
+
+
+def _run(work: Run, chosen: dict[str, Any]) -> EvalResults:
+    options = ApiOptions(
+        url=check_url(chosen["url"]),
+        kind=cast("ApiKind", chosen["target"]),
+        api_key=chosen["api_key"],
+        model=chosen["model"],
+        plain=chosen["plain"],
+        timeout_s=chosen["timeout"],
+        concurrency=chosen["concurrency"],
+    )
+
+    async def run(observer: Observer) -> EvalResults:
+        async with translation_api(options) as api:
+            with interrupts(signal.SIGINT) as interrupted:
+                return await work(api, observer, interrupted)
+
+    return observed(partial(run))
+
+
+def _write_page(page: Path, named: list[tuple[str, EvalResults]], without: EvalResults | None, inputs: Path) -> None:
+    if not named:
+        raise ConfigError("--page needs --fidelity, or results files", param="page")
+    write_text(page, fidelity_page(named, without, read_inputs(inputs)), "page")
+    click.echo(f"wrote {page}")
+
+
+def _summary(results: EvalResults) -> dict[str, Any]:
+    if results.kind == "quality":
+        return results.scores
+    rows = results.judged
+    checks = ("structure", "kept", "content", "clean", "whole")
+    found = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in checks}
+    return {"inputs": len(rows), **{name: round(sum(some) / max(len(some), 1), 4) for name, some in found.items()}}

@@ -1,0 +1,225 @@
+"""`dragoman eval --fidelity`: the hard inputs through a server, judged; the table by kind, and docs/fidelity.md."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.tables import Cell, Column, Table, bullets, escaped, markdown, percent, seconds, table
+from dragoman_bench.eval.apis import Ask, TranslationApi
+from dragoman_bench.eval.judge import KINDS, HardInput, judge, read_inputs
+from dragoman_bench.eval.results import EvalConditions, EvalResults, JudgedRow
+
+CUT_AROUND, ALIGNED = "cut_around", "aligned"
+"""How dragoman reports that a text was cut around its tags, and that tags were put at aligned positions."""
+STRUCTURE_GOAL, KIND_GOAL = 0.98, 0.95
+_MISSES_SHOWN = 40
+_MINIMUM_NAMES = 2
+
+
+async def run_fidelity(
+    api: TranslationApi, inputs: Path, observer: Observer, interrupted: asyncio.Event
+) -> EvalResults:
+    """Translates all hard inputs of a file and judges each. Interrupted, it has those that were done."""
+    hard = read_inputs(inputs)
+    conditions = await EvalConditions.of(api, inputs)
+    observer.phase(f"{len(hard)} hard inputs", len(hard))
+    asks = [Ask(one.text, one.source, one.target, one.format) for one in hard]
+    answers = await api.translate_all(asks, observer, interrupted)
+    rows: list[JudgedRow] = []
+    for one, answer in zip(hard, answers, strict=True):
+        if answer is None:
+            continue
+        found = judge(one, answer.text)
+        reasons = (f"no translation: {answer.error}",) if answer.error else found.reasons
+        rows.append(
+            JudgedRow(
+                id=one.id,
+                kind=one.kind,
+                output=answer.text,
+                structure=found.structure and not answer.error,
+                kept=found.kept and not answer.error,
+                content=found.content,
+                clean=found.clean and not answer.error,
+                reasons=reasons,
+                latency_s=round(answer.latency_s, 4),
+                error=answer.error,
+                warnings=answer.warnings,
+                retries=answer.retries,
+            )
+        )
+    return EvalResults("fidelity", conditions, partial=interrupted.is_set(), judged=tuple(rows))
+
+
+# ---- tables
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of `count` texts, `holds` for which something holds."""
+
+    holds: int
+    count: int
+
+    @property
+    def value(self) -> float | None:
+        return self.holds / self.count if self.count else None
+
+    @classmethod
+    def of(cls, rows: Iterable[JudgedRow], holds: Callable[[JudgedRow], bool | None]) -> Share:
+        """Rows of which nothing is said (None) do not count."""
+        found = [one for row in rows if (one := holds(row)) is not None]
+        return cls(sum(found), len(found))
+
+
+_CHECKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
+    ("structure", lambda row: row.structure),
+    ("kept", lambda row: row.kept),
+    ("content", lambda row: row.content),
+    ("clean", lambda row: row.clean),
+)
+_FALLBACKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
+    ("again", lambda row: any(code not in (CUT_AROUND, ALIGNED) for code in row.retries)),
+    ("cut around", lambda row: CUT_AROUND in row.retries),
+    ("aligned", lambda row: ALIGNED in row.retries),
+    ("warned", lambda row: bool(row.warnings)),
+)
+
+
+def kinds_of(rows: Iterable[JudgedRow]) -> list[tuple[str, list[JudgedRow]]]:
+    """The rows of all kinds, then those of each."""
+    listed = list(rows)
+    some = [(kind, [row for row in listed if row.kind == kind]) for kind in KINDS]
+    return [("all", listed), *((kind, of_kind) for kind, of_kind in some if of_kind)]
+
+
+def kind_table(results: EvalResults, without: EvalResults | None = None) -> Table:
+    """By kind: what held; without and with where there are two results; and the share that needed each fallback."""
+    before = dict(kinds_of(without.judged)) if without else {}
+    rows: list[list[Cell | str]] = []
+    for kind, some in kinds_of(results.judged):
+        cells: list[Cell | str] = [kind, str(len(some))]
+        for name, holds in _CHECKS:
+            share = Share.of(some, holds)
+            if without:
+                cells.append(_percent(Share.of(before.get(kind, ()), holds)))
+            goal = STRUCTURE_GOAL if kind == "all" else KIND_GOAL
+            low = name == "structure" and share.value is not None and share.value < goal
+            cells.append(Cell(_percent(share), tone="bad" if low else ""))
+        cells += [_percent(Share.of(some, needed)) for _, needed in _FALLBACKS]
+        rows.append(cells)
+    checks = [name for name, _ in _CHECKS]
+    if without:
+        checks = [title for name in checks for title in (f"{name}, without", "with")]
+    return table("", [Column("kind", "left"), "inputs", *checks, *(name for name, _ in _FALLBACKS)], rows)
+
+
+def _percent(share: Share) -> str:
+    return percent(share.value, 0 if share.value in (0, 1) else 1)
+
+
+def comparison_table(named: Sequence[tuple[str, EvalResults]]) -> Table:
+    """By kind and server: the share of texts with nothing lost, added or broken, and with the words translated too."""
+    found = [dict(kinds_of(results.judged)) for _, results in named]
+    rows = [
+        [
+            kind,
+            *(
+                f"{_percent(Share.of(some, lambda row: row.whole))} / "
+                f"{_percent(Share.of(some, lambda row: row.whole and row.content is not False))}"
+                for some in (by_kind.get(kind, []) for by_kind in found)
+            ),
+        ]
+        for kind in ("all", *KINDS)
+    ]
+    return table("", [Column("kind", "left"), *(name for name, _ in named)], rows)
+
+
+# ---- the page
+
+_INTRODUCTION = """# Fidelity: what comes back whole
+
+<!-- Written by `dragoman eval --fidelity --page docs/fidelity.md`. Do not edit. -->
+
+{count} hard inputs of our own ([hard_inputs.jsonl](../src/dragoman_bench/eval/hard_inputs.jsonl)), in {directions} directions
+among {languages}, are sent to a server and judged. The judge parses source and translation with standard parsers, which are
+not the server's own.
+
+- **structure**: tags with their attributes, nesting and text; references as they were; lines, bullets, blank lines and
+  trailing white space; messages' arguments and branches. Within a block, inline tags may move, as words do.
+- **kept**: placeholders, URLs, code and other text that must come back occurs exactly as often as in the source.
+- **content**: words that the translation must have. It measures the model as much as the server.
+- **clean**: a translation and nothing else: no echo, commentary, refusal, answer or loop, in the target's script.
+
+*again*: texts of which a part was translated again; *cut around*: the text between tags was translated alone; *aligned*:
+tags were put at aligned positions; *warned*: the answer has a warning. All are shares of the texts.
+"""
+
+
+def fidelity_page(
+    named: Sequence[tuple[str, EvalResults]], without: EvalResults | None, inputs: Sequence[HardInput]
+) -> str:
+    """The page as Markdown. The first result is the one that is shown in full; others are compared with it."""
+    name, results = named[0]
+    directions = {(one.source, one.target) for one in inputs}
+    introduction = _INTRODUCTION.format(
+        count=len(inputs), directions=len(directions), languages=", ".join(sorted({one.source for one in inputs}))
+    )
+    parts = [introduction, f"## By kind: {escaped(name)}", ""]
+    if without:
+        how = "every text sent as plain text" if without.conditions.plain else "see the conditions"
+        parts += [f"*without*: {how}, {without.conditions.started_at[:10]}.", ""]
+    parts += [markdown(kind_table(results, without)), ""]
+    if len(named) >= _MINIMUM_NAMES:
+        parts += [
+            "## Beside other servers",
+            "",
+            "Texts with nothing lost, added or broken / with the words translated too.",
+            "",
+        ]
+        parts += [markdown(comparison_table(named)), ""]
+    parts += ["## What did not come back whole", "", *_misses(results, inputs), ""]
+    parts += ["## Conditions", "", markdown(_conditions([*named, *([("without", without)] if without else [])])), ""]
+    return "\n".join(parts)
+
+
+def _misses(results: EvalResults, inputs: Sequence[HardInput]) -> list[str]:
+    known = {one.id: one for one in inputs}
+    missed = [row for row in results.judged if not row.whole]
+    if not missed:
+        return ["Nothing."]
+    lines = [
+        f"{row.id} ({known[row.id].source} to {known[row.id].target}): {'; '.join(row.reasons[:2])}"
+        for row in missed[:_MISSES_SHOWN]
+        if row.id in known
+    ]
+    more = len(missed) - len(lines)
+    return [bullets(lines), *([f"\nand {more} more in the results file."] if more > 0 else [])]
+
+
+def _conditions(named: Sequence[tuple[str, EvalResults]]) -> Table:
+    facts: dict[str, list[str]] = {}
+    for _, results in named:
+        conditions, server = results.conditions, results.conditions.server
+        sets = server.get("cpu_instruction_sets") or conditions.machine.cpu_instruction_sets
+        latencies = sorted(row.latency_s for row in results.judged) or [0.0]
+        for fact, value in {
+            "date": conditions.started_at[:10],
+            "API": conditions.api + (", plain text" if conditions.plain else ""),
+            "model": server.get("model"),
+            "profile": server.get("profile"),
+            "device": server.get("device"),
+            "dtype": server.get("dtype"),
+            "CPU's instruction sets": ", ".join(map(str, sets)),
+            "texts at a time": conditions.concurrency,
+            "median latency": seconds(latencies[len(latencies) // 2]),
+            "texts": f"{len(results.judged)}{' (interrupted)' if results.partial else ''}",
+            "failed": sum(bool(row.error) for row in results.judged),
+            "inputs": conditions.inputs_sha256,
+        }.items():
+            facts.setdefault(fact, []).append("" if value is None else str(value))
+    columns = [Column("", "left"), *(Column(name, "left") for name, _ in named)]
+    return table("", columns, [[fact, *values] for fact, values in facts.items()])

@@ -1,0 +1,140 @@
+"""Results files of `dragoman eval`: the conditions, and one row for each text with the answer and what was found."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from dragoman import __version__
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import Machine, describe_machine, git_commit
+from dragoman_bench.eval.apis import TranslationApi
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EvalConditions:
+    """Under which the texts were translated. `server`: what it reports of itself, its CPU's instruction sets among it."""
+
+    started_at: str  # ISO 8601, UTC
+    dragoman: str  # the version of this command
+    git_commit: str | None
+    machine: Machine  # of this command
+    api: str
+    plain: bool  # no format was named
+    concurrency: int
+    server: dict[str, Any]
+    inputs_sha256: str  # the first 16 digits
+
+    @classmethod
+    async def of(cls, api: TranslationApi, inputs: Path) -> EvalConditions:
+        """The conditions of a run of a file that begins now."""
+        options = api.options
+        return cls(
+            started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            dragoman=__version__,
+            git_commit=git_commit(),
+            machine=describe_machine(),
+            api=options.kind,
+            plain=options.plain,
+            concurrency=options.concurrency,
+            server=await api.settings() or ({"model": options.model} if options.model else {}),
+            inputs_sha256=hashlib.sha256(await asyncio.to_thread(inputs.read_bytes)).hexdigest()[:16],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A hard input's answer, and what the judge found. `content` None: nothing was said about its words."""
+
+    id: str
+    kind: str
+    output: str
+    structure: bool
+    kept: bool
+    content: bool | None
+    clean: bool
+    reasons: tuple[str, ...]
+    latency_s: float
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    retries: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Nothing lost, nothing added, nothing broken."""
+        return self.structure and self.kept and self.clean
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRow:
+    """A text with its reference and the answer; `under_load`: the answer amid other clients."""
+
+    text: str
+    reference: str
+    source: str
+    target: str
+    output: str
+    latency_s: float
+    error: str = ""
+    warnings: tuple[str, ...] = ()
+    retries: tuple[str, ...] = ()
+    cached: bool = False
+    under_load: str | None = None
+    under_load_latency_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvalResults:
+    """One run. `partial`: it was interrupted, and has the rows that were done. `load_clients`: of the second pass."""
+
+    kind: Literal["fidelity", "quality"]
+    conditions: EvalConditions
+    partial: bool = False
+    judged: tuple[JudgedRow, ...] = ()
+    scored: tuple[ScoredRow, ...] = ()
+    load_clients: int = 0
+    scores: dict[str, Any] = field(default_factory=dict[str, Any])
+    schema_version: int = SCHEMA
+
+
+_ADAPTER = TypeAdapter(EvalResults)
+
+
+def write_eval(results: EvalResults, path: Path) -> None:
+    """JSON, compressed where the name ends in .gz. Raises ConfigError where the file cannot be written."""
+    content = (json.dumps(_ADAPTER.dump_python(results, mode="json"), ensure_ascii=False, indent=1) + "\n").encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}", param="out") from error
+
+
+def read_eval(path: Path, kind: Literal["fidelity", "quality"]) -> EvalResults:
+    """Raises ConfigError where the file is missing or not the results of `dragoman eval` of that kind."""
+    try:
+        content = path.read_bytes()
+        results = _ADAPTER.validate_json(gzip.decompress(content) if path.suffix == ".gz" else content)
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise ConfigError(f"{path} is not a results file: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"{path} is not a results file of dragoman eval: {where}: {first['msg']}") from error
+    if results.kind != kind or results.schema_version != SCHEMA:
+        raise ConfigError(
+            f"{path} has {results.kind} results of schema {results.schema_version}, not {kind} of {SCHEMA}"
+        )
+    return results
