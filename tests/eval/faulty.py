@@ -80,7 +80,7 @@ class Planted:
 def languages_of(sequence: Sequence) -> tuple[str, str]:
     """Source and target language of the phrasebook's prompt: its second and third token."""
     source_of(sequence)  # reads the tokenizer
-    source, target = (TOKENIZER[0].id_to_token(token).strip("<|>") for token in sequence.prompt_token_ids[1:3])
+    source, target = (str(TOKENIZER[0].id_to_token(token)).strip("<|>") for token in sequence.prompt_token_ids[1:3])
     return source, target
 
 

@@ -276,6 +276,6 @@ def _bootstrapped(metric: Any, pairs: Sequence[tuple[ScoredRow, ScoredRow]]) -> 
         n_samples=_SAMPLES,
     )
     _, results = test()
-    one, other = results["score"]
+    one, other = next(found for name, found in results.items() if name != "System")
     spread = f"{other.mean - other.ci:.1f} to {other.mean + other.ci:.1f}"
     return f"{one.score:.2f}", f"{other.score:.2f}", spread, f"{other.p_value:.3f}"
