@@ -138,6 +138,7 @@ class ModelDescription(BaseModel):
     )
     chat_arguments: Annotated[dict[str, Any], Field(description="For the checkpoint's chat template.")] = {}
     max_source_tokens: Annotated[int | None, Field(description="Longer texts are cut into segments.")] = None
+    licence: Annotated[str, Field(description="Of the weights, and where it does not allow their use.")] = ""
     templates: list[PromptTemplate]
     directions: Annotated[
         dict[str, int], Field(description="The template of each direction, by place; keys are like en>ja.")

@@ -58,6 +58,7 @@ def describe(model: Model) -> ModelDescription:
         wire=profile.wire,
         chat_arguments=dict(profile.chat_arguments),
         max_source_tokens=profile.max_source_tokens,
+        licence=f"{profile.licence} {profile.territory}".strip(),
         templates=[PromptTemplate(text=template.text, system=template.system) for template in distinct],
         directions={direction: distinct.index(template) for direction, template in templates.items()},
     )

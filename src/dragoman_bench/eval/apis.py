@@ -164,7 +164,7 @@ class TranslationApi:
 
     def __init__(self, session: aiohttp.ClientSession, options: ApiOptions) -> None:
         self.options = options
-        self._session = session
+        self.session = session
         self._wire = _WIRES[options.kind]
         self._headers = {"Content-Type": "application/json"}
         if options.api_key and self._wire.key_header:
@@ -189,7 +189,7 @@ class TranslationApi:
         began = monotonic()
         try:
             async with asyncio.timeout(self.options.timeout_s):
-                async with self._session.post(url, data=body, headers=self._headers) as response:
+                async with self.session.post(url, data=body, headers=self._headers) as response:
                     payload = await response.read()
         except TimeoutError:
             return Answer("", monotonic() - began, f"no answer within {self.options.timeout_s:g} s"), None
@@ -240,7 +240,7 @@ class TranslationApi:
         """What a dragoman server reports of itself; empty for others."""
         if self.options.kind != "dragoman":
             return {}
-        return await DragomanStats(self._session, self.options.url.rstrip("/") + "/v1/stats").settings()
+        return await DragomanStats(self.session, self.options.url.rstrip("/") + "/v1/stats").settings()
 
 
 async def _together(work: Iterable[Any]) -> None:

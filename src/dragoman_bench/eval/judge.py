@@ -12,7 +12,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -190,16 +190,13 @@ _COMMON_SCRIPT_SHARE = 0.5
 _SCRIPTS = {"en": {"LATIN"}, "ja": {"HIRAGANA", "KATAKANA", "CJK"}, "ko": {"HANGUL"}, "zh": {"CJK"}}
 
 
-def _faults(one: HardInput, output: str) -> Iterable[str]:
+def _faults(one: HardInput, output: str) -> Iterator[str]:
     """Signs that the output is not a translation alone."""
     yield from (f"it has {text!r}" for text in one.forbid if text.casefold() in output.casefold())
     source, answer = (_words(one, text) for text in (one.text, output))
     if not any(map(str.isalpha, source)):
         return
-    for what, pattern in (("commentary", _COMMENTARY), ("a refusal", _REFUSAL)):
-        found = pattern.search(answer)
-        if found and not pattern.search(source):
-            yield f"{what}: {found[0].strip()!r}"
+    yield from commentary(source, answer)
     if _longest_loop(answer) > 2 * _longest_loop(source) + 4:
         yield "it repeats itself"
     if not one.content:
@@ -214,6 +211,14 @@ def _faults(one: HardInput, output: str) -> Iterable[str]:
     share = _script_share(answer, one.target)
     if share < _SCRIPT_SHARE.get(one.kind, _COMMON_SCRIPT_SHARE):
         yield f"only {share:.0%} of its letters are those of {one.target}"
+
+
+def commentary(source: str, answer: str) -> Iterator[str]:
+    """What in an answer speaks about the translation, or refuses it, where the source does not."""
+    for what, pattern in (("commentary", _COMMENTARY), ("a refusal", _REFUSAL)):
+        found = pattern.search(answer)
+        if found and not pattern.search(source):
+            yield f"{what}: {found[0].strip()!r}"
 
 
 def _words(one: HardInput, text: str) -> str:

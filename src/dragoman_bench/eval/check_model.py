@@ -1,0 +1,314 @@
+"""`dragoman check-model`: what to know of a checkpoint before it is served, asked of a server that runs it.
+
+Whether its prompt is the one that it was trained on; in each direction the language and script of twenty answers, how they
+ended, and whether anything was added; whether tags and placeholders come back, and how often dragoman had to help; whether a
+glossary is honoured; memory and tokens a second; the licence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from time import monotonic
+from typing import Literal
+
+import regex
+
+from dragoman import languages
+from dragoman.errors import ConfigError
+from dragoman.wire import ModelDescription, Stats
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.server_stats import DragomanStats
+from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
+from dragoman_bench.bench.tables import percent, size
+from dragoman_bench.bench.workload import LANGUAGES, PhrasebookTexts, estimated_tokens
+from dragoman_bench.eval.apis import Answer, ApiOptions, Ask, TranslationApi, translation_api
+from dragoman_bench.eval.fidelity import ALIGNED, CUT_AROUND
+from dragoman_bench.eval.judge import HardInput, commentary, judge, read_inputs
+
+FindingState = Literal["ok", "warn", "fail"]
+SENTENCES = 20  # of a direction
+_SENTENCE_TOKENS = (8, 40)
+_PROBE_KINDS = ("inline tags", "nested tags", "placeholders", "tokens to keep")
+_PROBES = 20  # of a direction
+_FEW, _MANY = 0.05, 0.2  # shares of bad answers up to which one warns
+_SCRIPT_SHARE = 0.6
+_HELPED_SHARE = 0.5  # of the texts with tags; above, the model does not keep marks
+_SCRIPTS = {"Jpan": ("Hira", "Kana", "Hani"), "Kore": ("Hang", "Hani"), "Hans": ("Hani",), "Hant": ("Hani",)}
+_LABELS = {"nb": "no", "fil": "tl"}  # py3langid's, where they are not the tag's
+_GLOSSARY = {
+    "en": ("umbrella", "Thank you for the umbrella, I like it very much."),
+    "ja": ("傘", "傘をありがとうございます、とても気に入りました。"),
+    "ko": ("우산", "우산을 주셔서 감사해요, 아주 마음에 들어요."),
+    "zh": ("雨伞", "谢谢你送的雨伞，我非常喜欢。"),
+}
+_TERM = "Zentora"  # no word of any language: an answer has it by the glossary alone
+_DIFFERENCE = "and the checkpoint differ in"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinding:
+    """One line of the report."""
+
+    what: str
+    state: FindingState
+    details: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedModel:
+    """The report. `ok`: nothing failed."""
+
+    model: str
+    findings: tuple[ModelFinding, ...]
+
+    @property
+    def ok(self) -> bool:
+        return all(finding.state != "fail" for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelToCheck:
+    """What is checked: a model that a server is started for, or a server that runs (`url`)."""
+
+    described: ModelDescription
+    directions: tuple[tuple[str, str], ...]
+    url: str | None = None
+    serve_arguments: tuple[str, ...] = ()
+    log: Path = Path(".dragoman/check-model/serve.log")
+    api_key: str | None = None
+
+
+def directions_of(described: ModelDescription, wanted: Sequence[tuple[str | None, str]]) -> tuple[tuple[str, str], ...]:
+    """The directions to check: those wanted, else those among the languages of the packaged sentences, English first.
+
+    Raises ConfigError for one that the model does not serve.
+    """
+    if not wanted:
+        pairs = [(one, other) for one in LANGUAGES for other in LANGUAGES if "en" in (one, other)]
+        found = tuple(pair for pair in pairs if ">".join(pair) in described.directions)
+        if not found:
+            raise ConfigError(
+                "the model serves no direction from or to English: specify --directions", param="directions"
+            )
+        return found
+    for source, target in wanted:
+        if f"{source}>{target}" not in described.directions:
+            raise ConfigError(f"{described.name} does not translate from {source} to {target}", param="directions")
+    return tuple((source or "", target) for source, target in wanted)
+
+
+async def check_model(wanted: ModelToCheck, observer: Observer, interrupted: asyncio.Event) -> CheckedModel:
+    """Starts the server where none is named, asks it everything, and reports. Raises ServerFault, Interrupted."""
+    async with _server(wanted, interrupted, observer) as (url, server):
+        async with translation_api(ApiOptions(url, api_key=wanted.api_key)) as api:
+            findings = [_template(wanted, server), _licence(wanted.described)]
+            before, began = await _stats(api), monotonic()
+            for source, target in wanted.directions:
+                if interrupted.is_set():
+                    break
+                sources = await _sentences(api, source, observer, interrupted)
+                findings += await _direction(api, sources, source, target, observer, interrupted)
+            findings += await _glossary(api, wanted.directions)
+            findings += _resources(before, await _stats(api), monotonic() - began, server)
+    if interrupted.is_set():
+        findings.append(ModelFinding("Interrupted", "warn", "directions are missing"))
+    return CheckedModel(wanted.described.name, tuple(findings))
+
+
+async def describe_served(url: str, describe: Callable[[str], ModelDescription]) -> ModelDescription:
+    """The model of a running server, of which it reports name and profile. Raises ConfigError where it is not dragoman."""
+    async with translation_api(ApiOptions(url)) as api:
+        stats = await _stats(api)
+    if stats is None:
+        raise ConfigError(f"{url}/v1/stats does not answer: is this a dragoman server?", param="url")
+    return (await asyncio.to_thread(describe, stats.profile)).model_copy(update={"name": stats.model})
+
+
+@asynccontextmanager
+async def _server(
+    wanted: ModelToCheck, interrupted: asyncio.Event, observer: Observer
+) -> AsyncGenerator[tuple[str, RunningServer | None]]:
+    if wanted.url is not None:
+        yield wanted.url, None
+        return
+    observer.phase(f"starting {wanted.described.name}", None)
+    log = await asyncio.to_thread(wanted.log.resolve)
+    flags = {"model": wanted.described.path, "profile": wanted.described.profile}
+    command = dragoman_serve(wanted.described.name, flags, log.with_name("engine.log"))
+    command = replace(command, argv=(*command.argv, *wanted.serve_arguments))
+    async with serving(command, log, interrupted) as server:
+        yield server.url, server
+
+
+async def _stats(api: TranslationApi) -> Stats | None:
+    return await DragomanStats(api.session, api.options.url + "/v1/stats").read()
+
+
+# ---- what is known without a translation
+
+
+def _template(wanted: ModelToCheck, server: RunningServer | None) -> ModelFinding:
+    """The server compares the profile's prompt with the checkpoint's own chat template when it starts, and logs it."""
+    name = f"profile {wanted.described.profile}"
+    if server is None:
+        return ModelFinding("Prompt", "warn", f"{name}; whether it is the checkpoint's own is in the server's log")
+    lines = server.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    at = next((number for number, line in enumerate(lines) if _DIFFERENCE in line), None)
+    if at is not None:
+        shown = " ".join(line.strip() for line in lines[at : at + 3])
+        return ModelFinding("Prompt", "fail", f"{name} is not what the checkpoint was trained on: {shown[:400]}")
+    if wanted.described.mode == "raw":
+        return ModelFinding("Prompt", "ok", f"{name}: a raw prompt, which no chat template can contradict")
+    return ModelFinding("Prompt", "ok", f"{name} equals the checkpoint's own chat template")
+
+
+def _licence(described: ModelDescription) -> ModelFinding:
+    if not described.licence:
+        return ModelFinding("Licence", "warn", "the profile names none: read the checkpoint's")
+    return ModelFinding("Licence", "ok", described.licence)
+
+
+# ---- directions
+
+
+async def _sentences(api: TranslationApi, source: str, observer: Observer, interrupted: asyncio.Event) -> list[str]:
+    """Packaged ones; of another language, the model's own translations of English ones."""
+    language = languages.match(source, LANGUAGES)
+    texts = PhrasebookTexts(0, estimated_tokens)
+    low, high = _SENTENCE_TOKENS
+    made = [texts.make(language or "en", low + number % (high - low)) for number in range(SENTENCES)]
+    if language:
+        return made
+    answers = await api.translate_all([Ask(text, "en", source) for text in made], observer, interrupted)
+    return [answer.text for answer in answers if answer and answer.text]
+
+
+async def _direction(
+    api: TranslationApi,
+    sources: Sequence[str],
+    source: str,
+    target: str,
+    observer: Observer,
+    interrupted: asyncio.Event,
+) -> list[ModelFinding]:
+    label = f"{source} to {target}"
+    observer.phase(label, len(sources))
+    answered = await api.translate_all([Ask(text, source, target) for text in sources], observer, interrupted)
+    pairs = [(text, answer) for text, answer in zip(sources, answered, strict=True) if answer is not None]
+    observer.phase(f"{label}, with tags", None)
+    probes = _probes(source, target)
+    asks = [Ask(one.text, source, target, one.format) for one in probes]
+    probed = await api.translate_all(asks, observer, interrupted)
+    found = [_answers(label, target, pairs)]
+    answered_probes = [(one, answer) for one, answer in zip(probes, probed, strict=True) if answer is not None]
+    return [*found, _marks(label, answered_probes)] if answered_probes else found
+
+
+def _answers(label: str, target: str, pairs: Sequence[tuple[str, Answer]]) -> ModelFinding:
+    """Language, script, ends, and what was added, of a direction's answers."""
+    faults: Counter[str] = Counter()
+    for source, answer in pairs:
+        if answer.error:
+            faults[answer.error] += 1
+            continue
+        faults[f"finish reason {answer.finish_reason}"] += answer.finish_reason not in ("stop", "")
+        faults["the source itself"] += answer.text.strip() == source.strip()
+        faults["another script"] += _script_share(source, answer.text, target) < _SCRIPT_SHARE
+        faults.update(what.partition(":")[0] for what in commentary(source, answer.text))
+        faults.update(f"warning {code}" for code in set(answer.warnings))
+    language = _language([answer.text for _, answer in pairs])
+    expected = target.split("-")[0]
+    if language and language != _LABELS.get(expected, expected):
+        faults[f"the language {language}"] = len(pairs)
+    faults = +faults
+    if not pairs or not faults:
+        return ModelFinding(label, "ok" if pairs else "fail", f"{len(pairs)} answers in {languages.name(target)}")
+    worst = max(faults.values()) / len(pairs)
+    listed = ", ".join(f"{what} ({count})" for what, count in faults.most_common(4))
+    return ModelFinding(label, "warn" if worst <= _FEW else "fail", f"of {len(pairs)} answers: {listed}")
+
+
+def _script_share(source: str, answer: str, target: str) -> float:
+    """The share of letters in the target's script, apart from words that the source has too, such as names."""
+    copied = set(regex.findall(r"\p{L}+", source))
+    letters = "".join(
+        word for word in regex.findall(r"\p{Latin}+|[\p{L}--\p{Latin}]+", answer, flags=regex.V1) if word not in copied
+    )
+    names = _SCRIPTS.get(languages.script(target), (languages.script(target),))
+    in_script = regex.compile("|".join(rf"\p{{Script={name}}}" for name in names))
+    return sum(bool(in_script.match(letter)) for letter in letters) / len(letters) if letters else 1.0
+
+
+def _language(texts: Sequence[str]) -> str | None:
+    """What py3langid takes all texts together for; None for nothing."""
+    joined = "\n".join(filter(None, texts))
+    return str(import_module("py3langid").classify(joined)[0]) if joined else None
+
+
+def _probes(source: str, target: str) -> list[HardInput]:
+    """Hard inputs with tags and placeholders, of the direction or else of its source language; their words are not checked."""
+    known = [one for one in read_inputs() if one.kind in _PROBE_KINDS and one.source == source.split("-")[0]]
+    same = [one for one in known if one.target == target.split("-")[0]]
+    return [replace(one, target=target, content=()) for one in (same or known)[:_PROBES]]
+
+
+def _marks(label: str, probed: Sequence[tuple[HardInput, Answer]]) -> ModelFinding:
+    judged = [judge(one, answer.text) for one, answer in probed]
+    whole = sum(one.structure and one.kept for one in judged)
+    helped = sum(bool({CUT_AROUND, ALIGNED} & set(answer.retries)) for _, answer in probed)
+    share, helped_share = whole / len(probed), helped / len(probed)
+    details = (
+        f"tags and placeholders kept in {whole} of {len(probed)} texts; {helped} were cut around their tags or aligned"
+    )
+    state: FindingState = "ok"
+    if share < 1 - _FEW or helped_share > _HELPED_SHARE:
+        state = "warn" if share >= 1 - _MANY else "fail"
+    return ModelFinding(f"{label}, tags", state, details)
+
+
+async def _glossary(api: TranslationApi, directions: Sequence[tuple[str, str]]) -> list[ModelFinding]:
+    """Whether a term gets the translation that the glossary names, which no model would choose."""
+    honoured = asked = 0
+    for source, target in directions:
+        if source not in _GLOSSARY:
+            continue
+        term, text = _GLOSSARY[source]
+        async with translation_api(replace(api.options, extra=(("glossary", {term: _TERM}),))) as with_glossary:
+            answer = await with_glossary.translate(Ask(text, source, target))
+        if answer.error:
+            return [ModelFinding("Glossary", "warn", f"not served: {answer.error[:200]}")]
+        asked += 1
+        honoured += _TERM.casefold() in answer.text.casefold()
+    if not asked:
+        return []
+    state: FindingState = "ok" if honoured == asked else "warn"
+    return [
+        ModelFinding("Glossary", state, f"honoured in {honoured} of {asked} directions ({percent(honoured / asked)})")
+    ]
+
+
+# ---- resources
+
+
+def _resources(
+    before: Stats | None, after: Stats | None, wall_s: float, server: RunningServer | None
+) -> list[ModelFinding]:
+    if after is None or before is None:
+        return [ModelFinding("Speed", "warn", "the server reports no statistics")]
+    tokens = after.completion_tokens - before.completion_tokens
+    busy_s = after.busy_s - before.busy_s or wall_s
+    speed = f"{tokens / busy_s:.0f} output tokens a second, 8 texts at a time, on {after.device}"
+    kv = after.kv_cache
+    memory: list[str] = []
+    if server is not None:
+        memory += [f"{size(server.memory_bytes())} resident", f"ready in {server.start_s:.0f} s"]
+    if kv.tokens and kv.bytes_per_token:
+        memory.append(f"KV cache {size(kv.tokens * kv.bytes_per_token)} for {kv.tokens:,} tokens")
+    found = [ModelFinding("Speed", "ok" if tokens else "fail", f"{speed}{f', {after.dtype}' if after.dtype else ''}")]
+    return [*found, ModelFinding("Memory", "ok", "; ".join(memory))] if memory else found
