@@ -299,7 +299,7 @@ def _gaps(point: Point) -> Counter[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _SampledLine:
     label: str
     colour: str
     read: Callable[[Measurement], Iterable[tuple[float, float | None]]]
@@ -310,24 +310,24 @@ class _Line:
         return [(t_s, value) for t_s, value in read if value is not None and 0 <= t_s <= measurement.window_s]
 
 
-_PANELS: tuple[tuple[str, bool, tuple[_Line, ...]], ...] = (
+_PANELS: tuple[tuple[str, bool, tuple[_SampledLine, ...]], ...] = (
     (
         "requests in the server",
         False,
         (
-            _Line("running", style.SERIES[6], lambda m: ((s.t_s, s.running) for s in m.server)),
-            _Line("waiting", style.SERIES[1], lambda m: ((s.t_s, s.waiting) for s in m.server)),
+            _SampledLine("running", style.SERIES[6], lambda m: ((s.t_s, s.running) for s in m.server)),
+            _SampledLine("waiting", style.SERIES[1], lambda m: ((s.t_s, s.waiting) for s in m.server)),
         ),
     ),
     (
         "KV cache in use",
         True,
-        (_Line("KV cache", style.SERIES[4], lambda m: ((s.t_s, s.kv_cache_usage) for s in m.server)),),
+        (_SampledLine("KV cache", style.SERIES[4], lambda m: ((s.t_s, s.kv_cache_usage) for s in m.server)),),
     ),
     (
         "GPU utilisation",
         True,
-        (_Line("GPU", style.SERIES[2], lambda m: ((s.t_s, s.utilisation_percent / 100) for s in m.gpu)),),
+        (_SampledLine("GPU", style.SERIES[2], lambda m: ((s.t_s, s.utilisation_percent / 100) for s in m.gpu)),),
     ),
 )
 """Title, whether it is a share, and lines."""
@@ -411,7 +411,7 @@ def timeline(named: Named, load: Load, requests: int = REQUESTS_SHOWN) -> Figure
 
 def _draw_requests(axes: Axes, name: str, records: Sequence[RequestRecord]) -> None:
     """From send to first token pale, from there to the end solid; an answer in one piece is solid from its send, a request
-    that failed without a token pale to its end. Grey: held back by the client."""
+    that failed without a token pale to its end."""
     if not records:
         style.placeholder(axes, "no requests")
         return
@@ -419,7 +419,6 @@ def _draw_requests(axes: Axes, name: str, records: Sequence[RequestRecord]) -> N
     end_s = max(record.done_s for record in records) - start_s
     pale: dict[LengthBand, list[tuple[float, float, int]]] = {band: [] for band in BANDS}
     solid: dict[LengthBand, list[tuple[float, float, int]]] = {band: [] for band in BANDS}
-    held: list[tuple[float, float, int]] = []
     for row, one in enumerate(records):
         sent_s, first_s, done_s = one.sent_s, one.first_token_s, one.done_s
         if sent_s is not None and (first_s is not None or not one.completed):
@@ -427,13 +426,20 @@ def _draw_requests(axes: Axes, name: str, records: Sequence[RequestRecord]) -> N
         since_s = sent_s if first_s is None and one.completed else first_s
         if since_s is not None:
             solid[one.band].append((since_s, done_s, row))
-        if sent_s is not None and sent_s - one.intended_s > end_s / 500:
-            held.append((one.intended_s, sent_s, row))
-    looks = [(pale[band], style.BANDS[band], _WAITING_ALPHA, 0.36) for band in BANDS]
-    looks += [(solid[band], style.BANDS[band], 1.0, 0.36) for band in BANDS]
-    for spans, colour, alpha, half in (*looks, (held, style.MUTED, 1.0, 0.1)):
-        if spans:
-            axes.add_patch(PathPatch(_boxes(spans, start_s, half), facecolor=colour, alpha=alpha, linewidth=0))
+    for spans_of, alpha in ((pale, _WAITING_ALPHA), (solid, 1.0)):
+        for band, spans in spans_of.items():
+            boxes = [
+                [
+                    (a - start_s, row - 0.36),
+                    (b - start_s, row - 0.36),
+                    (b - start_s, row + 0.36),
+                    (a - start_s, row + 0.36),
+                ]
+                for a, b, row in spans
+            ]
+            if boxes:  # one path is one element of SVG instead of hundreds
+                path = Path.make_compound_path_from_polys(np.array(boxes))
+                axes.add_patch(PathPatch(path, facecolor=style.BANDS[band], alpha=alpha, linewidth=0))
     failed = {row: one.done_s - start_s for row, one in enumerate(records) if not one.completed}
     axes.plot(list(failed.values()), list(failed), "x", color=style.ALARM, markersize=4.5)
     axes.set_xlim(0, end_s * 1.01)
@@ -442,14 +448,3 @@ def _draw_requests(axes: Axes, name: str, records: Sequence[RequestRecord]) -> N
     axes.grid(axis="x")
     axes.set_title(f"{name}\n{len(records)} requests in {seconds(end_s)}")
     axes.set_xlabel("seconds since the first of these")
-
-
-def _boxes(spans: Sequence[tuple[float, float, int]], start_s: float, half: float) -> Path:
-    """(start, end, row) as one path of rectangles: one element of SVG instead of hundreds."""
-    rectangles = [
-        [(a - start_s, row - half), (b - start_s, row - half), (b - start_s, row + half), (a - start_s, row + half)]
-        for a, b, row in spans
-    ]
-    closed = np.array([[*four, four[0]] for four in rectangles])
-    codes = [Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY] * len(spans)
-    return Path(closed.reshape(-1, 2), codes)
