@@ -71,9 +71,8 @@ class Measured:
         """The leg that a pattern stands for; the pattern where none has repeats."""
         if "*" not in at.leg:
             return at
-        found = {
-            one: self.spread(one, RPS) for leg in self.results if fnmatch(leg, at.leg) for one in [At(leg, at.clients)]
-        }
+        legs = [At(leg, at.clients) for leg in self.results if fnmatch(leg, at.leg)]
+        found = {one: self.spread(one, RPS) for one in legs}
         repeated = {one: spread.median for one, spread in found.items() if spread and spread.repeats >= FEWEST_REPEATS}
         return max(repeated, key=lambda one: repeated[one], default=at)
 
