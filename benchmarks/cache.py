@@ -1,14 +1,15 @@
 """What does the cache of segments cost and gain? CPU time of a lookup, and requests a second with repeated texts.
 
     python benchmarks/cache.py --out results/cache-cpu.json
-    python benchmarks/cache.py --no-served                       # the CPU times alone
+    python benchmarks/cache.py --no-served                          # the CPU times of lookups alone
+    python benchmarks/cache.py --pipeline fake --shares 0           # the server's CPU time a request
 
 CPU times: `generate` over a completion that is there immediately, less calling it without a cache; for a miss (looked up,
 generated in a task of its own, stored) and for a hit, by the prompt's length, in this process.
 
 Requests: two servers of the packaged model run, one with `--cache-max-bytes 0`. They are measured in turns (A B, B A, ...) by
 a closed loop in this process, each with texts that were never sent before, of which a share is a text that this turn has
-sent already, drawn evenly from all of them. The last lines of stdout are a JSON document: medians and ranges over the turns.
+sent already, drawn from its requests so far. `cpu_ms` is the CPU time a request of the server's own process. The last lines of stdout are a JSON document: medians and ranges over the turns.
 Wanted: `gain` at least 1.3 with 30 % repeated texts. The client uses the machine's CPU too.
 """
 
@@ -19,6 +20,7 @@ import asyncio
 import gc
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -79,29 +81,29 @@ async def cpu_times(repeats: int) -> Rows:
     return rows
 
 
-def repeating(work: GeneratedWorkload, share: float, variation: int, count: int) -> Iterator[Item]:
-    """New texts, and with probability `share` one that came before. Raises `SystemExit` after `count` new ones."""
+def repeating(work: GeneratedWorkload, share: float, variation: int, count: int) -> list[Item]:
+    """New texts, and with probability `share` one that came before."""
     random, sent = Random(variation), list[Item]()
     for item in work.items(count, variation):
-        while sent and random.random() < share:
-            yield random.choice(sent)
-        sent.append(item)
-        yield item
-    raise SystemExit(f"{count} texts were not enough for the measurement: specify a shorter --duration")
+        sent.append(random.choice(sent) if sent and random.random() < share else item)
+    return sent
 
 
 async def requests_per_s(
     session: aiohttp.ClientSession, url: str, items: Iterator[Item], options: argparse.Namespace
-) -> float:
-    """Of a closed loop; answers before the warm-up's end do not count."""
+) -> tuple[float, int]:
+    """Of a closed loop, and all requests sent; answers before the warm-up's end do not count."""
     start_s = monotonic() + options.warmup
     end_s = start_s + options.duration
-    ended = 0
+    ended = sent = 0
 
     async def client() -> None:
-        nonlocal ended
+        nonlocal ended, sent
         while monotonic() < end_s:
-            item = next(items)
+            item = next(items, None)
+            if item is None:
+                raise SystemExit(f"more than {options.most_rps:g} requests a second: specify a larger --most-rps")
+            sent += 1
             body = {"text": item.text, "source": item.source, "target": item.target}
             async with session.post(f"{url}/v1/translate", json=body) as answer:
                 answer.raise_for_status()
@@ -111,13 +113,16 @@ async def requests_per_s(
     async with asyncio.TaskGroup() as group:
         for _ in range(options.clients[0]):
             group.create_task(client())
-    return ended / options.duration
+    return ended / options.duration, sent
 
 
-async def lookups(session: aiohttp.ClientSession, url: str) -> dict[str, int]:
+async def counted(session: aiohttp.ClientSession, url: str) -> dict[str, float]:
+    """Lookups and CPU time since the server's start."""
     async with session.get(f"{url}/v1/stats") as answer:
         cache = (await answer.json())["cache"]
-    return {key: cache[key] for key in ("stored", "in_flight", "misses")}
+    async with session.get(f"{url}/metrics") as answer:
+        found = re.search(r"^process_cpu_seconds_total (\S+)", await answer.text(), re.MULTILINE)
+    return {key: cache[key] for key in ("stored", "in_flight", "misses")} | {"cpu_s": float(found[1]) if found else 0.0}
 
 
 async def served(options: argparse.Namespace, work: GeneratedWorkload, rows: Rows) -> None:
@@ -128,20 +133,24 @@ async def served(options: argparse.Namespace, work: GeneratedWorkload, rows: Row
         urls: dict[str, str] = {}
         for side, flags in SIDES.items():
             named = {"model": options.model, "profile": options.profile}
-            flags = {key: value for key, value in named.items() if value} | flags | {"traffic": "false"}
+            flags = (
+                {key: value for key, value in named.items() if value}
+                | flags
+                | {"traffic": "false", "pipeline": options.pipeline}
+            )
             command = dragoman_serve(side, flags, logs / f"{side}.engine.log")
             urls[side] = (await stack.enter_async_context(serving(command, logs / f"{side}.log", interrupted))).url
         variation = itertools.count(1)
         for turn, share in itertools.product(range(options.repeats), options.shares):
             row: dict[str, Any] = {"share": share, "turn": turn, "clients": options.clients[0]}
-            texts = next(variation)
+            count = round(options.most_rps * (options.warmup + options.duration))
+            texts = repeating(work, share, next(variation), count)  # now: making them takes seconds
             for side in SIDES if turn % 2 == 0 else reversed(SIDES):
-                before = await lookups(session, urls[side])
-                count = round(options.most_rps * (options.warmup + options.duration))
-                items = repeating(work, share, texts, count)
-                row[f"{side}_rps"] = await requests_per_s(session, urls[side], items, options)
-                after = await lookups(session, urls[side])
+                before = await counted(session, urls[side])
+                row[f"{side}_rps"], sent = await requests_per_s(session, urls[side], iter(texts), options)
+                after = await counted(session, urls[side])
                 row |= {f"{side}_{key}": after[key] - before[key] for key in after}
+                row[f"{side}_cpu_ms"] = 1000 * row.pop(f"{side}_cpu_s") / sent
             row["gain"] = row["on_rps"] / row["off_rps"]
             rows.append(row)
             error_console.print(row)
@@ -149,9 +158,9 @@ async def served(options: argparse.Namespace, work: GeneratedWorkload, rows: Row
 
 def summary_of(rows: Rows, shares: list[float]) -> Rows:
     """By share of repeated texts, each figure's median and range."""
+    keys = ("on_rps", "off_rps", "gain", "on_cpu_ms", "off_cpu_ms")
     return [
-        {"share": share}
-        | {key: spread([row[key] for row in rows if row["share"] == share]) for key in ("on_rps", "off_rps", "gain")}
+        {"share": share} | {key: spread([row[key] for row in rows if row["share"] == share]) for key in keys}
         for share in shares
         if any(row["share"] == share for row in rows)
     ]
@@ -170,6 +179,7 @@ def main() -> None:
     parser = parser_of(__doc__, ".dragoman/cache")
     parser.add_argument("--served", action=argparse.BooleanOptionalAction, default=True, help="start servers")
     parser.add_argument("--shares", type=lambda text: [float(part) for part in text.split(",")], default=[0.0, 0.3])
+    parser.add_argument("--pipeline", choices=("continuous", "fake"), default="continuous")
     parser.add_argument("--most-rps", type=float, default=400.0, help="requests a second for which texts are made")
     parser.set_defaults(clients=[25], duration=20.0, warmup=5.0)
     options = parser.parse_args()
