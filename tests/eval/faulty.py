@@ -43,9 +43,10 @@ Fault = Literal[
 ]
 FAULTS: tuple[Fault, ...] = get_args(Fault)
 
-_END = re.compile(r"(?<=[.?!。？！])\s*|\Z")
+_END = re.compile(r"(?<=[。？！])\s*|(?<=[.?!])(?=\s)\s*|\Z")
 _LONGEST_SENTENCE = 300
-_COPIED = re.compile(r"[\w.:/@#-]*\d[\w.:/@#-]*")
+_COPIED = re.compile(r"[!-~]*[^\sA-Za-z.,;:?!'\"()\u0080-\U0010ffff-][!-~]*")
+"""Numbers, codes, addresses: words of ASCII that are more than letters."""
 _COMMENTS = (
     "Here is the translation: {}",
     "Sure! Here is the translation:\n\n{}",
@@ -98,6 +99,22 @@ def _by_text(language: str) -> dict[str, int]:
 
 
 @cache
+def _plain_sentences(language: str) -> list[str]:
+    """Those with nothing but words of the language, without the mark at the end."""
+    place = phrasebook.LANGUAGES.index(language)
+    joined = " " if language in ("en", "ko") else ""
+    letters = r"[a-zA-Z ]+" if language == "en" else r"[^a-zA-Z\d_:.@/{}]+"
+    found = (re.sub(r"\W+$", "", row[place]) for row in sentence_rows())
+    return [f"{sentence}{joined}" for sentence in found if re.fullmatch(letters, sentence)]
+
+
+def _cut(words: str, length: int, language: str) -> str:
+    """About so many characters, up to the end of a word where words are spaced."""
+    at = words.find(" ", length) if language in ("en", "ko") else length
+    return words[: at if at > 0 else length].strip()
+
+
+@cache
 def _characters(language: str) -> int:
     """Of all packaged sentences."""
     return sum(map(len, _by_text(language)))
@@ -134,14 +151,14 @@ class _Sentence:
             return sentence_rows()[self.number][place]
         if not any(map(str.isalpha, self.text)):
             return self.text
-        copied = [found[0] for found in _COPIED.finditer(self.text)]
+        copied = [found[0].rstrip(".,;:?!") for found in _COPIED.finditer(self.text)]
         length = max(1, round(len(self.text) * _characters(target) / _characters(source)))
-        rows = sentence_rows()
+        rows = _plain_sentences(target)
         words, at = "", zlib.crc32(self.text.encode())
         while len(words) < length:
-            words += " " * bool(words) + re.sub(r"[\d\W_]+$", "", rows[at % len(rows)][place])
+            words += rows[at % len(rows)]
             at += 1
-        return " ".join([words[:length].rstrip(), *copied])
+        return " ".join([_cut(words, length, target), *copied])
 
 
 def sentences(text: str, language: str) -> list[_Sentence]:

@@ -272,15 +272,16 @@ def _xml_tree(text: str) -> Hashable | None:
         return None
 
 
-def _canonical(element: ElementTree.Element) -> Hashable:
+def _canonical(element: ElementTree.Element, *, inline: bool = False) -> Hashable:
+    """`inline`: it stands among text, so that white space at its ends is the translator's."""
     children = list(element)
     between = [element.text or "", *((child.tail or "") for child in children)]
-    content = [_canonical(child) for child in children]
     mixed = any(any(map(str.isalpha, text)) for text in between)
+    content = [_canonical(child, inline=mixed) for child in children]
     texts: Hashable
     if mixed:
         content.sort(key=repr)
-        texts = _edges("".join(between)) if not children else "mixed"
+        texts = "text" if children or inline else _edges("".join(between))
     else:
         texts = tuple(between)
     if callable(element.tag):  # a comment or a processing instruction
@@ -506,6 +507,6 @@ def _visible(kind: Format, text: str) -> Iterator[str]:
         in_code = False
         for event, name, value in _markdown_events(text):
             if event in ("Start", "End"):
-                in_code = event == "Start" and name == "CodeBlock"
+                in_code = event == "Start" and name in ("CodeBlock", "MetadataBlock")
             elif event == "Text" and not in_code:
                 yield value
