@@ -121,6 +121,23 @@ def test_aligned_marks_are_all_there_and_between_words() -> None:
     assert not any(before[-1:].isalpha() and after[:1].isalpha() for before, after in _around_marks(found))
 
 
+@pytest.mark.parametrize(
+    ("marked", "output", "expected"),
+    [
+        ("My husband is a <g1>teacher</g1>.", "제 남편은 교사예요.", "제 남편은 <g1>교사예요</g1>."),
+        ("<g1>a <g2>b</g2></g1> c", "uno due tre", "<g1>uno <g2>due</g2></g1> tre"),
+        ("<g1>a</g1> <g2>b</g2>", "uno due", "<g1>uno</g1> <g2>due</g2>"),
+        ("Wait.<x1/> Go now.", "Warte. Geh jetzt.", "Warte.<x1/> Geh jetzt."),
+        ("a <x1/> b", "eins zwei", "eins <x1/>zwei"),
+        ("今天<g1>天气</g1>好", "날씨가 좋아요", "날씨가 <g1>좋아요</g1>"),
+        ("<g1>a b c</g1>", "一", "<g1>一</g1>"),
+        ("<g1>a</g1>", "!", "!<g1></g1>"),
+    ],
+)
+def test_aligned_pairs_hold_words_and_touch_them(marked: str, output: str, expected: str) -> None:
+    assert aligned(marked, output) == expected
+
+
 def _around_marks(text: str) -> Iterable[tuple[str, str]]:
     found = parts(text)
     return [(found[n - 1][0], found[n + 1][0]) for n in range(1, len(found) - 1) if found[n][1]]

@@ -462,30 +462,59 @@ def parts(text: str) -> list[tuple[str, bool]]:
     return [(text[start:stop], bool(number % 2)) for number, (start, stop) in enumerate(pairwise(ends)) if start < stop]
 
 
-_WORD_EDGE = re.compile(r"\b|$|(?<=[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])")
-"""Where a word may end; in scripts without spaces, after each character."""
+_UNSPACED = r"\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|(?:(?![{_UNSPACED}])\w)+(?:['’]\w+)*")
+"""A word; in scripts without spaces, a character."""
+_PUNCTUATION = re.compile(r"[^\w\s]*")
 
 
 def aligned(source: str, output: str) -> str:
     """The output, which has no marks, with those of the source where its length says that they belong.
 
-    A place is the source's own, in proportion to the lengths, moved to the nearest edge of a word.
+    What is between two marks gets a part of the output's words, in proportion to its length and one at least where there
+    are enough. An opening mark stands directly before a word, a closing one directly after one.
     """
-    places: list[int] = []
-    length = max(len(MARK.sub("", source)), 1)
-    before = 0
-    tokens: list[str] = []
-    for text, is_mark in parts(source):
-        if is_mark:
-            tokens.append(text)
-            places.append(round(before / length * len(output)))
-        else:
-            before += len(text)
-    edges = [found.start() for found in _WORD_EDGE.finditer(output)] or [0]
+    words = [found.span() for found in _WORD.finditer(output)]
+    found = parts(source)
     written: list[str] = []
-    at = 0
-    for token, place in zip(tokens, places, strict=True):
-        edge = max(min(edges, key=lambda one: abs(one - place)), at)
-        written += [output[at:edge], token]
-        at = edge
+    at, before = 0, ""
+    boundaries = _boundaries(found, len(words))
+    for text, is_mark in found:
+        if not is_mark:
+            before = text
+            continue
+        boundary = next(boundaries)
+        place = at
+        if text.startswith("</") or (text.startswith("<x") and before[-1:].strip()):
+            if boundary and before:
+                place = words[boundary - 1][1]
+                if not (before[-1].isalnum() or before[-1].isspace()):
+                    punctuation = _PUNCTUATION.match(output, place)
+                    place = punctuation.end() if punctuation else place
+        elif text.startswith("<g") or before:
+            place = words[boundary][0] if boundary < len(words) else len(output)
+        place = max(place, at)
+        written += [output[at:place], text]
+        at, before = place, ""
     return "".join([*written, output[at:]])
+
+
+def _boundaries(found: Sequence[tuple[str, bool]], words: int) -> Iterator[int]:
+    """Of an output with so many words, how many stand before each mark of the source."""
+    length = max(sum(len(text) for text, is_mark in found if not is_mark), 1)
+    filled = [not is_mark and any(map(str.isalnum, text)) for text, is_mark in found]
+    least = int(sum(filled) <= words)  # words for a part that has some
+    after = sum(filled)
+    passed = boundary = 0
+    between = False
+    for (text, is_mark), is_filled in zip(found, filled, strict=True):
+        if not is_mark:
+            passed += len(text)
+            after -= is_filled
+            between = is_filled
+            continue
+        if between:
+            wanted = round(passed / length * words)
+            boundary = max(boundary + least, min(wanted, words - after * least))
+        between = False
+        yield boundary
