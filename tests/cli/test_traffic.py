@@ -144,7 +144,7 @@ def test_a_bar_is_as_long_as_its_share() -> None:
 
 
 async def _replay(url: str, trace: Path, out: Path) -> Measurement:
-    flags = ("--workload", trace, "--replay", "--gpus", "none", "--warmup", 0, "--out", out)
+    flags = ("--workload", trace, "--replay", "--warmup", 0, "--out", out)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "dragoman.cli.main", "bench", "--url", url, *map(str, flags)),
         stdout=asyncio.subprocess.PIPE,
