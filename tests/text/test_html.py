@@ -85,6 +85,7 @@ def test_white_space_is_as_a_browser_shows_it_and_edges_are_copied() -> None:
         "<div class='a notranslate b'>Hello</div>",
         "<p translate=NO>Hello <b>you</b></p>",
         "<p title='Hello",
+        "<p title='Hello'",
         "<p Hello",
         "<code>Hello</code>",
         "<input type=text value='Hello'>",
@@ -131,6 +132,8 @@ def test_an_inline_element_that_is_not_translated_is_one_mark_within_its_sentenc
         ("<a/b/c>one</a> two", ["<g1>one</g1> two"]),
         ("<>one</>two", ["<>one<x1/>two"]),
         ("one <b", ["one"]),
+        ('<a href="x>one</a> two', ["<g1>one</g1> two"]),
+        ('<p>one <a href="', ["one"]),
     ],
 )
 def test_broken_markup_is_read_as_by_a_browser(text: str, expected: list[str]) -> None:
@@ -186,7 +189,7 @@ def test_characters_are_written_as_the_block_writes_them(text: str, translation:
         ("write &lt;b&gt; here", "write <x1/> here", ["&lt;b&gt;"]),
         ("see http://a.b/?c=1&amp;d=2 now", "see <x1/> now", ["http://a.b/?c=1&amp;d=2"]),
         ("one &notit; two", "one <x1/>it; two", ["&not"]),
-        ("one &unknown; two &#xFFFFFFFF;!", "one &unknown; two <x1/>!", ["&#xFFFFFFFF;"]),
+        ("one &#xZZ; two &#xFFFFFFFF;!", "one &#xZZ; two <x1/>!", ["&#xFFFFFFFF;"]),
     ],
 )
 def test_symbols_and_escaped_markup_are_marks(text: str, shown: str, kept: list[str]) -> None:
@@ -208,6 +211,17 @@ def test_tags_by_name() -> None:
     assert blocks("one <li>two</li> three", rules) == ["one <g1>two</g1> three"]
     rules = TagRules(ignore=frozenset({"x"}))
     assert marks("one <x>two <x>y</x></x> three", rules) == [Mark("<x>two <x>y</x></x>", word=True)]
+
+
+def test_the_branches_of_a_message_are_blocks_and_its_syntax_is_copied() -> None:
+    text = "<p>{n, plural, one {I have a <b>dog</b>.} other {I have # <b>dogs</b> &amp; cats.}}</p>"
+    assert blocks(text) == ["I have a <g1>dog</g1>.", "I have <x1/> <g2>dogs</g2> & cats."]
+    assert blocks("<p>You, {name}, have {n, plural, one {# file} other {# files}} <i>here</i>.</p>") == [
+        "You, <x1/>, have",
+        "<x1/> file",
+        "<x1/> files",
+        "<g1>here</g1>.",
+    ]
 
 
 # ---- XML

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal as Choice
 from typing import TypeAlias
 
-from dragoman.text import html, markdown
-from dragoman.text.html import TagRules, chunks
-from dragoman.text.marks import Item, Literal, Piece, build
-from dragoman.text.spans import spans
+from dragoman.text import html, markdown, plain
+from dragoman.text.html import TagRules
+from dragoman.text.marks import Literal, Piece
+from dragoman.text.spans import keep_spans
 
 Format: TypeAlias = Choice["text", "html", "xml", "markdown"]
 
@@ -49,18 +50,14 @@ def pieces(text: str, options: DocumentOptions) -> Iterator[Piece | None]:
 
 
 def _pieces(text: str, options: DocumentOptions) -> Iterator[Piece | None]:
-    def keep(part: str) -> Iterable[tuple[int, int]]:
-        return spans(part)
-
+    keep = partial(keep_spans, terms=options.keep_terms)
     rules = TagRules(options.ignore_tags, options.splitting_tags, options.non_splitting_tags)
     match options.format:
-        case "html":
-            yield from html.pieces(text, keep, rules)
-        case "xml":
-            yield from html.pieces(text, keep, rules, xml=True)
-        case "markdown":
-            yield from markdown.pieces(text, keep, rules)
         case "text":
-            for start, stop in chunks(text, 0, len(text)):
-                yield from build([Item.text(text[start:stop])], keep)
-                yield None
+            return plain.pieces(text, options)
+        case "html":
+            return html.pieces(text, keep, rules)
+        case "xml":
+            return html.pieces(text, keep, rules, xml=True)
+        case "markdown":
+            return markdown.pieces(text, keep, rules)

@@ -4,26 +4,22 @@
 finds it, in broken input too, and everything is copied but the text of blocks and the values of some attributes. XML differs
 by CDATA, processing instructions, names with case, and by which elements are inline: those beside text (`_Outline`).
 
-In a block's text entities are decoded, and white space is as a browser shows it. `EntityNotation` writes a translation as
-the block's source is written. Entities of symbols (`&nbsp;`, `&copy;`) are marks.
+In a block's text entities are decoded, and white space is as a browser shows it; entities of symbols (`&nbsp;`, `&copy;`)
+are marks. A tag that is not closed, because a quote in it is not, ends at its first `>`, where a browser shows nothing.
 
 Attributes of inline tags are not translated, but for those of images and inputs, which end a block where they have some.
 """
 
 from __future__ import annotations
 
-import html
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from html.entities import html5
 
-from dragoman.text.marks import Block, Item, Literal, Notation, Piece, Spans, build
+from dragoman.text.marks import Item, Literal, Piece, Spans
+from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, EntityNotation, Place, chunks, decoded
 
-LONGEST_TEXT = 16_000  # characters; a longer text is cut into several blocks
-MOST_ITEMS = 1_000  # of a block; one with more is cut
 _PAUSE_CHARACTERS = 16_000
 _PAUSE_TAGS = 500
 
@@ -53,6 +49,8 @@ _HTML_NAME, _XML_NAME = "[A-Za-z]", "[A-Za-z_:\u0080-\U0010ffff]"
 _HTML_MARKUP = _markup(_HTML_NAME, _COMMENT)
 _FOREIGN_MARKUP = _markup(_HTML_NAME, _COMMENT, _CDATA)  # within svg and math
 _XML_MARKUP = _markup(_XML_NAME, _XML_COMMENT, _CDATA, _INSTRUCTION, _DOCTYPE)
+_BROKEN_TAG = re.compile(rf"<(?P<slash>/?)(?P<name>{_NAME})(?P<attributes>[^>]*+)>")
+_MOST_REPAIRS = 8  # each reads the rest of the document
 _HTML_START = re.compile(rf"<(?={_HTML_NAME}|[!?]|/[\s\S])")
 _XML_START = re.compile(rf"<(?={_XML_NAME}|[!?]|/[\s\S])")
 _ATTRIBUTE = re.compile(
@@ -74,8 +72,8 @@ _UNTRANSLATED = _names("code kbd math pre samp svg var")
 _BLOCKS = _names(
     "address article aside base basefont bgsound blockquote body br caption center col colgroup dd details dialog dir div dl dt"
     " fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link listing"
-    " main marquee menu menuitem meta nav optgroup option p param plaintext pre search section select summary table tbody td"
-    " textarea tfoot th thead title tr track ul ol xmp"
+    " main marquee menu menuitem meta nav noscript optgroup option p param plaintext pre search section select summary table"
+    " tbody td template textarea tfoot th thead title tr track ul ol xmp"
 )
 """Everything else is inline, as in a browser, but for custom elements, which mostly are not."""
 
@@ -123,193 +121,30 @@ def pieces(text: str, keep: Spans, rules: TagRules | None = None, *, xml: bool =
     yield from _Parser(text, keep, rules, outline.inline()).pieces()
 
 
-# ---- entities
-
-_ENTITY = re.compile(r"&(?:#[0-9]{1,10};?|#[xX][0-9a-fA-F]{1,8};?|[A-Za-z][A-Za-z0-9]{1,31};?)")
-_ENTITY_OR_SPACE = re.compile(rf"{_ENTITY.pattern}|[{_SPACE}]{{2,}}+|[\t\n\f\r]")
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where characters stand, which decides how they may be written: `quote` is that of an attribute's value."""
-
-    xml: bool = False
-    quote: str | None = None
-
-    def decode(self, text: str, found: re.Match[str]) -> tuple[str, int] | None:
-        """What an entity stands for, and how many characters of it are the entity; None: it is text."""
-        entity = found[0]
-        if entity[1] == "#":
-            closed = entity.endswith(";")
-            return (html.unescape(entity if closed else entity + ";"), len(entity)) if closed or not self.xml else None
-        if entity[1:] in html5 and (entity.endswith(";") or not self.xml):
-            is_query = self.quote is not None and entity[-1] != ";" and text[found.end() : found.end() + 1] == "="
-            return None if is_query else (html5[entity[1:]], len(entity))
-        if self.xml:
-            return ("", len(entity)) if entity.endswith(";") else None
-        if self.quote is None:
-            for length in range(len(entity) - 1, 2, -1):  # `&notit;` is `¬it;`
-                if entity[1:length] in html5:
-                    return html5[entity[1:length]], length
-        return None
-
-
-def is_symbol(character: str) -> bool:
-    return len(character) != 1 or (character not in "<>" and unicodedata.category(character)[0] not in "LMNP")
-
-
-def decoded(source: str, place: _Place, *, collapse: bool = False) -> Iterator[Item]:
-    """A text's items: entities decoded, those of symbols as singles; with `collapse` a run of white space is one space."""
-    pattern = _ENTITY_OR_SPACE if collapse else _ENTITY
-    begin = at = 0
-    shown: list[str] = []
-    offsets: list[int] = []
-
-    def text(stop: int) -> Iterator[Item]:
-        if stop == begin:
-            return
-        if not offsets:
-            yield Item.text(source[begin:stop])
-            return
-        ending = [*offsets, *range(at - begin, stop - begin + 1)]
-        yield Item.text(source[begin:stop], "".join((*shown, source[at:stop])), ending)
-
-    for found in pattern.finditer(source):
-        start = found.start()
-        character, length = " ", found.end() - start
-        if found[0][0] == "&":
-            entity = place.decode(source, found)
-            if entity is None:
-                continue
-            character, length = entity
-        if character != " " and is_symbol(character):
-            yield from text(start)
-            yield Item("single", source[start : start + length], word=not character)
-            begin = at = start + length
-            shown, offsets = [], []
-            continue
-        shown += source[at:start], character
-        offsets.extend(range(at - begin, start - begin + 1))
-        at = start + length
-    yield from text(len(source))
-
-
-class EntityNotation:
-    """Writes characters as a block's source does: the same entities, and `&` and `<` raw where the source has them raw.
-
-    A text of the source itself is written as it was; `faithful` is False where one text is written in two ways.
-    """
-
-    def __init__(self, place: _Place, texts: Iterable[tuple[str, str]] = ()) -> None:
-        self._place = place
-        self._forms: dict[str, str] = {}
-        self._raw = ""
-        self._exact: dict[str, str] = {}
-        self.faithful = True
-        pairs = list(texts)
-        if any("&" in source for _, source in pairs):
-            self._learn_entities(source for _, source in pairs)
-        else:
-            self._raw = "".join({sign for _, source in pairs for sign in "<>" if sign in source})
-        quotes = {None: "", '"': '"', "'": "'", "": "\t\n\f\r \"'=`"}[place.quote]
-        self._risky = re.compile(f"[{re.escape('&<>' + quotes + ''.join(self._forms))}]")
-        written: dict[str, str] = {}
-        for shown, source in pairs:
-            if written.setdefault(shown, source) != source:
-                self.faithful = False
-            elif self(shown) != source:
-                self._exact[shown] = source
-
-    def _learn_entities(self, sources: Iterable[str]) -> None:
-        raw: list[str] = []
-        for source in sources:
-            at = 0
-            for found in _ENTITY.finditer(source):
-                entity = self._place.decode(source, found)
-                if entity is None:
-                    continue
-                raw.append(source[at : found.start()])
-                at = found.start() + entity[1]
-                self._forms.setdefault(entity[0], source[found.start() : at])
-            raw.append(source[at:])
-        self._raw = "".join(raw)
-        self._forms = {sign: form for sign, form in self._forms.items() if sign not in self._raw}
-
-    def __call__(self, text: str) -> str:
-        if text in self._exact:
-            return self._exact[text]
-        return self._risky.sub(lambda found: self._written(text, found.start()), text)
-
-    def _written(self, text: str, at: int) -> str:
-        sign = text[at]
-        if sign in self._forms:
-            return self._forms[sign]
-        if sign in "&<" and not (sign in self._raw and self._is_safe(text, at)):
-            return "&amp;" if sign == "&" else "&lt;"
-        if sign == ">":
-            return "&gt;" if (self._place.xml and text[:at].endswith("]]")) or self._place.quote == "" else sign
-        return sign if sign in "&<" else f"&#{ord(sign)};" if sign != '"' else "&quot;"
-
-    def _is_safe(self, text: str, at: int) -> bool:
-        """Whether a `&` or `<` is read as itself, whatever follows the text."""
-        if self._place.xml or at + 1 == len(text):
-            return False
-        if text[at] == "<":
-            return not re.match("[A-Za-z/!?]", text[at + 1 :])
-        run = re.compile("[A-Za-z0-9#]*").match(text, at + 1)
-        found = _ENTITY.match(text, at)
-        return run is not None and run.end() < len(text) and (found is None or self._place.decode(text, found) is None)
-
-
-class FaithfulBuilder:
-    """Builds blocks whose source comes back exactly: what a writer would write in two ways for one text is not decoded."""
-
-    def __init__(self, keep: Spans, notation: Notation) -> None:
-        self._keep = keep
-        self._notation = notation
-
-    def __call__(self, items: Sequence[Item]) -> list[Piece]:
-        for attempt in (items, _undecoded(items, spaces=True), _undecoded(items, spaces=False)):
-            built = build(attempt, self._keep, notation=self._notation)
-            if all(getattr(piece.writer, "faithful", True) for piece in built if isinstance(piece, Block)):
-                break
-        return built
-
-
-def _undecoded(items: Iterable[Item], *, spaces: bool) -> Iterator[Item]:
-    """The items with white space as the source has it; everything else that is decoded stands alone, but for `spaces`."""
-    for item in items:
-        if item.kind != "text" or not item.offsets:
-            yield item
-            continue
-        yield from _as_in_source(item, spaces)
-
-
-def _as_in_source(item: Item, spaces: bool) -> Iterator[Item]:
-    shown: list[str] = []
-    offsets: list[int] = []
-    begin = 0
-
-    def text(stop: int) -> Iterator[Item]:
-        if stop > begin:
-            yield Item.text(item.source[begin:stop], "".join(shown), [*offsets, stop - begin])
-
-    for at, character in enumerate(item.shown):
-        start, stop = item.offsets[at], item.offsets[at + 1]
-        source = item.source[start:stop]
-        if source == character or source.isspace() or spaces:
-            as_source = source.isspace()
-            shown.append(source if as_source else character)
-            offsets.extend(range(start - begin, stop - begin) if as_source else [start - begin])
-            continue
-        yield from text(start)
-        yield Item("single", source)
-        begin = stop
-        shown, offsets = [], []
-    yield from text(len(item.source))
-
-
 # ---- elements
+
+
+class _Scanner:
+    """Matches markup. A tag that is open at the document's end, as a quote is not closed, ends at its first `>`."""
+
+    def __init__(self, text: str, *, xml: bool) -> None:
+        self._text = text
+        self._xml = xml
+        self._start = _XML_START if xml else _HTML_START
+        self._repairs_left = _MOST_REPAIRS
+
+    def start(self, at: int) -> int:
+        """Where the next markup begins; at the text's end where there is none."""
+        found = self._start.search(self._text, at)
+        return found.start() if found else len(self._text)
+
+    def match(self, at: int, *, foreign: bool = False) -> re.Match[str] | None:
+        """The markup at `at`, which is never None where `start` found some."""
+        found = (_XML_MARKUP if self._xml else _FOREIGN_MARKUP if foreign else _HTML_MARKUP).match(self._text, at)
+        if found and found["name"] and found[0][-1] != ">" and self._repairs_left:
+            self._repairs_left -= 1
+            return _BROKEN_TAG.match(self._text, at) or found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,10 +162,11 @@ class _Parser:
         self._rules = rules
         self._inline = inline  # of each start tag in XML
         self._xml = inline is not None
-        self._place = _Place(xml=self._xml)
+        self._scanner = _Scanner(text, xml=self._xml)
+        self._place = Place(xml=self._xml)
         self._keep = keep
         default = EntityNotation(self._place)
-        self._build = FaithfulBuilder(keep, lambda texts: self._notation(default, texts))
+        self._build = BlockBuilder(keep, lambda texts: self._notation(default, texts))
         self._stack: list[_Element] = []
         self._open = Counter[str]()  # names in the stack
         self._items: list[Item] = []
@@ -345,18 +181,16 @@ class _Parser:
         return default if is_plain else EntityNotation(self._place, pairs)
 
     def pieces(self) -> Iterator[Piece | None]:
-        start_of_markup = _XML_START if self._xml else _HTML_START
         at = tags = paused = 0
         while at < len(self._text):
-            found = start_of_markup.search(self._text, at)
-            stop = found.start() if found else len(self._text)
+            stop = self._scanner.start(at)
             for begin, end in chunks(self._text, at, stop):
                 self._add_text(begin, end)
                 if end - begin > _PAUSE_CHARACTERS // 4:
                     yield from self._taken()
                     yield None
             at = stop
-            if found:
+            if stop < len(self._text):
                 tags += 1
                 at = yield from self._markup(stop)
             yield from self._taken()
@@ -373,9 +207,8 @@ class _Parser:
     def _markup(self, at: int) -> Generator[Piece | None, None, int]:
         """Takes what begins at `at`; returns where it ends."""
         is_foreign = self._open["svg"] or self._open["math"]
-        pattern = _XML_MARKUP if self._xml else _FOREIGN_MARKUP if is_foreign else _HTML_MARKUP
-        found = pattern.match(self._text, at)
-        if found is None:  # cannot be: each start of markup begins some
+        found = self._scanner.match(at, foreign=bool(is_foreign))
+        if found is None:
             return at + 1
         if not found["name"]:
             self._other(at, found.end(), is_word=found[0].startswith("<![CDATA["))
@@ -512,7 +345,7 @@ class _Parser:
         for begin, end, quote in values:
             self._done.append(Literal(self._text[at:begin]))
             place = replace(self._place, quote=quote)
-            build_value = FaithfulBuilder(self._keep, lambda texts, place=place: EntityNotation(place, texts))
+            build_value = BlockBuilder(self._keep, lambda texts, place=place: EntityNotation(place, texts))
             self._done += build_value(list(decoded(self._text[begin:end], place)))
             at = end
         self._done.append(Literal(self._text[at:stop]))
@@ -577,8 +410,8 @@ def _is_unknown(name: str) -> bool:
 
 _PHRASING = _names(
     "a abbr acronym applet audio b bdi bdo big blink button canvas cite code data datalist del dfn em font i ins kbd label map"
-    " mark math meter nobr noscript object output picture progress q rb rp rt rtc ruby s samp slot small span strike strong sub"
-    " sup svg template time tt u var video"
+    " mark math meter nobr object output picture progress q rb rp rt rtc ruby s samp slot small span strike strong sub"
+    " sup svg time tt u var video"
 )
 """Elements that HTML knows and that a `/` at the end of their tag does not close."""
 
@@ -590,22 +423,6 @@ def _end_tag(name: str) -> re.Pattern[str]:
     if name not in _END_TAGS:
         _END_TAGS[name] = re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE)
     return _END_TAGS[name]
-
-
-_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]{0,3}\s+(?=\S)|[。！？]")
-
-
-def chunks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Parts of at most `LONGEST_TEXT` characters, which end with a sentence where there is one, or with a word."""
-    while stop - start > LONGEST_TEXT:
-        limit = start + LONGEST_TEXT
-        ends = [found.end() for found in _SENTENCE_END.finditer(text, limit - LONGEST_TEXT // 4, limit)]
-        end = ends[-1] if ends else max(text.rfind(sign, start + LONGEST_TEXT // 2, limit) for sign in " \n") + 1
-        end = end or limit
-        yield start, end
-        start = end
-    if start < stop:
-        yield start, stop
 
 
 class _Outline:
@@ -621,11 +438,12 @@ class _Outline:
         stack = [(0, "")]
         names = Counter[str]()
         at = 0
-        while found := _XML_START.search(self._text, at):
+        scanner = _Scanner(self._text, xml=True)
+        while (start := scanner.start(at)) < len(self._text):
             if not self._has_text[stack[-1][0]]:
-                self._has_text[stack[-1][0]] = bool(re.compile(r"\S").search(self._text, at, found.start()))
-            markup = _XML_MARKUP.match(self._text, found.start())
-            if markup is None:  # cannot be: each start of markup begins some
+                self._has_text[stack[-1][0]] = re.compile(r"\S").search(self._text, at, start) is not None
+            markup = scanner.match(start)
+            if markup is None:
                 break
             at = markup.end()
             self._take(markup, stack, names)
@@ -650,8 +468,6 @@ class _Outline:
             self._parents.append(parent)
             self._children.append(0)
             self._has_text.append(False)
-        elif markup[0].startswith("<![CDATA["):
-            self._has_text[stack[-1][0]] = True
 
     def inline(self) -> Iterator[bool]:
         """Of each element, in the order of the start tags."""

@@ -22,8 +22,9 @@ from typing import Any, cast
 import pyromark
 
 from dragoman.text import html
-from dragoman.text.html import LONGEST_TEXT, MOST_ITEMS, FaithfulBuilder, TagRules, chunks, is_symbol
+from dragoman.text.html import TagRules
 from dragoman.text.marks import Block, Item, Literal, Piece, Spans
+from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, chunks, is_symbol
 
 _OPTIONS = (
     pyromark.Options.ENABLE_TABLES
@@ -74,6 +75,7 @@ class _Reader:
         self._events = cast("Iterator[tuple[Any, Any]]", pyromark.events_with_range(parsed, options=_OPTIONS))
         self._keep = keep
         self._rules = rules
+        self._copied = frozenset(f"<{name}" for name in (*_COPIED, *rules.ignore))
         self._at = 0
         self._items: list[Item] = []
         self._parts: list[tuple[str, str]] = []  # of the current text: as shown, and in the source
@@ -286,26 +288,22 @@ class _Reader:
         if not items:
             return
         context = _Context.of(items, self._container, self._has_labels)
-        build = FaithfulBuilder(self._keep, lambda texts: MarkdownNotation(context, texts))
-        self._done += build(list(_with_code_whole(items)))
+        build = BlockBuilder(self._keep, lambda texts: MarkdownNotation(context, texts))
+        self._done += build(list(_with_copied_elements(items, self._copied)))
 
 
-_CODE = frozenset({"<code", "<kbd", "<samp", "<var", "<svg", "<math", "<script", "<style"})
+_COPIED = ("code", "kbd", "samp", "var", "svg", "math", "script", "style")
 
 
-def _with_code_whole(items: list[Item]) -> Iterator[Item]:
+def _with_copied_elements(items: list[Item], names: frozenset[str]) -> Iterator[Item]:
     """The items, where inline HTML elements that are not translated are one single."""
-    closing: dict[str, int] = {}
-    for at, item in enumerate(items):
-        if item.kind == "close" and item.name in _CODE:
-            closing[item.name] = at
+    closing = {item.name: at for at, item in enumerate(items) if item.kind == "close" and item.name in names}
     stop = -1
     for at, item in enumerate(items):
         if at < stop:
             continue
-        end = closing.get(item.name, -1) if item.kind == "open" else -1
-        if end > at:
-            stop = next(n for n in range(at, end + 1) if items[n].kind == "close" and items[n].name == item.name) + 1
+        if item.kind == "open" and closing.get(item.name, -1) > at:
+            stop = next(n for n in range(at, len(items)) if items[n].kind == "close" and items[n].name == item.name) + 1
             yield Item("single", "".join(one.source for one in items[at:stop]), word=True)
         else:
             yield item

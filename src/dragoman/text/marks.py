@@ -76,6 +76,14 @@ class Item:
     offsets: Sequence[int] = ()
     word: bool = False
 
+    def part(self, start: int, stop: int) -> Item:
+        """Characters `start` to `stop` of a text."""
+        if not self.offsets:
+            return Item.text(self.shown[start:stop])
+        offsets = self.offsets[start : stop + 1]
+        source = self.source[offsets[0] : offsets[-1]]
+        return Item.text(source, self.shown[start:stop], [offset - offsets[0] for offset in offsets])
+
     @classmethod
     def text(cls, source: str, shown: str | None = None, offsets: Sequence[int] = ()) -> Item:
         return cls("text", source, source if shown is None else shown, offsets=offsets)
@@ -135,13 +143,13 @@ def _without_edges(nodes: deque[_Node]) -> tuple[list[str], deque[_Node], list[s
     if nodes and nodes[0].item.kind == "text":
         item = nodes.popleft().item
         at = len(item.shown) - len(item.shown.lstrip())
-        head.append(_part(item, 0, at).source)
-        nodes.appendleft(_Node(_part(item, at, len(item.shown))))
+        head.append(item.part(0, at).source)
+        nodes.appendleft(_Node(item.part(at, len(item.shown))))
     if nodes and nodes[-1].item.kind == "text":
         item = nodes.pop().item
         at = len(item.shown.rstrip())
-        tail.append(_part(item, at, len(item.shown)).source)
-        nodes.append(_Node(_part(item, 0, at)))
+        tail.append(item.part(at, len(item.shown)).source)
+        nodes.append(_Node(item.part(0, at)))
     return head, nodes, tail
 
 
@@ -162,13 +170,13 @@ def _with_kept(items: Iterable[Item], keep: Spans | None) -> Iterator[Item]:
         at = 0
         for start, stop in _spans(item.shown, keep):
             if start > at:
-                yield _part(item, at, start)
-            kept = _part(item, start, stop)
+                yield item.part(at, start)
+            kept = item.part(start, stop)
             word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$#"
             yield replace(kept, kind="single", word=word)
             at = stop
         if at < len(item.shown):
-            yield _part(item, at, len(item.shown)) if at else item
+            yield item.part(at, len(item.shown)) if at else item
 
 
 def _with_texts_joined(items: Iterable[Item]) -> Iterator[Item]:
@@ -199,15 +207,6 @@ def _spans(text: str, keep: Spans | None) -> Iterator[tuple[int, int]]:
         if start < stop:
             yield start, stop
         at = stop
-
-
-def _part(item: Item, start: int, stop: int) -> Item:
-    """Characters `start` to `stop` of a text."""
-    if not item.offsets:
-        return Item.text(item.shown[start:stop])
-    offsets = item.offsets[start : stop + 1]
-    source = item.source[offsets[0] : offsets[-1]]
-    return Item.text(source, item.shown[start:stop], [offset - offsets[0] for offset in offsets])
 
 
 _DEEPEST = 20

@@ -1,0 +1,280 @@
+"""How the characters of a markup document are read and written: entities, white space, and blocks made of them.
+
+`decoded` makes a text's items, `EntityNotation` writes a translation as the block's source is written, and `BlockBuilder`
+makes pieces whose source comes back exactly.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html.entities import html5
+
+from dragoman.text.marks import Block, Item, Literal, Notation, Piece, Spans, build
+from dragoman.text.plain import is_message, message_parts
+
+LONGEST_TEXT = 16_000  # characters; a longer text is cut into several blocks
+MOST_ITEMS = 1_000  # of a block; one with more is cut
+
+_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]{0,3}\s+(?=\S)|[。！？]")
+
+
+def chunks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Parts of at most `LONGEST_TEXT` characters, which end with a sentence where there is one, or with a word."""
+    while stop - start > LONGEST_TEXT:
+        limit = start + LONGEST_TEXT
+        ends = [found.end() for found in _SENTENCE_END.finditer(text, limit - LONGEST_TEXT // 4, limit)]
+        end = ends[-1] if ends else max(text.rfind(sign, start + LONGEST_TEXT // 2, limit) for sign in " \n") + 1
+        end = end or limit
+        yield start, end
+        start = end
+    if start < stop:
+        yield start, stop
+
+
+# ---- entities
+
+_ENTITY = re.compile(r"&(?:#[0-9]{1,10};?|#[xX][0-9a-fA-F]{1,8};?|[A-Za-z][A-Za-z0-9]{1,31};?)")
+_ENTITY_OR_SPACE = re.compile(rf"{_ENTITY.pattern}|[\t\n\f\r ]{{2,}}+|[\t\n\f\r]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where characters stand, which decides how they may be written: `quote` is that of an attribute's value."""
+
+    xml: bool = False
+    quote: str | None = None
+
+    def decode(self, text: str, found: re.Match[str]) -> tuple[str, int] | None:
+        """What an entity stands for, and how many characters of it are the entity; None: it is text."""
+        entity = found[0]
+        if entity[1] == "#":
+            closed = entity.endswith(";")
+            return (html.unescape(entity if closed else entity + ";"), len(entity)) if closed or not self.xml else None
+        if entity[1:] in html5 and (entity.endswith(";") or not self.xml):
+            is_query = self.quote is not None and entity[-1] != ";" and text[found.end() : found.end() + 1] == "="
+            return None if is_query else (html5[entity[1:]], len(entity))
+        if self.xml:
+            return ("", len(entity)) if entity.endswith(";") else None
+        if self.quote is None:
+            for length in range(len(entity) - 1, 2, -1):  # `&notit;` is `¬it;`
+                if entity[1:length] in html5:
+                    return html5[entity[1:length]], length
+        return None
+
+
+def is_symbol(character: str) -> bool:
+    return len(character) != 1 or (character not in "<>" and unicodedata.category(character)[0] not in "LMNP")
+
+
+def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[Item]:
+    """A text's items: entities decoded, those of symbols as singles; with `collapse` a run of white space is one space."""
+    pattern = _ENTITY_OR_SPACE if collapse else _ENTITY
+    begin = at = 0
+    shown: list[str] = []
+    offsets: list[int] = []
+
+    def text(stop: int) -> Iterator[Item]:
+        if stop == begin:
+            return
+        if not offsets:
+            yield Item.text(source[begin:stop])
+            return
+        ending = [*offsets, *range(at - begin, stop - begin + 1)]
+        yield Item.text(source[begin:stop], "".join((*shown, source[at:stop])), ending)
+
+    for found in pattern.finditer(source):
+        start = found.start()
+        character, length = " ", found.end() - start
+        if found[0][0] == "&":
+            entity = place.decode(source, found)
+            if entity is None:
+                continue
+            character, length = entity
+        if character != " " and is_symbol(character):
+            yield from text(start)
+            yield Item("single", source[start : start + length], word=not character)
+            begin = at = start + length
+            shown, offsets = [], []
+            continue
+        shown += source[at:start], character
+        offsets.extend(range(at - begin, start - begin + 1))
+        at = start + length
+    yield from text(len(source))
+
+
+class EntityNotation:
+    """Writes characters as a block's source does: the same entities, and `&` and `<` raw where the source has them raw.
+
+    A text of the source itself is written as it was; `faithful` is False where one text is written in two ways.
+    """
+
+    def __init__(self, place: Place, texts: Iterable[tuple[str, str]] = ()) -> None:
+        self._place = place
+        self._forms: dict[str, str] = {}
+        self._raw = ""
+        self._exact: dict[str, str] = {}
+        self.faithful = True
+        pairs = list(texts)
+        if any("&" in source for _, source in pairs):
+            self._learn_entities(source for _, source in pairs)
+        else:
+            self._raw = "".join({sign for _, source in pairs for sign in "<>" if sign in source})
+        quotes = {None: "", '"': '"', "'": "'", "": "\t\n\f\r \"'=`"}[place.quote]
+        self._risky = re.compile(f"[{re.escape('&<>' + quotes + ''.join(self._forms))}]")
+        written: dict[str, str] = {}
+        for shown, source in pairs:
+            if written.setdefault(shown, source) != source:
+                self.faithful = False
+            elif self(shown) != source:
+                self._exact[shown] = source
+
+    def _learn_entities(self, sources: Iterable[str]) -> None:
+        raw: list[str] = []
+        for source in sources:
+            at = 0
+            for found in _ENTITY.finditer(source):
+                entity = self._place.decode(source, found)
+                if entity is None:
+                    continue
+                raw.append(source[at : found.start()])
+                at = found.start() + entity[1]
+                self._forms.setdefault(entity[0], source[found.start() : at])
+            raw.append(source[at:])
+        self._raw = "".join(raw)
+        self._forms = {sign: form for sign, form in self._forms.items() if sign not in self._raw}
+
+    def __call__(self, text: str) -> str:
+        if text in self._exact:
+            return self._exact[text]
+        return self._risky.sub(lambda found: self._written(text, found.start()), text)
+
+    def _written(self, text: str, at: int) -> str:
+        sign = text[at]
+        if sign in self._forms:
+            return self._forms[sign]
+        if sign in "&<" and not (sign in self._raw and self._is_safe(text, at)):
+            return "&amp;" if sign == "&" else "&lt;"
+        if sign == ">":
+            return "&gt;" if (self._place.xml and text[:at].endswith("]]")) or self._place.quote == "" else sign
+        return sign if sign in "&<" else f"&#{ord(sign)};" if sign != '"' else "&quot;"
+
+    def _is_safe(self, text: str, at: int) -> bool:
+        """Whether a `&` or `<` is read as itself, whatever follows the text."""
+        if self._place.xml or at + 1 == len(text):
+            return False
+        if text[at] == "<":
+            return not re.match("[A-Za-z/!?]", text[at + 1 :])
+        run = re.compile("[A-Za-z0-9#]*").match(text, at + 1)
+        found = _ENTITY.match(text, at)
+        return run is not None and run.end() < len(text) and (found is None or self._place.decode(text, found) is None)
+
+
+class BlockBuilder:
+    """Builds the pieces of a block's items so that its source comes back exactly.
+
+    What a writer would write in two ways for one text is not decoded. An ICU message is cut around its plural and select
+    arguments, whose branches are blocks.
+    """
+
+    def __init__(self, keep: Spans, notation: Notation) -> None:
+        self._keep = keep
+        self._notation = notation
+
+    def __call__(self, items: Sequence[Item]) -> list[Piece]:
+        if not any("{" in item.shown for item in items):
+            return self._block(items, self._keep)
+        text = "".join(item.shown if item.kind == "text" else _NO_TEXT for item in items)
+        if not is_message(text):
+            return self._block(items, self._keep)
+        parts = message_parts(text)
+        between = iter(_cut(items, [place for part in parts for place in (part.start, part.stop)]))
+        pieces: list[Piece] = [_syntax(next(between))]
+        for part in parts:
+            pieces += self._block(next(between), partial(_with_numbers, self._keep) if part.plural else self._keep)
+            pieces.append(_syntax(next(between)))
+        return [piece for piece in pieces if piece.text]
+
+    def _block(self, items: Sequence[Item], keep: Spans) -> list[Piece]:
+        for attempt in (items, _undecoded(items, spaces=True), _undecoded(items, spaces=False)):
+            built = build(attempt, keep, notation=self._notation)
+            if all(getattr(piece.writer, "faithful", True) for piece in built if isinstance(piece, Block)):
+                break
+        return built
+
+
+_NO_TEXT = "\ufffc"
+
+
+def _syntax(items: Iterable[Item]) -> Literal:
+    return Literal("".join(item.source for item in items))
+
+
+def _with_numbers(keep: Spans, text: str) -> Iterator[tuple[int, int]]:
+    """What is kept in a plural's branch, where `#` is the number."""
+    at = 0
+    for start, stop in (*keep(text), (len(text), len(text))):
+        yield from (found.span() for found in re.compile("#").finditer(text, at, start))
+        if start < stop:
+            yield start, stop
+        at = stop
+
+
+def _cut(items: Iterable[Item], places: Sequence[int]) -> Iterator[list[Item]]:
+    """The items up to each place, and those after the last one; what is no text is one character wide."""
+    group: list[Item] = []
+    at = 0
+    number = 0
+    for item in items:
+        length = len(item.shown) if item.kind == "text" else 1
+        begin = 0
+        while number < len(places) and places[number] < at + length:
+            end = places[number] - at
+            if end > begin:
+                group.append(item.part(begin, end))
+            yield group
+            group, begin, number = [], end, number + 1
+        if begin < length:
+            group.append(item.part(begin, length) if begin else item)
+        at += length
+    for _ in range(len(places) - number):
+        yield group
+        group = []
+    yield group
+
+
+def _undecoded(items: Iterable[Item], *, spaces: bool) -> Iterator[Item]:
+    """The items with white space as the source has it; everything else that is decoded stands alone, but for `spaces`."""
+    for item in items:
+        if item.kind != "text" or not item.offsets:
+            yield item
+            continue
+        yield from _as_in_source(item, spaces)
+
+
+def _as_in_source(item: Item, spaces: bool) -> Iterator[Item]:
+    shown: list[str] = []
+    offsets: list[int] = []
+    begin = 0
+
+    def text(stop: int) -> Iterator[Item]:
+        if stop > begin:
+            yield Item.text(item.source[begin:stop], "".join(shown), [*offsets, stop - begin])
+
+    for at, character in enumerate(item.shown):
+        start, stop = item.offsets[at], item.offsets[at + 1]
+        source = item.source[start:stop]
+        if source == character or source.isspace() or spaces:
+            as_source = source.isspace()
+            shown.append(source if as_source else character)
+            offsets.extend(range(start - begin, stop - begin) if as_source else [start - begin])
+            continue
+        yield from text(start)
+        yield Item("single", source)
+        begin = stop
+        shown, offsets = [], []
+    yield from text(len(item.source))

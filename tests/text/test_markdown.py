@@ -1,0 +1,216 @@
+"""Markdown: what is a block, what is a mark, what is copied, and how characters and line breaks are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dragoman.text import markdown
+from dragoman.text.html import TagRules
+from dragoman.text.marks import Block, Literal, Mark, restore
+from dragoman.text.spans import spans
+
+
+def read(text: str, rules: TagRules | None = None) -> list[Literal | Block]:
+    pieces = [piece for piece in markdown.pieces(text, spans, rules) if piece is not None]
+    assert written(pieces) == text
+    return pieces
+
+
+def written(pieces: list[Literal | Block], translate: Callable[[str], str] = str) -> str:
+    """The document with its blocks translated."""
+    return "".join(
+        piece.text if isinstance(piece, Literal) else restore(translate(piece.text), piece.marks, piece.writer)
+        for piece in pieces
+    )
+
+
+def blocks(text: str, rules: TagRules | None = None) -> list[str]:
+    return [piece.text for piece in read(text, rules) if isinstance(piece, Block)]
+
+
+def marks(text: str) -> list[Mark]:
+    return [mark for piece in read(text) if isinstance(piece, Block) for mark in piece.marks]
+
+
+def translated(text: str, *translations: str) -> str:
+    """The document with these translations of its blocks, in order."""
+    left = iter(translations)
+    return written(read(text), lambda _: next(left))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# One\n\nTwo\nthree\n\n## Four ##\n", ["One", "Two\nthree", "Four"]),
+        ("Set\next\n---\n\n***\n\nTwo", ["Set\next", "Two"]),
+        ("## One {#id .a}", ["One"]),
+        ("- one\n- two\n\n  three\n  - four\n1. five", ["one", "two", "three", "four", "five"]),
+        ("- [ ] one\n- [x] two", ["one", "two"]),
+        ("> one\n> two\n>\n> > three", ["one\ntwo", "three"]),
+        ("> [!NOTE]\n> one", ["one"]),
+        ("| one | two \\| three |\n|---|:-:|\n| four | 5 |", ["one", "two | three", "four"]),
+        ("one[^1]\n\n[^1]: two\n    three", ["one", "two\nthree"]),
+        ("one  \ntwo\\\nthree", ["one", "two", "three"]),
+        ("a*b c", ["a*b c"]),
+        ("\ufeffone", ["one"]),
+        ("one\r\ntwo\r\n\r\nthree", ["one\ntwo", "three"]),
+    ],
+)
+def test_blocks(text: str, expected: list[str]) -> None:
+    assert [block.lstrip("\ufeff") for block in blocks(text)] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\none\n```",
+        "~~~ one\n\ntwo",
+        "    one\n    two",
+        "---\ntitle: one\n---\n",
+        "+++\ntitle = 'one'\n+++\n",
+        "[one]: /two 'three'\n",
+        "<!-- one -->\n\n<script>\none\n\ntwo\n</script>",
+        "$$\none\n$$",
+        "`one`",
+        "<https://example.com/one>",
+        "> <p>\n> one</p>\n",
+        "---\n\n***\n",
+    ],
+)
+def test_what_is_copied(text: str) -> None:
+    assert blocks(text) == []
+
+
+def test_front_matter_begins_with_a_key() -> None:
+    assert blocks("---\ntitle: one\n---\n\ntwo") == ["two"]
+    assert blocks("---\n\none\n\n---\n\ntwo") == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "kept"),
+    [
+        ("a **b** *c* d", "a <g1>b</g1> <g2>c</g2> d", [("**", "**"), ("*", "*")]),
+        ("a ***b*** ~~c~~ ~d~", "a <g1>b</g1> <g2>c</g2> <g3>d</g3>", [("***", "***"), ("~~", "~~"), ("~", "~")]),
+        ('a [b](c "d") e', "a <g1>b</g1> e", [("[", '](c "d")')]),
+        ("a [*b*][r] c\n\n[r]: u", "a <g1>b</g1> c", [("[*", "*][r]")]),
+        ("a ![b](c) d", "a <g1>b</g1> d", [("![", "](c)")]),
+        ("a ![](c) d", "a <x1/> d", [("![](c)", None)]),
+        ("a `b c` d", "a <x1/> d", [("`b c`", None)]),
+        ("a $b$ c", "a <x1/> c", [("$b$", None)]),
+        ("a[^1] b\n\n[^1]: 1", "a<x1/> b", [("[^1]", None)]),
+        ("a [r] b [r][] c\n\n[r]: u", "a <x1/> b <x2/> c", [("[r]", None), ("[r][]", None)]),
+        ("a <http://b.c> d", "a <x1/> d", [("<http://b.c>", None)]),
+        ("a <b>b</b> <br> c", "a <g1>b</g1> <x2/> c", [("<b>", "</b>"), ("<br>", None)]),
+        ("a <kbd>b *c*</kbd> d", "a <x1/> d", [("<kbd>b *c*</kbd>", None)]),
+        ("a &nbsp; b", "a <x1/> b", [("&nbsp;", None)]),
+        ("a {b} c", "a <x1/> c", [("{b}", None)]),
+        ("a \\{b} c", "a <x1/> c", [("\\{b}", None)]),
+    ],
+)
+def test_inline_notation_is_marks(text: str, expected: str, kept: list[tuple[str, str | None]]) -> None:
+    assert blocks(text)[0] == expected
+    assert [(mark.opening, mark.closing) for mark in marks(text)] == kept
+
+
+def test_html_blocks_are_read_as_html() -> None:
+    text = "<div title='one'>\n  two <b>three</b>\n</div>\n\nfour"
+    assert blocks(text) == ["one", "two <g1>three</g1>", "four"]
+    assert translated(text, "1 o'", "t\n\nw", "f") == "<div title='1 o&#39;'>\n  t\nw\n</div>\n\nf"
+    assert blocks("<x>one</x> two\n", TagRules(ignore=frozenset({"x"}))) == ["<x1/> two"]
+
+
+@pytest.mark.parametrize(
+    ("text", "translation", "expected"),
+    [
+        ("> one\n> two", "eins\nzwei\ndrei", "> eins\n> zwei\n> drei"),
+        ("1. one\n   two", "eins\nzwei", "1. eins\n   zwei"),
+        ("one\r\ntwo", "eins\n\nzwei", "eins\r\nzwei"),
+        ("> one\nlazy", "eins\n# zwei", "> eins\n\\# zwei"),
+        ("# one", "eins\nzwei #", "# eins zwei \\#"),
+        ("one", "eins  \nzwei", "eins zwei"),
+        ("| one |\n|---|", "eins | zwei\ndrei", "| eins \\| zwei drei |\n|---|"),
+    ],
+)
+def test_line_breaks_are_those_of_the_block(text: str, translation: str, expected: str) -> None:
+    assert translated(text, translation) == expected
+
+
+@pytest.mark.parametrize(
+    ("translation", "expected"),
+    [
+        ("2 * 3 *x* a*b", "2 * 3 \\*x\\* a\\*b"),
+        ("a_b _c_ d _ e", "a_b \\_c\\_ d _ e"),
+        ("a `b", "a \\`b"),
+        ("[1] and [a [b]] c", "[1] and [a [b]] c"),
+        ("[a](b)", "\\[a\\](b)"),
+        ("a] b", "a\\] b"),
+        ("a[^1]", "a\\[^1\\]"),
+        ("a <b c < d", "a \\<b c < d"),
+        ("AT&T &amp; &copy x", "AT&T \\&amp; &copy x"),
+        ("a\\b \\* c\\", "a\\b \\\\\\* c\\\\"),
+        ("# one", "\\# one"),
+        ("#one", "#one"),
+        ("- one", "\\- one"),
+        ("-5 or +5", "-5 or +5"),
+        ("1. one", "1\\. one"),
+        ("1.5 m", "1.5 m"),
+        ("> one", "\\> one"),
+        ("---", "\\---"),
+        ("~~a~~ and $5-$6", "\\~\\~a\\~\\~ and \\$5-\\$6"),
+    ],
+)
+def test_what_would_be_markup_is_escaped(translation: str, expected: str) -> None:
+    assert translated("one", translation) == expected
+    again = [piece.text for piece in markdown.pieces(expected, lambda _: ()) if isinstance(piece, Block)]
+    assert again == ([translation] if any(map(str.isalpha, translation)) else [])
+
+
+def test_characters_are_written_as_the_block_writes_them() -> None:
+    assert translated("a &amp; &eacute; b", "x & é") == "x &amp; &eacute;"
+    assert translated("a $5 b", "x $6 y") == "x $6 y"
+    assert translated("a \\* b * c", "x * y") == "x * y"
+    assert translated("[a] b\n\n[r]: u\n", "[c] d") == "\\[c\\] d\n\n[r]: u\n"
+
+
+def test_lone_surrogates_and_control_characters_come_back() -> None:
+    assert blocks("one \ud800 *two\udfff* \x00 \x0b three") == ["one \ud800 <g1>two\udfff</g1> \x00 \x0b three"]
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "[",
+        "![",
+        "<",
+        "*a*",
+        "`a",
+        "> ",
+        "- ",
+        "[a](",
+        "$a ",
+        "\\*",
+        "&amp;",
+        "a  \n",
+        "<b>a",
+        "|a|b|\n|-|-|\n",
+        "<div>\n",
+        "#\n",
+    ],
+)
+def test_hostile_documents_come_back(fragment: str) -> None:
+    read(fragment * (40_000 // len(fragment)))
+
+
+def test_the_caller_may_pause_within_long_texts() -> None:
+    for text in ("word " * 50_000, "*a* " * 20_000, "- a\n" * 20_000, "<p>a</p>\n\n" * 10_000, "word\n" * 40_000):
+        paused = [0]
+        for piece in markdown.pieces(text, spans):
+            if piece is None:
+                paused.append(0)
+            elif isinstance(piece, Literal):
+                paused[-1] += len(piece.text)
+            else:
+                paused[-1] += len(restore(piece.text, piece.marks, piece.writer))
+        assert max(paused) < 40_000
