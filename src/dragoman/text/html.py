@@ -211,7 +211,7 @@ class _Parser:
         if found is None:
             return at + 1
         if not found["name"]:
-            self._other(at, found.end(), is_word=found[0].startswith("<![CDATA["))
+            self._other(at, found.end(), is_word=self._xml and found[0].startswith("<![CDATA["))
             return found.end()
         name = found["name"] if self._xml else found["name"].lower()
         if found["slash"]:

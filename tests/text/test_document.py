@@ -1,0 +1,209 @@
+"""Documents in each format: nothing is lost for any text, and a translation changes nothing but the texts of blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.text import html, markdown
+from dragoman.text.document import DocumentOptions, Format, pieces
+from dragoman.text.marks import Block, Literal, Piece, parts, restore
+
+FORMATS = get_args(Format)
+MANY = settings(max_examples=150, deadline=None)
+
+FRAGMENTS = (
+    "a|Word|word. |x9|日本。|é|😀|\ud800|\0|\x0b|\x85|\u2028| |  |\u3000|\n|\n\n|\t|\r\n|=|/|:|'|\"|!|(|)|#",
+    "<b>|</b>|<i>|</i>|<p>|</p>|<br>|<br/>|<code>|</code>|<pre>|</pre>|<script>|</script>|<title>|</title>|<textarea>|<svg>",
+    "</svg>|<img alt='a b'>|<img alt=x>|<input type=submit value=\"q&amp;r\">|<span translate=no>|<span translate=yes>|</span>",
+    "<div class=notranslate>|</div>|<!-- c -->|<!--|-->|<!|<?|?>|<![CDATA[|]]>|<ul><li>|<li>|</ul>|<td>|<table>|<x id='9'/>",
+    "<a href='x' title=\"t\">|</a>|<http://x.y>|<|>|&|&amp;|&lt;|&gt;|&nbsp;|&eacute;|&#39;|&quot;|&am|p;|&#|&#x41;|&notit;",
+    "{a}|%s|http://a.b/?c=d&e|@me|<g1>|</g1>|<x1/>|<x2/>|{n, plural, one {|} other {#}}|}|{|''|'{'",
+    "*|**|_|`|``|```\n|~~~\n|~|~~|$|$$|[|]|](|](u)|[^1]|[^1]: |[r]|[r]: /u\n|\n[r]: /u|![|# |## |\n# |> |\n> |- |\n- |\n  - ",
+    "1. |\n1. |    |\n    |---\n|\n---\n|===\n|\\|\\*|\\\n|  \n|+++\n|a: b\n|[!NOTE]\n|{#id}| - [ ] |\n\n- [x] ",
+)
+fragments = st.sampled_from([one for line in FRAGMENTS for one in line.split("|")] + ["|", "\n|a|b|\n|-|-|\n"])
+documents = st.one_of(st.lists(fragments, max_size=25).map("".join), st.text(max_size=60))
+
+
+def written(found: list[Piece], translate: Callable[[str], str] = str) -> str:
+    return "".join(
+        piece.text if isinstance(piece, Literal) else restore(translate(piece.text), piece.marks, piece.writer)
+        for piece in found
+    )
+
+
+def structure(found: list[Piece]) -> list[object]:
+    """Literals, and the marks of blocks."""
+    return [piece.text if isinstance(piece, Literal) else piece.marks for piece in found]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@given(documents, st.booleans())
+@MANY
+def test_any_document_comes_back(kind: Format, document: str, by_name: bool) -> None:
+    names = (frozenset({"x"}), frozenset({"b"}), frozenset({"p"})) if by_name else ()
+    options = DocumentOptions(kind, ("Word", "x9") if by_name else (), *names)
+    found = [piece for piece in pieces(document, options) if piece is not None]
+    assert written(found) == document
+    assert all(piece.text for piece in found)
+    assert not any(isinstance(one, Literal) and isinstance(two, Literal) for one, two in pairwise(found))
+
+
+# ---- translations
+
+
+translations = st.text("AZbé日 &<>\"'/;#=|*_`[]()\\~$.-+!\n", max_size=12)
+
+
+def replaced(text: str, translations: list[str]) -> str:
+    """The block with its words replaced: marks, and what is at the edges of texts, stay."""
+    left = iter(translations * (len(text) + 1))
+    new: list[str] = []
+    for part, is_mark in parts(text):
+        edges = re.fullmatch(r"([^\w]*+)(.*?)([^\w]*)", part, re.DOTALL)
+        assert edges
+        new.append(part if is_mark or not edges[2] else f"{edges[1]}A{next(left)}Z{edges[3]}")
+    return "".join(new)
+
+
+INLINE = (
+    [
+        "word",
+        "two words",
+        "&amp;",
+        "&eacute;",
+        " - ",
+        "<code>x</code>",
+        "&nbsp;",
+        ", ",
+        "<br>",
+        "<!-- c -->",
+        "1 > 2",
+        "&lt;",
+    ],
+    [
+        ("<b>", "</b>"),
+        ("<a href='x?a=1&amp;b'>", "</a>"),
+        ("<i translate=no>", "</i>"),
+        ('<span title="t">', "</span>"),
+    ],
+    [
+        ("<p>", "</p>\n"),
+        ("<li>", ""),
+        ("<div title='a \"b\" &amp;'>", "</div>"),
+        ("<td>", "</td>"),
+        ("<title>", "</title>"),
+    ],
+)
+
+
+@st.composite
+def html_documents(draw: st.DrawFn) -> str:
+    words, pairs, blocks = INLINE
+
+    def content(depth: int) -> str:
+        found: list[str] = []
+        for _ in range(draw(st.integers(1, 4))):
+            if depth and draw(st.booleans()):
+                opening, closing = draw(st.sampled_from(pairs))
+                found += opening, content(depth - 1), closing
+            else:
+                found.append(draw(st.sampled_from(words)))
+            found.append(draw(st.sampled_from([" ", "", "\n "])))
+        return "".join(found)
+
+    drawn = draw(st.lists(st.sampled_from(blocks), min_size=1, max_size=4))
+    return "\n".join(f"{opening}{content(2)}{closing}" for opening, closing in drawn)
+
+
+@pytest.mark.parametrize("xml", [False, True])
+@given(html_documents(), st.lists(translations, min_size=1, max_size=6))
+@MANY
+def test_a_translation_of_html_has_the_structure_of_its_source(xml: bool, document: str, new: list[str]) -> None:
+    def read(text: str) -> list[Piece]:
+        return [piece for piece in html.pieces(text, lambda _: (), xml=xml) if piece is not None]
+
+    found = read(document)
+    again = read(written(found, lambda text: replaced(text, new)))
+    assert structure(again) == structure(found)
+
+
+SPANS = (
+    "word",
+    "two words",
+    "`c d`",
+    "<http://a.b>",
+    "[^1]",
+    "x \\* y",
+    "&amp;",
+    "<b>html</b>",
+    "![alt](src)",
+    "$a$",
+    "1. ",
+)
+PAIRS = (("**", "**"), ("*", "*"), ("[", '](u "t")'), ("~~", "~~"), ("[", "][r]"))
+TEMPLATES = (
+    "{}", "# {}", "{}\n===", "- {}\n- {}", "1. {}\n   {}", "> {}\n> {}", "> - {}\n>   {}", "| {} | {} |\n|---|---|\n| {} | 1 |",
+    "[^1]: {}", "```\ncode\n```", "<div>\nhtml &lt; {}\n</div>", "{}  \n{}", "- [ ] {}\n\n  {}",
+)  # fmt: skip
+
+
+@st.composite
+def markdown_documents(draw: st.DrawFn) -> str:
+    def content() -> str:
+        found: list[str] = ["Start"]
+        for _ in range(draw(st.integers(0, 4))):
+            span = draw(st.sampled_from(SPANS))
+            opening, closing = draw(st.sampled_from(PAIRS)) if span[0].isalpha() and draw(st.booleans()) else ("", "")
+            found.append(f"{opening}{span}{closing}")
+        return " ".join(found)
+
+    templates = draw(st.lists(st.sampled_from(TEMPLATES), min_size=1, max_size=4))
+    blocks = [template.format(*(content() for _ in range(template.count("{}")))) for template in templates]
+    return "\n\n".join([*blocks, "[r]: /u\n"])
+
+
+@given(markdown_documents(), st.lists(translations, min_size=1, max_size=6))
+@MANY
+def test_a_translation_of_markdown_has_the_structure_of_its_source(document: str, new: list[str]) -> None:
+    def read(text: str) -> list[Piece]:
+        return [piece for piece in markdown.pieces(text, lambda _: ()) if piece is not None]
+
+    found = read(document)
+    again = read(written(found, lambda text: replaced(text, new)))
+    assert structure(again) == structure(found)
+
+
+# ---- options
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_terms_to_keep_are_marks(kind: Format) -> None:
+    [block] = [
+        piece for piece in pieces("Open Blue Harbor now", DocumentOptions(kind, ("Blue Harbor",))) if piece is not None
+    ]
+    assert isinstance(block, Block)
+    assert block.text == "Open <x1/> now"
+    assert block.marks[0].opening == "Blue Harbor"
+
+
+def test_a_document_is_read_in_its_format() -> None:
+    text = "<P>One <![CDATA[*two*]]></P>"
+    texts = {
+        kind: [piece.text for piece in pieces(text, DocumentOptions(kind)) if isinstance(piece, Block)]
+        for kind in FORMATS
+    }
+    assert texts == {"text": texts["text"], "html": ["One"], "xml": ["One <x1/>"], "markdown": texts["markdown"]}
+
+
+def test_pieces_are_made_as_they_are_asked_for() -> None:
+    for kind in FORMATS:
+        first = pieces("<p>One</p>\n\nTwo\n\n" * 50_000, DocumentOptions(kind))
+        assert next(piece for piece in first if isinstance(piece, Block)).text
