@@ -29,6 +29,7 @@ def test_a_profile_is_shown_with_what_differs_from_the_defaults() -> None:
     assert f"temperature={profile.sampling.temperature}" in shown
     assert "min_p" not in shown
     assert "greedy" in output("phrasebook")
+    assert "terms, marks, context, formality, instructions" in shown
 
 
 def test_an_unknown_profile_is_a_config_error() -> None:

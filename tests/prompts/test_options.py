@@ -88,6 +88,19 @@ PUBLISHED = {
         "<|startoftext|>请将以下文本准确翻译为中文。\n你必须在译文中保留等量的分隔符，绝对不可遗漏、转义或翻译该符号，并注意分隔符的位置。"
         "\n\nHi<|extra_0|>",
     ),
+    "Hy-MT2, personalisation": (
+        "hy-mt2-7b",
+        "de",
+        PromptOptions(instructions=("Keep it short.", "No\nexclamation marks.")),
+        "<|startoftext|>[Source Text]\nHi\n\n[Translation Tasks]\n1. Keep it short.\n2. No exclamation marks.\n"
+        "3. Translate the [Source Text] into German.<|extra_0|>",
+    ),
+    "Hy-MT2, personalisation in Chinese": (
+        "hy-mt2-7b",
+        "zh",
+        PromptOptions(instructions=("简短",)),
+        "<|startoftext|>【待翻译文本】\nHi\n\n【翻译任务】\n1、简短\n2、将【待翻译文本】翻译为中文。<|extra_0|>",
+    ),
     "Hy-MT2, background": (
         "hy-mt2-7b",
         "de",
@@ -212,6 +225,8 @@ def test_an_answer_is_unwrapped_and_has_marks_again(make_toy: Callable[[str, str
         (Template("{formality}{text}"), "{formality} must have its words"),
         (Template("{text}{instructions}{instructions}"), "{instructions} once"),
         (Template("{text}", answer="<target>"), "an answer must have"),
+        (Template("{text}", instruction="{instruction}"), "an instruction must have"),
+        (Template("{text}{instructions}", instruction="-"), "an instruction must have"),
     ],
 )
 def test_a_template_with_a_slot_and_without_its_form_is_refused(template: Template, message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import get_args
 
 import click
 from rich.table import Table
@@ -12,7 +13,7 @@ from dragoman.prompts import catalog
 from dragoman.prompts.profile import Profile
 from dragoman.service.stack import Model, choose_model
 from dragoman.settings import ModelSettings
-from dragoman.types import Sampling
+from dragoman.types import PromptOption, Sampling
 from dragoman.wire import ModelDescription, PromptTemplate
 
 
@@ -78,12 +79,15 @@ def _details(profile: Profile) -> Table:
     sampling = ", ".join(
         f"{name}={value}" for name, value in asdict(profile.sampling).items() if value != defaults[name]
     )
+    every = frozenset(get_args(PromptOption))
+    expressed = {name for template in profile.templates for name in template.covers(every)}
     rows = {
         "for": profile.title,
         "models": "\n".join(f"{model.id}  ({model.bf16_gib:.1f} GiB in bf16)" for model in profile.models),
         "languages": ", ".join(profile.languages),
         "source language": "needed" if profile.needs_source else "not needed",
         "directions": f"to or from {', '.join(profile.pivots)}" if profile.pivots else "all",
+        "prompts for": ", ".join(name for name in get_args(PromptOption) if name in expressed) or "the text alone",
         "sampling": sampling or "greedy",
         "longest text": f"{profile.max_source_tokens} tokens, then segments" if profile.max_source_tokens else "-",
         "licence": f"{profile.licence} {profile.territory}",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dragoman.errors import ConfigError, EngineFailed
-from dragoman.prompts.options import SLOTS, fill, instruction_block, term_lines
+from dragoman.prompts.options import SLOTS, fill, instruction_block, instruction_lines, term_lines
 from dragoman.prompts.profile import NO_OPTIONS, Profile, Template
 from dragoman.prompts.tokenizer import Message, TextTokenizer
 from dragoman.types import PromptOption, PromptOptions, Sampling
@@ -211,9 +211,9 @@ class Slot:
 
 
 Part = str | Slot
-_NAMES: tuple[str, ...] = ("text", *SLOTS)
+_NAMES: tuple[str, ...] = ("text", "number", *SLOTS)
 _TEXT = Slot("text")
-_EMPTY = dict.fromkeys(_NAMES, "")
+_EMPTY: dict[str, str] = dict.fromkeys(_NAMES, "")
 
 # Letters only, which no template trims, escapes or changes.
 _STAND_INS = {name: f"Dragoman{name.capitalize()}GoesHereQx7" for name in _NAMES}
@@ -234,7 +234,10 @@ def slot_values(profile: Profile, template: Template, text: str, target: str, op
     values["context"] = options.context or ""
     values["terms"] = term_lines(template.term, options) if "terms" in used else ""
     values["formality"] = template.formality.of(options) if template.formality else ""
-    if "instructions" in used:
+    if template.instruction:
+        values["instructions"] = instruction_lines(template.instruction, options)
+        values["number"] = str(len(options.instructions) + 1)
+    elif template.has_block:
         name = profile.languages[target].name(template.names)
         values["instructions"] = instruction_block(options, profile.marks, name, template.needs)
     return values

@@ -19,6 +19,7 @@ SLOTS: tuple[PromptOption, ...] = ("context", "terms", "formality", "instruction
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
+@cache
 def slots_of(template: str) -> frozenset[str]:
     """The names in braces: `{text}` and the like. Every other brace is literal."""
     return frozenset(_SLOT.findall(template))
@@ -67,6 +68,14 @@ def term_lines(line: str, options: PromptOptions) -> str:
     )
 
 
+def instruction_lines(line: str, options: PromptOptions) -> str:
+    """The caller's instructions, each in the form `line`, numbered from 1."""
+    return "\n".join(
+        fill(line, {"number": str(number), "instruction": one_line(instruction)})
+        for number, instruction in enumerate(options.instructions, 1)
+    )
+
+
 def instruction_block(options: PromptOptions, marks: MarkForm, target: str, apart: frozenset[str]) -> str:
     """The options as paragraphs of a system prompt, in English. `target`: the language's name.
 
@@ -90,7 +99,7 @@ def _paragraphs(options: PromptOptions, marks: MarkForm, target: str, apart: fro
         lines = term_lines("- {term} → {translation}", options)
         yield f"Translate these terms as given, inflected where the grammar asks for it:\n{lines}"
     if "instructions" in given:
-        lines = "\n".join(f"- {one_line(instruction)}" for instruction in options.instructions)
+        lines = instruction_lines("- {instruction}", options)
         yield f"Instructions for the translation:\n{lines}"
     if "context" in given:
         yield f"Context for the translation, not to be translated:\n{options.context}"

@@ -29,7 +29,7 @@ Mode = Literal["chat", "structured", "raw"]
 
 NameLanguage = Literal["en", "zh"]
 
-TEMPLATE_SLOTS = frozenset({"text", "source", "target", "source_code", "target_code", *SLOTS})
+TEMPLATE_SLOTS = frozenset({"text", "source", "target", "source_code", "target_code", "number", *SLOTS})
 WIRE_SLOTS = frozenset({"user", "system"})
 NO_OPTIONS = PromptOptions()
 _ORDER: tuple[PromptOption, ...] = get_args(PromptOption)
@@ -56,7 +56,8 @@ def _slots_of_template(text: str, system: str) -> frozenset[str]:
 class Template:
     """One prompt that the model was trained on. It needs what its slots name, such as `{source}` or `{context}`.
 
-    `{instructions}` is the block of `prompts.options.instruction_block`, which carries every option that has no slot.
+    `{instructions}` is the block of `prompts.options.instruction_block`, which carries every option that has no slot; with
+    an `instruction`, it is the caller's instructions alone, and `{number}` is the number after the last one.
     """
 
     text: str
@@ -65,12 +66,18 @@ class Template:
     chinese: bool = False  # only where the source or the target is Chinese
     marks: bool = False  # made for texts with marks
     term: str = ""  # a line of `{terms}`, with the slots `{term}` and `{translation}`
+    instruction: str = ""  # a line of `{instructions}`, with the slots `{number}` and `{instruction}`
     formality: FormalityWords | None = None  # what `{formality}` is
     answer: str = "{text}"  # how the model writes its answer
 
     @property
     def slots(self) -> frozenset[str]:
         return _slots_of_template(self.text, self.system)
+
+    @property
+    def has_block(self) -> bool:
+        """Whether it has every option in sentences."""
+        return "instructions" in self.slots and not self.instruction
 
     @property
     def needs_source(self) -> bool:
@@ -80,19 +87,19 @@ class Template:
         """Whether it needs nothing that the call does not give."""
         if self.needs_source and source is None:
             return False
-        if (self.needs - given) or ("instructions" in self.slots and not self.covers(given)):
+        if (self.needs - given) or (self.has_block and not given):
             return False
         return not self.chinese or _is_chinese(source) or _is_chinese(target)
 
     @property
     def needs(self) -> frozenset[PromptOption]:
         """The options that it has a place of their own for."""
-        slots = self.slots - {"instructions"}
+        slots = self.slots - {"instructions"} if self.has_block else self.slots
         return frozenset(name for name in _ORDER if name in slots or (name == "marks" and self.marks))
 
     def covers(self, given: frozenset[PromptOption]) -> frozenset[PromptOption]:
         """Those of the given options that the prompt will express."""
-        return given if "instructions" in self.slots else given & self.needs
+        return given if self.has_block else given & self.needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +237,8 @@ def _template_faults(template: Template, profile: Profile) -> list[str]:
         faults.append(
             "a template with the slot {terms} must have a term with {term} and {translation}, and no other one"
         )
+    if template.instruction and ("instructions" not in used or "instruction" not in slots_of(template.instruction)):
+        faults.append("an instruction must have the slot {instruction}, and its template {instructions}")
     if ("formality" in used) != (template.formality is not None):
         faults.append("a template with the slot {formality} must have its words, and no other one")
     if template.answer.count("{text}") != 1:
