@@ -160,13 +160,25 @@ class Usage:
 
 
 WarningCode = Literal[
-    "length_limit",
+    "empty_output",
+    "refusal",
     "repetition",
-    "sentences_dropped",
-    "line_breaks_lost",
-    "placeholders_lost",
-    "numbers_changed",
+    "wrong_language",
     "source_copied",
+    "length_limit",
+    "sentences_dropped",
+    "length_out_of_bounds",
+    "commentary",
+    "placeholders_lost",
+    "marks_moved",
+    "numbers_changed",
+    "terms_missing",
+    "line_breaks_lost",
+    "plural_categories",
+    "glossary_ignored",
+    "formality_ignored",
+    "context_ignored",
+    "instructions_ignored",
     "language_undetermined",
 ]
 """Stable codes of warnings, and of the reasons for which a segment is retried. `dragoman.text.checks` says what they mean."""

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from dragoman.text.checks import (
+    SEVERITY,
     WARNING_CODES,
+    CheckContext,
+    Finding,
     TextChecks,
+    badness,
+    findings,
     line_breaks_kept,
     numbers_lost,
     placeholders_lost,
     repeats,
     sentences_dropped,
+    without_commentary,
 )
+from dragoman.text.detect import Detector
 from dragoman.types import WarningCode
 
 GERMAN = "Ich komme heute etwas später nach Hause."
@@ -235,7 +249,7 @@ def test_a_text_is_checked_over_all_of_its_segments() -> None:
 
 
 def test_a_text_is_copied_only_if_all_of_its_segments_are() -> None:
-    for last, copied in ((GERMAN, True), ("I will be late.", False)):
+    for last, copied in ((GERMAN, True), ("I will be home a little later today.", False)):
         checks = TextChecks("de", "en")
         checks.add("Guten Morgen!", "Guten Morgen!")
         checks.add(GERMAN, last)
@@ -245,6 +259,275 @@ def test_a_text_is_copied_only_if_all_of_its_segments_are() -> None:
 def test_a_long_list_is_cut_short() -> None:
     message = warnings(" ".join(f"{{p{index}}}" for index in range(9)), "x")["placeholders_lost"]
     assert message.endswith("{p0}, {p1}, {p2}, {p3}, {p4} and 4 more.")
+
+
+# ---- checks of one segment; words: off
+
+SERVED = ("en", "ja", "ko", "zh", "zh-Hant", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "tr", "vi", "id")
+
+
+@cache
+def detector() -> Detector:
+    return Detector(SERVED)
+
+
+def codes(source: str, output: str, source_language: str | None, target: str) -> list[str]:
+    return [one.code for one in findings(source, output, CheckContext(source_language, target, detector()))]
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "languages"),
+    [
+        ("もちろん！明日行きます。", "Sure! I'll go tomorrow.", "ja-en"),
+        ("当然可以，我明天过来。", "Of course! I'll come over tomorrow.", "zh-en"),
+        ("Aber klar. Ich bin morgen um acht bei dir.", "Of course. I'll be at your place at eight tomorrow.", "de-en"),
+        (
+            "注意：床が濡れています。足元に気をつけてください。",
+            "Note: the floor is wet. Please watch your step.",
+            "ja-en",
+        ),
+        ("Hinweis: Das Büro ist geschlossen.", "Note: the office is closed.", "de-en"),
+        ("行けなくて申し訳ありません。お手伝いできません。", "I'm sorry, but I can't help you with that.", "ja-en"),
+        ("Es tut mir leid, ich kann dir dabei nicht helfen.", "I'm sorry, but I can't help you with that.", "de-en"),
+        ("Als KI kann ich dazu nichts sagen.", "As an AI, I cannot say anything about that.", "de-en"),
+        ("La traduction : un art difficile", "Translation: a difficult art", "fr-en"),
+        ("Hier ist die Liste: Milch, Brot, Eier", "Here is the list: milk, bread, eggs", "de-en"),
+        ("„Ich komme“, sagte er.", '"I\'m coming," he said.', "de-en"),
+        (
+            "Das Haus (aus dem Jahr 1900) ist alt.",
+            "The house is old (it was built in the year 1900, they say).",
+            "de-en",
+        ),
+        ("Microsoft und Google veröffentlichen Zahlen", "マイクロソフトとGoogleが数字を発表", "de-ja"),
+        ("苹果发布了新款手机和电脑", "Apple released a new phone and computer", "zh-en"),
+        ("iPhone 15 Pro Max 256GB", "iPhone 15 Pro Max 256GB", "en-zh"),
+        ("営業時間変更", "营业时间变更", "ja-zh"),
+        ("新製品発表会開催決定", "新产品发布会确定召开", "ja-zh"),
+        (
+            "Bitte senden Sie die Unterlagen bis Freitag an uns zurück, danke.",
+            "请在周五前将文件寄回给我们，谢谢。",
+            "de-zh",
+        ),
+        ("OK", "👌", "en-ja"),
+        ("Ja!", "!", "de-en"),
+        ("Donaudampfschifffahrtsgesellschaft", "Danube Steamship", "de-en"),
+        (
+            "Er kam. Er sah. Er ging wieder nach Hause, weil es regnete.",
+            "He came, he saw, and he went home because it rained.",
+            "de-en",
+        ),
+        (
+            "Obrigado pela sua mensagem, vou responder amanhã de manhã.",
+            "Gracias por su mensaje, responderé mañana por la mañana.",
+            "pt-es",
+        ),
+        (
+            "Merci pour votre message, je vous répondrai demain matin.",
+            "Bedankt voor uw bericht, ik antwoord u morgenochtend.",
+            "fr-nl",
+        ),
+        ("Wir treffen uns um 15:30 Uhr vor dem Bahnhof.", "We'll meet at 3:30 PM in front of the station.", "de-en"),
+        ("Mehr als 30 Menschen kamen.", "More than 30 people came.", "de-en"),
+        ("30 Tausend Menschen kamen.", "3万人来了。", "de-zh"),
+        (
+            "Пожалуйста, подтвердите получение этого письма.",
+            "Please confirm that you have received this letter.",
+            "ru-en",
+        ),
+        (
+            "مرحبا، كيف يمكنني الوصول إلى محطة القطار من هنا؟",
+            "Hello, how can I get to the train station from here?",
+            "ar-en",
+        ),
+    ],
+)
+def test_a_good_translation_has_no_findings(source: str, output: str, languages: str) -> None:
+    source_language, _, target = languages.partition("-")
+    assert codes(source, output, source_language, target) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "languages", "expected"),
+    [
+        (GERMAN, "…", "de-en", ["empty_output"]),
+        (GERMAN, "", "de-en", ["empty_output"]),
+        (GERMAN, "I'm sorry, but I can't assist with that request.", "de-en", ["refusal"]),
+        (GERMAN, "抱歉，我无法翻译这段内容，请换一段。", "de-zh", ["refusal"]),
+        (GERMAN, GERMAN, "de-en", ["source_copied"]),
+        ("Nous nous retrouvons devant la gare.", "Wir treffen uns heute vor dem Bahnhof.", "fr-ja", ["wrong_language"]),
+        ("Wir treffen uns vor dem Bahnhof.", "我们在火车站前面见面吧，不要迟到了。", "de-ja", ["wrong_language"]),
+        ("Wir treffen uns vor dem Bahnhof.", "我们在火车站前面见面吧，请不要迟到。", "de-zh-Hant", ["wrong_language"]),
+        (
+            "明日の会議は午後三時から始まりますので、資料を忘れずに持ってきてください。",
+            "Die Besprechung beginnt morgen um drei Uhr nachmittags, bitte bringen Sie die Unterlagen mit.",
+            "ja-en",
+            ["wrong_language"],
+        ),
+        (GERMAN, "I'll be a little later than usual today, " * 3 + "home.", "de-en", ["length_out_of_bounds"]),
+        (
+            "Ich komme heute später nach Hause, weil der Zug nicht fährt.",
+            "Late today.",
+            "de-en",
+            ["length_out_of_bounds"],
+        ),
+    ],
+)
+def test_findings(source: str, output: str, languages: str, expected: list[str]) -> None:
+    source_language, _, target = languages.partition("-")
+    assert codes(source, output, source_language, target) == expected
+
+
+ENGLISH = "I'll be home a little later today."
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        f"Here is the translation: {ENGLISH}",
+        f"Sure! {ENGLISH}",
+        f"Sure, here's the English translation:\n\n{ENGLISH}",
+        f"Translation: {ENGLISH}",
+        f"**Translation:** {ENGLISH}",
+        f"翻译：{ENGLISH}",
+        f"English: {ENGLISH}",
+        f'"{ENGLISH}"',
+        f"Here is the translation:\n\n“{ENGLISH}”",
+        f"{ENGLISH}\n\nNote: the tone is informal.",
+        f"{ENGLISH}\n(Translator's note: informal)",
+        f"{ENGLISH} (Note: this is informal.)",
+        f"{ENGLISH} (this is how one would say it informally in English)",
+        f"{ENGLISH}\n\nThis translation keeps the informal tone.",
+        f"{GERMAN}\n{ENGLISH}",
+        f"{GERMAN} → {ENGLISH}",
+        f"{ENGLISH} ({GERMAN})",
+        f"<think>\nHm.\n</think>\n\n{ENGLISH}",
+        f"```\n{ENGLISH}\n```",
+    ],
+)
+def test_commentary_is_found_and_removed(output: str) -> None:
+    assert without_commentary(GERMAN, output, "en") == ENGLISH
+    assert "commentary" in codes(GERMAN, output, "de", "en")
+
+
+@pytest.mark.parametrize("output", [ENGLISH, "Translation:", "", '""', "Note: x", "()", "(a)"])
+def test_what_is_no_commentary_stays(output: str) -> None:
+    assert without_commentary("Hinweis", output, "en") == output
+
+
+def test_the_worst_finding_comes_first_and_decides() -> None:
+    found = findings(
+        "Hallo {name}, Rechnung 4711 ist da.\nBitte zahlen.",
+        "Hello, the bill is here, please pay.",
+        CheckContext("de", "en"),
+    )
+    assert [(one.code, one.missing) for one in found] == [
+        ("placeholders_lost", ("{name}",)),
+        ("numbers_changed", ("4711",)),
+        ("line_breaks_lost", ()),
+    ]
+    assert list(SEVERITY) == list(WARNING_CODES)
+    better = [
+        (),
+        (Finding("line_breaks_lost"),),
+        (Finding("numbers_changed", ("1",)),),
+        (Finding("numbers_changed", ("1", "2")),),
+        (Finding("numbers_changed", ("1", "2")), Finding("line_breaks_lost")),
+        (Finding("wrong_language"),),
+        (Finding("empty_output"),),
+    ]
+    assert sorted([*better[3:], *better[:3]], key=badness) == better
+
+
+# words: on
+# ---- measured over the packaged sentences, which are aligned in four languages
+
+ALIGNED = ("en", "ja", "ko", "zh")
+
+
+@cache
+def rows() -> list[list[str]]:
+    with gzip.open(str(resources.files("dragoman.phrasebook") / "sentences.jsonl.gz"), "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def test_clean_translations_have_hardly_any_findings() -> None:
+    rng = random.Random(1)
+    alarms: Counter[str] = Counter()
+    for _ in range(2000):
+        row = rng.choice(rows())
+        one, other = rng.sample(range(4), 2)
+        alarms.update(codes(row[one], row[other], ALIGNED[one], ALIGNED[other]))
+    assert alarms.total() <= 20, alarms
+
+
+def replaced_number(output: str, rng: random.Random) -> str | None:
+    """Another whole number in place of one that is always written in digits."""
+    found = [
+        number
+        for number in re.finditer(r"(?<![\d.,:\-\w])\d{2,4}(?![\d.,:\-\w])", output, re.ASCII)
+        if int(number[0]) > 12
+    ]
+    if not found:
+        return None
+    other = str(int(found[0][0]) + rng.choice((11, 23, 37)))
+    return output[: found[0].start()] + other + output[found[0].end() :]
+
+
+FAULTS: dict[str, Callable[[str, list[str], str, random.Random], str | None]] = {
+    # source, the translation's sentences, the same text in another language
+    "echo": lambda source, output, _, rng: source,
+    "loop": lambda source, output, _, rng: "".join(output) + output[-1][-12:] * 8,
+    "preamble": lambda source, output, _, rng: (
+        rng.choice(
+            [
+                "Here is the translation: ",
+                "Translation:\n",
+                "翻译：",
+                "翻訳：\n",
+                "번역: ",
+                "Sure, here's the translation:\n\n",
+            ]
+        )
+        + "".join(output)
+    ),
+    "note": lambda source, output, _, rng: (
+        "".join(output)
+        + rng.choice(["\n\nNote: the tone is informal.", " (Note: a literal translation)", "\n\n注：此处采用意译。"])
+    ),
+    "refusal": lambda source, output, _, rng: rng.choice(
+        [
+            "I'm sorry, but I can't assist with that.",
+            "申し訳ありませんが、お応えできません。",
+            "抱歉，我无法翻译。",
+            "죄송하지만 도와드릴 수 없습니다.",
+        ]
+    ),
+    "drop": lambda source, output, _, rng: "".join(output[: len(output) // 2]) or None,
+    "third": lambda source, output, _, rng: "".join(output)[: len("".join(output)) // 3],
+    "language": lambda source, output, other, rng: other,
+    "number": lambda source, output, _, rng: replaced_number("".join(output), rng),
+    "nothing": lambda source, output, _, rng: "...",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_planted_faults_are_found(fault: str) -> None:
+    rng = random.Random(fault)
+    planted = 0
+    missed: list[tuple[str, str]] = []
+    for _ in range(400):
+        chosen = rng.sample(rows(), rng.choice((1, 2, 4)))
+        one, other, third = rng.sample(range(4), 3)
+        source, wrong = (" ".join(row[index] for row in chosen) for index in (one, third))
+        if sum(map(str.isalpha, source)) < 40:
+            continue
+        output = FAULTS[fault](source, [row[other] + " " for row in chosen], wrong, rng)
+        if output is not None:
+            planted += 1
+            if not codes(source, output, ALIGNED[one], ALIGNED[other]):
+                missed.append((source, output))
+    assert planted >= 50
+    assert len(missed) <= 0.05 * planted, missed[:9]
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\ud800", "{", "<", "%", "\n" * 1000, "9" * 5000])

@@ -86,7 +86,7 @@ def test_a_tag_of_a_post_is_found(tag: str) -> None:
         ),
         *("7:30", "12:30–14:00", "+49 30 1234567", "01.23.45.67.89", "$100", "US$", "1000000", "deadbeef", "face"),
         *("a: b: c", "Ja :) nein :(", "Re: x", "->", "→ hier", "「はい」", "„Hallo“", "❝x❞", "①", "•", "…", "½", "50°"),
-        "Die Straße ist 3,5 km lang, d.h. u.a. für Rad-/Fußverkehr geeignet (ca. 10 Min.); s. Abb. 3.2.",
+        "Die Straße ist 3,5 km lang, d.h. u.a. für Rad-/Fußverkehr geeignet (ca. 10 Min.); s. Abb. 3.2.",  # words: example
         "L'été, c'est bien : « Oui ! » – dit-il à 18 h 30, no 5, p. 12 et/ou M. Dupont.",
         "Él dijo: «¿Qué?», a las 10:30 h., EE. UU., 1.º, 2.ª, n.º 3.",
         "Он сказал: «Да», т. е. 5 км/ч, г. Москва, и/или 3,5 %.",
