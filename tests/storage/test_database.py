@@ -6,6 +6,7 @@ import asyncio
 import threading
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import Connection, MetaData, text
 
@@ -122,4 +123,23 @@ async def test_sqlite_is_in_wal_mode_with_foreign_keys_and_readable_by_its_user_
 
     assert await database.read(pragmas) == ["wal", 1, 10_000]
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
+    await database.close()
+
+
+@pytest.mark.acceptance
+async def test_connections_that_postgresql_closed_are_made_again(postgres_url: str) -> None:
+    database = Database(f"{postgres_url}/postgres")
+    await database.open()
+    others = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename IS NOT NULL"
+    )
+
+    def hold(connection: Connection) -> None:
+        with psycopg.connect(f"{postgres_url}/postgres") as other:
+            other.execute(others)
+        connection.execute(text("SELECT 1"))
+
+    with pytest.raises(StorageUnavailable):
+        await database.read(hold)
+    assert await database.read(lambda connection: connection.scalar(text("SELECT 1"))) == 1
     await database.close()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 from rich.table import Table
 
 from dragoman.cli.console import console
 from dragoman.cli.options import settings_options
 from dragoman.settings import Loaded, options
+
+_PASSWORD = re.compile(r"(://[^:/@]*:).*@")
 
 
 @click.group("config")
@@ -16,7 +20,7 @@ def command() -> None:
 
 
 @command.command("show")
-@settings_options("server", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "tracing")
+@settings_options("server", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage", "tracing")
 @click.option("--changed", is_flag=True, help="Only what differs from the defaults.")
 def show(loaded: Loaded, changed: bool) -> None:
     """Print every setting, its value, its origin and the variable that sets it."""
@@ -26,6 +30,8 @@ def show(loaded: Loaded, changed: bool) -> None:
         if changed and origin == "default":
             continue
         value = getattr(getattr(loaded.settings, option.section), option.key)
+        if path == "storage.url":
+            value = _PASSWORD.sub(r"\1***@", value)
         shown = "[dim]auto[/]" if value is None else str(value) or '""'
         table.add_row(path, shown, origin, option.variable, style="" if origin == "default" else "bold")
     console.print(table)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 log = logging.getLogger("dragoman.storage")
 
-BUSY_TIMEOUT_S = 10
+BUSY_TIMEOUT_S = 10  # to get SQLite's lock, or a connection to PostgreSQL
 POSTGRES_CONNECTIONS = 4
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x647261676F6D616E  # of PostgreSQL's advisory locks; any number that other programs do not use
@@ -150,12 +150,13 @@ class Database:
             pool_size=POSTGRES_CONNECTIONS,
             max_overflow=0,
             pool_pre_ping=True,
+            connect_args={"connect_timeout": BUSY_TIMEOUT_S},
             hide_parameters=True,
         )
 
 
 def _set_pragmas(connection: Any, _: object) -> None:
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+    for pragma in ("journal_mode=WAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
