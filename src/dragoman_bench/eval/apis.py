@@ -21,7 +21,6 @@ from dragoman_bench.bench.client import (
     BadReplyError,
     filled,
     open_session,
-    parse_retry_after,
     part,
     text_at,
 )
@@ -199,7 +198,8 @@ class TranslationApi:
             return Answer("", monotonic() - began, f"{type(error).__name__}: {error}"), None
         latency_s = monotonic() - began
         if response.status in (429, 503):
-            wait_s = min(parse_retry_after(response.headers.get("Retry-After")) or 1.0, _LONGEST_WAIT_S)
+            named = response.headers.get("Retry-After", "")
+            wait_s = min(float(named) if named.replace(".", "", 1).isdigit() else 1.0, _LONGEST_WAIT_S)
             return Answer("", latency_s, f"{response.status} {_text(payload)}"), wait_s
         if response.status != 200:
             return Answer("", latency_s, f"{response.status} {_text(payload)}"), None

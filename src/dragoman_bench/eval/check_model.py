@@ -26,14 +26,14 @@ from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
 from dragoman_bench.bench.tables import percent, size
-from dragoman_bench.bench.workload import LANGUAGES, PhrasebookTexts, estimated_tokens
+from dragoman_bench.bench.workload import LANGUAGES, PhrasebookTexts
 from dragoman_bench.eval.apis import Answer, ApiOptions, Ask, TranslationApi, translation_api
 from dragoman_bench.eval.fidelity import ALIGNED, CUT_AROUND
 from dragoman_bench.eval.judge import HardInput, commentary, judge, read_inputs
 
 FindingState = Literal["ok", "warn", "fail"]
 SENTENCES = 20  # of a direction
-_SENTENCE_TOKENS = (8, 40)
+_SENTENCE_CHARACTERS = (20, 150)
 _PROBE_KINDS = ("inline tags", "nested tags", "placeholders", "tokens to keep")
 _PROBES = 20  # of a direction
 _FEW, _MANY = 0.05, 0.2  # shares of bad answers up to which one warns
@@ -180,9 +180,9 @@ def _licence(described: ModelDescription) -> ModelFinding:
 async def _sentences(api: TranslationApi, source: str, observer: Observer, interrupted: asyncio.Event) -> list[str]:
     """Packaged ones; of another language, the model's own translations of English ones."""
     language = languages.match(source, LANGUAGES)
-    texts = PhrasebookTexts(0, estimated_tokens)
-    low, high = _SENTENCE_TOKENS
-    made = [texts.make(language or "en", low + number % (high - low)) for number in range(SENTENCES)]
+    texts = PhrasebookTexts(0, len)
+    low, high = _SENTENCE_CHARACTERS
+    made = [texts.make(language or "en", low + number * (high - low) // SENTENCES) for number in range(SENTENCES)]
     if language:
         return made
     answers = await api.translate_all([Ask(text, "en", source) for text in made], observer, interrupted)

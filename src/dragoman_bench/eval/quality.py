@@ -23,7 +23,7 @@ from dragoman.errors import ConfigError, UnsupportedLanguage
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import members
 from dragoman_bench.bench.tables import Table, number, percent, seconds, table
-from dragoman_bench.bench.workload import LANGUAGES, PhrasebookTexts, estimated_tokens
+from dragoman_bench.bench.workload import LANGUAGES, PhrasebookTexts
 from dragoman_bench.eval.apis import Answer, Ask, TranslationApi
 from dragoman_bench.eval.results import EvalConditions, EvalResults, ScoredRow
 
@@ -31,7 +31,7 @@ _JSON_FIELDS = ("source", "reference", "source_language", "target_language")
 _BLEU_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 _SAMPLES = 1000  # of the bootstrap
 _SEED = 12345
-_BACKGROUND_TOKENS = (10, 40)
+_BACKGROUND_CHARACTERS = (30, 150)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,12 @@ def _row(one: Reference, answer: Answer) -> ScoredRow:
 
 async def _send_others(api: TranslationApi, references: Sequence[Reference], seed: int, ended: asyncio.Event) -> None:
     """Sends packaged sentences of the file's directions, one after the other; of other languages, parts of its texts."""
-    texts = PhrasebookTexts(seed, estimated_tokens)
+    texts = PhrasebookTexts(seed, len)
     index = seed
     while not ended.is_set():
         index += 1
         one = references[index % len(references)]
-        low, high = _BACKGROUND_TOKENS
+        low, high = _BACKGROUND_CHARACTERS
         text = (
             texts.make(one.source, low + index % (high - low))
             if one.source in LANGUAGES

@@ -31,6 +31,7 @@ BLOCK_TAGS = frozenset(
     )
 )
 _VOID = frozenset(re.findall(r"\w+", "area base br col embed hr img input link meta param source track wbr"))
+_QUOTES = "\"'"
 _RAW_TEXT = frozenset({"script", "style"})
 _TRANSLATED_ATTRIBUTE = re.compile(
     r"""(\s(?:alt|title|placeholder|aria-label|label)\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE
@@ -486,27 +487,35 @@ _COMPARE: dict[Format, Callable[[str, str], list[str]]] = {
 
 def visible(kind: Format, text: str) -> str:
     """What a reader sees: without tags, comments, code, scripts and link targets, references decoded."""
-    return " ".join(_visible(kind, text))
+    return "".join(_visible(kind, text))
 
 
 def _visible(kind: Format, text: str) -> Iterator[str]:
+    """In parts, with a space between blocks; an inline tag within a word does not divide it."""
     if kind == "text":
         yield text
     elif kind == "xml":
-        yield html.unescape(_XML_TOKEN.sub(" ", text))
+        yield html.unescape(_XML_TOKEN.sub("", text))
     elif kind == "html":
-        hidden = ""
-        for event, tag, raw in _HtmlEvents(text).events:
-            if tag in ("script", "style", "code", "pre"):
-                hidden = tag if event == "start" else "" if tag == hidden else hidden
-            elif event == "text" and not hidden:
-                yield html.unescape(raw)
-            else:
-                yield from (html.unescape(found[2].strip("\"'")) for found in _TRANSLATED_ATTRIBUTE.finditer(raw))
+        yield from _visible_html(text)
     else:
         in_code = False
         for event, name, value in _markdown_events(text):
-            if event in ("Start", "End"):
+            if event in ("Start", "End") and name not in _INLINE:
                 in_code = event == "Start" and name in ("CodeBlock", "MetadataBlock")
+                yield " "
             elif event == "Text" and not in_code:
                 yield value
+
+
+def _visible_html(text: str) -> Iterator[str]:
+    hidden = ""
+    for event, tag, raw in _HtmlEvents(text).events:
+        if tag in ("script", "style", "code", "pre"):
+            hidden = tag if event == "start" else "" if tag == hidden else hidden
+        elif event == "text" and not hidden:
+            yield html.unescape(raw)
+        else:
+            yield " " * (tag in BLOCK_TAGS or tag == "br")
+            for attribute in _TRANSLATED_ATTRIBUTE.finditer(raw):
+                yield f" {html.unescape(attribute[2]).strip(_QUOTES)} "
