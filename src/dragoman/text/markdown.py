@@ -384,7 +384,8 @@ class MarkdownNotation:
         return (self._context.line_break if begins else "") + self._context.line_break.join(lines)
 
     def _line(self, line: str, brackets: bool) -> str:
-        line = _RISKY.sub(lambda found: self._sign(line, found.start(), brackets), line)
+        raw = {sign for sign in self._context.raw if line.count(sign) == 1}
+        line = _RISKY.sub(lambda found: self._sign(line, found.start(), brackets, raw), line)
         for sign, form in self._context.entities.items():
             line = line.replace(sign, form) if sign != "&" else line
         start = _LINE_START.match(line)
@@ -396,28 +397,37 @@ class MarkdownNotation:
             return line[:-1] + "\\#"
         return line
 
-    def _sign(self, line: str, at: int, brackets: bool) -> str:
+    def _sign(self, line: str, at: int, brackets: bool, raw: set[str]) -> str:
         sign = line[at]
         if sign == "&" and sign in self._context.entities:
             return self._context.entities[sign]
-        return "\\" + sign if self._is_markup(line, at, brackets) else sign
+        if sign in "[]":
+            is_markup = brackets
+        elif sign in "~$":
+            is_markup = sign not in raw
+        elif sign == "|":
+            is_markup = self._context.container == "TableCell"
+        else:
+            is_markup = _is_markup(line, at)
+        return "\\" + sign if is_markup else sign
 
-    def _is_markup(self, line: str, at: int, brackets: bool) -> bool:
-        sign, before, after = line[at], line[at - 1 : at] if at else "", line[at + 1 : at + 2]
-        risks: dict[str, Callable[[], bool]] = {
-            "\\": lambda: not after or after in _PUNCTUATION,
-            "*": lambda: not (before.isspace() and after.isspace()),
-            "_": lambda: not ((before.isspace() and after.isspace()) or (before.isalnum() and after.isalnum())),
-            "`": lambda: True,
-            "[": lambda: brackets,
-            "]": lambda: brackets,
-            "<": lambda: _TAG_START.match(line, at) is not None,
-            "&": lambda: _REFERENCE.match(line, at) is not None,
-            "|": lambda: self._context.container == "TableCell",
-        }
-        if sign in "~$":
-            return not (sign in self._context.raw and line.count(sign) == 1)
-        return risks[sign]()
+
+def _is_markup(line: str, at: int) -> bool:
+    """Whether the sign at `at` may be read as markup, whatever is before and after the line."""
+    sign, before, after = line[at], line[at - 1 : at] if at else "", line[at + 1 : at + 2]
+    match sign:
+        case "\\":
+            return not after or after in _PUNCTUATION
+        case "*":
+            return not (before.isspace() and after.isspace())
+        case "_":
+            return not ((before.isspace() and after.isspace()) or (before.isalnum() and after.isalnum()))
+        case "<":
+            return _TAG_START.match(line, at) is not None
+        case "&":
+            return _REFERENCE.match(line, at) is not None
+        case _:
+            return True
 
 
 def _brackets_are_text(text: str) -> bool:

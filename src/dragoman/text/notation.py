@@ -41,6 +41,9 @@ def chunks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
 _ENTITY = re.compile(r"&(?:#[0-9]{1,10};?|#[xX][0-9a-fA-F]{1,8};?|[A-Za-z][A-Za-z0-9]{1,31};?)")
 _ENTITY_OR_SPACE = re.compile(rf"{_ENTITY.pattern}|[\t\n\f\r ]{{2,}}+|[\t\n\f\r]")
 
+_TAG_START = re.compile("<[A-Za-z/!?]")
+_RUN = re.compile("[A-Za-z0-9#]*+")
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -160,7 +163,9 @@ class EntityNotation:
         if sign in "&<" and not (sign in self._raw and self._is_safe(text, at)):
             return "&amp;" if sign == "&" else "&lt;"
         if sign == ">":
-            return "&gt;" if (self._place.xml and text[:at].endswith("]]")) or self._place.quote == "" else sign
+            return (
+                "&gt;" if (self._place.xml and text[max(at - 2, 0) : at] == "]]") or self._place.quote == "" else sign
+            )
         return sign if sign in "&<" else f"&#{ord(sign)};" if sign != '"' else "&quot;"
 
     def _is_safe(self, text: str, at: int) -> bool:
@@ -168,8 +173,8 @@ class EntityNotation:
         if self._place.xml or at + 1 == len(text):
             return False
         if text[at] == "<":
-            return not re.match("[A-Za-z/!?]", text[at + 1 :])
-        run = re.compile("[A-Za-z0-9#]*").match(text, at + 1)
+            return _TAG_START.match(text, at) is None
+        run = _RUN.match(text, at + 1)
         found = _ENTITY.match(text, at)
         return run is not None and run.end() < len(text) and (found is None or self._place.decode(text, found) is None)
 
