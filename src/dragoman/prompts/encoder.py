@@ -14,7 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dragoman.errors import ConfigError, EngineFailed
-from dragoman.prompts.options import SLOTS, fill, instruction_block, instruction_lines, term_lines
+from dragoman.prompts.options import (
+    SLOTS,
+    escape_tags,
+    fill,
+    instruction_block,
+    instruction_lines,
+    term_lines,
+    unescape_tags,
+)
 from dragoman.prompts.profile import NO_OPTIONS, Profile, Template
 from dragoman.prompts.tokenizer import Message, TextTokenizer
 from dragoman.types import PromptOption, PromptOptions, Sampling
@@ -101,9 +109,10 @@ class PromptEncoder:
         self, output: str, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS
     ) -> str:
         """The translation in an output: without what the template makes the model write around it, marks as in `text`."""
-        before, _, after = self._template(source, target, options).answer.partition("{text}")
+        template = self._template(source, target, options)
+        before, _, after = template.answer.partition("{text}")
         if before or after:
-            output = output.strip().removeprefix(before).removesuffix(after)
+            output = unescape_tags(output.strip().removeprefix(before).removesuffix(after), text, template.tags)
         return self.profile.marks.read(output, text) if options.marks else output
 
     def _template(self, source: str | None, target: str, options: PromptOptions) -> Template:
@@ -227,6 +236,8 @@ _AT_SLOT = re.compile("|".join(rf"\{{{name}\}}" for name in _NAMES))
 def slot_values(profile: Profile, template: Template, text: str, target: str, options: PromptOptions) -> dict[str, str]:
     """What comes into a template's slots for client's text: the text and the call's options."""
     text = text.strip() if profile.trim_text else text
+    if template.tags:
+        text = escape_tags(text, template.tags)
     values = _EMPTY | {"text": profile.marks.write(text) if options.marks else text}
     used = template.slots
     if used.isdisjoint(SLOTS):

@@ -105,6 +105,29 @@ def _paragraphs(options: PromptOptions, marks: MarkForm, target: str, apart: fro
         yield f"Context for the translation, not to be translated:\n{options.context}"
 
 
+# ---- tags around the text
+
+
+@cache
+def tags_around_text(template: str) -> frozenset[str]:
+    """`a` for `<a>{text}</a>`, else nothing."""
+    return frozenset(re.findall(r"<(\w+)>\{text\}</\1>", template))
+
+
+def escape_tags(text: str, names: frozenset[str]) -> str:
+    """The text with these tags in full-width brackets: it cannot end the element that it is put into."""
+    return re.sub(rf"<(/?(?:{'|'.join(sorted(names))}))>", "＜\\1＞", text)
+
+
+def unescape_tags(output: str, text: str, names: frozenset[str]) -> str:
+    """The output with the brackets as `text` had them before `escape_tags`."""
+    for name in names:
+        for tag in (name, f"/{name}"):
+            if f"<{tag}>" in text:
+                output = output.replace(f"＜{tag}＞", f"<{tag}>")
+    return output
+
+
 # ---- marks
 
 _CANONICAL = re.compile(r"<(/?)g(\d{1,5})>|<x(\d{1,5})/>")

@@ -20,7 +20,7 @@ from typing import Any, Literal, cast, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError, UnsupportedLanguage
-from dragoman.prompts.options import SLOTS, FormalityWords, MarkForm, slots_of
+from dragoman.prompts.options import SLOTS, FormalityWords, MarkForm, slots_of, tags_around_text
 from dragoman.types import PromptOption, PromptOptions, Sampling
 
 Mode = Literal["chat", "structured", "raw"]
@@ -73,6 +73,11 @@ class Template:
     @property
     def slots(self) -> frozenset[str]:
         return _slots_of_template(self.text, self.system)
+
+    @property
+    def tags(self) -> frozenset[str]:
+        """Names of the tags around the text and around the answer, which a text must not contain as they are."""
+        return tags_around_text(self.text) | tags_around_text(self.answer)
 
     @property
     def has_block(self) -> bool:
