@@ -88,9 +88,10 @@ def codes(translation: Translation) -> list[str]:
 
 async def test_an_output_that_reached_its_limit_is_retried_with_twice_the_limit() -> None:
     translation, pipeline = await translated(
-        lambda sequence: "駅です。" if sequence.id.endswith("again") else completed("駅", "length"), ENGLISH
+        lambda sequence: "駅はどこにありますか。" if sequence.id.endswith("again") else completed("駅", "length"),
+        ENGLISH,
     )
-    assert (translation.text, translation.finish_reason, codes(translation)) == ("駅です。", "stop", [])
+    assert (translation.text, translation.finish_reason, codes(translation)) == ("駅はどこにありますか。", "stop", [])
     assert translation.retries == (checks.LENGTH_LIMIT,)
     first, second = pipeline.given
     assert second.max_tokens == 2 * first.max_tokens
@@ -100,7 +101,7 @@ async def test_an_output_that_reached_its_limit_is_retried_with_twice_the_limit(
 async def test_an_output_that_reaches_its_limit_twice_is_returned_with_a_warning() -> None:
     translation, pipeline = await translated(lambda _: completed("駅", "length"), ENGLISH)
     assert (translation.text, translation.finish_reason) == ("駅", "length")
-    assert codes(translation) == [checks.LENGTH_LIMIT]
+    assert checks.LENGTH_LIMIT in codes(translation)
     assert len(pipeline.given) == 2
 
 
@@ -312,7 +313,7 @@ async def test_the_deltas_of_a_text_joined_are_its_translation() -> None:
 
 async def test_a_streamed_segment_is_not_retried_and_has_twice_the_limit() -> None:
     _, done, pipeline = await streamed(lambda _: completed("駅", "length"), ENGLISH)
-    assert codes(done[0]) == [checks.LENGTH_LIMIT]
+    assert checks.LENGTH_LIMIT in codes(done[0])
     [sequence] = pipeline.given
     _, plain = await translated(lambda _: "駅", ENGLISH)
     assert sequence.max_tokens == 2 * plain.given[0].max_tokens

@@ -97,30 +97,33 @@ class Finding:
 
 def findings(source: str, output: str, context: CheckContext) -> tuple[Finding, ...]:
     """What is wrong with the translation of one segment, the worst first. Both texts are without marks (`marks.plain`)."""
-    found: list[Finding] = []
-    siblings = context.source_language is not None and _siblings(context.source_language, context.target_language)
     if is_empty(source, output):
         return (Finding(EMPTY_OUTPUT),)
+    found: list[Finding] = []
     if is_refusal(source, output):
         found.append(Finding(REFUSAL))
-    if repeats(source, output):
+    loops = repeats(source, output)
+    if loops:
         found.append(Finding(REPETITION))
-    copied = _Copied()
-    copied.add(source, output)
-    if copied.all_of_it() and not siblings:
+    if is_copied(source, output, context):
         found.append(Finding(SOURCE_COPIED))
     elif is_wrong_language(source, output, context):
         found.append(Finding(WRONG_LANGUAGE))
-    found += [Finding(code) for code in _lengths(source, output)]
+    if not loops:
+        found += [Finding(code) for code in _lengths(source, output)]
     if has_commentary(source, output, context.target_language):
         found.append(Finding(COMMENTARY))
-    if missing := placeholders_lost(source, output):
-        found.append(Finding(PLACEHOLDERS_LOST, missing))
-    if missing := numbers_lost(source, output):
-        found.append(Finding(NUMBERS_CHANGED, missing))
-    if not line_breaks_kept(source, output):
-        found.append(Finding(LINE_BREAKS_LOST))
+    found += _lost(source, output)
     return tuple(sorted(found, key=lambda one: SEVERITY[one.code]))
+
+
+def _lost(source: str, output: str) -> Iterator[Finding]:
+    if missing := placeholders_lost(source, output):
+        yield Finding(PLACEHOLDERS_LOST, missing)
+    if missing := numbers_lost(source, output):
+        yield Finding(NUMBERS_CHANGED, missing)
+    if not line_breaks_kept(source, output):
+        yield Finding(LINE_BREAKS_LOST)
 
 
 def badness(found: Iterable[Finding]) -> tuple[int, ...]:
@@ -174,6 +177,15 @@ def warning(code: WarningCode, missing: tuple[str, ...] = ()) -> TranslationWarn
 
 
 # ---- words, language and length
+
+
+def is_copied(source: str, output: str, context: CheckContext) -> bool:
+    """Whether the output's letters are those of the source, where that cannot be right."""
+    if context.source_language is not None and _siblings(context.source_language, context.target_language):
+        return False
+    copied = _Copied()
+    copied.add(source, output)
+    return copied.all_of_it()
 
 
 def is_empty(source: str, output: str) -> bool:
