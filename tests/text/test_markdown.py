@@ -167,6 +167,26 @@ def test_what_would_be_markup_is_escaped(translation: str, expected: str) -> Non
     assert again == ([translation] if any(map(str.isalpha, translation)) else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "translation", "expected"),
+    [
+        ("This is **b** here", "これは<g1>「b」</g1>です", "これは **「b」** です"),
+        ("This is **b** here", "これは<g1>b</g1>です", "これは**b**です"),
+        ("This is _b_ here", "これは<g1>b</g1>です", "これは*b*です"),
+        ("This is _b_ here", "See <g1> b </g1>now", "See  _b_ now"),
+        ("This is **[b](u)** here", "これは<g1>b</g1>です", "これは **[b](u)** です"),
+        ("This is [**b**](u) here", "これは<g1>b</g1>です", "これは[**b**](u)です"),
+        ("This ~~is~~ here.", "Das<g1>ist!</g1>hier.", "Das~~ist!~~hier."),
+        ("a <b>b</b> c", "x<g1> y </g1>z", "x<b> y </b>z"),
+    ],
+)
+def test_emphasis_stays_emphasis_beside_other_characters(text: str, translation: str, expected: str) -> None:
+    assert translated(text, translation) == expected
+    assert [mark.opening.strip("_*~") for mark in marks(expected)] == [
+        mark.opening.strip("_*~") for mark in marks(text)
+    ]
+
+
 def test_characters_are_written_as_the_block_writes_them() -> None:
     assert translated("a &amp; &eacute; b", "x & é") == "x &amp; &eacute;"
     assert translated("a $5 b", "x $6 y") == "x $6 y"

@@ -6,15 +6,15 @@ makes of it. Paragraphs, headings, items and table cells are blocks; a hard brea
 A shortcut link (`[text]` that is its own label) is kept, because a translation would not be defined. Front matter, code and
 definitions are copied; HTML blocks are read by `text.html`, unless a prefix such as `> ` is between their lines.
 
-`MarkdownNotation` escapes what would become markup. It cannot know what a translation puts beside a pair: `**` before a
-space is no emphasis.
+`MarkdownNotation` escapes what would become markup, and keeps emphasis where a translation has other neighbours.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, cast
@@ -23,7 +23,7 @@ import pyromark
 
 from dragoman.text import html
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Item, Literal, Piece, Spans
+from dragoman.text.marks import Block, Edge, Item, Literal, Piece, Spans
 from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, chunks, is_symbol
 
 _OPTIONS = (
@@ -354,6 +354,8 @@ _TAG_START = re.compile(r"<(?:[A-Za-z/!?]|$)")
 _LINE_START = re.compile(
     r"(?P<number>[0-9]{1,9})(?=[.)](?:\s|$))|[-+](?=\s|$)|#{1,6}(?=\s|$)|>|=+\s*$|(?:[-_]\s*+){2,}$|[-:|][-:|\s]*$"
 )
+_DELIMITERS_FIRST = re.compile(r"[*_~]")
+_DELIMITERS_LAST = re.compile(r"[*_~]$")
 _LINE_BREAK = re.compile(r"[ \t]*(?:\r\n?|\n)\s*")
 
 
@@ -367,8 +369,10 @@ class MarkdownNotation:
         self._context = context
         self._exact: dict[str, str] = {}
         self.faithful = True
+        self._sources: list[str] = []
         written: dict[str, str] = {}
         for shown, source in texts:
+            self._sources.append(source)
             if written.setdefault(shown, source) != source:
                 self.faithful = False
             elif self(shown) != source:
@@ -382,6 +386,35 @@ class MarkdownNotation:
         escaped = has_brackets and (self._context.has_labels or not _brackets_are_text(text))
         lines = [self._line(line, escaped) for line in _LINE_BREAK.split(text[len(begins) :])]
         return (self._context.line_break if begins else "") + self._context.line_break.join(lines)
+
+    def arrange(self, written: list[str], edges: Sequence[Edge]) -> None:
+        """Makes delimiters of emphasis count, which they do only beside certain characters (CommonMark 6.2).
+
+        White space inside is moved outside; `_` within a word becomes `*`; between a letter and a delimiter with punctuation
+        on its other side there is a space. The source's own texts, where all of them count, stay as they are.
+        """
+        if [text for text in written[::2] if text] == self._sources:
+            return
+        for place, _, closes in edges:
+            if closes and _DELIMITERS_FIRST.match(written[place]):
+                inner = written[place - 1]
+                written[place - 1] = inner.rstrip()
+                written[place + 1] = inner[len(written[place - 1]) :] + written[place + 1]
+            elif not closes and _DELIMITERS_LAST.search(written[place]):
+                inner = written[place + 1]
+                written[place + 1] = inner.lstrip()
+                written[place - 1] += inner[: len(inner) - len(written[place + 1])]
+        in_words = {number for place, number, closes in edges if _neighbour(written, place, after=closes).isalnum()}
+        for place, number, closes in edges:
+            delimiters = (_DELIMITERS_LAST.search if closes else _DELIMITERS_FIRST.match)(written[place])
+            if number not in in_words or delimiters is None or delimiters[0] == "~":
+                continue
+            if set(written[place]) == {"_"}:
+                written[place] = "*" * len(written[place])
+            outer = _neighbour(written, place, after=closes)
+            if outer.isalnum() and _is_punctuation(_neighbour(written, place, after=not closes, own=True)):
+                at = place + 1 if closes else place - 1
+                written[at] = " " + written[at] if closes else written[at] + " "
 
     def _line(self, line: str, brackets: bool) -> str:
         raw = {sign for sign in self._context.raw if line.count(sign) == 1}
@@ -410,6 +443,23 @@ class MarkdownNotation:
         else:
             is_markup = _is_markup(line, at)
         return "\\" + sign if is_markup else sign
+
+
+def _neighbour(written: Sequence[str], place: int, *, after: bool, own: bool = False) -> str:
+    """The character before or after a mark and delimiters of its kind; with `own` the rest of the mark counts."""
+    step = 1 if after else -1
+    at = place if own else place + step
+    kind = written[place][:1] if after == own else written[place][-1:]
+    while 0 <= at < len(written):
+        rest = written[at].lstrip(kind) if after else written[at].rstrip(kind)
+        if rest:
+            return rest[0] if after else rest[-1]
+        at += step
+    return " "
+
+
+def _is_punctuation(character: str) -> bool:
+    return character in _PUNCTUATION or unicodedata.category(character)[0] == "P"
 
 
 def _is_markup(line: str, at: int) -> bool:

@@ -14,10 +14,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from typing import Literal as Choice
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 Writer = Callable[[str], str]
 """Writes translated characters in the notation of their place in the source, such as `&` as `&amp;`."""
+
+Edge: TypeAlias = tuple[int, int, bool]
+"""An opening or closing mark of a pair: its place in a list of written parts, its number, and whether it closes."""
+
+
+@runtime_checkable
+class ArrangingWriter(Protocol):
+    """A writer that also changes what stands at the edges of pairs. Texts and marks alternate in `written`."""
+
+    def __call__(self, text: str, /) -> str: ...
+
+    def arrange(self, written: list[str], edges: Sequence[Edge]) -> None: ...
+
 
 Notation = Callable[[Iterable[tuple[str, str]]], Writer]
 """Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
@@ -431,15 +444,19 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
     if "<" not in text:
         return _written(text, writer)
     written: list[str] = []
+    edges: list[Edge] = []
     at = 0
     for found in MARK.finditer(text):
         written.append(_written(text[at : found.start()], writer))
         number = int(found[2] or found[3])
-        if 0 < number <= len(marks):
-            mark = marks[number - 1]
-            written.append((mark.closing or "") if found[1] else mark.opening)
+        mark = marks[number - 1] if 0 < number <= len(marks) else Mark("")
+        if found[2] and mark.closing is not None:
+            edges.append((len(written), number, bool(found[1])))
+        written.append((mark.closing or "") if found[1] else mark.opening)
         at = found.end()
     written.append(_written(text[at:], writer))
+    if edges and isinstance(writer, ArrangingWriter):
+        writer.arrange(written, edges)
     return "".join(written)
 
 
