@@ -176,7 +176,7 @@ def test_what_would_be_markup_is_escaped(translation: str, expected: str) -> Non
         ("This is _b_ here", "See <g1> b </g1>now", "See  _b_ now"),
         ("This is **[b](u)** here", "これは<g1>b</g1>です", "これは **[b](u)** です"),
         ("This is [**b**](u) here", "これは<g1>b</g1>です", "これは[**b**](u)です"),
-        ("This ~~is~~ here.", "Das<g1>ist!</g1>hier.", "Das~~ist!~~hier."),
+        ("This ~~is~~ here.", "Das<g1>ist!</g1>hier.", "Das~~ist!~~ hier."),
         ("a <b>b</b> c", "x<g1> y </g1>z", "x<b> y </b>z"),
     ],
 )

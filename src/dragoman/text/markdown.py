@@ -407,7 +407,7 @@ class MarkdownNotation:
         in_words = {number for place, number, closes in edges if _neighbour(written, place, after=closes).isalnum()}
         for place, number, closes in edges:
             delimiters = (_DELIMITERS_LAST.search if closes else _DELIMITERS_FIRST.match)(written[place])
-            if number not in in_words or delimiters is None or delimiters[0] == "~":
+            if number not in in_words or delimiters is None:
                 continue
             if set(written[place]) == {"_"}:
                 written[place] = "*" * len(written[place])
