@@ -71,6 +71,8 @@ def test_line_breaks(source: str, output: str, kept: bool) -> None:
         ("One. Two. Three. Four.", "Eins, zwei. Drei. Vier!", False),
         ("一。二。三！四？", "One.", True),
         ("One. Two. Three.", "Eins.", False),
+        ("One. Two. Three. Four.", "หนึ่ง สอง สาม สี่", False),
+        ("One. Two. Three. Four.", "មួយ។ ពីរ។ បី។ បួន។", False),
         ("v1.2.3.4 is out", "v1.2.3.4 ist da", False),
     ],
 )

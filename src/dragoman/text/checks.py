@@ -146,8 +146,8 @@ class TextChecks:
         """One segment and its translation. `found`: its findings, where they are known."""
         for one in findings(source, output, self._context) if found is None else found:
             self._missing.setdefault(one.code, []).extend(one.missing)
-        for index, text in enumerate((source, output)):
-            self._sentences[index] += _sentence_ends(text)
+        for index, ends in enumerate(_both_ends(source, output)):
+            self._sentences[index] += ends
         if not self._may_be_equal:
             self._copied.add(source, output)
 
@@ -274,8 +274,8 @@ def _lengths(source: str, output: str) -> Iterator[WarningCode]:
         ratio = _extent(output) / expected
         if not _MIN_LENGTH <= ratio <= _MAX_LENGTH:
             yield LENGTH_OUT_OF_BOUNDS
-        fewer = _sentence_ends(output) < _sentence_ends(source)
-        if fewer and ratio < _MIN_LENGTH_WITH_FEWER_SENTENCES:
+        source_ends, output_ends = _both_ends(source, output)
+        if output_ends < source_ends and ratio < _MIN_LENGTH_WITH_FEWER_SENTENCES:
             yield SENTENCES_DROPPED
             return
     if sentences_dropped(source, output):
@@ -292,7 +292,8 @@ def _extent(text: str) -> float:
 
 # ---- line breaks and sentences
 
-_SENTENCE_END = re.compile(r"[.!?…؟।。！？](?:(?<=[。！？])|(?=[\s\"'”’)\]]|$))")
+_SENTENCE_END = re.compile(r"[.!?…؟۔।។။።。！？](?:(?<=[。！？])|(?=[\s\"'”’)\]]|$))")
+_UNMARKED_ENDS = re.compile(r"[\u0e00-\u0eff]")
 _MIN_SENTENCES = 4
 _MIN_SENTENCES_KEPT = 0.75
 
@@ -307,11 +308,17 @@ def sentences_dropped(source: str, output: str) -> bool:
 
     Ends of sentences are counted, not understood: texts of few sentences always pass, and a quarter may be merged.
     """
-    return _dropped(_sentence_ends(source), _sentence_ends(output))
+    return _dropped(*_both_ends(source, output))
 
 
 def _dropped(source_ends: int, output_ends: int) -> bool:
     return source_ends >= _MIN_SENTENCES and output_ends < _MIN_SENTENCES_KEPT * source_ends
+
+
+def _both_ends(source: str, output: str) -> tuple[int, int]:
+    """Ends of sentences in both. Thai and Lao do not mark them: an output in these has those of its source."""
+    ends = _sentence_ends(source)
+    return ends, ends if _UNMARKED_ENDS.search(output) else _sentence_ends(output)
 
 
 def _sentence_ends(text: str) -> int:
