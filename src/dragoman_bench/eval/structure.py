@@ -510,6 +510,7 @@ def _visible(kind: Format, text: str) -> Iterator[str]:
 
 def _visible_html(text: str) -> Iterator[str]:
     hidden = ""
+    attributes: list[str] = []
     for event, tag, raw in _HtmlEvents(text).events:
         if tag in ("script", "style", "code", "pre"):
             hidden = tag if event == "start" else "" if tag == hidden else hidden
@@ -517,5 +518,5 @@ def _visible_html(text: str) -> Iterator[str]:
             yield html.unescape(raw)
         else:
             yield " " * (tag in BLOCK_TAGS or tag == "br")
-            for attribute in _TRANSLATED_ATTRIBUTE.finditer(raw):
-                yield f" {html.unescape(attribute[2]).strip(_QUOTES)} "
+            attributes += (html.unescape(found[2]).strip(_QUOTES) for found in _TRANSLATED_ATTRIBUTE.finditer(raw))
+    yield from (f" {attribute}" for attribute in attributes)
