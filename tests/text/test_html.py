@@ -172,6 +172,10 @@ def test_meta_descriptions_and_titles_of_blocks_are_translated() -> None:
         ("a > b", "b > a", "b > a"),
         ("a < b", "b < a <b", "b < a &lt;b"),
         ("AT&T here", "bei AT&T &copy AT&T;", "bei AT&T &amp;copy AT&T;"),
+        ("here is AT&T", "hier ist AT&T", "hier ist AT&T"),
+        ("here is AT&T", "AT&T ist R&D", "AT&T ist R&amp;D"),
+        ("more <", "mehr <", "mehr <"),
+        ("more < <b>x</b>", "mehr <", "mehr &lt;"),
     ],
 )
 def test_characters_are_written_as_the_block_writes_them(text: str, translation: str, expected: str) -> None:

@@ -123,6 +123,9 @@ class EntityNotation:
         self._exact: dict[str, str] = {}
         self.faithful = True
         pairs = list(texts)
+        self._ending = (
+            pairs[0][1] if len(pairs) == 1 else ""
+        )  # what follows it in the source follows its translation too
         if any("&" in source for _, source in pairs):
             self._learn_entities(source for _, source in pairs)
         else:
@@ -169,12 +172,14 @@ class EntityNotation:
         return sign if sign in "&<" else f"&#{ord(sign)};" if sign != '"' else "&quot;"
 
     def _is_safe(self, text: str, at: int) -> bool:
-        """Whether a `&` or `<` is read as itself, whatever follows the text."""
-        if self._place.xml or at + 1 == len(text):
+        """Whether a `&` or `<` is read as itself, whatever follows the text, or as the source's text ends with it."""
+        if self._place.xml:
             return False
-        if text[at] == "<":
-            return _TAG_START.match(text, at) is None
         run = _RUN.match(text, at + 1)
+        if run is not None and run.end() == len(text) and self._ending.endswith(text[at:]):
+            return True
+        if text[at] == "<":
+            return at + 1 < len(text) and _TAG_START.match(text, at) is None
         found = _ENTITY.match(text, at)
         return run is not None and run.end() < len(text) and (found is None or self._place.decode(text, found) is None)
 
