@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 from dragoman.text.marks import Item, Literal, Piece, Spans
 from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, EntityNotation, Place, chunks, decoded
 
-_PAUSE_CHARACTERS = 16_000
-_PAUSE_TAGS = 500
+_PAUSE_CHARACTERS = 8_000
+_PAUSE_TAGS = 200
 
 _SPACE = r"\t\n\f\r "
 _NAME = rf"[^{_SPACE}/>]*+"

@@ -38,8 +38,8 @@ _OPTIONS = (
 _FRONT_MATTER = re.compile(
     r"(?:---|\+\+\+)[ \t]*\r?\n(?=#|[\w.\"'-]+[ \t]*[:=])(?:.*\n)*?(?:---|\.\.\.|\+\+\+)[ \t]*(?:\r?\n|\Z)"
 )
-_PAUSE_EVENTS = 500
-_PAUSE_BYTES = 16_000
+_PAUSE_EVENTS = 200
+_PAUSE_BYTES = 8_000
 
 _DELIMITERS = {"Emphasis": 1, "Strong": 2, "Strikethrough": 2, "Superscript": 1, "Subscript": 1, "Link": 1, "Image": 2}
 _SINGLES = frozenset({"Code", "InlineMath", "DisplayMath", "FootnoteReference"})

@@ -17,8 +17,8 @@ from html.entities import html5
 from dragoman.text.marks import Block, Item, Literal, Notation, Piece, Spans, build
 from dragoman.text.plain import is_message, message_parts
 
-LONGEST_TEXT = 16_000  # characters; a longer text is cut into several blocks
-MOST_ITEMS = 1_000  # of a block; one with more is cut
+LONGEST_TEXT = 8_000  # characters; a longer text is cut into several blocks
+MOST_ITEMS = 400  # of a block; one with more is cut
 
 _SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]{0,3}\s+(?=\S)|[。！？]")
 
