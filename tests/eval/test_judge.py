@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
+from dragoman_bench.eval.icu import compare_messages
 from dragoman_bench.eval.judge import KINDS, HardInput, Word, by_kind, judge, read_inputs
-from dragoman_bench.eval.structure import Format, compare_messages, differences
+from dragoman_bench.eval.structure import Format, differences
 
 INPUTS = read_inputs()
 FORMATS: tuple[Format, ...] = ("text", "html", "xml", "markdown")

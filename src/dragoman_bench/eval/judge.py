@@ -19,14 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import ConfigError
-from dragoman_bench.eval.structure import (
-    Format,
-    MessageSyntaxError,
-    compare_messages,
-    differences,
-    read_message,
-    visible,
-)
+from dragoman_bench.eval.icu import MessageSyntaxError, compare_messages, read_message
+from dragoman_bench.eval.structure import Format, differences, visible
 
 HARD_INPUTS = Path(__file__).with_name("hard_inputs.jsonl")
 KINDS = (

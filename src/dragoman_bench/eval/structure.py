@@ -1,4 +1,4 @@
-"""How a translation's structure differs from its source's: tags, attributes, references, lines, lists, messages.
+"""How a translation's structure differs from its source's: tags, attributes, references, lines, lists.
 
 Source and output are parsed by standard parsers (html.parser, xml.etree, pyromark), and compared as sequences of blocks.
 Blocks keep their order. Within a block, inline elements may change their order, as words do, but not their nesting, their
@@ -89,7 +89,7 @@ def _compare_blocks(source: list[_Block | str], output: list[_Block | str]) -> l
     ours, theirs = ([one for one in side if isinstance(one, str)] for side in (source, output))
     if ours != theirs:
         at, (one, other) = next(pair for pair in enumerate(zip_longest(ours, theirs)) if pair[1][0] != pair[1][1])
-        return [f"block {at}: {_shown(one)} became {_shown(other)}"]
+        return [f"block {at}: {shown(one)} became {shown(other)}"]
     found: list[str] = []
     for at, (one, other) in enumerate(zip(source, output, strict=True)):
         if isinstance(one, str) or isinstance(other, str):
@@ -99,11 +99,12 @@ def _compare_blocks(source: list[_Block | str], output: list[_Block | str]) -> l
         wanted, got = one.inline(), other.inline()
         if wanted != got:
             missing, extra = wanted - got, got - wanted
-            found.append(f"part {at}: lost {_shown(list(missing))}, added {_shown(list(extra))}")
+            found.append(f"part {at}: lost {shown(list(missing))}, added {shown(list(extra))}")
     return found
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value for a sentence, shortened."""
     text = str(value)
     return text if len(text) <= 80 else f"{text[:80]}…"
 
@@ -247,7 +248,7 @@ def _compare_xml(source: str, output: str) -> list[str]:
     found = _compare_references(_XML_TOKEN.sub(" ", source), _XML_TOKEN.sub(" ", output))
     tags, tags_of_output = (Counter(_XML_TOKEN.findall(text)) for text in (source, output))
     if tags != tags_of_output:
-        found.append(f"lost {_shown(list(tags - tags_of_output))}, added {_shown(list(tags_of_output - tags))}")
+        found.append(f"lost {shown(list(tags - tags_of_output))}, added {shown(list(tags_of_output - tags))}")
     if (ours is None) != (theirs is None):
         found.append("the output is not well-formed")
     elif ours is not None and ours != theirs:
@@ -370,7 +371,7 @@ def _compare_text(source: str, output: str) -> list[str]:
     for number, (one, other) in enumerate(zip(ours[::2], theirs[::2], strict=True), 1):
         if not any(map(str.isalpha, one)):
             if one != other:
-                found.append(f"line {number}: {_shown(one)!r} became {_shown(other)!r}")
+                found.append(f"line {number}: {shown(one)!r} became {shown(other)!r}")
         elif _frame(one) != _frame(other):
             found.append(f"line {number}: {_frame(one)!r} around the text became {_frame(other)!r}")
         elif not other.strip():
@@ -381,100 +382,6 @@ def _compare_text(source: str, output: str) -> list[str]:
 def _frame(line: str) -> tuple[str, str]:
     marker = _MARKER.match(line)
     return marker[0] if marker else "", line[len(line.rstrip()) :]
-
-
-# ---- ICU messages
-
-_COMPLEX = frozenset({"plural", "select", "selectordinal"})
-
-
-@dataclass(frozen=True, slots=True)
-class IcuMessage:
-    """An ICU message: its arguments in canonical form, in any order, and its texts."""
-
-    arguments: Counter[Hashable]
-    texts: tuple[str, ...]
-
-
-class MessageSyntaxError(Exception):
-    """Not a message in ICU's syntax."""
-
-
-def compare_messages(source: str, output: str) -> list[str]:
-    """Arguments, types, styles, selectors and `#` of every branch as in the source; a branch has text where it had one."""
-    wanted = read_message(source)
-    try:
-        got = read_message(output)
-    except MessageSyntaxError as error:
-        return [f"not an ICU message any more: {error}"]
-    if wanted.arguments == got.arguments:
-        return []
-    return [
-        f"arguments: lost {_shown(list(wanted.arguments - got.arguments))}, "
-        f"added {_shown(list(got.arguments - wanted.arguments))}"
-    ]
-
-
-def read_message(text: str) -> IcuMessage:
-    """Parses ICU MessageFormat (unicode-org.github.io/icu/userguide/format_parse/messages). Raises MessageSyntaxError."""
-    message, at = _message(text, 0, plural=False)
-    if at < len(text):
-        raise MessageSyntaxError(f"a closing brace too many at {at}")
-    return message
-
-
-def _message(text: str, at: int, *, plural: bool) -> tuple[IcuMessage, int]:
-    """The message from `at` to its end or to the brace that closes its branch."""
-    arguments: Counter[Hashable] = Counter()
-    texts: list[str] = []
-    start = at
-    while at < len(text) and text[at] != "}":
-        if text[at] == "'" and text[at + 1 : at + 2] in ("{", "}", "'", *("#" if plural else "")):
-            at = at + 2 if text[at + 1] == "'" else text.find("'", at + 1) + 1
-            if at == 0:
-                raise MessageSyntaxError("a quotation that does not end")
-        elif text[at] == "{":
-            texts.append(text[start:at])
-            argument, inner, at = _argument(text, at + 1)
-            arguments[argument] += 1
-            texts += inner
-            start = at
-        else:
-            arguments["#"] += plural and text[at] == "#"
-            at += 1
-    texts.append(text[start:at])
-    return IcuMessage(+arguments, tuple(filter(str.strip, texts))), at
-
-
-def _argument(text: str, at: int) -> tuple[Hashable, list[str], int]:
-    head = re.compile(r"\s*([\w.$-]+)\s*(?:,\s*(\w+)\s*)?([,}])").match(text, at)
-    if head is None:
-        raise MessageSyntaxError(f"no argument at {at}")
-    name, kind = head[1], head[2] or ""
-    at = head.end()
-    if head[3] == "}":
-        return (name, kind), [], at
-    if kind not in _COMPLEX:
-        end = text.find("}", at)
-        if end < 0:
-            raise MessageSyntaxError(f"{name} does not end")
-        return (name, kind, text[at:end].strip()), [], end + 1
-    selector = re.compile(r"\s*((?:offset:\d+\s*)?)((?:=\d+|\w+)?)\s*([{}])")
-    branches: list[Hashable] = []
-    texts: list[str] = []
-    while True:
-        found = selector.match(text, at)
-        if found is None:
-            raise MessageSyntaxError(f"no selector at {at}")
-        at = found.end()
-        if found[3] == "}":
-            return (name, kind, tuple(branches)), texts, at
-        branch, at = _message(text, at, plural=kind != "select")
-        texts += branch.texts
-        branches.append((found[1].strip(), found[2], frozenset(branch.arguments.items()), bool(branch.texts)))
-        if text[at : at + 1] != "}":
-            raise MessageSyntaxError(f"{name} does not end")
-        at += 1
 
 
 _COMPARE: dict[Format, Callable[[str, str], list[str]]] = {
