@@ -21,7 +21,7 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, ModelSettings, ServerSettings, Settings
+from dragoman.settings import AdmissionSettings, CacheSettings, ModelSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.types import Sequence
@@ -59,7 +59,7 @@ def service_over(
     recorder: Recorder | None = None,
     database: Database | None = None,
 ) -> TranslationService:
-    settings = settings or Settings()
+    settings = settings or Settings(cache=CacheSettings(max_bytes=0))
     engine = replace(settings.engine, max_num_seqs=settings.engine.max_num_seqs or 32)
     spec = resolve(str(phrasebook.model_dir()), engine, "cpu")
     return TranslationService(settings, model(), spec, pipeline, prompts(), recorder, database=database)
@@ -71,8 +71,14 @@ def fake_service(
     server: ServerSettings | None = None,
     admission: AdmissionSettings | None = None,
     step_s: float = 0.0,
+    cache_bytes: int = 0,
 ) -> TranslationService:
-    settings = Settings(server=server or ServerSettings(), admission=admission or AdmissionSettings())
+    """`cache_bytes` 0: equal texts are generated each for itself, as tests that count sequences expect."""
+    settings = Settings(
+        server=server or ServerSettings(),
+        admission=admission or AdmissionSettings(),
+        cache=CacheSettings(max_bytes=cache_bytes),
+    )
     return service_over(FakePipeline(answer or echoing(), step_s=step_s), settings)
 
 

@@ -5,6 +5,7 @@ Free of any wire format and of any engine.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -110,9 +111,6 @@ incomplete. `unchanged`: there was nothing to translate (no letters, or the targ
 
 TextFormat = Literal["text", "html", "xml", "markdown"]
 
-Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
-"""`prefer_…`: as well as the model can; the others are answered with a warning where it cannot."""
-
 Priority = Literal["interactive", "bulk"]
 """`interactive`: a person waits for the answer. `bulk`: it may take until interactive calls leave the engine free."""
 
@@ -127,7 +125,8 @@ class TranslationRequest:
     format: TextFormat = "text"
     context: str | None = None  # said around the text; informs the translation, is not translated
     keep: tuple[str, ...] = ()  # terms that are not to be translated
-    glossary: tuple[tuple[str, str], ...] = ()  # terms and how they are to be translated
+    glossary: Mapping[str, str] = field(default_factory=dict[str, str])  # terms and their translations
+    glossary_key: tuple[object, ...] | None = None  # of a stored glossary: equal keys have equal entries
     formality: Formality = "default"
     instructions: tuple[str, ...] = ()  # to the model, where its profile can give them
     ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.pipelines.continuous import ContinuousPipeline
 from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, EngineSettings, Settings
+from dragoman.settings import AdmissionSettings, CacheSettings, EngineSettings, Settings
 from tests.pipelines.crashing import CrashingEngine
 from tests.serving import echoing, served, service_over
 from tests.waiting import until
@@ -28,6 +28,7 @@ def service(engine: CrashingEngine) -> TranslationService:
     settings = Settings(
         engine=EngineSettings(max_num_seqs=2),
         admission=AdmissionSettings(max_in_flight_characters=3 * len(BODY["text"])),
+        cache=CacheSettings(max_bytes=0),
     )
     return service_over(ContinuousPipeline(engine, first_pause_s=0), settings)
 

@@ -47,7 +47,9 @@ def _answer(sequence: Sequence) -> str:
         return "somewhere"
     if "babble" in source:
         return " ".join(["word"] * 5000)
-    return echoing()(sequence).replace("\n", " ")
+    if "\n" in source:
+        return "ふたつの行が文章になります。"
+    return echoing()(sequence)
 
 
 def metered_service() -> TranslationService:

@@ -86,8 +86,8 @@ async def test_outcomes_warnings_and_refusals_are_counted(service: TranslationSe
     assert value(service, "dragoman_texts_total", source="en", target="ja", outcome="cancelled") == 30
     assert value(service, "dragoman_finish_reasons_total", reason="unchanged") == 2
     assert value(service, "dragoman_finish_reasons_total", reason="length") == 1
-    assert value(service, "dragoman_warnings_total", code="placeholders_lost") == 2
-    assert value(service, "dragoman_warnings_total", code="numbers_changed") == 2
+    assert value(service, "dragoman_retries_total", code="cut_around") == 2
+    assert value(service, "dragoman_warnings_total", code="source_copied") == 6
     assert value(service, "dragoman_warnings_total", code="length_limit") == 1
     assert value(service, "dragoman_retries_total", code="length_limit") == 1
     assert value(service, "dragoman_retries_total", code="line_breaks_lost") == 1

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, Request
@@ -100,6 +100,43 @@ def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int
     return lengths
 
 
+MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 1_000
+MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
+
+
+def _check_options(body: schemas.TranslateBody) -> None:
+    """Raises `InvalidRequest` for lists that are too long, `UntranslatableText` for what is not Unicode."""
+    inline = body.glossary if isinstance(body.glossary, dict) else {}
+    limits = (
+        ("glossary", [*inline, *inline.values()], 2 * MAX_TERMS, MAX_TERM_CHARACTERS),
+        ("keep", body.keep, MAX_TERMS, MAX_TERM_CHARACTERS),
+        ("instructions", body.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS),
+    )
+    for name, texts, most, characters in limits:
+        if len(texts) > most:
+            raise InvalidRequest(f"{name}: {len(texts)} entries; this server accepts {most}", param=name)
+        for text in texts:
+            check_unicode(text, name)
+            if len(text) > characters:
+                raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
+    if "" in inline:
+        raise InvalidRequest("glossary: a term is empty", param="glossary")
+
+
+async def _glossary(
+    body: schemas.TranslateBody, service: TranslationService
+) -> tuple[Mapping[str, str], tuple[object, ...] | None]:
+    """The entries, and for those of a stored glossary a key. Raises `UnknownGlossary`, or `InvalidRequest`."""
+    if not isinstance(body.glossary, str):
+        return body.glossary or {}, None
+    if body.source is None:
+        raise InvalidRequest(
+            "a stored glossary needs the source language: it has entries by language pair", param="source"
+        )
+    stored = await service.glossaries.dictionary(body.glossary, body.source, body.target)
+    return stored.entries, stored.key
+
+
 @router.post(
     "/translate",
     summary="Translate texts",
@@ -111,11 +148,24 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
     texts = await _texts(body, service)
     for name in ("target", "source", "context"):
         check_unicode(getattr(body, name) or "", name)
+    _check_options(body)
+    entries, key = await _glossary(body, service)
     request = TranslationRequest(
         texts,
         body.target,
         body.source,
+        format=body.format,
         context=body.context or None,
+        keep=tuple(term for term in body.keep if term),
+        glossary=entries,
+        glossary_key=key,
+        formality=body.formality,
+        instructions=tuple(body.instructions),
+        ignore_tags=frozenset(body.ignore_tags),
+        splitting_tags=frozenset(body.splitting_tags),
+        non_splitting_tags=frozenset(body.non_splitting_tags),
+        strict=body.strict,
+        priority=body.priority,
         forced_output_tokens=_forced(body, service, len(texts)),
         request_id=current_id(),
     )

@@ -22,6 +22,7 @@ class TranslateBody(BaseModel):
                 {"text": "Where is the train station?", "source": "en", "target": "ja"},
                 {"text": ["Good morning.", "Guten Morgen."], "target": "ko"},
                 {"text": "Thank you very much.", "target": "zh", "stream": True},
+                {"text": "<p>Can I pay by <b>credit card</b>?</p>", "target": "ja", "format": "html"},
             ]
         },
     )
@@ -30,13 +31,42 @@ class TranslateBody(BaseModel):
     target: Annotated[str, Field(description="BCP-47 tag of the language to translate into.")]
     source: Annotated[str | None, Field(description="BCP-47 tag; absent: detected for each text.")] = None
     stream: Annotated[bool, Field(description="Server-sent events instead of one JSON answer.")] = False
+    format: Annotated[
+        translation.TextFormat, Field(description="What the text is; its structure comes back as it was.")
+    ] = "text"
     context: Annotated[
         str | None, Field(description="Said around the text: informs the translation, is not translated.")
     ] = None
+    glossary: Annotated[
+        dict[str, str] | str | None,
+        Field(description="Terms and their translations, or the id or name of a stored glossary."),
+    ] = None
+    keep: Annotated[list[str], Field(description="Terms that are not to be translated.")] = []
+    formality: Annotated[translation.Formality, Field(description="Where the model's profile can express it.")] = (
+        "default"
+    )
+    instructions: Annotated[list[str], Field(description="To the model, where its profile can express them.")] = []
+    ignore_tags: Annotated[list[str], Field(description="html, xml: elements that are copied.")] = []
+    splitting_tags: Annotated[list[str], Field(description="html, xml: elements that end a sentence.")] = []
+    non_splitting_tags: Annotated[list[str], Field(description="html, xml: elements within a sentence.")] = []
+    strict: Annotated[
+        bool, Field(description="A translation that fails a check is an error of that text, not a warning.")
+    ] = False
+    priority: Annotated[translation.Priority, Field(description="`bulk` leaves slots free for interactive calls.")] = (
+        "interactive"
+    )
     force_output_tokens: Annotated[
         int | list[int] | None,
         Field(description="Exact output lengths; only on a server with dummy weights, for load tests."),
     ] = None
+
+
+class ErrorBody(BaseModel):
+    """What went wrong: a stable code, and a message for people."""
+
+    code: str
+    message: str
+    param: str | None = None
 
 
 class WarningOut(BaseModel):
@@ -70,16 +100,30 @@ class TranslationOut(BaseModel):
         ),
     ]
     warnings: Annotated[list[WarningOut], Field(description="What may be wrong with the text.")]
+    retries: Annotated[
+        list[translation.RetryReason],
+        Field(description="Why segments were translated again; `cut_around`, `aligned`: how tags were kept."),
+    ] = []
+    error: Annotated[
+        ErrorBody | None, Field(description="`strict` alone: this text failed a check; `text` is empty.")
+    ] = None
 
     @classmethod
     def of(cls, one: translation.Translation) -> TranslationOut:
         return cls(
-            text=one.text,
+            text="" if one.failed else one.text,
             source=one.source,
             detected=one.detected,
             finish_reason=one.finish_reason,
             warnings=[WarningOut.of(warning) for warning in one.warnings],
+            retries=list(one.retries),
+            error=_failure(one) if one.failed else None,
         )
+
+
+def _failure(one: translation.Translation) -> ErrorBody:
+    codes = ", ".join(warning.code for warning in one.warnings)
+    return ErrorBody(code="check_failed", message=f"the translation failed a check: {codes}", param="text")
 
 
 class UsageOut(BaseModel):
@@ -112,6 +156,8 @@ class TranslateAnswer(BaseModel):
                             "detected": False,
                             "finish_reason": "stop",
                             "warnings": [],
+                            "retries": [],
+                            "error": None,
                         }
                     ],
                     "model": "phrasebook",
@@ -124,14 +170,6 @@ class TranslateAnswer(BaseModel):
     translations: list[TranslationOut]
     model: str
     usage: UsageOut
-
-
-class ErrorBody(BaseModel):
-    """What went wrong: a stable code, and a message for people."""
-
-    code: str
-    message: str
-    param: str | None = None
 
 
 class ErrorAnswer(BaseModel):

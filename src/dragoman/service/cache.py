@@ -121,6 +121,11 @@ class SegmentCache:
         if self._applies_to(sequence):
             self._store(self._key(sequence), completion)
 
+    def clear(self) -> None:
+        """Forget what is stored in memory."""
+        self._stored.clear()
+        self.bytes = 0
+
     def stats(self) -> CacheStats:
         """Its size now, and how many lookups had which result."""
         return CacheStats(

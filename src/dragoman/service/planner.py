@@ -1,4 +1,4 @@
-"""Before the model: languages are resolved, texts split into segments, segments encoded as prompts with a bounded output.
+"""Before the model: languages are resolved, documents taken apart into segments, segments encoded as prompts.
 
 Everything here is done piece by piece, when it is asked for: between two jobs and between two segments the work is
 bounded, however long the text is, so that a caller can give control back to the event loop. Nothing runs here.
@@ -6,6 +6,7 @@ bounded, however long the text is, so that a caller can give control back to the
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
@@ -14,28 +15,69 @@ from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
+from dragoman.prompts.profile import NO_OPTIONS
+from dragoman.text import checks, document, marks
+from dragoman.text.checks import CheckContext
 from dragoman.text.detect import Detector
-from dragoman.text.segments import Segment, cut
+from dragoman.text.document import DocumentOptions
+from dragoman.text.glossary import Glossary
+from dragoman.text.marks import Block, Literal, Mark
+from dragoman.text.plain import icu_plural_categories_missing
+from dragoman.text.segments import Segment, cut, sentences
 from dragoman.text.spans import has_letters
-from dragoman.types import PromptOptions, Sequence, TranslationRequest
+from dragoman.types import PromptOptions, Sequence, TranslationRequest, WarningCode
 
 MARGIN_TOKENS = 64  # that a short text's output may need beyond its ratio
 MIN_SEGMENT_TOKENS = 16
+SHORT_SEGMENT_TOKENS = 64
 UNDETERMINED = "und"  # BCP-47's tag for an unknown language
+SAMPLE_CHARACTERS = 2000
+"""Of a document with markup, the text in which its language is detected."""
+
+ANY_TERMS, ANY_CONTEXT = PromptOptions(terms=(("term", "translation"),)), PromptOptions(context="context")
+SMALL_GLOSSARY = 200
+"""Terms that are compiled on the event loop, in some milliseconds."""
+
+MAX_GLOSSARIES = 16
+"""Stored glossaries that are kept in memory."""
+
+MAX_TERMS = 32
+"""The most glossary terms in one prompt."""
+
+CONTEXT_SENTENCES = 2
+CONTEXT_CHARACTERS = 300
+"""The most source sentences before a segment, and their characters, that are given as its context."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextJob:
-    """One text with its languages. `segments` is an iterator: each is made when it is asked for."""
+    """One text with its languages. `segments` is an iterator: each is made when it is asked for; None: nothing yet."""
 
     index: int
     text: str
     source: str
     detected: bool
     request: TranslationRequest
-    segments: Iterator[Segment]
+    segments: Iterator[Segment | None]
+    check_context: CheckContext
+    glossary: Glossary | None = None
     undetermined: bool = False  # the language was to be detected and could not be
     forced_tokens: int | None = None  # output tokens of each segment, with dummy weights
+    notes: tuple[
+        WarningCode, ...
+    ] = ()  # of the request: options that the model's profile has no prompt for, and the like
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a segment is given to the model. The default is that of the first attempt."""
+
+    words: bool = True  # words to keep are shown as they are; False: as marks
+    context: bool = True  # with the sentences before it, where the profile can
+    sampled: bool = False  # chosen at random, with a fixed seed: greedy decoding would give the same again
+
+
+FIRST = Form()
 
 
 class Planner:
@@ -51,8 +93,31 @@ class Planner:
         self._lengths = lengths
         self._detector = Detector(self.served)
         self._numbers = count()
+        self._glossaries: dict[tuple[object, str], Glossary] = {}  # stored ones, by their key and language
+        self._honoured: dict[tuple[str, str, PromptOptions], bool] = {}
+        self._sampled = replace(prompts.sampling, temperature=0.5, top_p=0.9, seed=1)
 
-    def jobs(self, request: TranslationRequest) -> Iterator[TextJob]:
+    # ---- jobs and segments
+
+    async def glossary(self, request: TranslationRequest) -> Glossary | None:
+        """The request's glossary, compiled; a large one in a thread, and a stored one once."""
+        if not request.glossary:
+            return None
+        language = request.source or UNDETERMINED
+        key = (request.glossary_key, language)
+        if request.glossary_key is not None and key in self._glossaries:
+            return self._glossaries[key]
+        if len(request.glossary) <= SMALL_GLOSSARY:
+            glossary = Glossary(request.glossary, language)
+        else:
+            glossary = await asyncio.to_thread(Glossary, request.glossary, language)
+        if request.glossary_key is not None:
+            while len(self._glossaries) >= MAX_GLOSSARIES:
+                self._glossaries.pop(next(iter(self._glossaries)))
+            self._glossaries[key] = glossary
+        return glossary
+
+    def jobs(self, request: TranslationRequest, glossary: Glossary | None = None) -> Iterator[TextJob]:
         """One job for each text, made when it is asked for. Raises `UnsupportedLanguage` or `InvalidRequest`."""
         target = self.served_tag(request.target, "target")
         source = self.served_tag(request.source, "source") if request.source else None
@@ -60,7 +125,7 @@ class Planner:
         unique_id = f"{request.request_id}-{next(self._numbers)}"
         request = replace(request, target=target, source=source, request_id=unique_id)
         for index, text in enumerate(request.texts):
-            yield self._job(index, text, request)
+            yield self._job(index, text, request, glossary)
 
     def served_tag(self, tag: str, param: str) -> str:
         """The model's own tag for a language that a caller named. Raises `UnsupportedLanguage`."""
@@ -74,46 +139,122 @@ class Planner:
             )
         return found
 
-    def _job(self, index: int, text: str, request: TranslationRequest) -> TextJob:
+    def _job(self, index: int, text: str, request: TranslationRequest, glossary: Glossary | None) -> TextJob:
         source = request.source
         detected = source is None
+        undetermined = False
         if source is None:
-            source = self._detector.detect(text).language
-        if source is None:
-            return TextJob(index, text, UNDETERMINED, detected, request, iter(()), undetermined=has_letters(text))
-        if source == request.target:
-            return TextJob(index, text, source, detected, request, iter(()))
+            sample = text if request.format == "text" else _sample(request, text)
+            detection = self._detector.detect(sample)
+            source = detection.language
+            undetermined = source is None and (detection.has_letters or has_letters(sample))
+        job = TextJob(
+            index,
+            text,
+            source or UNDETERMINED,
+            detected,
+            request,
+            iter(()),
+            CheckContext(source, request.target, self._detector),
+            glossary,
+            undetermined,
+        )
+        if source is None or source == request.target:
+            return job
         if not self._prompts.profile.serves(source, request.target):
             raise UnsupportedLanguage(f"the model does not translate from {source} to {request.target}", param="target")
-        segments = iter(cut(text, source, self._budget(source, request), self._prompts.tokenizer.count))
-        forced = None
         if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
-            split = tuple(segments)
-            segments, number = iter(split), sum(segment.translatable for segment in split)
+            split = tuple(self._segments(job))
+            number = sum(segment is not None and segment.translatable for segment in split)
             forced = max(round(request.forced_output_tokens[index] / max(number, 1)), 1)
-        return TextJob(index, text, source, detected, request, segments, forced_tokens=forced)
+            return replace(job, segments=iter(split), forced_tokens=forced)
+        return replace(job, segments=self._segments(job), notes=self._notes(job))
 
-    def _budget(self, source: str, request: TranslationRequest) -> int:
+    def _notes(self, job: TextJob) -> tuple[WarningCode, ...]:
+        request = job.request
+        plural = request.format == "text" and "plural" in job.text
+        missing = plural and icu_plural_categories_missing(job.text, request.target)
+        notes: tuple[WarningCode, ...] = (checks.PLURAL_CATEGORIES,) if missing else ()
+        asked: dict[str, WarningCode] = {}
+        if request.context:
+            asked["context"] = checks.CONTEXT_IGNORED
+        if request.formality in ("more", "less"):
+            asked["formality"] = checks.FORMALITY_IGNORED
+        if request.instructions:
+            asked["instructions"] = checks.INSTRUCTIONS_IGNORED
+        if not asked:
+            return notes
+        honoured = self._prompts.profile.honours(job.source, request.target, self._options(job, None, FIRST))
+        return (*notes, *(code for name, code in asked.items() if name not in honoured))
+
+    def _honours(self, job: TextJob, options: PromptOptions) -> bool:
+        """Whether the model's prompt for this direction can express all of the options."""
+        key = (job.source, job.request.target, options)
+        if key not in self._honoured:
+            honoured = self._prompts.profile.honours(job.source, job.request.target, options)
+            self._honoured[key] = honoured == options.given
+        return self._honoured[key]
+
+    def _segments(self, job: TextJob) -> Iterator[Segment | None]:
+        """Literals and segments of a document, in order."""
+        request = job.request
+        budget = self._budget(job)
+        count = self._prompts.tokenizer.count
+        with_context = self._honours(job, ANY_CONTEXT)
+        marked = job.glossary is not None and not self._honours(job, ANY_TERMS)
+        before = ""
+        for piece in document.pieces(job.text, document_options(request)):
+            if piece is None:
+                yield None
+                continue
+            if isinstance(piece, Literal):
+                yield Segment(piece.text, False, structural=True)
+                continue
+            block = Segment(piece.text, True, piece.marks, piece.writer)
+            for part in cut(piece.text, job.source, budget, count):
+                segment = block.part(part.text, translatable=part.translatable)
+                if marked:
+                    segment = self.with_terms_marked(job, segment)
+                if with_context:
+                    segment = replace(segment, before=before)
+                    before = _last_sentences(f"{before} {marks.plain(part.text)}".strip(), job.source)
+                yield segment
+
+    def _budget(self, job: TextJob) -> int:
         """Source tokens that fit a prompt together with the output they may need."""
-        overhead = self._prompts.overhead(source, request.target, PromptOptions(context=request.context))
+        request = job.request
+        overhead = self._prompts.overhead(job.source, request.target, self._options(job, None, FIRST))
         window = self.max_model_len - overhead - MARGIN_TOKENS
-        budget = int(window / (1 + 2 * self._lengths.ratio(source, request.target)))
+        if self._honours(job, ANY_CONTEXT):
+            window -= CONTEXT_CHARACTERS // 2
+        budget = int(window / (1 + 2 * self._lengths.ratio(job.source, request.target)))
         if budget < MIN_SEGMENT_TOKENS:
             raise InvalidRequest(
-                f"the context leaves no space for the text in the model's window of {self.max_model_len} tokens",
+                "context, instructions and glossary leave no space for the text in the model's window of "
+                f"{self.max_model_len} tokens",
                 param="context",
             )
         return min(budget, self._prompts.profile.max_source_tokens or budget)
 
-    def smaller(self, job: TextJob, text: str) -> tuple[Segment, ...]:
-        """A segment split into quarters, between sentences where there are any."""
+    def smaller(self, job: TextJob, segment: Segment) -> tuple[Segment, ...]:
+        """A segment split into quarters, between sentences where there are any; a short sentence is one part."""
         count = self._prompts.tokenizer.count
-        return tuple(cut(text, job.source, max(count(text) // 4, MIN_SEGMENT_TOKENS), count))
+        tokens = count(segment.text)
+        if tokens <= SHORT_SEGMENT_TOKENS and len(sentences(segment.text, job.source)) == 1:
+            return (segment,)
+        found = cut(segment.text, job.source, max(tokens // 4, MIN_SEGMENT_TOKENS), count)
+        return tuple(segment.part(part.text, translatable=part.translatable) for part in found)
 
-    def sequence(self, job: TextJob, part: str, text: str, *, limit_factor: int = 1) -> Sequence:
+    # ---- sequences
+
+    def sequence(
+        self, job: TextJob, part: str, segment: Segment, form: Form = FIRST, *, limit_factor: int = 1
+    ) -> Sequence:
         """The engine's work for one segment; `limit_factor` times the usual limit of its output."""
         request = job.request
-        prompt = self._prompts.encode(text, job.source, request.target, PromptOptions(context=request.context))
+        prompt = self._prompts.encode(
+            _shown(segment, form), job.source, request.target, self._options(job, segment, form)
+        )
         available = max(self.max_model_len - len(prompt.token_ids), 1)
         if self.forced_lengths:
             ratio = self._lengths.ratio(job.source, request.target)
@@ -125,7 +266,7 @@ class Planner:
             f"{request.request_id}.{job.index}.{part}",
             prompt.token_ids,
             max_tokens,
-            self._prompts.sampling,
+            self._sampled if form.sampled else self._prompts.sampling,
             forced=self.forced_lengths,
             source_tokens=prompt.source_tokens,
         )
@@ -137,3 +278,83 @@ class Planner:
         if more <= sequence.max_tokens or sequence.forced:
             return None
         return replace(sequence, id=f"{sequence.id}.again", max_tokens=more)
+
+    def canonical(self, job: TextJob, output: str, segment: Segment, form: Form) -> str:
+        """A model's output as a text with the segment's marks, whatever the form in which the model was given them."""
+        options = self._options(job, segment, form)
+        shown = _shown(segment, form)
+        text = self._prompts.answer(output, shown, job.source, job.request.target, options)
+        text = marks.normalised(text) if segment.marks or "<" in text else text
+        return marks.from_words(text, segment.marks) if form.words else text
+
+    def next_form(self, segment: Segment, code: WarningCode) -> Form:
+        """The form of the second attempt after a finding of this code."""
+        if code == checks.PLACEHOLDERS_LOST and any(mark.word for mark in segment.marks):
+            return Form(words=False, context=False)
+        return Form(context=False, sampled=code != checks.TERMS_MISSING)
+
+    def terms(self, job: TextJob, segment: Segment) -> tuple[tuple[str, str], ...]:
+        """The glossary's terms that the segment has, and their translations."""
+        return job.glossary.occurring(segment.text)[:MAX_TERMS] if job.glossary else ()
+
+    def with_terms_marked(self, job: TextJob, segment: Segment) -> Segment:
+        """The segment with the glossary's terms as marks, which stand for their translations: no model can miss them."""
+        if job.glossary is None or not (found := job.glossary.spans(segment.text)):
+            return segment
+        own = list(segment.marks)
+        written: list[str] = []
+        at = 0
+        for start, stop, translation in found:
+            own.append(Mark(segment.writer(translation) if segment.writer else translation, word=True))
+            written += [segment.text[at:start], f"<x{len(own)}/>"]
+            at = stop
+        text, renumbered = marks.local("".join([*written, segment.text[at:]]), own)
+        return replace(segment, text=text, marks=renumbered)
+
+    def _options(self, job: TextJob, segment: Segment | None, form: Form) -> PromptOptions:
+        request = job.request
+        terms: tuple[tuple[str, str], ...] = ()
+        if segment is not None:
+            terms = self.terms(job, segment)
+        context = request.context
+        if segment is not None and segment.before and form.context:
+            context = f"{context}\n{segment.before}" if context else segment.before
+        with_marks = segment is not None and bool(segment.marks) and "<" in _shown(segment, form)
+        if not (context or terms or with_marks or request.instructions or request.formality != "default"):
+            return NO_OPTIONS
+        return PromptOptions(
+            context=context,
+            terms=terms,
+            formality=request.formality,
+            instructions=request.instructions,
+            marks=with_marks,
+        )
+
+
+def document_options(request: TranslationRequest) -> DocumentOptions:
+    return DocumentOptions(
+        request.format, request.keep, request.ignore_tags, request.splitting_tags, request.non_splitting_tags
+    )
+
+
+def _sample(request: TranslationRequest, text: str) -> str:
+    """The first characters of a document that are to be translated."""
+    found: list[str] = []
+    length = 0
+    for piece in document.pieces(text, document_options(request)):
+        if isinstance(piece, Block):
+            found.append(marks.plain(piece.text))
+            length += len(piece.text)
+        if length > SAMPLE_CHARACTERS:
+            break
+    return "\n".join(found)
+
+
+def _shown(segment: Segment, form: Form) -> str:
+    return marks.with_words(segment.text, segment.marks) if form.words and segment.marks else segment.text
+
+
+def _last_sentences(text: str, language: str) -> str:
+    """The end of a text: whole sentences where they are short enough."""
+    last = sentences(text[-CONTEXT_CHARACTERS:], language)[-CONTEXT_SENTENCES:]
+    return "".join(last).strip()

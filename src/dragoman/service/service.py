@@ -26,7 +26,7 @@ from dragoman.service import stack, streaming
 from dragoman.service.admission import Admission, default_limit
 from dragoman.service.cache import SegmentCache
 from dragoman.service.calls import CallRegistry
-from dragoman.service.dispatcher import LoopTurns, TimeSlices
+from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
@@ -130,8 +130,13 @@ class TranslationService:
         planner = await asyncio.to_thread(
             lambda: Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
         )
-        self._translator = Translator(self.pipeline, planner, self.spec.slots, self.turns)
+        slots = self.spec.slots
+        # Some sequences wait in the engine: no slot is empty meanwhile.
+        share = self.settings.admission.interactive_share
+        dispatcher = Dispatcher(slots, queued=max(slots // 8, 1), interactive_share=share)
+        self._translator = Translator(self.pipeline, planner, dispatcher, self.turns, self.cache)
         await self._translator.translate(self._warm_up())
+        self.cache.clear()  # the first call of this text is measured like any other
         if self.recorder is not None:  # only now: what the engine forks has no use for a thread
             self.recorder.start()
         self.cache.start()  # likewise

@@ -1,7 +1,8 @@
 """Streams: the segments of all texts decode at the same time, and each text's deltas are emitted in the text's order.
 
 A delta cannot be taken back, so a streamed segment is not retried: its output has twice the usual limit from the start, and
-what the checks find is in the warnings of the finished translation. The deltas of a text, joined, are its translation.
+what the checks find is in the warnings of the finished translation. A segment with marks is emitted when it is complete, so
+that its structure is whole. The deltas of a text, joined, are its translation.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TypeAlias
 
-from dragoman.service.translator import CallContext, Output, SegmentTask, Translator
+from dragoman.service.planner import FIRST
+from dragoman.service.segment import CallContext, Output, costs
+from dragoman.service.translator import SegmentTask, Translator
 from dragoman.telemetry import tracing
 from dragoman.types import Completion, TextDelta, TextDone, Translation, TranslationRequest
 
@@ -29,7 +33,11 @@ async def stream(translator: Translator, request: TranslationRequest) -> AsyncGe
         events.put_nowait(TextDelta(index, text))
 
     async def segment(call: CallContext, task: SegmentTask) -> None:
-        await task.text.finish(task.number, await _stream_segment(translator, call, task))
+        if task.segment.marks or task.segment.writer:
+            output = await translator.segments.translate(call, task.text.job, task.part, task.segment)
+            await task.text.finish(task.number, output)
+        else:
+            await task.text.finish(task.number, await _stream_segment(translator, call, task), streamed=True)
 
     work = asyncio.create_task(translator.run(request, segment, done, delta))
     try:
@@ -59,17 +67,25 @@ async def _next_event(events: asyncio.Queue[Event], work: asyncio.Task[None]) ->
 
 async def _stream_segment(translator: Translator, call: CallContext, task: SegmentTask) -> Output:
     """One segment, in a slot that it has already. White space at its end is emitted only if something follows."""
+    job = task.text.job
     emitted, trailing = "", ""
     try:
         await call.pace.pause()
         with tracing.sequence_span() as span:
-            sequence = translator.planner.sequence(task.text.job, task.part, task.source, limit_factor=2)
+            sequence = translator.planner.sequence(job, task.part, task.segment, limit_factor=2)
             span.submit(sequence)
+            if (stored := await translator.segments.cache.find(sequence)) is not None:
+                output = translator.segments.finished(job, task.segment, stored, FIRST)
+                task.text.delta(task.number, output.text)
+                return output
             async with aclosing(translator.pipeline.stream(sequence)) as items:
                 async for item in items:
                     if isinstance(item, Completion):
                         span.complete(item)
-                        return Output.of(sequence, item)
+                        translator.segments.cache.add(sequence, item)
+                        output = translator.segments.finished(job, task.segment, item, FIRST)
+                        usage, timings = costs(sequence, item)
+                        return replace(output, usage=usage, timings=timings)
                     delta = trailing + item.text if emitted else item.text.lstrip()
                     kept = delta.rstrip()
                     trailing = delta[len(kept) :]

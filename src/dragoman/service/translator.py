@@ -1,97 +1,56 @@
-"""A call's way through the model: split each text, submit its segments, check each output, retry it, join the text.
+"""A call's way through the model: take each text apart, translate its segments, put the outputs together.
 
 Keeps no state between calls; the engine schedules. A text is processed segment by segment, each as soon as an engine slot
-is free for it, and its outputs are checked and joined as they finish: work on the event loop is bounded whatever a text's
-length. No text that may be incomplete is returned without a warning: an output that reaches its limit is retried once with
-twice the limit, one that lost line breaks or sentences is retried in smaller segments.
+is free for it, and its outputs are joined as they finish: work on the event loop is bounded whatever a text's length. No
+text that may be incomplete or wrong is returned without a warning (`service.segment` retries what fails a check).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
-from collections.abc import Sequence as Many
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 from dragoman.pipelines.base import Pipeline
-from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns, TimeSlices
+from dragoman.service.cache import SegmentCache
+from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import UNDETERMINED, Planner, TextJob
+from dragoman.service.segment import CallContext, Output, SegmentTranslator, worst
 from dragoman.telemetry import tracing
-from dragoman.text import checks
-from dragoman.text.segments import Joiner, Segment, join, lines
-from dragoman.types import (
-    Completion,
-    FinishReason,
-    Sequence,
-    Timings,
-    Translation,
-    TranslationRequest,
-    Usage,
-    WarningCode,
-)
-
-T = TypeVar("T")
-
-INCOMPLETE: dict[FinishReason, WarningCode] = {"length": checks.LENGTH_LIMIT, "repetition": checks.REPETITION}
-"""The warning of a translation that may be incomplete."""
+from dragoman.text import checks, marks
+from dragoman.text.segments import Joiner, Segment
+from dragoman.types import FinishReason, RetryReason, Timings, Translation, TranslationRequest, Usage
 
 TextDoneCallback = Callable[[int, Translation], None]
 DeltaCallback = Callable[[int, str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One segment's translation."""
-
-    text: str
-    reason: FinishReason
-    usage: Usage
-    timings: tuple[Timings, ...] = field(default=(), compare=False)
-    retries: tuple[WarningCode, ...] = ()  # why it was retried
-
-    @classmethod
-    def of(cls, sequence: Sequence, completion: Completion, *retries: WarningCode) -> Output:
-        """White space around a segment belongs to the text, not to the segment: what the model adds is dropped."""
-        usage = Usage(0, completion.prompt_tokens, completion.completion_tokens, sequence.source_tokens)
-        timings = (completion.timings,) if completion.timings else ()
-        return cls(completion.text.strip(), completion.reason, usage, timings, retries)
-
-    @classmethod
-    def joined(cls, text: str, outputs: Many[Output], *retries: WarningCode) -> Output:
-        """The output of a segment that was translated in smaller ones."""
-        return cls(
-            text,
-            worst(output.reason for output in outputs),
-            sum((output.usage for output in outputs), Usage()),
-            tuple(timings for output in outputs for timings in output.timings),
-            (*retries, *(reason for output in outputs for reason in output.retries)),
-        )
-
-
-def worst(reasons: Iterable[FinishReason]) -> FinishReason:
-    """The reason that a reader must know of."""
-    found = set(reasons)
-    return "repetition" if "repetition" in found else "length" if "length" in found else "stop"
-
-
 class TextAssembly:
-    """One text's translation while it is made: takes outputs in any order, and checks and joins them in the text's order.
+    """One text's translation while it is made: takes outputs in any order, and joins them in the text's order.
 
-    `on_delta` is called with each part of the translation in order; the parts joined are the translation.
+    `on_delta` is called with each part of the translation in order; the parts joined are the translation. `forced`: lengths
+    are forced, so that outputs mean nothing and are not checked.
     """
 
     def __init__(
-        self, job: TextJob, pace: TimeSlices, on_done: TextDoneCallback, on_delta: DeltaCallback | None, *, check: bool
+        self,
+        job: TextJob,
+        pace: TimeSlices,
+        on_done: TextDoneCallback,
+        on_delta: DeltaCallback | None,
+        *,
+        forced: bool,
     ) -> None:
         self.job = job
+        self._forced = forced
         self._pace = pace
         self._on_done = on_done
         self._on_delta = on_delta
         source = None if job.source == UNDETERMINED else job.source
         self._joiner = Joiner(source, job.request.target)
-        self._checks = checks.TextChecks(source, job.request.target) if check else None
+        self._checks = checks.TextChecks(source, job.request.target, job.check_context.detector)
         self._segments: list[Segment] = []
         self._outputs: dict[int, Output] = {}
         self._partial: dict[int, list[str]] = {}  # streamed parts of segments whose turn it is not yet
@@ -102,13 +61,13 @@ class TextAssembly:
         self._reasons: set[FinishReason] = set()
         self._usage = [0, 0, 0]
         self._timings: list[Timings] = []
-        self._retries: list[WarningCode] = []
+        self._retries: list[RetryReason] = []
 
     def append(self, segment: Segment) -> int:
         """The text's next segment; returns its number."""
         self._segments.append(segment)
         if len(self._segments) == 1:
-            self._joiner.next_segment()
+            self._joiner.next_segment(structural=segment.structural)
         return len(self._segments) - 1
 
     def delta(self, number: int, text: str) -> None:
@@ -118,9 +77,9 @@ class TextAssembly:
         else:
             self._partial.setdefault(number, []).append(text)
 
-    async def finish(self, number: int, output: Output) -> None:
-        """A segment is translated. In a stream, its text was given by `delta`."""
-        if self._on_delta is None:
+    async def finish(self, number: int, output: Output, *, streamed: bool = False) -> None:
+        """A segment is translated. `streamed`: its text was given by `delta`."""
+        if not streamed:
             self.delta(number, output.text)
         self._outputs[number] = output
         await self._advance()
@@ -140,11 +99,12 @@ class TextAssembly:
             if segment.translatable and output is None:
                 break
             if output is None:
-                self._emit(segment.text)
+                self._emit(segment.written)
             else:
-                self._take(segment.text, output)
+                self._take(segment, output)
             self._turn += 1
-            self._joiner.next_segment()
+            if self._turn < len(self._segments):
+                self._joiner.next_segment(structural=self._segments[self._turn].structural)
             for part in self._partial.pop(self._turn, ()):
                 self._emit(part)
             await self._pace.pause()
@@ -159,15 +119,15 @@ class TextAssembly:
             if self._on_delta is not None:
                 self._on_delta(self.job.index, added)
 
-    def _take(self, source: str, output: Output) -> None:
+    def _take(self, segment: Segment, output: Output) -> None:
         usage = output.usage
         for place, tokens in enumerate((usage.prompt_tokens, usage.completion_tokens, usage.source_tokens)):
             self._usage[place] += tokens
         self._reasons.add(output.reason)
         self._timings += output.timings
         self._retries += output.retries
-        if self._checks is not None:
-            self._checks.add(source, output.text)
+        if not self._forced:
+            self._checks.add(marks.plain(segment.text), output.plain, output.findings)
 
     def _translation(self) -> Translation:
         job = self.job
@@ -178,27 +138,18 @@ class TextAssembly:
             usage = Usage(characters=len(job.text))
             return Translation(job.text, job.source, job.detected, "unchanged", warnings, usage)
         reason = worst(self._reasons)
-        warnings = (checks.warning(INCOMPLETE[reason]),) if reason in INCOMPLETE else ()
-        if self._checks is not None:
-            warnings += tuple(one for one in self._checks.warnings() if one not in warnings)
+        warnings = self._checks.warnings()
         return Translation(
             "".join(self._text),
             job.source,
             job.detected,
             reason,
-            warnings,
+            (*warnings, *map(checks.warning, job.notes)),
             Usage(len(job.text), *self._usage),
             tuple(self._retries),
-            tuple(self._timings),
+            failed=job.request.strict and bool(warnings),
+            timings=tuple(self._timings),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class CallContext:
-    """What the segments of one call share."""
-
-    slots: CallSlots
-    pace: TimeSlices
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +159,7 @@ class SegmentTask:
     text: TextAssembly
     number: int
     part: str
-    source: str
+    segment: Segment
 
 
 SegmentWork = Callable[[CallContext, SegmentTask], Coroutine[Any, Any, None]]
@@ -217,10 +168,13 @@ SegmentWork = Callable[[CallContext, SegmentTask], Coroutine[Any, Any, None]]
 class Translator:
     """Translates with one model, over any pipeline that has started, which runs `slots` sequences at the same time."""
 
-    def __init__(self, pipeline: Pipeline, planner: Planner, slots: int, turns: LoopTurns) -> None:
+    def __init__(
+        self, pipeline: Pipeline, planner: Planner, dispatcher: Dispatcher, turns: LoopTurns, cache: SegmentCache
+    ) -> None:
         self.pipeline = pipeline
         self.planner = planner
-        self._dispatcher = Dispatcher(slots + max(slots // 8, 1))  # some wait in the engine: no slot is empty meanwhile
+        self.segments = SegmentTranslator(pipeline, planner, cache)
+        self._dispatcher = dispatcher
         self._turns = turns
 
     async def translate(
@@ -234,7 +188,11 @@ class Translator:
             if on_done is not None:
                 on_done(index, translation)
 
-        await self.run(request, self._translate_segment, done)
+        async def segment(call: CallContext, task: SegmentTask) -> None:
+            output = await self.segments.translate(call, task.text.job, task.part, task.segment)
+            await task.text.finish(task.number, output)
+
+        await self.run(request, segment, done)
         return [translations[index] for index in range(len(request.texts))]
 
     async def run(
@@ -246,7 +204,7 @@ class Translator:
     ) -> None:
         """Start `work` for each segment when a slot is free for it; return when all are done. The first failure ends all."""
         pace = TimeSlices(self._turns)
-        with self._dispatcher.call() as slots:
+        with self._dispatcher.call(request.priority) as slots:
             call = CallContext(slots, pace)
             async with aclosing(self._segments(request, pace, on_done, on_delta)) as segments:
                 first = await anext(segments, None)
@@ -272,76 +230,17 @@ class Translator:
         self, request: TranslationRequest, pace: TimeSlices, on_done: TextDoneCallback, on_delta: DeltaCallback | None
     ) -> AsyncGenerator[SegmentTask]:
         """All segments that the model has to translate, text by text, made as they are asked for."""
+        glossary = await self.planner.glossary(request)
         with tracing.span("segment"):
-            for job in self.planner.jobs(request):
-                text = TextAssembly(job, pace, on_done, on_delta, check=not self.planner.forced_lengths)
+            for job in self.planner.jobs(request, glossary):
+                text = TextAssembly(job, pace, on_done, on_delta, forced=self.planner.forced_lengths)
                 part = 0
                 for segment in job.segments:
-                    number = text.append(segment)
-                    if segment.translatable:
-                        yield SegmentTask(text, number, str(part), segment.text)
-                        part += 1
+                    if segment is not None:
+                        number = text.append(segment)
+                        if segment.translatable:
+                            yield SegmentTask(text, number, str(part), segment)
+                            part += 1
                     await pace.pause()
                 await text.close()
                 await pace.pause()
-
-    async def _translate_segment(self, call: CallContext, task: SegmentTask) -> None:
-        """One segment, in a slot that it has already."""
-        job = task.text.job
-        try:
-            output = await self._output(call, job, task.part, task.source)
-        finally:
-            call.slots.release()
-        if not self.planner.forced_lengths:
-            if not checks.line_breaks_kept(task.source, output.text):
-                smaller = lines(Segment(task.source, translatable=True))
-                output = await self._in_smaller_segments(call, job, task.part, smaller, checks.LINE_BREAKS_LOST)
-            elif checks.sentences_dropped(task.source, output.text):
-                smaller = self.planner.smaller(job, task.source)
-                output = await self._in_smaller_segments(call, job, task.part, smaller, checks.SENTENCES_DROPPED)
-        await task.text.finish(task.number, output)
-
-    async def _output(self, call: CallContext, job: TextJob, part: str, source: str) -> Output:
-        """An output that reached its limit is retried with twice the limit."""
-        sequence, completion = await self._generate(call, lambda: self.planner.sequence(job, part, source))
-        if completion.reason == "length" and (again := self.planner.with_twice_the_limit(sequence)):
-            return Output.of(*await self._generate(call, lambda: again), checks.LENGTH_LIMIT)
-        return Output.of(sequence, completion)
-
-    async def _generate(self, call: CallContext, encode: Callable[[], Sequence]) -> tuple[Sequence, Completion]:
-        await call.pace.pause()
-        with tracing.sequence_span() as span:
-            sequence = encode()
-            span.submit(sequence)
-            completion = await self.pipeline.generate(sequence)
-            span.complete(completion)
-        return sequence, completion
-
-    async def _in_smaller_segments(
-        self, call: CallContext, job: TextJob, part: str, segments: tuple[Segment, ...], reason: WarningCode
-    ) -> Output:
-        """Each alone: a model that drops lines or sentences cannot do so where there is only one. They are not retried."""
-
-        async def translated(number: int, segment: Segment) -> Output:
-            async with call.slots:
-                output = Output.of(
-                    *await self._generate(call, lambda: self.planner.sequence(job, f"{part}.{number}", segment.text))
-                )
-            if "\n" in segment.text:
-                return output
-            return replace(output, text=" ".join(output.text.splitlines()))  # line breaks in one line are the model's
-
-        wanted = [segment for segment in segments if segment.translatable]
-        outputs = await gather_all([translated(number, segment) for number, segment in enumerate(wanted)])
-        text = join(segments, [output.text for output in outputs], job.source, job.request.target)
-        return Output.joined(text, outputs, reason)
-
-
-async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Results in order. Unlike `asyncio.gather`, nothing goes on running after a failure or a cancellation."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(coroutine) for coroutine in coroutines]
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-    return [task.result() for task in tasks]

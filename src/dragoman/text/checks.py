@@ -132,6 +132,11 @@ def badness(found: Iterable[Finding]) -> tuple[int, ...]:
     return tuple(value for severity, missing in worst_first for value in (len(WARNING_CODES) - severity, -missing))
 
 
+def worst_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each finding once, the worst first."""
+    return tuple(sorted(dict.fromkeys(found), key=lambda one: SEVERITY[one.code]))
+
+
 class TextChecks:
     """The checks of one text, made segment by segment. The work of `add` is linear in the segment's length."""
 

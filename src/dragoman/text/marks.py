@@ -464,12 +464,12 @@ def _written(text: str, writer: Writer | None) -> str:
     return writer(text) if writer and text else text
 
 
+_PAIR_OR_SPACED_SINGLE = re.compile(r"</?g\d{1,5}>| ?<x\d{1,5}/>(?=[\s.,;:!?)]|$)|<x\d{1,5}/>")
+
+
 def plain(text: str) -> str:
-    """The text without marks, for what is checked or shown. A single between two words leaves a space."""
-    if "<" not in text:
-        return text
-    without_pairs = re.sub(r"</?g\d{1,5}>", "", text)
-    return re.sub(r" ?<x\d{1,5}/>", "", without_pairs)
+    """The text without marks, for what is checked or shown. A single between two words leaves one space."""
+    return _PAIR_OR_SPACED_SINGLE.sub("", text) if "<" in text else text
 
 
 def parts(text: str) -> list[tuple[str, bool]]:

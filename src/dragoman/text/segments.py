@@ -113,7 +113,7 @@ class Joiner:
     """
 
     def __init__(self, source: str | None, target: str) -> None:
-        self._spaced = source is not None and not languages.uses_spaces(source) and languages.uses_spaces(target)
+        self._spaced = adds_spaces(source, target)
         self._last = ""
         self._at_start = True  # of a segment
         self._structural = False
@@ -132,6 +132,11 @@ class Joiner:
         space = self._spaced and self._at_start and self._last and needs_space(self._last, text[0])
         self._last, self._at_start = text[-1], False
         return f" {text}" if space else text
+
+
+def adds_spaces(source: str | None, target: str) -> bool:
+    """Whether the target has spaces between words and sentences, and the source has none."""
+    return source is not None and not languages.uses_spaces(source) and languages.uses_spaces(target)
 
 
 def needs_space(before: str, after: str) -> bool:

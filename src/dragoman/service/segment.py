@@ -1,0 +1,303 @@
+"""One segment's way through the model: the first attempt, and what is done when its output fails a check.
+
+An output that fails a check is not returned as it is. The segment is translated once more, in the way that suits the
+fault: with twice the limit, line by line, in smaller segments, with its terms or placeholders in another form, or with
+other sampling; the better of the two is taken. Where marks (`text.marks`) are still not kept, the text between them is
+translated alone, and where that fails too, they are put at aligned positions: the structure is always the source's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Sequence as Many
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from dragoman.pipelines.base import Pipeline
+from dragoman.service.cache import SegmentCache
+from dragoman.service.dispatcher import CallSlots, TimeSlices
+from dragoman.service.planner import FIRST, Form, Planner, TextJob
+from dragoman.telemetry import tracing
+from dragoman.text import checks, glossary, marks
+from dragoman.text.checks import Finding
+from dragoman.text.segments import Segment, adds_spaces, join, lines, needs_space
+from dragoman.types import Completion, FinishReason, RetryReason, Sequence, Timings, Usage, WarningCode
+
+T = TypeVar("T")
+
+INCOMPLETE: dict[FinishReason, WarningCode] = {"length": checks.LENGTH_LIMIT, "repetition": checks.REPETITION}
+"""The finding of an output that may be incomplete."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What the segments of one call share."""
+
+    slots: CallSlots
+    pace: TimeSlices
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One segment's translation. `text` is as it stands in the document, `plain` without marks, for checks."""
+
+    text: str
+    plain: str
+    reason: FinishReason
+    usage: Usage = field(default_factory=Usage)
+    timings: tuple[Timings, ...] = field(default=(), compare=False)
+    retries: tuple[RetryReason, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def marks_lost(self) -> bool:
+        return any(finding.code == checks.PLACEHOLDERS_LOST for finding in self.findings)
+
+
+class SegmentTranslator:
+    """Translates segments with one model. Keeps no state between them but the cache."""
+
+    def __init__(self, pipeline: Pipeline, planner: Planner, cache: SegmentCache) -> None:
+        self.pipeline = pipeline
+        self.planner = planner
+        self.cache = cache
+
+    async def translate(self, call: CallContext, job: TextJob, part: str, segment: Segment) -> Output:
+        """The translation of `segment`, in a slot that the call has acquired for it; it is released here."""
+        try:
+            first = await self._attempt(call, job, part, segment)
+        finally:
+            call.slots.release()
+        if not first.findings:
+            return first
+        second = await self._once_more(call, job, part, segment, first)
+        best = with_costs(better(first, second), first, second) if second is not None else first
+        return best if not best.marks_lost else await self._with_marks_kept(call, job, part, segment, best)
+
+    # ---- one attempt
+
+    async def _attempt(
+        self, call: CallContext, job: TextJob, part: str, segment: Segment, form: Form = FIRST
+    ) -> Output:
+        """Translate in one form. An output that reached its limit is retried with twice the limit."""
+        sequence, completion = await self._generate(call, lambda: self.planner.sequence(job, part, segment, form))
+        retries: tuple[RetryReason, ...] = ()
+        usage, timings = costs(sequence, completion)
+        if completion.reason == "length" and (again := self.planner.with_twice_the_limit(sequence)):
+            sequence, completion = await self._generate(call, lambda: again)
+            retries = (checks.LENGTH_LIMIT,)
+            usage, timings = costs(sequence, completion)
+        output = self.finished(job, segment, completion, form)
+        return replace(output, usage=usage, timings=timings, retries=retries)
+
+    def finished(self, job: TextJob, segment: Segment, completion: Completion, form: Form) -> Output:
+        """The checked output of one completion. White space around it is the model's own, and is dropped."""
+        text = self.planner.canonical(job, completion.text, segment, form).strip()
+        plain = marks.plain(text)
+        findings = () if self.planner.forced_lengths else self._findings(job, segment, text, plain, completion.reason)
+        written = marks.restore(text, segment.marks, segment.writer)
+        return Output(written, plain, completion.reason, findings=findings)
+
+    def _findings(
+        self, job: TextJob, segment: Segment, text: str, plain: str, reason: FinishReason
+    ) -> tuple[Finding, ...]:
+        found = list[Finding]()
+        if lost := marks.lost(segment.text, text) if segment.marks or "<" in text else []:
+            sources = tuple(segment.marks[number - 1].opening for number in lost if 0 < number <= len(segment.marks))
+            found.append(Finding(checks.PLACEHOLDERS_LOST, sources))
+        if reason in INCOMPLETE:  # what else it lacks follows from that
+            return checks.worst_first([*found, Finding(INCOMPLETE[reason])])
+        found += checks.findings(marks.plain(segment.text), plain, job.check_context)
+        terms = self.planner.terms(job, segment)
+        if missing := glossary.missing(text, terms) if terms else ():
+            found.append(Finding(checks.TERMS_MISSING, tuple(translation for _, translation in missing)))
+        return checks.worst_first(found)
+
+    async def _generate(self, call: CallContext, encode: Callable[[], Sequence]) -> tuple[Sequence, Completion]:
+        await call.pace.pause()
+        with tracing.sequence_span() as span:
+            sequence = encode()
+            span.submit(sequence)
+            completion, _ = await self.cache.generate(sequence, lambda: self.pipeline.generate(sequence))
+            span.complete(completion)
+        return sequence, completion
+
+    # ---- when a check fails
+
+    async def _once_more(
+        self, call: CallContext, job: TextJob, part: str, segment: Segment, first: Output
+    ) -> Output | None:
+        """The second attempt, in the way that suits the worst fault of the first; None where there is none."""
+        code = first.findings[0].code  # the worst
+        if code == checks.LINE_BREAKS_LOST:
+            return await self._in_smaller_segments(call, job, part, segment, lines(segment), code)
+        smaller = self.planner.smaller(job, segment)
+        if code != checks.PLACEHOLDERS_LOST and len(smaller) > 1:
+            return await self._in_smaller_segments(call, job, part, segment, smaller, code)
+        if code == checks.LENGTH_LIMIT:
+            return None
+        cleaned = checks.without_commentary(marks.plain(segment.text), first.plain) if not segment.marks else ""
+        if code == checks.COMMENTARY and cleaned:
+            output = self.finished(job, segment, Completion(cleaned, "stop", 0, 0), FIRST)
+            if not output.findings:
+                return replace(output, retries=(code,))
+        form = self.planner.next_form(segment, code)
+        if code == checks.TERMS_MISSING:
+            segment = self.planner.with_terms_marked(job, segment)
+        async with call.slots:
+            output = await self._attempt(call, job, f"{part}.again", segment, form)
+        if output.marks_lost and code == checks.TERMS_MISSING:
+            output = await self._with_marks_kept(call, job, f"{part}.again", segment, output)
+        return replace(output, retries=(code, *output.retries))
+
+    async def _in_smaller_segments(
+        self,
+        call: CallContext,
+        job: TextJob,
+        part: str,
+        whole: Segment,
+        segments: Many[Segment],
+        *retries: RetryReason,
+    ) -> Output:
+        """Each alone: a model that drops lines or sentences cannot do so where there is only one."""
+
+        async def translated(number: int, segment: Segment) -> Output:
+            async with call.slots:
+                output = await self._attempt(call, job, f"{part}.{number}", segment)
+            if output.marks_lost:
+                output = await self._with_marks_kept(call, job, f"{part}.{number}", segment, output)
+            if "\n" in segment.text:
+                return output
+            # Line breaks in one line are the model's.
+            return replace(output, text=" ".join(output.text.splitlines()), plain=" ".join(output.plain.splitlines()))
+
+        wanted = [segment for segment in segments if segment.translatable]
+        outputs = await gather_all([translated(number, segment) for number, segment in enumerate(wanted)])
+        written = [replace(one, text=one.written) for one in segments]
+        text = join(written, [output.text for output in outputs], job.source, job.request.target)
+        plain = join(
+            [replace(one, text=marks.plain(one.text)) for one in segments],
+            [output.plain for output in outputs],
+            job.source,
+            job.request.target,
+        )
+        return self._joined(job, whole, text, plain, outputs, *retries)
+
+    def _joined(
+        self, job: TextJob, whole: Segment, text: str, plain: str, outputs: Many[Output], *retries: RetryReason
+    ) -> Output:
+        """The output of a segment that was translated in parts, which keep its structure by themselves."""
+        reason = worst(output.reason for output in outputs)
+        findings = checks.findings(marks.plain(whole.text), plain, job.check_context)
+        joined = Output(text, plain, reason, retries=retries, findings=tuple(findings))
+        return with_costs(joined, joined, *outputs)
+
+    async def _with_marks_kept(
+        self, call: CallContext, job: TextJob, part: str, segment: Segment, failed: Output
+    ) -> Output:
+        """The text between the marks translated alone; where that fails a check, marks at aligned positions."""
+        around = await self._around_marks(call, job, part, segment)
+        if not around.findings:
+            return with_costs(around, failed, around)
+        whole = replace(segment, text=marks.plain(segment.text), marks=())
+        async with call.slots:
+            bare = await self._attempt(call, job, f"{part}.plain", whole)
+        moved = Finding(checks.MARKS_MOVED)
+        text = marks.aligned(segment.text, bare.plain)
+        aligned = Output(
+            marks.restore(text, segment.marks, segment.writer),
+            bare.plain,
+            bare.reason,
+            retries=("aligned",),
+            findings=(*bare.findings, moved),
+        )
+        if better(around, bare) is around:
+            return with_costs(around, failed, around, bare)
+        return with_costs(aligned, failed, around, bare, aligned)
+
+    async def _around_marks(self, call: CallContext, job: TextJob, part: str, segment: Segment) -> Output:
+        pieces = marks.parts(segment.text)
+        wanted = {
+            number: Segment(text.strip(), translatable=True, writer=segment.writer)
+            for number, (text, is_mark) in enumerate(pieces)
+            if not is_mark and any(map(str.isalpha, text))
+        }
+
+        async def translated(number: int, piece: Segment) -> Output:
+            async with call.slots:
+                return await self._attempt(call, job, f"{part}.around.{number}", piece)
+
+        outputs = dict(
+            zip(wanted, await gather_all([translated(number, piece) for number, piece in wanted.items()]), strict=True)
+        )
+        text, plain = _joined_around(pieces, outputs, segment, spaced=adds_spaces(job.source, job.request.target))
+        joined = self._joined(job, segment, text, plain, tuple(outputs.values()), "cut_around")
+        faults = tuple(finding for output in outputs.values() for finding in output.findings)
+        return replace(joined, findings=checks.worst_first([*joined.findings, *faults]))
+
+
+def _joined_around(
+    pieces: Many[tuple[str, bool]], outputs: dict[int, Output], segment: Segment, *, spaced: bool
+) -> tuple[str, str]:
+    """Marks and the translations between them, with the source's white space. `spaced`: and spaces where it has none."""
+    text: list[str] = []
+    plain = ""
+    for number, (piece, is_mark) in enumerate(pieces):
+        if is_mark:
+            text.append(marks.restore(piece, segment.marks))
+            continue
+        output = outputs.get(number)
+        shown = piece if output is None else output.plain
+        written = marks.restore(piece, (), segment.writer) if output is None else output.text
+        if output is not None:
+            before = piece[: len(piece) - len(piece.lstrip())]
+            after = piece[len(piece.rstrip()) :]
+            if spaced and not before and plain and shown and needs_space(plain[-1], shown[0]):
+                before = " "
+            shown, written = f"{before}{shown}{after}", f"{before}{written}{after}"
+        text.append(written)
+        plain += shown
+    return "".join(text), plain
+
+
+# ---- comparing and joining outputs
+
+
+def better(first: Output, second: Output) -> Output:
+    """The one whose findings are less severe; the first of equals."""
+    return second if checks.badness(second.findings) < checks.badness(first.findings) else first
+
+
+def with_costs(chosen: Output, *outputs: Output) -> Output:
+    """`chosen` with the usage, the times and the retries of all attempts."""
+    return replace(
+        chosen,
+        usage=sum((output.usage for output in outputs), Usage()),
+        timings=tuple(timings for output in outputs for timings in output.timings),
+        retries=tuple(retry for output in outputs for retry in output.retries),
+    )
+
+
+def worst(reasons: Iterable[FinishReason]) -> FinishReason:
+    """The reason that a reader must know of."""
+    found = set(reasons)
+    return "repetition" if "repetition" in found else "length" if "length" in found else "stop"
+
+
+def costs(sequence: Sequence, completion: Completion) -> tuple[Usage, tuple[Timings, ...]]:
+    """What a sequence cost the engine: nothing where its completion was in the cache."""
+    if completion.cached:
+        return Usage(), ()
+    usage = Usage(0, completion.prompt_tokens, completion.completion_tokens, sequence.source_tokens)
+    return usage, (completion.timings,) if completion.timings else ()
+
+
+async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Results in order. Unlike `asyncio.gather`, nothing goes on running after a failure or a cancellation."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -1,0 +1,158 @@
+"""Documents through the translator, over the fake pipeline: marks kept, and what is done when a model loses them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from dragoman.service.cache import SegmentCache
+from dragoman.service.dispatcher import Dispatcher, LoopTurns
+from dragoman.service.planner import Planner
+from dragoman.service.streaming import stream
+from dragoman.service.translator import Translator
+from dragoman.text import checks
+from dragoman.types import Sequence, TextDone, Translation, TranslationRequest
+from tests.service.test_translator import AnsweringPipeline, codes
+from tests.serving import prompts, source_of
+
+HTML = '<p class="a">Can I pay by <b id=1>credit card</b>?</p>\n<!-- note --><p>Can I <i>pay</i></p>'
+
+
+async def translated(
+    answer: Callable[[str], str], text: str, target: str = "ja", **options: object
+) -> tuple[Translation, AnsweringPipeline]:
+    pipeline = AnsweringPipeline(lambda sequence: answer(source_of(sequence)))
+    planner = Planner(*prompts(), pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
+    source = str(options.pop("source", "en"))
+    request = TranslationRequest((text,), target, source, **options)  # type: ignore[arg-type]
+    [translation] = await translator.translate(request)
+    return translation, pipeline
+
+
+def japanese(text: str) -> str:
+    """An answer in kana with the marks of the text, so that checks of script and length pass."""
+    words = iter(re.findall("..", "あさいぬうみえきおかかさきたくつけさこめさらしますしせきそらたね") * 9)
+    return re.sub(r"[A-Za-z]+(?![^<]*>)", lambda _: next(words), text)
+
+
+def outline(text: str) -> str:
+    """With each word of `japanese` as x."""
+    return re.sub("[ぁ-ん]{2}", "x", text)
+
+
+async def test_html_keeps_everything_but_its_text() -> None:
+    translation, pipeline = await translated(japanese, HTML, format="html")
+    assert outline(translation.text) == ('<p class="a">x x x x <b id=1>x x</b>?</p>\n<!-- note --><p>x x <i>x</i></p>')
+    assert (codes(translation), translation.retries) == ([], ())
+    assert [source_of(sequence) for sequence in pipeline.given] == [
+        "Can I pay by <g1>credit card</g1>?",
+        "Can I <g1>pay</g1>",
+    ]
+
+
+async def test_a_model_that_drops_tags_is_asked_again_and_then_only_for_the_text_between_them() -> None:
+    translation, pipeline = await translated(
+        lambda text: japanese(re.sub(r"<[^>]*>", "", text)),
+        "<p>Can I pay by <b>credit card</b> here?</p>",
+        format="html",
+    )
+    assert outline(translation.text) == "<p>x x x x <b>x x</b> x?</p>"
+    assert translation.retries == (checks.PLACEHOLDERS_LOST, "cut_around")
+    assert codes(translation) == []
+    assert [source_of(sequence) for sequence in pipeline.given][2:] == ["Can I pay by", "credit card", "here?"]
+
+
+async def test_where_the_text_between_tags_alone_fails_they_are_put_at_aligned_positions() -> None:
+    def answer(text: str) -> str:
+        if "<" in text:
+            return japanese(re.sub(r"<[^>]*>", "", text))
+        return japanese(text) if text.startswith("Please") and text.endswith("today.") else text  # echoes fragments
+
+    text = "<p>Please send the letter to the old <b>central railway station</b> before noon today.</p>"
+    translation, _ = await translated(answer, text, format="html")
+    assert translation.retries[-1] == "aligned"
+    assert checks.MARKS_MOVED in codes(translation)
+    assert outline(translation.text) == "<p>x x x x x x <b>x x x x</b> x x x.</p>"
+
+
+async def test_a_placeholder_is_shown_as_it_is_and_then_as_a_mark() -> None:
+    def answer(text: str) -> str:
+        return japanese(text) if "<x1/>" in text else "かな かな"
+
+    translation, pipeline = await translated(answer, "Please pay {amount} today.")
+    assert outline(translation.text) == "x x {amount} x."
+    assert [source_of(sequence) for sequence in pipeline.given] == [
+        "Please pay {amount} today.",
+        "Please pay <x1/> today.",
+    ]
+    assert translation.retries == (checks.PLACEHOLDERS_LOST,)
+
+
+async def test_terms_to_keep_are_in_the_translation() -> None:
+    translation, _ = await translated(
+        lambda text: japanese(text.replace("Acme Cloud", "")), "Try Acme Cloud today.", keep=("Acme Cloud",)
+    )
+    assert "Acme Cloud" in translation.text
+
+
+async def test_a_glossary_term_is_in_the_translation_of_a_model_without_a_prompt_for_terms() -> None:
+    translation, pipeline = await translated(
+        japanese, "The server is down.", glossary={"server": "サーバー", "absent": "なし"}
+    )
+    assert outline(translation.text) == "x サーバー x x."
+    assert [source_of(sequence) for sequence in pipeline.given] == ["The サーバー is down."]
+
+
+async def test_options_that_the_profile_cannot_express_are_warned_of() -> None:
+    translation, _ = await translated(
+        japanese, "Hello there.", formality="more", instructions=("Be brief.",), context="A letter."
+    )
+    assert set(codes(translation)) == {
+        checks.FORMALITY_IGNORED,
+        checks.INSTRUCTIONS_IGNORED,
+        checks.CONTEXT_IGNORED,
+    }
+    translation, _ = await translated(japanese, "Hello there.", formality="prefer_more")
+    assert codes(translation) == []
+
+
+@pytest.mark.parametrize("strict", [True, False])
+async def test_under_strict_a_text_that_fails_a_check_has_failed(strict: bool) -> None:
+    text = "Please send the letter to the station."
+    translation, _ = await translated(lambda source: source, text, strict=strict)
+    assert (translation.failed, translation.text) == (strict, text)
+    assert checks.SOURCE_COPIED in codes(translation)
+
+
+async def test_lists_come_back_as_they_were() -> None:
+    text = "Shopping:\r\n  - two apples\r\n  - one  pear \r\n\r\n1. first\r\n\t2. second\r\n"
+    translation, _ = await translated(japanese, text)
+    assert outline(translation.text) == re.sub("[A-Za-z]+", "x", text)
+
+
+async def test_a_streamed_segment_with_marks_is_whole() -> None:
+    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
+    planner = Planner(*prompts(), pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
+    deltas: list[str] = []
+    async for event in stream(translator, TranslationRequest((HTML,), "ja", "en", format="html")):
+        if isinstance(event, TextDone):
+            assert event.translation.text == "".join(deltas)
+        else:
+            deltas.append(event.text)
+    assert "<b id=1>x x</b>" in outline("".join(deltas))
+
+
+async def test_a_segment_is_not_changed_by_its_retry_when_the_first_was_better() -> None:
+    def answer(sequence: Sequence) -> str:
+        return "かな かな 7" if sequence.id.endswith("again") else "かな かな"
+
+    pipeline = AnsweringPipeline(answer)
+    planner = Planner(*prompts(), pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
+    [translation] = await translator.translate(TranslationRequest(("It costs 42 and 1985.",), "ja", "en"))
+    assert translation.text == "かな かな"
+    assert codes(translation) == [checks.NUMBERS_CHANGED]
