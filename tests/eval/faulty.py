@@ -62,6 +62,7 @@ _REFUSALS = (
     "抱歉，我无法翻译这段文字。",
     "죄송하지만 이 글은 번역할 수 없습니다.",
 )
+_EMOJI = re.compile(r"[\u2190-\u2bff\ufe0f\u200d\U0001f000-\U0001faff]+")
 _TRUNCATED_SHARE = 0.3
 _LOOPS = 40
 
@@ -87,9 +88,11 @@ def languages_of(sequence: Sequence) -> tuple[str, str]:
 
 @cache
 def sentence_rows() -> list[list[str]]:
-    """The packaged sentences, in every language."""
+    """The packaged sentences, in every language, without emoji."""
     with gzip.open(phrasebook.sentences_file(), "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+        rows: list[list[str]] = [json.loads(line) for line in file]
+    # An emoji is a sentence of its own, which is copied.
+    return [[_EMOJI.sub("", sentence).rstrip() for sentence in row] for row in rows]
 
 
 @cache
@@ -167,7 +170,12 @@ def sentences(text: str, language: str) -> list[_Sentence]:
     found: list[_Sentence] = []
     at = 0
     while at < len(text):
-        ends = [end.start() for end in _END.finditer(text, at + 1, at + _LONGEST_SENTENCE)] or [len(text)]
+        emoji = _EMOJI.match(text, at)
+        ends = (
+            [emoji.end()]
+            if emoji
+            else [end.start() for end in _END.finditer(text, at + 1, at + _LONGEST_SENTENCE)] or [len(text)]
+        )
         end = next((end for end in reversed(ends) if text[at:end] in known), ends[0])
         part = text[at:end].strip()
         if part:
