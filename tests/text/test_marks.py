@@ -25,6 +25,7 @@ from dragoman.text.marks import (
     plain,
     restore,
     with_words,
+    without_invented,
 )
 
 TAGS = ("b", "i", "a")
@@ -161,3 +162,16 @@ def test_blocks_restore_to_their_source_and_aligned_marks_are_always_kept(found:
         if isinstance(piece, Block):
             assert "".join(text for text, _ in parts(piece.text)) == piece.text
             assert kept(piece.text, aligned(piece.text, output.replace("<", "")))
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "expected"),
+    [
+        ("The <g1>way</g1>", "<g1>Weg</g1> <b1>x</b1> </7>", "<g1>Weg</g1> x "),
+        ("The way", "Weg?</</a", "Weg?a"),
+        ("5 < 7", "5 < 7 <i7>", "5 < 7 "),
+        ("The way", "Der Weg", "Der Weg"),
+    ],
+)
+def test_tags_that_a_model_made_up_are_dropped(source: str, output: str, expected: str) -> None:
+    assert without_invented(source, output) == expected

@@ -284,8 +284,11 @@ class Planner:
         options = self._options(job, segment, form)
         shown = _shown(segment, form)
         text = self._prompts.answer(output, shown, job.source, job.request.target, options)
-        text = marks.normalised(text) if segment.marks or "<" in text else text
-        return marks.from_words(text, segment.marks) if form.words else text
+        if segment.marks or "<" in text:
+            text = marks.normalised(text)
+            text = marks.from_words(text, segment.marks) if form.words else text
+            text = marks.without_invented(segment.text, text)
+        return text
 
     def next_form(self, segment: Segment, code: WarningCode) -> Form:
         """The form of the second attempt after a finding of this code."""

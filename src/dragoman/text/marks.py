@@ -138,6 +138,17 @@ def build(
     return [*pieces, Literal(ending)] if ending else pieces
 
 
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+
+
+def _stripped(text: str) -> str:
+    """Without white space and characters that are not seen at its end: a model would drop them."""
+    end = len(text)
+    while end and (text[end - 1].isspace() or text[end - 1] in _INVISIBLE):
+        end -= 1
+    return text[:end]
+
+
 def _without_edges(nodes: deque[_Node]) -> tuple[list[str], deque[_Node], list[str]]:
     """Sources of what comes before the block, the block's nodes, and the reversed sources of what comes after it."""
     head: list[str] = []
@@ -155,12 +166,12 @@ def _without_edges(nodes: deque[_Node]) -> tuple[list[str], deque[_Node], list[s
         nodes = deque(pair.content)
     if nodes and nodes[0].item.kind == "text":
         item = nodes.popleft().item
-        at = len(item.shown) - len(item.shown.lstrip())
+        at = len(item.shown) - len(_stripped(item.shown[::-1]))
         head.append(item.part(0, at).source)
         nodes.appendleft(_Node(item.part(at, len(item.shown))))
     if nodes and nodes[-1].item.kind == "text":
         item = nodes.pop().item
-        at = len(item.shown.rstrip())
+        at = len(_stripped(item.shown))
         tail.append(item.part(at, len(item.shown)).source)
         nodes.append(_Node(item.part(0, at)))
     return head, nodes, tail
@@ -270,7 +281,7 @@ def _source(node: _Node) -> str:
 
 def _is_blank(node: _Node) -> bool:
     """White space only."""
-    return node.item.kind == "text" and not node.item.shown.strip()
+    return node.item.kind == "text" and not _stripped(node.item.shown)
 
 
 def _is_edge(node: _Node) -> bool:
@@ -381,6 +392,26 @@ def normalised(output: str) -> str:
     if "<" not in output and "＜" not in output:
         return output
     return _EMPTY_PAIR.sub(lambda pair: f"<x{pair[1] or pair[2]}/>", _VARIANT.sub(written, output))
+
+
+_INVENTED = re.compile(r"<\s?/?\s?[A-Za-z0-9]{1,16}\s?/?\s?>")
+
+
+def without_invented(source: str, output: str) -> str:
+    """The output without tags that a model made up: those of the source are marks. Both have marks as they are written.
+
+    Where the source has no other angle brackets, none are left.
+    """
+    if "<" not in output and ">" not in output:
+        return output
+    others = MARK.sub("", source)
+    has_brackets = "<" in others or ">" in others
+
+    def cleaned(text: str) -> str:
+        text = _INVENTED.sub("", text)
+        return text if has_brackets else text.replace("</", "").replace("<", "").replace(">", "")
+
+    return "".join(part if is_mark else cleaned(part) for part, is_mark in parts(output))
 
 
 def with_words(text: str, marks: Sequence[Mark]) -> str:

@@ -141,12 +141,13 @@ def _lined(text: str, content: Content, keep: Spans, *, at_line_start: bool = Tr
             _Line.of(found[0]) if is_whole else _Line("", found[0].rstrip(), found[0][len(found[0].rstrip()) :], False)
         )
         length += len(found[0])
-        if line.content and length <= _MAX_BLOCK_CHARACTERS:
+        has_words = any(map(str.isalnum, line.content))  # else a rule, such as ***
+        if has_words and length <= _MAX_BLOCK_CHARACTERS:
             group.append(line)
             continue
         yield from _group(group, content, keep)
-        group, length = ([line], len(found[0])) if line.content else ([], 0)
-        if not line.content:
+        group, length = ([line], len(found[0])) if has_words else ([], 0)
+        if not has_words:
             yield Literal(found[0])
     yield from _group(group, content, keep)
 

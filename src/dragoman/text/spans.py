@@ -59,7 +59,11 @@ _BY_FIRST_CHARACTER = (
     r"<(?i:input|option|button|select|textarea|video|audio|details|script|iframe|form|ol|dialog|td|th)\s[^<>]{1,400}>",
     r"<!--[^<>]{0,400}-->|<\?[^<>]{1,400}\?>|<[a-z]{2,12}:[^<>\s]{2,2048}>",
     r"<(?:[@#][!&]?\w{1,32}|!\w{1,32}|a?:\w{2,32}:\d{1,20})(?:\|[^<>\n]{0,80})?>",
+    # control tokens of language models, as text
+    r"<\|[^|<>\n]{1,64}\|>|<｜[^｜<>\n]{1,64}｜>|<<</?\w{1,32}>>>|<</?[A-Z]{2,16}>>|<0x[0-9A-F]{2}>|<2[a-z]{2,3}>",
+    r"<[a-z]{1,20}_[\w\u2581]{1,60}>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|CLS|SEP|MASK|PAD|UNK|BOS|EOS)\]",
     # placeholders
+    r"<%[=#-]?[^<>%]{1,200}%>|\[\[[a-z_]\w{0,63}\]\]|(?<!\S):[a-z_]{2,32}(?![\w:])",
     r"\{\{[^{}\n]{1,64}\}\}|\{%[^{}\n]{1,200}%\}|\{#[^{}\n]{1,200}#\}",
     r"[$#@%]\{[^{}\n]{1,64}\}|\{[!-z|~]{0,64}\}|\{(?u:\w{1,32})\}",
     r"\{\s?\w{1,64}\s?,\s?(?:number|date|time|spellout|ordinal|duration|list)(?:\s?,[^{}\n]{0,64})?\}",
@@ -70,6 +74,7 @@ _BY_FIRST_CHARACTER = (
     # mentions, tags of posts, short names of emoji
     rf"(?<![{_W}@.])@[A-Za-z_](?:[{_W}.-]{{0,62}}[{_W}])?(?:[@/][A-Za-z0-9](?:[\w.-]{{0,62}}\w)?)?",
     rf"(?<![{_W}&#/;])#(?=\d{{0,30}}[A-Za-z_]|(?u:[^\W\d])|[0-9a-fA-F]{{6}}(?!\w))(?u:[\w\u0300-\u036f\u0900-\u0dff\u0e31-\u0eff]{{1,100}}#?)",
+    rf"(?<![{_W}:])::[0-9a-fA-F]{{1,4}}(?::[0-9a-fA-F]{{1,4}}){{0,6}}(?![{_W}:])",
     rf"(?<![{_W}:]):(?:[A-Za-z][\w+-]{{1,40}}|[+-]1|100):(?![{_W}:])",
     # file paths that begin with a sign
     rf"(?<![{_W}.~:/)<])(?:~|\.{{1,2}})(?:/{_PATH}{{1,64}}){{1,16}}(?<!\.)/?",
@@ -79,7 +84,7 @@ _BY_FIRST_CHARACTER = (
 )
 _BY_WORD = (
     rf"(?P<url>(?:[a-z][a-z0-9+.-]{{1,14}}://(?=[\w/\[])|www\.(?=[A-Za-z]|\d[\w-]{{0,62}}\.[a-z])|mailto:(?=[\w.+%-]{{1,64}}@)|tel:(?=\+?\d{{3}})){_URL_TAIL}{{1,2048}})",
-    rf"{_TOKEN_START}[A-Za-z0-9][A-Za-z0-9._%+-]{{0,63}}@(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}[A-Za-z]{{2,24}}",
+    rf"{_TOKEN_START}[A-Za-z0-9][A-Za-z0-9._%+'-]{{0,63}}@(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}[A-Za-z]{{2,24}}",
     rf"(?P<domain>{_TOKEN_START}(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:\.[a-z]{{2}})?(?![{_W}])"
     rf"(?::\d{{1,5}})?(?:/{_URL_TAIL}{{0,2000}})?)",
     rf"[A-Za-z]:\\(?:(?:Program Files(?: \(x86\))?|[{_W}()$.~-]{{1,64}})\\){{0,16}}"
@@ -90,7 +95,12 @@ _BY_WORD = (
     rf"(?<![\d.,]){_NO_DATE}\d{{1,5}}\.\d{{1,5}}\.\d{{1,5}}(?:\.\d{{1,6}})?(?:{_PRE_RELEASE})?(?![{_W}]|[.,]\d)",
     rf"(?<![\d.,])\d{{1,5}}\.\d{{1,5}}{_PRE_RELEASE}(?![{_W}]|[.,]\d)",
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|0x[0-9a-fA-F]{1,64}",
-    rf"(?=\d{{0,63}}[a-f])(?=[a-f]{{0,63}}\d)[0-9a-f]{{12,64}}(?![{_W}])",
+    rf"(?=\d{{0,63}}[a-f])(?=[a-f]{{0,63}}\d)[0-9a-f]{{7,64}}(?![{_W}])",
+    rf"(?:[0-9a-fA-F]{{1,4}}(?::[0-9a-fA-F]{{1,4}}){{0,6}})::[0-9a-fA-F]{{1,4}}(?::[0-9a-fA-F]{{1,4}}){{0,6}}(?![{_W}:])",
+    # codes of orders, bank accounts and parcels, calls of functions
+    rf"[A-Z]{{2,10}}-\d{{1,12}}(?![{_W}]|[-.]\d)|[A-Za-z_]\w{{0,63}}\(\d{{0,9}}\)",
+    rf"[A-Z]{{2}}\d{{2}}(?: [A-Z0-9]{{4}}){{3,7}}(?: [A-Z0-9]{{1,3}})?(?![{_W}])",
+    rf"(?=[A-Z]{{0,39}}\d)(?=\d{{0,39}}[A-Z])[A-Z0-9]{{8,40}}(?![{_W}])",
 )
 _SPAN = re.compile(
     rf"(?=[^A-Za-z \n\t,])(?:{'|'.join(_BY_FIRST_CHARACTER)})|(?<![{_W}])(?=[A-Za-z0-9\u00c0-\u052f_])(?:{'|'.join(_BY_WORD)})",
@@ -101,12 +111,14 @@ _CONDITIONS = (
     r"(?<=:)(?=[/\\+\-]|[A-Za-z0-9][\w+-]{1,40}:|\+?\d{3}|[\w.+-]{1,64}@)"
     r"|(?<![A-Za-z0-9_.~:/)<\u00c0-\u024f\u0370-\u052f]/)(?<=/)(?=[^\s/])|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
     r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
+    r"|(?<=\[)(?=[\[/A-Z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
+    r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)"
 )
-_SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-0-9](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
+_SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[0-9](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
 _ALWAYS = (
     rf"{{<%@#$&`~\\\u20e3\u203c\u2049\u2139{_SYMBOLS}\U0001f1e6-\U0001f1ff{_PICTURE}\u2194-\u21aa\u24c2\u3297\u3299"
 )
-_SIGN = re.compile(rf"[{_ALWAYS}:/.\-0-9](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
+_SIGN = re.compile(rf"[{_ALWAYS}:/.\-(\[0-9](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
 """Every span has one of these places. Most texts have none, and need no scan for spans."""
 
 MAX_SPAN_CHARACTERS = 2100
