@@ -1,8 +1,9 @@
 """Streams: the segments of all texts decode at the same time, and each text's deltas are emitted in the text's order.
 
 A delta cannot be taken back, so a streamed segment is not retried: its output has twice the usual limit from the start, and
-what the checks find is in the warnings of the finished translation. A segment with marks is emitted when it is complete, so
-that its structure is whole. The deltas of a text, joined, are its translation.
+what the checks find is in the warnings of the finished translation. A segment with tags is emitted when it is complete, so
+that its structure is whole; one with placeholders alone is streamed, and a lost one is a warning. The deltas of a text,
+joined, are its translation.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ async def stream(translator: Translator, request: TranslationRequest) -> AsyncGe
         events.put_nowait(TextDelta(index, text))
 
     async def segment(call: CallContext, task: SegmentTask) -> None:
-        if task.segment.marks or task.segment.writer:
+        if task.segment.writer or not all(mark.word for mark in task.segment.marks):
             output = await translator.segments.translate(call, task.text.job, task.part, task.segment)
             await task.text.finish(task.number, output)
         else:
