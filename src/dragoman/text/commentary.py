@@ -208,8 +208,15 @@ _REFUSAL_SIGNS = (
 
 
 def is_refusal(source: str, output: str) -> bool:
-    """Whether the output begins with a refusal to translate, and the source does not apologise or deny anything."""
+    """Whether the output begins with a refusal to translate, and the source does not say the like itself."""
     head = output[:_REFUSAL_CHARACTERS].lower()
     if not any(sign in head for sign in _REFUSAL_SIGNS):
         return False
-    return _REFUSAL.search(head) is not None and not _APOLOGY.search(source)
+    if _REFUSAL.search(head) is None:
+        return False
+    if _TRANSLATING.search(head) and not _TRANSLATING.search(source):  # no source of its own says that
+        return True
+    return not _APOLOGY.search(source)
+
+
+_TRANSLATING = re.compile("translat|übersetz|tradui|traduc|tradurre|перев[её]|翻訳|翻译|翻譯|번역", re.IGNORECASE)
