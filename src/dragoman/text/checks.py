@@ -253,7 +253,8 @@ def _is_other_han(text: str, script: str) -> bool:
         return False
     simplified, traditional, japanese = han_fit(text)
     if script == "Jpan":
-        return characters >= _MAX_HAN_WITHOUT_KANA or japanese < _MIN_JAPANESE
+        is_sentence = any(sign in text for sign in "，。！？")  # Japanese sentences have kana
+        return is_sentence or characters >= _MAX_HAN_WITHOUT_KANA or japanese < _MIN_JAPANESE
     margin = simplified - traditional if script == "Hant" else traditional - simplified
     return margin > _MIN_HAN_MARGIN
 
