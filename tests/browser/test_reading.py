@@ -23,7 +23,7 @@ async def audit(page: Page, name: str) -> list[Any]:
 async def fill_everything(page: Page) -> None:
     """Bring the page into the state with the most to read."""
     await page.fill("#source", "hello {name}, welcome")
-    await expect(page.locator("#notes p")).to_be_visible()
+    await expect(page.locator("#notes p").first).to_be_visible()
     await page.click("#send")
     await expect(page.locator("#send")).to_have_text("Send 25 more")
     await page.locator("#history summary").click()
