@@ -68,8 +68,8 @@ def times_of_work() -> list[dict[str, float]]:
         began_s = at_s = perf_counter()
         [job] = planner.jobs(TranslationRequest((text_of(size),), "ja"))
         for segment in job.segments:
-            if segment.translatable:
-                planner.sequence(job, str(len(segments)), segment.text)
+            if segment is not None and segment.translatable:
+                planner.sequence(job, str(len(segments)), segment)
                 segments.append(segment.text)
             steps.append(perf_counter() - at_s)
             at_s = perf_counter()

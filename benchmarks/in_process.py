@@ -131,8 +131,8 @@ class InProcess:
             lengths = (item.output_tokens,) if item.output_tokens else None
             request = TranslationRequest((item.text,), item.target, item.source, forced_output_tokens=lengths)
             (job,) = self._planner.jobs(request)
-            segments = [segment.text for segment in job.segments if segment.translatable]
-            made.append([self._planner.sequence(job, str(n), text) for n, text in enumerate(segments)])
+            segments = [segment for segment in job.segments if segment is not None and segment.translatable]
+            made.append([self._planner.sequence(job, str(n), segment) for n, segment in enumerate(segments)])
         return made
 
     async def measure(

@@ -49,6 +49,7 @@ from dragoman.cli.console import error_console
 from dragoman.pipelines.base import Engine
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import stack
+from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import CallSlots, Dispatcher, LoopTurns
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
@@ -88,9 +89,8 @@ class Subject:
 
     def translator(self, dispatcher: Dispatcher, priority: Priority) -> Translator:
         pipeline: Any = self.engine
-        translator = Translator(pipeline, self.planner, self.slots, LoopTurns())
-        translator._dispatcher = OneClass(dispatcher, priority)  # type: ignore[assignment]
-        return translator
+        one_class: Any = OneClass(dispatcher, priority)
+        return Translator(pipeline, self.planner, one_class, LoopTurns(), SegmentCache(0))
 
     def dispatcher(self, mode: str) -> Dispatcher:
         queued = max(self.slots // 8, 1)
