@@ -156,3 +156,19 @@ async def test_a_segment_is_not_changed_by_its_retry_when_the_first_was_better()
     [translation] = await translator.translate(TranslationRequest(("It costs 42 and 1985.",), "ja", "en"))
     assert translation.text == "かな かな"
     assert codes(translation) == [checks.NUMBERS_CHANGED]
+
+
+async def test_plain_text_with_things_to_keep_is_streamed_word_by_word() -> None:
+    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
+    planner = Planner(*prompts(), pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
+    text = "Please pay 😀 the bill to the\r\nold shop near the large\r\nstation before noon."
+    deltas: list[str] = []
+    async for event in stream(translator, TranslationRequest((text,), "ja", "en")):
+        if isinstance(event, TextDone):
+            assert event.translation.text == "".join(deltas)
+        else:
+            deltas.append(event.text)
+    assert len(deltas) > 5
+    assert outline("".join(deltas)).count("\r\n") == 2
+    assert " 😀 " in "".join(deltas)

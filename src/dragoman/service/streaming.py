@@ -34,7 +34,7 @@ async def stream(translator: Translator, request: TranslationRequest) -> AsyncGe
         events.put_nowait(TextDelta(index, text))
 
     async def segment(call: CallContext, task: SegmentTask) -> None:
-        if task.segment.writer or not all(mark.word for mark in task.segment.marks):
+        if request.format != "text" and (task.segment.writer or task.segment.marks):
             output = await translator.segments.translate(call, task.text.job, task.part, task.segment)
             await task.text.finish(task.number, output)
         else:
@@ -69,14 +69,17 @@ async def _next_event(events: asyncio.Queue[Event], work: asyncio.Task[None]) ->
 async def _stream_segment(translator: Translator, call: CallContext, task: SegmentTask) -> Output:
     """One segment, in a slot that it has already. White space at its end is emitted only if something follows."""
     job = task.text.job
+    # Of plain text all that is to be kept can be shown to the model as it is, and needs no replacing in the deltas.
+    segment = replace(task.segment, marks=tuple(replace(mark, word=True) for mark in task.segment.marks))
+    written = segment.writer or str
     emitted, trailing = "", ""
     try:
         await call.pace.pause()
         with tracing.sequence_span() as span:
-            sequence = translator.planner.sequence(job, task.part, task.segment, limit_factor=2)
+            sequence = translator.planner.sequence(job, task.part, segment, limit_factor=2)
             span.submit(sequence)
             if (stored := await translator.segments.cache.find(sequence)) is not None:
-                output = translator.segments.finished(job, task.segment, stored, FIRST)
+                output = translator.segments.finished(job, segment, stored, FIRST)
                 task.text.delta(task.number, output.text)
                 return output
             async with aclosing(translator.pipeline.stream(sequence)) as items:
@@ -84,14 +87,14 @@ async def _stream_segment(translator: Translator, call: CallContext, task: Segme
                     if isinstance(item, Completion):
                         span.complete(item)
                         translator.segments.cache.add(sequence, item)
-                        output = translator.segments.finished(job, task.segment, item, FIRST)
+                        output = translator.segments.finished(job, segment, item, FIRST)
                         usage, timings = costs(sequence, item)
                         return replace(output, usage=usage, timings=timings)
                     delta = trailing + item.text if emitted else item.text.lstrip()
                     kept = delta.rstrip()
                     trailing = delta[len(kept) :]
                     emitted += kept
-                    task.text.delta(task.number, kept)
+                    task.text.delta(task.number, written(kept))
         raise AssertionError("a stream ended without a completion")
     finally:
         call.slots.release()
