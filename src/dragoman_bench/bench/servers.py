@@ -158,7 +158,11 @@ def arguments(flags: Flags) -> list[str]:
 
 
 def dragoman_serve(name: str, flags: Flags, engine_log: Path) -> ServerCommand:
-    """`dragoman serve` on a free port. Settings of this environment (DRAGOMAN_*) do not apply: only the flags count."""
+    """`dragoman serve` on a free port, without its cache: the engine is measured, and a workload may be sent twice.
+
+    Settings of this environment (DRAGOMAN_*) do not apply: only the flags count.
+    """
+    flags = {"cache-max-bytes": 0, **flags}
     program = (sys.executable, "-m", "dragoman.cli.main", "serve", "--host", "127.0.0.1", "--port", "0")
     return ServerCommand(name, (*program, "--engine-log", str(engine_log.resolve()), *arguments(flags)), "/readyz")
 
