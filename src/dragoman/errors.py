@@ -6,6 +6,12 @@
     │   ├── EmptyText             400  empty_text
     │   ├── UntranslatableText    400  untranslatable_text
     │   └── InvalidGlossary       422  invalid_request
+    ├── Unauthenticated           401  unauthenticated     (no key where one is needed)
+    │   └── InvalidKey            401  invalid_key         (unknown, revoked or expired)
+    ├── Forbidden                 403  forbidden           (a key that may not do this)
+    │   └── QuotaExceeded         403  quota_exceeded      (the month's characters are used up)
+    ├── RateLimited               429  rate_limited        (carries retry_after_s)
+    ├── DeadlineExceeded          504  deadline_exceeded   (the deadline that the request itself named)
     ├── UnknownGlossary           404  unknown_glossary
     ├── GlossaryExists            409  glossary_exists
     ├── TooManyTexts              413  too_many_texts
@@ -75,6 +81,50 @@ class InvalidGlossary(InvalidRequest):
     """A glossary's name or entries are not what the server stores."""
 
     status = 422
+
+
+class Unauthenticated(DragomanError):
+    """The server needs a key, and the request has none."""
+
+    status = 401
+    code = "unauthenticated"
+
+
+class InvalidKey(Unauthenticated):
+    """The key is unknown, revoked or expired."""
+
+    code = "invalid_key"
+
+
+class Forbidden(DragomanError):
+    """The key is valid, but may not do this."""
+
+    status = 403
+    code = "forbidden"
+
+
+class QuotaExceeded(Forbidden):
+    """The key has used up its characters of this month."""
+
+    code = "quota_exceeded"
+
+
+class RateLimited(DragomanError):
+    """The key sends more requests a second than it may. `retry_after_s` says when the next is admitted."""
+
+    status = 429
+    code = "rate_limited"
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class DeadlineExceeded(DragomanError):
+    """The deadline that the request named has passed before it was translated."""
+
+    status = 504
+    code = "deadline_exceeded"
 
 
 class UnknownGlossary(DragomanError):

@@ -115,6 +115,30 @@ Priority = Literal["interactive", "bulk"]
 """`interactive`: a person waits for the answer. `bulk`: it may take until interactive calls leave the engine free."""
 
 
+KeyRole = Literal["translate", "operator"]
+"""What a key is for. `operator`: also the server's metrics, statistics and keys."""
+
+ApiName = Literal["native", "deepl", "libretranslate", "google", "openai", "deeplx", "immersive", "kiss"]
+"""The APIs that a call can come by: a label of metrics."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """On whose behalf a call is made: a key's identity and limits, never the key itself."""
+
+    id: str
+    name: str
+    role: KeyRole = "translate"
+    characters_per_month: int | None = None  # None: no limit
+    requests_per_s: float | None = None  # None: no limit
+    languages: frozenset[str] = frozenset()  # targets that it may ask for, as tags; empty: all
+    priority: Priority = "interactive"  # what its calls get where they say nothing; `bulk` cannot be raised by a call
+
+
+ANONYMOUS = Account("anonymous", "anonymous", role="operator")
+"""The one caller of a server that needs no keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class TranslationRequest:
     """One call: texts that share a target and options. Languages are normalised tags (`dragoman.languages`)."""
@@ -138,6 +162,9 @@ class TranslationRequest:
     )
     request_id: str = ""
     priority: Priority = "interactive"
+    account: Account = ANONYMOUS
+    api: ApiName = "native"
+    deadline_s: float | None = None  # seconds from its arrival after which the answer is of no use
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,13 @@ from fastapi import FastAPI
 
 from dragoman import __version__
 from dragoman.api import errors, glossaries, native
+from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
 from dragoman.api.middleware import BodyLimit, RequestLog
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
+
+COMPAT = (deepl, libretranslate, google, plugins, openai)
+"""APIs of others, whose clients are served unchanged."""
 
 
 def create_app(service: TranslationService) -> FastAPI:
@@ -24,9 +28,11 @@ def create_app(service: TranslationService) -> FastAPI:
     app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
     # The last one added is the outermost: what may refuse or fail belongs before this.
     app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)
-    errors.install(app)
+    errors.install(app, {prefix: one for api in COMPAT for prefix, one in api.ERROR_FORMATS.items()})
     app.include_router(native.router)
     app.include_router(glossaries.router)
+    for api in COMPAT:
+        app.include_router(api.router)
     app.include_router(native.probes)
     page.install(app)
     return app

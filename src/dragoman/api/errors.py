@@ -1,20 +1,24 @@
 """Errors to HTTP: the one place where a `DragomanError` gets a response, and the shape of every other error.
 
-{"error": {"code": "...", "message": "...", "param": "..."}}
+The native API's shape is {"error": {"code": "...", "message": "...", "param": "..."}}. Other APIs have their own, by the
+beginning of their paths: `install` is given a function for each that makes a response of a `Fault`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
-from dragoman.errors import DragomanError, QueueFull, Unavailable
+from dragoman.errors import DragomanError, QueueFull, RateLimited, Unavailable
 from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, note_fault
 
 log = logging.getLogger("dragoman.api")
@@ -24,70 +28,90 @@ _CODES = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed"}
 _UNAVAILABLE_RETRY_S = 5
 
 
-def body(code: str, message: str, param: str | None = None) -> dict[str, dict[str, str]]:
-    """The error's JSON."""
-    error = {"code": code, "message": message}
-    return {"error": error | {"param": param} if param else error}
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a request is answered with instead of what it asked for."""
+
+    status: int
+    code: str
+    message: str
+    param: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def of(cls, error: DragomanError) -> Fault:
+        """With Retry-After where waiting helps."""
+        headers: dict[str, str] = {}
+        if isinstance(error, QueueFull | RateLimited):
+            headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+        elif isinstance(error, Unavailable):
+            headers["Retry-After"] = str(_UNAVAILABLE_RETRY_S)
+        return cls(error.status, error.code, error.message, error.param, headers)
 
 
-def response(error: DragomanError) -> JSONResponse:
-    """The response to `error`."""
-    headers: dict[str, str] = {}
-    if isinstance(error, QueueFull):
-        headers["Retry-After"] = str(int(error.retry_after_s))
-    elif isinstance(error, Unavailable):
-        headers["Retry-After"] = str(_UNAVAILABLE_RETRY_S)
-    return _answer(error.status, error.code, error.message, error.param, headers)
+ErrorFormat = Callable[[Fault], Response]
+"""An API's response to a fault: its own status, body and headers."""
 
 
-def _answer(
-    status: int, code: str, message: str, param: str | None = None, headers: Mapping[str, str] | None = None
-) -> JSONResponse:
-    note_fault(code)
-    return JSONResponse(body(code, message, param), status, headers)
+def native_format(fault: Fault) -> Response:
+    """The native API's: status and code as they are."""
+    error = {"code": fault.code, "message": fault.message}
+    body = {"error": error | {"param": fault.param} if fault.param else error}
+    return JSONResponse(body, fault.status, fault.headers)
 
 
-async def _on_dragoman_error(request: Request, error: Exception) -> JSONResponse:
+def response(fault: Fault | DragomanError, scope: Scope) -> Response:
+    """The response to what went wrong, in the format of the API that the request's path belongs to."""
+    fault = Fault.of(fault) if isinstance(fault, DragomanError) else fault
+    note_fault(fault.code)
+    formats: Mapping[str, ErrorFormat] = scope["app"].state.error_formats
+    path: str = scope["path"]
+    chosen = next((formats[prefix] for prefix in formats if path.startswith(prefix)), native_format)
+    return chosen(fault)
+
+
+async def _on_dragoman_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, DragomanError)
     if error.status >= 500 and not isinstance(error, Unavailable):
         log.error("%s %s: %s", request.method, request.url.path, error.message)
-    return response(error)
+    return response(error, request.scope)
 
 
-async def _on_bad_body(request: Request, error: Exception) -> JSONResponse:
+async def _on_bad_body(request: Request, error: Exception) -> Response:
     """Bad JSON is 400, right JSON of a wrong shape 422. The caller's input is never echoed back."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     kind, where = str(first["type"]), first["loc"]
     if kind == "json_invalid":
         reason = first.get("ctx", {}).get("error", "")
-        return _answer(400, "invalid_json", f"the body is not JSON: {reason}")
+        return response(Fault(400, "invalid_json", f"the body is not JSON: {reason}"), request.scope)
     param = ".".join(str(part) for part in where[1:] if part not in {"str", "int", "list[str]", "list[int]"})
     if kind == "extra_forbidden":
-        return _answer(422, "invalid_request", f"unknown field {param}", param)
+        return response(Fault(422, "invalid_request", f"unknown field {param}", param), request.scope)
     message = f"{param}: {first['msg']}" if param else f"{first['msg']} (send a JSON object)"
-    return _answer(422, "invalid_request", message, param or None)
+    return response(Fault(422, "invalid_request", message, param or None), request.scope)
 
 
-async def _on_http_error(request: Request, error: Exception) -> JSONResponse:
+async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, DragomanError):  # raised while the body was read, and wrapped by FastAPI
-        return response(error.__cause__)
+        return response(error.__cause__, request.scope)
     if isinstance(error.__cause__, ClientDisconnect):  # likewise; no client reads the answer
-        return _answer(CLIENT_CLOSED_REQUEST, CANCELLED, "the client disconnected")
+        return response(Fault(CLIENT_CLOSED_REQUEST, CANCELLED, "the client disconnected"), request.scope)
     code = _CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "internal_error")
     message = f"{request.method} {request.url.path}: {error.detail}"
-    return _answer(error.status_code, code, message, headers=error.headers)
+    return response(Fault(error.status_code, code, message, headers=error.headers or {}), request.scope)
 
 
-def unexpected(method: str, route: str | None, error: Exception) -> JSONResponse:
+def unexpected(scope: Scope, route: str | None, error: Exception) -> Response:
     """The response to a fault of the server, which is logged with its traceback. Sent by the outermost middleware."""
-    log.error("%s %s failed", method, route, exc_info=error)
-    return _answer(500, "internal_error", "the server failed on this request; see its log")
+    log.error("%s %s failed", scope["method"], route, exc_info=error)
+    return response(Fault(500, "internal_error", "the server failed on this request; see its log"), scope)
 
 
-def install(app: FastAPI) -> None:
-    """Give these errors the documented shape; `RequestLog` gives it to all others."""
+def install(app: FastAPI, formats: Mapping[str, ErrorFormat]) -> None:
+    """Give errors the native API's format, or another's by the beginning of the path; `RequestLog` does so for all others."""
+    app.state.error_formats = formats
     app.add_exception_handler(DragomanError, _on_dragoman_error)
     app.add_exception_handler(RequestValidationError, _on_bad_body)
     app.add_exception_handler(HTTPException, _on_http_error)

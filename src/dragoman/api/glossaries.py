@@ -18,7 +18,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import schemas
-from dragoman.api.native import Service
+from dragoman.api.access import Service
 from dragoman.errors import InvalidGlossary
 
 if TYPE_CHECKING:

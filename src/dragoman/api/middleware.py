@@ -99,7 +99,7 @@ class RequestLog:
         except ClientDisconnect:
             request.fault = CANCELLED
         except Exception as error:
-            failed = errors.unexpected(scope["method"], self._route(scope), error)
+            failed = errors.unexpected(scope, self._route(scope), error)
             if request.status:  # too late for another status: the connection is closed, and the client notices
                 raise
             await failed(scope, receive, send_with_id)
@@ -182,7 +182,7 @@ class BodyLimit:
                 self._check(int(length))
             await self.app(scope, counted, close_if_refused)
         except BodyTooLarge as error:
-            await errors.response(error)(scope, receive, close_if_refused)
+            await errors.response(error, scope)(scope, receive, close_if_refused)
 
     def _check(self, size: int) -> None:
         if size > self.max_body_bytes:

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from typing import Annotated, Any, cast
+from typing import Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from dragoman import languages
 from dragoman.api import schemas
+from dragoman.api.access import Caller, Service
 from dragoman.api.middleware import ClientGone, EventStream, current_id, while_connected
 from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidRequest, TooManyTexts, UntranslatableText
 from dragoman.service.service import TranslationService
@@ -48,14 +49,6 @@ _TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
     },
     **_ERRORS,
 }
-
-
-async def service_of(request: Request) -> TranslationService:
-    """The app's service. Async, though it awaits nothing: FastAPI runs a plain function in a thread."""
-    return cast(TranslationService, request.app.state.service)
-
-
-Service = Annotated[TranslationService, Depends(service_of)]
 
 
 def check_unicode(text: str, name: str) -> None:
@@ -143,7 +136,7 @@ async def _glossary(
     response_model=schemas.TranslateAnswer,
     responses=_TRANSLATE_ANSWERS,
 )
-async def translate(body: schemas.TranslateBody, http: Request, service: Service) -> Response:
+async def translate(body: schemas.TranslateBody, http: Request, service: Service, account: Caller) -> Response:
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
     texts = await _texts(body, service)
     for name in ("target", "source", "context"):
@@ -168,6 +161,7 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         priority=body.priority,
         forced_output_tokens=_forced(body, service, len(texts)),
         request_id=current_id(),
+        account=account,
     )
     if body.stream:
         return await _streamed(http, service, request)

@@ -23,6 +23,7 @@ from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack, streaming
+from dragoman.service.accounts import Accounts
 from dragoman.service.admission import Admission, default_limit
 from dragoman.service.cache import SegmentCache
 from dragoman.service.calls import CallRegistry
@@ -72,6 +73,7 @@ class TranslationService:
         self.tracing = tracing
         self._database = database
         self._glossaries = stack.glossaries(database) if database else None
+        self.accounts = Accounts()
         self.turns = LoopTurns()
         self.calls = CallRegistry(
             pipeline.name,
@@ -230,6 +232,7 @@ class TranslationService:
     ) -> AsyncGenerator[Callable[[int, Translation], None]]:
         """Within: the call has a permit. Call the yielded function with each text that is done. A refusal is recorded too."""
         async with self.calls.call(request, streamed=streamed) as call:
+            self.accounts.check(request)
             with ExitStack() as stack:
                 with tracing.span("admission"):
                     permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts)), request.priority))

@@ -1,0 +1,45 @@
+"""Who calls: the key of a request, and the account that it belongs to.
+
+A key comes in a header (`Authorization: Bearer K`, `Authorization: DeepL-Auth-Key K`, `X-API-Key: K`); APIs whose clients
+send it in the body or the query pass it to `account_of`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from dragoman.service.service import TranslationService
+from dragoman.types import Account
+
+_SCHEMES = frozenset({"bearer", "deepl-auth-key"})
+
+
+async def service_of(request: Request) -> TranslationService:
+    """The app's service. Async, though it awaits nothing: FastAPI runs a plain function in a thread."""
+    return cast(TranslationService, request.app.state.service)
+
+
+Service = Annotated[TranslationService, Depends(service_of)]
+
+
+def key_in_headers(request: Request) -> str | None:
+    """The key that a header carries, if one does."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() in _SCHEMES and key.strip():
+        return key.strip()
+    return request.headers.get("x-api-key") or None
+
+
+async def account_of(request: Request, service: TranslationService, key: str | None = None) -> Account:
+    """The caller's account: `key` from a body or a query, else that of the headers. Raises `Unauthenticated`, `InvalidKey`."""
+    return await service.accounts.authenticate(key or key_in_headers(request))
+
+
+async def _caller(request: Request, service: Service) -> Account:
+    return await account_of(request, service)
+
+
+Caller = Annotated[Account, Depends(_caller)]
+"""The account of a call whose key is in a header."""
