@@ -210,10 +210,11 @@ class ClientGone(Exception):
     """The client has disconnected: there is no connection for an answer."""
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`. When the client disconnects first, it is cancelled, and `ClientGone` raised.
+async def while_connected(request: Request, work: Coroutine[Any, Any, T], *, grace_s: float = 0.0) -> T:
+    """The result of `work`. When the client disconnects first, it is cancelled after `grace_s`, and `ClientGone` raised.
 
-    The body must have been read.
+    A client that has given up and tries again within `grace_s` finds its segments in flight or in the cache. The body must
+    have been read.
     """
 
     async def disconnected() -> None:
@@ -226,6 +227,8 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
         await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
+        if grace_s:
+            await asyncio.wait({task}, timeout=grace_s)
         raise ClientGone
     finally:
         watcher.cancel()

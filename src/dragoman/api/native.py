@@ -15,8 +15,9 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from dragoman import languages
 from dragoman.api import schemas
 from dragoman.api.access import Caller, Service
+from dragoman.api.input import check_texts, check_unicode
 from dragoman.api.middleware import ClientGone, EventStream, current_id, while_connected
-from dragoman.errors import BodyTooLarge, DragomanError, EmptyText, InvalidRequest, TooManyTexts, UntranslatableText
+from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
@@ -49,36 +50,6 @@ _TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
     },
     **_ERRORS,
 }
-
-
-def check_unicode(text: str, name: str) -> None:
-    """Raises `UntranslatableText` for half of a surrogate pair, which JSON can express and which is not a character."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UntranslatableText(
-            f"{name} is not Unicode text: a lone surrogate at character {error.start}", param=name
-        ) from None
-
-
-async def _texts(body: schemas.TranslateBody, service: TranslationService) -> tuple[str, ...]:
-    limits, pace = service.settings.server, service.pace()
-    texts = (body.text,) if isinstance(body.text, str) else tuple(body.text)
-    if not texts:
-        raise EmptyText("text is an empty list", param="text")
-    if len(texts) > limits.max_texts:
-        raise TooManyTexts(f"{len(texts)} texts in one call; this server accepts {limits.max_texts}", param="text")
-    for index, text in enumerate(texts):
-        name = "text" if isinstance(body.text, str) else f"text.{index}"
-        if not text:
-            raise EmptyText(f"{name} is empty", param=name)
-        check_unicode(text, name)
-        if len(text) > limits.max_text_characters:
-            raise BodyTooLarge(
-                f"{name} has {len(text)} characters; this server accepts {limits.max_text_characters}", param=name
-            )
-        await pace.pause()
-    return texts
 
 
 def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int) -> tuple[int, ...] | None:
@@ -138,7 +109,7 @@ async def _glossary(
 )
 async def translate(body: schemas.TranslateBody, http: Request, service: Service, account: Caller) -> Response:
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
-    texts = await _texts(body, service)
+    texts = await check_texts(service, body.text)
     for name in ("target", "source", "context"):
         check_unicode(getattr(body, name) or "", name)
     _check_options(body)
