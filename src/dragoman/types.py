@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 
@@ -137,6 +138,16 @@ class Account:
 
 ANONYMOUS = Account("anonymous", "anonymous", role="operator")
 """The one caller of a server that needs no keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountUsage:
+    """What an account has used of its month: a calendar month in UTC."""
+
+    characters: int  # of the sources of completed requests
+    characters_per_month: int | None  # the limit; None: none
+    period_start: datetime
+    period_end: datetime  # the first moment of the next month
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dragoman.types import ANONYMOUS, Account, TranslationRequest
+from datetime import UTC, datetime
+
+from dragoman.types import ANONYMOUS, Account, AccountUsage, TranslationRequest
 
 
 class Accounts:
@@ -17,3 +19,9 @@ class Accounts:
 
     def charge(self, request: TranslationRequest) -> None:
         """Count the request's characters to its account, once for a request id."""
+
+    def usage(self, account: Account) -> AccountUsage:
+        """What the account has used this month."""
+        start = datetime.now(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+        end = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
+        return AccountUsage(0, account.characters_per_month, start, end)
