@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from dragoman import languages
-from dragoman.text import checks, commentary
-from dragoman.text.checks import CheckContext
+from dragoman.text import checks, commentary, comparisons
+from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman_bench.bench.results import describe_machine, git_commit
 
@@ -40,16 +40,16 @@ CHECKS: dict[str, Check] = {
     "all_without_detector": lambda source, output, context: checks.findings(
         source, output, replace(context, detector=None)
     ),
-    "empty_output": lambda source, output, _: checks.is_empty(source, output),
+    "empty_output": lambda source, output, _: comparisons.is_empty(source, output),
     "refusal": lambda source, output, _: commentary.is_refusal(source, output),
-    "repetition": lambda source, output, _: checks.repeats(source, output),
-    "source_copied": checks.is_copied,
-    "wrong_language": checks.is_wrong_language,
-    "sentences_dropped": lambda source, output, _: checks.sentences_dropped(source, output),
+    "repetition": lambda source, output, _: comparisons.repeats(source, output),
+    "source_copied": comparisons.is_copied,
+    "wrong_language": comparisons.is_wrong_language,
+    "sentences_dropped": lambda source, output, _: comparisons.sentences_dropped(source, output),
     "commentary": lambda source, output, context: commentary.has_commentary(source, output, context.target_language),
-    "placeholders_lost": lambda source, output, _: checks.placeholders_lost(source, output),
-    "numbers_changed": lambda source, output, _: checks.numbers_lost(source, output),
-    "line_breaks_lost": lambda source, output, _: checks.line_breaks_kept(source, output),
+    "placeholders_lost": lambda source, output, _: comparisons.placeholders_lost(source, output),
+    "numbers_changed": lambda source, output, _: comparisons.numbers_lost(source, output),
+    "line_breaks_lost": lambda source, output, _: comparisons.line_breaks_kept(source, output),
 }
 
 

@@ -25,16 +25,10 @@ RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_")
 """Variables of the load tests and of the tests: not settings of the server."""
 DEFAULT_FILE = Path("dragoman.toml")
 
-VLLM_GRAPH_CEILING = 512  # tokens; vLLM's own on most GPUs, or twice max_num_seqs where that is less
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
 PREFILL_INTERVAL = 8  # steps; what 1, 4 and 8 gave: results/prefill-interval-h200.json
 
 INTERACTIVE_SHARE = 0.25
-
-
-def vllm_graph_ceiling(max_num_seqs: int) -> int:
-    """Tokens: what vLLM would take by itself (0.26; on GPUs other than Blackwell in 0.32)."""
-    return min(2 * max_num_seqs, VLLM_GRAPH_CEILING)
 
 
 Positive = Annotated[int, Bound(ge=1)]

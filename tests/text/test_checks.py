@@ -15,20 +15,15 @@ from typing import get_args
 
 import pytest
 
-from dragoman.text.checks import (
-    SEVERITY,
-    WARNING_CODES,
+from dragoman.text.checks import SEVERITY, WARNING_CODES, Finding, TextChecks, badness, findings
+from dragoman.text.commentary import without_commentary
+from dragoman.text.comparisons import (
     CheckContext,
-    Finding,
-    TextChecks,
-    badness,
-    findings,
     line_breaks_kept,
     numbers_lost,
     placeholders_lost,
     repeats,
     sentences_dropped,
-    without_commentary,
 )
 from dragoman.text.detect import Detector
 from dragoman.types import WarningCode

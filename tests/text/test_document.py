@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.text import html, markdown
-from dragoman.text.document import DocumentOptions, Format, pieces
+from dragoman.text.document import DocumentOptions, pieces
 from dragoman.text.marks import Block, Literal, Piece, parts, restore
+from dragoman.types import TextFormat
 
-FORMATS = get_args(Format)
+FORMATS = get_args(TextFormat)
 MANY = settings(max_examples=150, deadline=None)
 
 FRAGMENTS = (
@@ -47,7 +48,7 @@ def structure(found: list[Piece]) -> list[object]:
 @pytest.mark.parametrize("kind", FORMATS)
 @given(documents, st.booleans())
 @MANY
-def test_any_document_comes_back(kind: Format, document: str, by_name: bool) -> None:
+def test_any_document_comes_back(kind: TextFormat, document: str, by_name: bool) -> None:
     names = (frozenset({"x"}), frozenset({"b"}), frozenset({"p"})) if by_name else ()
     options = DocumentOptions(kind, ("Word", "x9") if by_name else (), *names)
     found = [piece for piece in pieces(document, options) if piece is not None]
@@ -185,7 +186,7 @@ def test_a_translation_of_markdown_has_the_structure_of_its_source(document: str
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_terms_to_keep_are_marks(kind: Format) -> None:
+def test_terms_to_keep_are_marks(kind: TextFormat) -> None:
     [block] = [
         piece for piece in pieces("Open Blue Harbor now", DocumentOptions(kind, ("Blue Harbor",))) if piece is not None
     ]

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.text.blocks import InlineItem, build
 from dragoman.text.marks import (
     Block,
-    Item,
     Literal,
     Mark,
     Piece,
     aligned,
-    build,
     from_words,
     kept,
     local,
@@ -31,12 +30,12 @@ from dragoman.text.marks import (
 TAGS = ("b", "i", "a")
 
 
-def opening(name: str) -> Item:
-    return Item("open", f"<{name}>", name=name)
+def opening(name: str) -> InlineItem:
+    return InlineItem("open", f"<{name}>", name=name)
 
 
-def closing(name: str) -> Item:
-    return Item("close", f"</{name}>", name=name)
+def closing(name: str) -> InlineItem:
+    return InlineItem("close", f"</{name}>", name=name)
 
 
 def source(pieces: Iterable[Piece]) -> str:
@@ -44,8 +43,15 @@ def source(pieces: Iterable[Piece]) -> str:
 
 
 def test_tags_within_a_sentence_are_marks_and_those_around_it_are_literals() -> None:
-    items = [opening("b"), Item.text(" Click "), opening("i"), opening("a"), Item.text("here"), closing("a")]
-    items += [closing("i"), Item.text(" now "), closing("b"), Item("single", "<br>")]
+    items = [
+        opening("b"),
+        InlineItem.text(" Click "),
+        opening("i"),
+        opening("a"),
+        InlineItem.text("here"),
+        closing("a"),
+    ]
+    items += [closing("i"), InlineItem.text(" now "), closing("b"), InlineItem("single", "<br>")]
     assert build(items) == [
         Literal("<b> "),
         Block("Click <g1>here</g1> now", (Mark("<i><a>", "</a></i>"),)),
@@ -54,7 +60,14 @@ def test_tags_within_a_sentence_are_marks_and_those_around_it_are_literals() -> 
 
 
 def test_tags_that_are_not_well_nested_stand_alone() -> None:
-    items = [opening("b"), Item.text("one"), opening("i"), Item.text("two"), closing("b"), Item.text("three")]
+    items = [
+        opening("b"),
+        InlineItem.text("one"),
+        opening("i"),
+        InlineItem.text("two"),
+        closing("b"),
+        InlineItem.text("three"),
+    ]
     [block, literal] = build([*items, closing("i")])
     assert block == Block("<g1>one<x2/>two</g1>three", (Mark("<b>", "</b>"), Mark("<i>")))
     assert literal == Literal("</i>")
@@ -62,19 +75,19 @@ def test_tags_that_are_not_well_nested_stand_alone() -> None:
 
 def test_a_word_to_keep_stays_in_its_sentence_and_a_symbol_at_its_edge_does_not() -> None:
     text = "{name} is here 😀"
-    pieces = build([Item.text(text)], keep=lambda one: [(0, 6), (len(one) - 1, len(one))])
+    pieces = build([InlineItem.text(text)], keep=lambda one: [(0, 6), (len(one) - 1, len(one))])
     assert pieces == [Block("<x1/> is here", (Mark("{name}", word=True),)), Literal(" 😀")]
 
 
 def test_what_looks_like_a_mark_in_a_text_is_kept_as_it_is() -> None:
-    [block] = build([Item.text("Write <g1>here</g1> now")])
+    [block] = build([InlineItem.text("Write <g1>here</g1> now")])
     assert isinstance(block, Block)
     assert block.text == "Write <x1/>here<x2/> now"
     assert source([block]) == "Write <g1>here</g1> now"
 
 
 def test_decoded_characters_come_back_in_the_notation_of_the_source() -> None:
-    text = Item.text("A &amp; B {x}", "A & B {x}", [0, 1, 2, 7, 8, 9, 10, 11, 12, 13])
+    text = InlineItem.text("A &amp; B {x}", "A & B {x}", [0, 1, 2, 7, 8, 9, 10, 11, 12, 13])
     pieces = build([text], keep=lambda one: [(one.index("{"), len(one))], writer=lambda one: one.replace("&", "&amp;"))
     assert source(pieces) == "A &amp; B {x}"
 
@@ -146,8 +159,8 @@ def _around_marks(text: str) -> Iterable[tuple[str, str]]:
 
 items = st.lists(
     st.one_of(
-        st.text("ab {}<g1/x>&😀\n", min_size=1, max_size=8).map(Item.text),
-        st.sampled_from([*map(opening, TAGS), *map(closing, TAGS), Item("single", "<br>")]),
+        st.text("ab {}<g1/x>&😀\n", min_size=1, max_size=8).map(InlineItem.text),
+        st.sampled_from([*map(opening, TAGS), *map(closing, TAGS), InlineItem("single", "<br>")]),
     ),
     max_size=12,
 )
@@ -155,7 +168,7 @@ items = st.lists(
 
 @given(items, st.text("ab <g1x2/>", max_size=20))
 @settings(max_examples=300, deadline=None)
-def test_blocks_restore_to_their_source_and_aligned_marks_are_always_kept(found: list[Item], output: str) -> None:
+def test_blocks_restore_to_their_source_and_aligned_marks_are_always_kept(found: list[InlineItem], output: str) -> None:
     pieces = build(found, keep=lambda text: [(at, at + 1) for at, one in enumerate(text) if one in "{😀"])
     assert source(pieces) == "".join(item.source for item in found)
     for piece in pieces:

@@ -39,7 +39,7 @@ SUPPORTED_VLLM = ((0, 26), (0, 33))
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """One line of the report: what was checked, its state, and details."""
 
     what: str
@@ -47,43 +47,45 @@ class Finding:
     details: str
 
 
-def _python() -> Finding:
+def _python() -> Diagnosis:
     version = sys.version_info
     fits = (3, 11) <= version[:2] <= (3, 13)
     details = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    return Finding("Python", "ok" if fits else "fail", details if fits else f"{details}; dragoman needs 3.11 to 3.13")
+    return Diagnosis("Python", "ok" if fits else "fail", details if fits else f"{details}; dragoman needs 3.11 to 3.13")
 
 
-def _memory() -> Finding:
+def _memory() -> Diagnosis:
     memory = psutil.virtual_memory()
     details = f"{memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free, {os.cpu_count()} cores"
-    return Finding("Memory", "ok" if memory.available > 3 << 30 else "warn", details)
+    return Diagnosis("Memory", "ok" if memory.available > 3 << 30 else "warn", details)
 
 
-def _gpu() -> Finding:
+def _gpu() -> Diagnosis:
     if not nvidia_gpu_present():
-        return Finding("GPU", "warn", "no NVIDIA GPU: the engine runs on the CPU (small models only)")
+        return Diagnosis("GPU", "warn", "no NVIDIA GPU: the engine runs on the CPU (small models only)")
     query = ["nvidia-smi", "--query-gpu=name,memory.total,memory.free,driver_version", "--format=csv,noheader"]
     try:
         gpus = subprocess.run(query, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
     except (OSError, subprocess.SubprocessError) as error:
-        return Finding("GPU", "fail", f"present, but nvidia-smi does not answer: {error}")
-    return Finding("GPU", "ok", "; ".join(gpus.splitlines()))
+        return Diagnosis("GPU", "fail", f"present, but nvidia-smi does not answer: {error}")
+    return Diagnosis("GPU", "ok", "; ".join(gpus.splitlines()))
 
 
-def _vllm() -> Finding:
+def _vllm() -> Diagnosis:
     installed = vllm_version()
     if installed is None:
-        return Finding("vLLM", "fail", "not installed: `make setup`, or `pip install dragoman[cpu]` / `dragoman[cuda]`")
+        return Diagnosis(
+            "vLLM", "fail", "not installed: `make setup`, or `pip install dragoman[cpu]` / `dragoman[cuda]`"
+        )
     name, version = installed
     number = tuple(int(part) for part in version.split(".")[:2])
     torch = _version_of("torch")
     details = f"{name} {version}, torch {torch}; the engine runs on {device()}"
     if not SUPPORTED_VLLM[0] <= number <= SUPPORTED_VLLM[1]:
-        return Finding("vLLM", "warn", f"{details}; dragoman is tested with 0.26 to 0.33")
+        return Diagnosis("vLLM", "warn", f"{details}; dragoman is tested with 0.26 to 0.33")
     if nvidia_gpu_present() and device() == "cpu":
-        return Finding("vLLM", "warn", f"{details}, though there is a GPU: install dragoman[cuda]")
-    return Finding("vLLM", "ok", details)
+        return Diagnosis("vLLM", "warn", f"{details}, though there is a GPU: install dragoman[cuda]")
+    return Diagnosis("vLLM", "ok", details)
 
 
 def _version_of(distribution: str) -> str:
@@ -93,47 +95,47 @@ def _version_of(distribution: str) -> str:
         return "missing"
 
 
-def _cpu() -> Finding:
+def _cpu() -> Diagnosis:
     if cpu_flags() is None:
-        return Finding("CPU", "warn", "its instruction sets are unknown on this system; the engine runs in float32")
+        return Diagnosis("CPU", "warn", "its instruction sets are unknown on this system; the engine runs in float32")
     found = ", ".join(cpu_instruction_sets()) or "none of those that engines use"
-    return Finding("CPU", "ok", f"{platform.machine()}, {os.cpu_count()} cores, instruction sets: {found}")
+    return Diagnosis("CPU", "ok", f"{platform.machine()}, {os.cpu_count()} cores, instruction sets: {found}")
 
 
-def _compiler() -> Finding:
+def _compiler() -> Diagnosis:
     found = cpp_compiler()
-    return Finding("C++ compiler", "ok", found) if found else Finding("C++ compiler", "warn", NO_COMPILER)
+    return Diagnosis("C++ compiler", "ok", found) if found else Diagnosis("C++ compiler", "warn", NO_COMPILER)
 
 
-def _model(settings: Settings) -> Finding:
+def _model(settings: Settings) -> Diagnosis:
     try:
         model = stack.choose_model(settings.model, trust_remote_code=settings.engine.trust_remote_code)
         spec = resolve(model.path, settings.engine, device())
     except DragomanError as error:
-        return Finding("Model", "fail", error.message)
+        return Diagnosis("Model", "fail", error.message)
     kv = f", {spec.kv_bytes_per_token / 1024:.0f} KiB of KV cache a token" if spec.kv_bytes_per_token else ""
     details = (
         f"{model.name}: profile {model.profile.name}, weights {weights(model.profile)}, dtype {spec.engine.dtype}, "
         f"window of {spec.engine.max_model_len} tokens{kv}"
     )
     slow = [warning for warning in spec.warnings if warning != NO_COMPILER]
-    return Finding("Model", "warn", f"{details}; {slow[0]}") if slow else Finding("Model", "ok", details)
+    return Diagnosis("Model", "warn", f"{details}; {slow[0]}") if slow else Diagnosis("Model", "ok", details)
 
 
-def _port(settings: Settings) -> Finding:
+def _port(settings: Settings) -> Diagnosis:
     server = settings.server
     try:
         listen(server.host, server.port).close()
     except DragomanError as error:
-        return Finding("Port", "fail", error.message)
-    return Finding("Port", "ok", f"{server.host}:{server.port} is free")
+        return Diagnosis("Port", "fail", error.message)
+    return Diagnosis("Port", "ok", f"{server.host}:{server.port} is free")
 
 
 @click.command("doctor")
 @settings_options("server", "model", "engine")
 def command(loaded: Loaded) -> None:
     """Report what this machine can run, and why. Exit code 1 when the server could not start as configured."""
-    checks: tuple[Callable[[], Finding], ...] = (
+    checks: tuple[Callable[[], Diagnosis], ...] = (
         _python,
         _memory,
         _gpu,

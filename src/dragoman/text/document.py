@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal as Choice
-from typing import TypeAlias
 
 from dragoman.text import html, markdown, plain
 from dragoman.text.html import TagRules
 from dragoman.text.marks import Literal, Piece
 from dragoman.text.spans import keep_spans
-
-Format: TypeAlias = Choice["text", "html", "xml", "markdown"]
+from dragoman.types import TextFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class DocumentOptions:
     `ignore_tags` are copied whole, `splitting_tags` end a block, `non_splitting_tags` are within one.
     """
 
-    format: Format = "text"
+    format: TextFormat = "text"
     keep_terms: tuple[str, ...] = ()
     ignore_tags: frozenset[str] = frozenset()
     splitting_tags: frozenset[str] = frozenset()

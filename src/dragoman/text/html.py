@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from dragoman.text.marks import Item, Literal, Piece, Spans
+from dragoman.text.blocks import InlineItem, Spans
+from dragoman.text.marks import Literal, Piece
 from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, EntityNotation, Place, chunks, decoded
 
 _PAUSE_CHARACTERS = 8_000
@@ -169,7 +170,7 @@ class _Parser:
         self._build = BlockBuilder(keep, lambda texts: self._notation(default, texts))
         self._stack: list[_Element] = []
         self._open = Counter[str]()  # names in the stack
-        self._items: list[Item] = []
+        self._items: list[InlineItem] = []
         self._characters = 0  # of the block's texts
         self._run: tuple[int, int] | None = None  # what is not translated, from its first tag to its last
         self._run_is_block = self._run_is_word = False
@@ -334,11 +335,11 @@ class _Parser:
         if element.inline and not (values and element.name in ("img", "input")):
             source = self._text[start:stop]
             if kind == "open":
-                self._add(Item("open", source, name=element.name))
+                self._add(InlineItem("open", source, name=element.name))
             elif kind == "close":
-                self._add(Item("close", source, name=element.name))
+                self._add(InlineItem("close", source, name=element.name))
             else:
-                self._add(Item("single", source))
+                self._add(InlineItem("single", source))
             return
         self._end_block()
         at = start
@@ -368,9 +369,9 @@ class _Parser:
             self._add_untranslated(start, stop)
             return
         self._end_run()
-        self._add(Item("single", self._text[start:stop], word=is_word))
+        self._add(InlineItem("single", self._text[start:stop], word=is_word))
 
-    def _add(self, item: Item) -> None:
+    def _add(self, item: InlineItem) -> None:
         self._items.append(item)
         if len(self._items) >= MOST_ITEMS:
             self._end_block()
@@ -388,7 +389,7 @@ class _Parser:
         is_block, is_word = self._run_is_block, self._run_is_word
         self._run, self._run_is_block, self._run_is_word = None, False, False
         if not is_block:
-            self._add(Item("single", source, word=is_word))
+            self._add(InlineItem("single", source, word=is_word))
             return
         self._end_block()
         self._done.append(Literal(source))

@@ -22,8 +22,9 @@ from typing import Any, cast
 import pyromark
 
 from dragoman.text import html
+from dragoman.text.blocks import InlineItem, Spans
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Edge, Item, Literal, Piece, Spans
+from dragoman.text.marks import Block, Edge, Literal, Piece
 from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, chunks, is_symbol
 
 _OPTIONS = (
@@ -77,7 +78,7 @@ class _Reader:
         self._rules = rules
         self._copied = frozenset(f"<{name}" for name in (*_COPIED, *rules.ignore))
         self._at = 0
-        self._items: list[Item] = []
+        self._items: list[InlineItem] = []
         self._parts: list[tuple[str, str]] = []  # of the current text: as shown, and in the source
         self._characters = 0  # of the block's texts
         self._pairs: list[_Pair] = []
@@ -150,7 +151,7 @@ class _Reader:
             if name == "Strikethrough" and self._source[start : start + 2] != b"~~":
                 width = 1
             self._pairs.append(_Pair(name, width))
-            self._add(Item("open", self._slice(start, start + width), name=name), start + width)
+            self._add(InlineItem("open", self._slice(start, start + width), name=name), start + width)
 
     def _end(self, name: str, data: Any, start: int, end: int) -> None:
         if self._skipping:
@@ -161,7 +162,7 @@ class _Reader:
             pair = self._pairs.pop()
             closing = self._at if name in ("Link", "Image") else max(end - pair.width, self._at)
             self._place_gap(closing)
-            self._add(Item("close", self._slice(closing, end), name=name), end)
+            self._add(InlineItem("close", self._slice(closing, end), name=name), end)
 
     def _html_block(self) -> Iterator[Piece | None]:
         """An HTML block without anything between its lines is a document of its own."""
@@ -224,13 +225,13 @@ class _Reader:
         source = self._slice(start, end)
         tag = _TAG.match(source)
         if tag is None or source.endswith("/>"):
-            self._add(Item("single", source), end)
+            self._add(InlineItem("single", source), end)
         else:
-            self._add(Item("close" if tag[1] else "open", source, name=f"<{tag[2].lower()}"), end)
+            self._add(InlineItem("close" if tag[1] else "open", source, name=f"<{tag[2].lower()}"), end)
 
     def _single(self, start: int, end: int, *, is_word: bool = False) -> None:
         self._place_gap(start)
-        self._add(Item("single", self._slice(start, end), word=is_word), end)
+        self._add(InlineItem("single", self._slice(start, end), word=is_word), end)
 
     # -- what was found
 
@@ -256,9 +257,9 @@ class _Reader:
             self._parts[-1] = ("\n", self._parts[-1][1] + self._slice(self._at, stop))
             self._at = stop
         if start > self._at:
-            self._add(Item("single", self._slice(self._at, start)), start)
+            self._add(InlineItem("single", self._slice(self._at, start)), start)
 
-    def _add(self, item: Item, end: int) -> None:
+    def _add(self, item: InlineItem, end: int) -> None:
         self._end_text()
         if item.source:
             self._items.append(item)
@@ -273,14 +274,14 @@ class _Reader:
             return
         shown, source = "".join(part[0] for part in parts), "".join(part[1] for part in parts)
         if shown == source:
-            self._items.append(Item.text(source))
+            self._items.append(InlineItem.text(source))
             return
         offsets: list[int] = []
         at = 0
         for one, written in parts:
             offsets.extend(range(at, at + len(written)) if one == written else (at,))
             at += len(written)
-        self._items.append(Item.text(source, shown, [*offsets, at]))
+        self._items.append(InlineItem.text(source, shown, [*offsets, at]))
 
     def _end_block(self) -> None:
         self._end_text()
@@ -295,7 +296,7 @@ class _Reader:
 _COPIED = ("code", "kbd", "samp", "var", "svg", "math", "script", "style")
 
 
-def _with_copied_elements(items: list[Item], names: frozenset[str]) -> Iterator[Item]:
+def _with_copied_elements(items: list[InlineItem], names: frozenset[str]) -> Iterator[InlineItem]:
     """The items, where inline HTML elements that are not translated are one single."""
     closing = {item.name: at for at, item in enumerate(items) if item.kind == "close" and item.name in names}
     stop = -1
@@ -304,7 +305,7 @@ def _with_copied_elements(items: list[Item], names: frozenset[str]) -> Iterator[
             continue
         if item.kind == "open" and closing.get(item.name, -1) > at:
             stop = next(n for n in range(at, len(items)) if items[n].kind == "close" and items[n].name == item.name) + 1
-            yield Item("single", "".join(one.source for one in items[at:stop]), word=True)
+            yield InlineItem("single", "".join(one.source for one in items[at:stop]), word=True)
         else:
             yield item
 
@@ -323,7 +324,7 @@ class _Context:
     raw: str
 
     @classmethod
-    def of(cls, items: Iterable[Item], container: str, has_labels: bool) -> _Context:
+    def of(cls, items: Iterable[InlineItem], container: str, has_labels: bool) -> _Context:
         breaks = Counter[str]()
         entities: dict[str, str] = {}
         raw: list[str] = []

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from html.entities import html5
 
-from dragoman.text.marks import Block, Item, Literal, Notation, Piece, Spans, build
+from dragoman.text.blocks import InlineItem, Notation, Spans, build
+from dragoman.text.marks import Block, Literal, Piece
 from dragoman.text.plain import is_message, message_parts
 
 LONGEST_TEXT = 8_000  # characters; a longer text is cut into several blocks
@@ -74,21 +75,21 @@ def is_symbol(character: str) -> bool:
     return len(character) != 1 or (character not in "<>" and unicodedata.category(character)[0] not in "LMNP")
 
 
-def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[Item]:
+def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[InlineItem]:
     """A text's items: entities decoded, those of symbols as singles; with `collapse` a run of white space is one space."""
     pattern = _ENTITY_OR_SPACE if collapse else _ENTITY
     begin = at = 0
     shown: list[str] = []
     offsets: list[int] = []
 
-    def text(stop: int) -> Iterator[Item]:
+    def text(stop: int) -> Iterator[InlineItem]:
         if stop == begin:
             return
         if not offsets:
-            yield Item.text(source[begin:stop])
+            yield InlineItem.text(source[begin:stop])
             return
         ending = [*offsets, *range(at - begin, stop - begin + 1)]
-        yield Item.text(source[begin:stop], "".join((*shown, source[at:stop])), ending)
+        yield InlineItem.text(source[begin:stop], "".join((*shown, source[at:stop])), ending)
 
     for found in pattern.finditer(source):
         start = found.start()
@@ -100,7 +101,7 @@ def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[It
             character, length = entity
         if character != " " and is_symbol(character):
             yield from text(start)
-            yield Item("single", source[start : start + length], word=not character)
+            yield InlineItem("single", source[start : start + length], word=not character)
             begin = at = start + length
             shown, offsets = [], []
             continue
@@ -195,7 +196,7 @@ class BlockBuilder:
         self._keep = keep
         self._notation = notation
 
-    def __call__(self, items: Sequence[Item]) -> list[Piece]:
+    def __call__(self, items: Sequence[InlineItem]) -> list[Piece]:
         if not any("{" in item.shown for item in items):
             return self._block(items, self._keep)
         text = "".join(item.shown if item.kind == "text" else _NO_TEXT for item in items)
@@ -209,7 +210,7 @@ class BlockBuilder:
             pieces.append(_syntax(next(between)))
         return [piece for piece in pieces if piece.text]
 
-    def _block(self, items: Sequence[Item], keep: Spans) -> list[Piece]:
+    def _block(self, items: Sequence[InlineItem], keep: Spans) -> list[Piece]:
         for attempt in (items, _undecoded(items, spaces=True), _undecoded(items, spaces=False)):
             built = build(attempt, keep, notation=self._notation)
             if all(getattr(piece.writer, "faithful", True) for piece in built if isinstance(piece, Block)):
@@ -220,7 +221,7 @@ class BlockBuilder:
 _NO_TEXT = "\ufffc"
 
 
-def _syntax(items: Iterable[Item]) -> Literal:
+def _syntax(items: Iterable[InlineItem]) -> Literal:
     return Literal("".join(item.source for item in items))
 
 
@@ -234,9 +235,9 @@ def _with_numbers(keep: Spans, text: str) -> Iterator[tuple[int, int]]:
         at = stop
 
 
-def _cut(items: Iterable[Item], places: Sequence[int]) -> Iterator[list[Item]]:
+def _cut(items: Iterable[InlineItem], places: Sequence[int]) -> Iterator[list[InlineItem]]:
     """The items up to each place, and those after the last one; what is no text is one character wide."""
-    group: list[Item] = []
+    group: list[InlineItem] = []
     at = 0
     number = 0
     for item in items:
@@ -257,7 +258,7 @@ def _cut(items: Iterable[Item], places: Sequence[int]) -> Iterator[list[Item]]:
     yield group
 
 
-def _undecoded(items: Iterable[Item], *, spaces: bool) -> Iterator[Item]:
+def _undecoded(items: Iterable[InlineItem], *, spaces: bool) -> Iterator[InlineItem]:
     """The items with white space as the source has it; everything else that is decoded stands alone, but for `spaces`."""
     for item in items:
         if item.kind != "text" or not item.offsets:
@@ -266,14 +267,14 @@ def _undecoded(items: Iterable[Item], *, spaces: bool) -> Iterator[Item]:
         yield from _as_in_source(item, spaces)
 
 
-def _as_in_source(item: Item, spaces: bool) -> Iterator[Item]:
+def _as_in_source(item: InlineItem, spaces: bool) -> Iterator[InlineItem]:
     shown: list[str] = []
     offsets: list[int] = []
     begin = 0
 
-    def text(stop: int) -> Iterator[Item]:
+    def text(stop: int) -> Iterator[InlineItem]:
         if stop > begin:
-            yield Item.text(item.source[begin:stop], "".join(shown), [*offsets, stop - begin])
+            yield InlineItem.text(item.source[begin:stop], "".join(shown), [*offsets, stop - begin])
 
     for at, character in enumerate(item.shown):
         start, stop = item.offsets[at], item.offsets[at + 1]
@@ -284,7 +285,7 @@ def _as_in_source(item: Item, spaces: bool) -> Iterator[Item]:
             offsets.extend(range(start - begin, stop - begin) if as_source else [start - begin])
             continue
         yield from text(start)
-        yield Item("single", source)
+        yield InlineItem("single", source)
         begin = stop
         shown, offsets = [], []
     yield from text(len(item.source))

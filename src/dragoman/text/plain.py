@@ -18,7 +18,8 @@ from itertools import pairwise
 from typing import Protocol
 
 from dragoman import languages
-from dragoman.text.marks import Item, Literal, Piece, Spans, Writer, build
+from dragoman.text.blocks import InlineItem, Spans, build
+from dragoman.text.marks import Literal, Piece, Writer
 from dragoman.text.spans import MAX_SPAN_CHARACTERS, keep_spans, spans
 
 _MAX_BLOCK_CHARACTERS = 8000
@@ -26,7 +27,7 @@ _PAUSE_CHARACTERS = 8000
 _PIECE_CHARACTERS = 50
 """A piece is as much work as so many characters."""
 
-Content = Callable[[str], tuple[list[Item], Writer | None]]
+Content = Callable[[str], tuple[list[InlineItem], Writer | None]]
 """A text as the items of a block, and what writes its characters."""
 
 
@@ -58,8 +59,8 @@ def pieces(text: str, options: KeepOptions) -> Iterator[Piece | None]:
         yield Literal("".join(literals))
 
 
-def _as_it_is(text: str) -> tuple[list[Item], Writer | None]:
-    return [Item.text(text)], None
+def _as_it_is(text: str) -> tuple[list[InlineItem], Writer | None]:
+    return [InlineItem.text(text)], None
 
 
 # ---- lines
@@ -219,7 +220,7 @@ def _columns(text: str) -> int:
     return len(text) if text.isascii() else len(text) + len(_WIDE.findall(text))
 
 
-def _joined(contents: Sequence[str], separator: str) -> Item:
+def _joined(contents: Sequence[str], separator: str) -> InlineItem:
     """Lines that a model reads with a line break between them, and that the text has with something else."""
     shown = "\n".join(contents)
     offsets: list[int] = []
@@ -227,7 +228,7 @@ def _joined(contents: Sequence[str], separator: str) -> Item:
     for one in contents:
         offsets += range(at, at + len(one) + 1)
         at += len(one) + len(separator)
-    return Item.text(separator.join(contents), shown, offsets)
+    return InlineItem.text(separator.join(contents), shown, offsets)
 
 
 def _with_separator(separator: str, text: str) -> str:
@@ -353,7 +354,7 @@ def message_parts(text: str) -> list[MessagePart]:
     return parts
 
 
-def message_items(text: str, *, plural: bool = False) -> tuple[list[Item], Writer | None]:
+def message_items(text: str, *, plural: bool = False) -> tuple[list[InlineItem], Writer | None]:
     """The items of a part of a message: arguments, quoted syntax and, in a plural's branch, `#` are kept.
 
     A doubled apostrophe is read as one, and written as two where the part has no other.
@@ -362,19 +363,19 @@ def message_items(text: str, *, plural: bool = False) -> tuple[list[Item], Write
     doubled = sum(found.lastgroup == "apostrophe" for found in kept)
     quotes = sum(found[0].count("'") for found in kept)
     single = text.count("'") > quotes
-    items: list[Item] = []
+    items: list[InlineItem] = []
     run = 0
 
     def close_text(stop: int) -> None:
         if stop > run:
             source = text[run:stop]
-            items.append(_without_doubled(source) if doubled and not single else Item.text(source))
+            items.append(_without_doubled(source) if doubled and not single else InlineItem.text(source))
 
     for found in kept:
         if found.lastgroup == "apostrophe" and not single:
             continue
         close_text(found.start())
-        items.append(Item("single", found[0], word=True))
+        items.append(InlineItem("single", found[0], word=True))
         run = found.end()
     close_text(len(text))
     if single:
@@ -382,13 +383,13 @@ def message_items(text: str, *, plural: bool = False) -> tuple[list[Item], Write
     return items, _with_doubled if doubled else _with_last_doubled
 
 
-def _without_doubled(source: str) -> Item:
+def _without_doubled(source: str) -> InlineItem:
     offsets: list[int] = []
     at = 0
     for part in source.split("''"):
         offsets += range(at, at + len(part) + 1)
         at += len(part) + 2
-    return Item.text(source, source.replace("''", "'"), offsets)
+    return InlineItem.text(source, source.replace("''", "'"), offsets)
 
 
 def _with_doubled(text: str) -> str:

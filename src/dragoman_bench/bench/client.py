@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import nullcontext, suppress
@@ -90,7 +91,7 @@ class Reply:
     end: bool = False
 
 
-class Target:
+class Target(ABC):
     """An API. `path` is below the server's URL."""
 
     path: str
@@ -99,13 +100,13 @@ class Target:
         self.options = options
         self.headers = options.bearer
 
+    @abstractmethod
     def body(self, item: Item) -> dict[str, Any]:
         """What is posted, as JSON."""
-        raise NotImplementedError
 
+    @abstractmethod
     def whole(self, payload: Any) -> Reply:
         """Reads a JSON answer. Raises BadReplyError."""
-        raise NotImplementedError
 
     def event(self, data: str) -> Reply:
         """Reads one server-sent event's data. Raises BadReplyError, or StreamedError."""

@@ -30,7 +30,6 @@ from dragoman_bench.eval.results import EvalConditions, EvalResults, ScoredRow
 _JSON_FIELDS = ("source", "reference", "source_language", "target_language")
 _BLEU_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 _SAMPLES = 1000  # of the bootstrap
-_SEED = 12345
 _BACKGROUND_CHARACTERS = (30, 150)
 
 

@@ -1,0 +1,292 @@
+"""Blocks: what a parser found in a sentence, its inline tags and texts, made into text with marks (`text.marks`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Literal as Choice
+
+from dragoman.text.marks import MARK, Block, Literal, Mark, Piece, Writer
+
+Notation = Callable[[Iterable[tuple[str, str]]], Writer]
+"""Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
+
+Spans = Callable[[str], Iterable[tuple[int, int]]]
+"""Start and end of what is to be kept in a text, in order and not overlapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class InlineItem:
+    """What a parser found in a block, in the source's order.
+
+    `source` is the item's own notation, byte for byte. Of a text, `shown` is what the model reads (entities decoded), and
+    `offsets` has for each index of `shown`, and for its end, the index in `source`; empty where the two are equal.
+    `open` and `close` are inline tags that form pairs by `name`. A `single` stands alone; `word` says that it is part of a
+    sentence (a placeholder, a URL), which it therefore never leaves.
+    """
+
+    kind: Choice["text", "open", "close", "single"]
+    source: str
+    shown: str = ""
+    name: str = ""
+    offsets: Sequence[int] = ()
+    word: bool = False
+
+    def part(self, start: int, stop: int) -> InlineItem:
+        """Characters `start` to `stop` of a text."""
+        if not self.offsets:
+            return InlineItem.text(self.shown[start:stop])
+        offsets = self.offsets[start : stop + 1]
+        source = self.source[offsets[0] : offsets[-1]]
+        return InlineItem.text(source, self.shown[start:stop], [offset - offsets[0] for offset in offsets])
+
+    @classmethod
+    def text(cls, source: str, shown: str | None = None, offsets: Sequence[int] = ()) -> InlineItem:
+        return cls("text", source, source if shown is None else shown, offsets=offsets)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A text, a single, or a pair with its content."""
+
+    item: InlineItem
+    closing: InlineItem | None = None
+    content: list[_Node] = field(default_factory=lambda: list[_Node]())
+
+
+def build(
+    items: Iterable[InlineItem],
+    keep: Spans | None = None,
+    writer: Writer | None = None,
+    notation: Notation | None = None,
+) -> list[Piece]:
+    """The pieces of one block's items; concatenated in their source notation they are the items' sources.
+
+    What `keep` finds in texts stands alone. Tags that are not well nested, or nested too deeply, stand alone. White space,
+    tags and symbols at the edges are literals, and a block without letters is one literal. `notation` makes the writer
+    from how the block's texts are written.
+    """
+    head, nodes, tail = _without_edges(deque(_tree(_with_kept(items, keep))))
+    marks: list[Mark] = []
+    texts: list[_Node | str] = []
+    _number(_merged(nodes), marks, texts)
+    text = "".join(part if isinstance(part, str) else part.item.shown for part in texts)
+    if not any(map(str.isalpha, MARK.sub("", text))):
+        head += map(_source, nodes)
+        text = ""
+    pieces: list[Piece] = [Literal("".join(head))] if any(head) else []
+    if text:
+        pieces.append(Block(text, tuple(marks), notation(_written_texts(texts)) if notation else writer))
+    ending = "".join(reversed(tail))
+    return [*pieces, Literal(ending)] if ending else pieces
+
+
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+
+
+def _stripped(text: str) -> str:
+    """Without white space and characters that are not seen at its end: a model would drop them."""
+    end = len(text)
+    while end and (text[end - 1].isspace() or text[end - 1] in _INVISIBLE):
+        end -= 1
+    return text[:end]
+
+
+def _without_edges(nodes: deque[_Node]) -> tuple[list[str], deque[_Node], list[str]]:
+    """Sources of what comes before the block, the block's nodes, and the reversed sources of what comes after it."""
+    head: list[str] = []
+    tail: list[str] = []
+    while True:
+        while nodes and _is_edge(nodes[0]):
+            head.append(_source(nodes.popleft()))
+        while nodes and _is_edge(nodes[-1]):
+            tail.append(_source(nodes.pop()))
+        if len(nodes) != 1 or nodes[0].closing is None:
+            break
+        pair = nodes[0]
+        head.append(pair.item.source)
+        tail.append(pair.closing.source if pair.closing else "")
+        nodes = deque(pair.content)
+    if nodes and nodes[0].item.kind == "text":
+        item = nodes.popleft().item
+        at = len(item.shown) - len(_stripped(item.shown[::-1]))
+        head.append(item.part(0, at).source)
+        nodes.appendleft(_Node(item.part(at, len(item.shown))))
+    if nodes and nodes[-1].item.kind == "text":
+        item = nodes.pop().item
+        at = len(_stripped(item.shown))
+        tail.append(item.part(at, len(item.shown)).source)
+        nodes.append(_Node(item.part(0, at)))
+    return head, nodes, tail
+
+
+def _written_texts(texts: Iterable[_Node | str]) -> Iterator[tuple[str, str]]:
+    """What is shown between two marks, and how the source writes it."""
+    for is_text, between in groupby(texts, key=lambda part: isinstance(part, _Node)):
+        if is_text:
+            nodes = [part.item for part in between if isinstance(part, _Node)]
+            yield "".join(item.shown for item in nodes), "".join(item.source for item in nodes)
+
+
+def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[InlineItem]:
+    """Texts cut at what is to be kept, and at what looks like a mark itself."""
+    for item in _with_texts_joined(items):
+        if item.kind != "text":
+            yield item
+            continue
+        at = 0
+        for start, stop in _spans(item.shown, keep):
+            if start > at:
+                yield item.part(at, start)
+            kept = item.part(start, stop)
+            word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$#"
+            yield replace(kept, kind="single", word=word)
+            at = stop
+        if at < len(item.shown):
+            yield item.part(at, len(item.shown)) if at else item
+
+
+def _with_texts_joined(items: Iterable[InlineItem]) -> Iterator[InlineItem]:
+    """Neighbouring texts as one, so that what they are together is seen."""
+    for is_text, group in groupby(items, key=lambda item: item.kind == "text"):
+        listed = list(group)
+        if not is_text or len(listed) == 1:
+            yield from listed
+            continue
+        source, shown = "".join(item.source for item in listed), "".join(item.shown for item in listed)
+        offsets: list[int] = []
+        begin = 0
+        for item in listed:
+            own = item.offsets or range(len(item.source) + 1)
+            offsets.extend(begin + offset for offset in own[:-1])
+            begin += len(item.source)
+        yield InlineItem.text(source, shown, [] if source == shown else [*offsets, begin])
+
+
+def _spans(text: str, keep: Spans | None) -> Iterator[tuple[int, int]]:
+    found = list(keep(text)) if keep else []
+    if "<" not in text:
+        yield from found
+        return
+    at = 0
+    for start, stop in [*found, (len(text), len(text))]:
+        yield from ((mark.start(), mark.end()) for mark in MARK.finditer(text, at, start))
+        if start < stop:
+            yield start, stop
+        at = stop
+
+
+_DEEPEST = 20
+"""Pairs nested more deeply stand alone; none of a model's outputs would keep them."""
+
+
+def _tree(items: Iterable[InlineItem]) -> list[_Node]:
+    """Opening tags and what they enclose. A tag without its partner in the same content stands alone."""
+    listed = list(items)
+    partner = _partners(listed)
+    closing: set[int] = set()
+    stack: list[list[_Node]] = [[]]
+    for index, item in enumerate(listed):
+        if index in closing:
+            stack.pop()
+            stack[-1][-1].closing = item
+        elif index in partner and len(stack) <= _DEEPEST:
+            closing.add(partner[index])
+            stack[-1].append(_Node(item))
+            stack.append(stack[-1][-1].content)
+        elif item.kind == "text":
+            stack[-1].append(_Node(item))
+        else:
+            stack[-1].append(_Node(replace(item, kind="single")))
+    return stack[0]
+
+
+def _partners(listed: Sequence[InlineItem]) -> dict[int, int]:
+    """For each opening tag that is closed, the index of its closing tag."""
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    places: dict[str, list[int]] = {}  # by name, where in `opened`
+    for index, item in enumerate(listed):
+        if item.kind == "open":
+            places.setdefault(item.name, []).append(len(opened))
+            opened.append(index)
+        elif item.kind == "close" and (open_places := places.get(item.name)):
+            at = open_places[-1]
+            partner[opened[at]] = index
+            while len(opened) > at:  # what was opened inside and is not closed stands alone
+                places[listed[opened.pop()].name].pop()
+    return partner
+
+
+def _source(node: _Node) -> str:
+    return node.item.source + "".join(map(_source, node.content)) + (node.closing.source if node.closing else "")
+
+
+def _is_blank(node: _Node) -> bool:
+    """White space only."""
+    return node.item.kind == "text" and not _stripped(node.item.shown)
+
+
+def _is_edge(node: _Node) -> bool:
+    """Whether it need not be in a block that begins or ends with it."""
+    if node.closing is not None:
+        return all(map(_is_edge, node.content))
+    return _is_blank(node) or (node.item.kind == "single" and not node.item.word)
+
+
+def _merged(nodes: Iterable[_Node]) -> list[_Node]:
+    """Neighbouring singles as one, pairs without text as singles, a pair directly in a pair as one: fewer marks to keep."""
+    merged: list[_Node] = []
+    for found in nodes:
+        node = found
+        if node.closing is not None:
+            node = _Node(node.item, node.closing, _merged(node.content))
+            inner = node.content[0] if len(node.content) == 1 else None
+            if not any(map(_has_text, node.content)):
+                node = _Node(InlineItem("single", _source(node), word=any(map(_is_word, node.content))))
+            elif inner is not None and inner.closing is not None and node.closing is not None:
+                opening = replace(node.item, source=node.item.source + inner.item.source)
+                closing = replace(node.closing, source=inner.closing.source + node.closing.source)
+                node = _Node(opening, closing, inner.content)
+        between = merged.pop() if len(merged) > 1 and _is_blank(merged[-1]) and _is_single(node) else None
+        if between is not None and not (_is_single(merged[-1]) and not (_is_word(merged[-1]) or _is_word(node))):
+            merged.append(between)
+            between = None
+        if merged and _is_single(merged[-1]) and _is_single(node):
+            before = merged.pop()
+            space = between.item.source if between else ""
+            word = before.item.word or node.item.word
+            node = _Node(InlineItem("single", before.item.source + space + node.item.source, word=word))
+        merged.append(node)
+    return merged
+
+
+def _is_single(node: _Node) -> bool:
+    return node.item.kind == "single"
+
+
+def _is_word(node: _Node) -> bool:
+    return node.item.word or any(map(_is_word, node.content))
+
+
+def _has_text(node: _Node) -> bool:
+    return (node.item.kind == "text" and not _is_blank(node)) or any(map(_has_text, node.content))
+
+
+def _number(nodes: Iterable[_Node], marks: list[Mark], texts: list[_Node | str]) -> None:
+    """Appends the nodes' marks to `marks`, and to `texts` the nodes of texts and the written marks."""
+    for node in nodes:
+        if node.item.kind == "text":
+            texts.append(node)
+            continue
+        number = len(marks) + 1
+        if node.closing is None:
+            marks.append(Mark(node.item.source, word=node.item.word))
+            texts.append(f"<x{number}/>")
+            continue
+        marks.append(Mark(node.item.source, node.closing.source))
+        texts.append(f"<g{number}>")
+        _number(node.content, marks, texts)
+        texts.append(f"</g{number}>")
