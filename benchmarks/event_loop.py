@@ -69,7 +69,7 @@ def times_of_work() -> list[dict[str, float]]:
         [job] = planner.jobs(TranslationRequest((text_of(size),), "ja"))
         for segment in job.segments:
             if segment is not None and segment.translatable:
-                planner.sequence(job, str(len(segments)), segment)
+                planner.sequence(job, str(len(segments)), planner.attempt(job, segment))
                 segments.append(segment.text)
             steps.append(perf_counter() - at_s)
             at_s = perf_counter()

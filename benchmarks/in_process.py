@@ -132,7 +132,12 @@ class InProcess:
             request = TranslationRequest((item.text,), item.target, item.source, forced_output_tokens=lengths)
             (job,) = self._planner.jobs(request)
             segments = [segment for segment in job.segments if segment is not None and segment.translatable]
-            made.append([self._planner.sequence(job, str(n), segment) for n, segment in enumerate(segments)])
+            made.append(
+                [
+                    self._planner.sequence(job, str(n), self._planner.attempt(job, segment))
+                    for n, segment in enumerate(segments)
+                ]
+            )
         return made
 
     async def measure(

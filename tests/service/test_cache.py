@@ -20,7 +20,7 @@ from dragoman.engine.checkpoint import revision
 from dragoman.errors import ConfigError, EngineFailed
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import cache as caching
-from dragoman.service.cache import CacheFile, SegmentCache, size_bytes
+from dragoman.service.cache import CacheFile, Emit, SegmentCache, size_bytes
 from dragoman.types import Completion, Sampling, Sequence, Timings
 
 MIB = 2**20
@@ -42,7 +42,7 @@ class Engine:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def compute(self) -> Completion:
+    async def compute(self, _: Emit | None = None) -> Completion:
         self.began += 1
         self.callers.append(CALLER.get())
         try:
@@ -53,6 +53,26 @@ class Engine:
             return self.completion
         finally:
             self.ended += 1
+
+
+async def store(cache: SegmentCache, one: Sequence, completion: Completion) -> None:
+    async def compute(_: Emit) -> Completion:
+        return completion
+
+    await cache.generate(one, compute)
+
+
+async def find(cache: SegmentCache, one: Sequence) -> Completion | None:
+    """What is stored."""
+
+    async def compute(_: Emit) -> Completion:
+        raise KeyError
+
+    try:
+        completion, _ = await cache.generate(one, compute)
+    except KeyError:
+        return None
+    return completion
 
 
 async def settle() -> None:
@@ -111,19 +131,9 @@ async def test_what_is_not_cached_shares_no_generation_either(max_bytes: int, ch
     cache, engine = SegmentCache(max_bytes), Engine()
     one = replace(sequence(), **change)  # type: ignore[arg-type]
     results = await asyncio.gather(*(cache.generate(one, engine.compute) for _ in range(2)))
-    cache.add(one, engine.completion)
     assert [hit for _, hit in results] == [None, None]
     assert engine.began == 2
-    assert await cache.find(one) is None
     assert cache.stats().stored == cache.stats().misses == cache.stats().entries == 0
-
-
-async def test_streams_find_and_add_segments() -> None:
-    cache, engine = SegmentCache(MIB), Engine()
-    assert await cache.find(sequence()) is None
-    cache.add(sequence(), engine.completion)
-    assert await cache.find(sequence(max_tokens=100)) == engine.completion
-    assert (cache.stats().stored, cache.stats().misses) == (1, 1)
 
 
 # ---- bounds
@@ -134,7 +144,7 @@ async def test_the_least_recently_used_are_dropped() -> None:
     cache = SegmentCache(3 * size_bytes(engine.completion))
     for number in (1, 2, 3, 1, 4):  # 2 is the least recently used when 4 comes
         await cache.generate(sequence(number), engine.compute)
-    assert [await cache.find(sequence(number)) is not None for number in (1, 2, 3, 4)] == [True, False, True, True]
+    assert [await find(cache, sequence(number)) is not None for number in (1, 2, 3, 4)] == [True, False, True, True]
     assert cache.bytes == cache.max_bytes
 
 
@@ -146,18 +156,19 @@ async def test_a_text_larger_than_the_bound_is_not_stored() -> None:
 
 async def test_an_entry_that_is_stored_again_counts_once() -> None:
     cache, engine = SegmentCache(MIB), Engine()
-    for _ in range(2):
-        cache.add(sequence(), engine.completion)
-    assert (cache.bytes, cache.stats().entries) == (size_bytes(engine.completion), 1)
+    await asyncio.gather(*(cache.generate(sequence(max_tokens=limit), engine.compute) for limit in (5, 50)))
+    assert (engine.began, cache.bytes, cache.stats().entries) == (2, size_bytes(engine.completion), 1)
 
 
-def test_the_memory_of_entries_is_what_is_counted() -> None:
+async def test_the_memory_of_entries_is_what_is_counted() -> None:
     cache = SegmentCache(64 * MIB)
     gc.collect()
     tracemalloc.start()
     try:
         for number in range(10_000):
-            cache.add(sequence(number), Completion(f"駅は{number}番です。" * 5, "stop", 300 + number, 300 + number))
+            await store(
+                cache, sequence(number), Completion(f"駅は{number}番です。" * 5, "stop", 300 + number, 300 + number)
+            )
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -181,10 +192,30 @@ async def test_equal_sequences_in_flight_share_one_generation_in_the_first_ones_
     assert cache.stats().in_flight == 2
 
 
-async def test_sequences_of_other_limits_do_not_share_a_generation() -> None:
-    cache, engine = SegmentCache(MIB), Engine()
-    await asyncio.gather(*(cache.generate(sequence(max_tokens=limit), engine.compute) for limit in (5, 50)))
-    assert engine.began == 2
+async def test_callers_that_follow_get_what_was_emitted_and_then_each_part() -> None:
+    cache = SegmentCache(MIB)
+    parts: asyncio.Queue[str] = asyncio.Queue()
+    texts: dict[str, list[str]] = {"first": [], "joined": [], "left": [], "stored": []}
+
+    async def compute(emit: Emit) -> Completion:
+        for _ in range(3):
+            emit(await parts.get())
+        return Completion("駅です。", "stop", 3, 4)
+
+    def caller(name: str) -> asyncio.Task[tuple[Completion, str | None]]:
+        return asyncio.create_task(cache.generate(sequence(id=name), compute, texts[name].append))
+
+    first = caller("first")
+    for part in "駅で":
+        parts.put_nowait(part)
+    await settle()
+    joined, left = caller("joined"), caller("left")
+    await settle()
+    left.cancel()
+    await settle()
+    parts.put_nowait("す。")
+    assert [(await first)[1], (await joined)[1], (await caller("stored"))[1]] == ["miss", "in_flight", "stored"]
+    assert texts == {"first": ["駅", "で", "す。"], "joined": ["駅で", "す。"], "left": ["駅で"], "stored": []}
 
 
 @pytest.mark.parametrize("leaving", [0, 1])
@@ -244,7 +275,7 @@ async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     began = asyncio.Event()
 
-    async def compute() -> Completion:
+    async def compute(_: Emit) -> Completion:
         began.set()
         try:
             await asyncio.Event().wait()
@@ -265,7 +296,7 @@ async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
 async def test_over_a_pipeline_a_cancelled_call_frees_the_engines_slot() -> None:
     pipeline, cache = FakePipeline(step_s=3600.0, slots=1), SegmentCache(MIB)
     await pipeline.start()
-    call = asyncio.create_task(cache.generate(sequence(), lambda: pipeline.generate(sequence())))
+    call = asyncio.create_task(cache.generate(sequence(), lambda _: pipeline.generate(sequence())))
     await settle()
     assert pipeline.stats().running == 1
     call.cancel()
@@ -298,7 +329,7 @@ async def test_a_file_keeps_segments_over_a_restart(tmp_path: Path) -> None:
         assert [hit for _, hit in results] == ["stored", "stored"]
         assert cache.stats().entries == 1
     async with filed(path) as cache:
-        assert await cache.find(sequence()) == engine.completion
+        assert await find(cache, sequence()) == engine.completion
         assert (await cache.generate(sequence(max_tokens=3), engine.compute))[1] == "miss"
     assert engine.began == 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -309,7 +340,7 @@ async def test_a_file_of_another_model_has_nothing(tmp_path: Path) -> None:
     async with filed(path, "one") as cache:
         await cache.generate(sequence(), engine.compute)
     async with filed(path, "other") as cache:
-        assert await cache.find(sequence()) is None
+        assert await find(cache, sequence()) is None
 
 
 def test_a_checkpoint_that_is_replaced_has_another_revision(tmp_path: Path) -> None:
@@ -326,9 +357,9 @@ async def test_a_full_file_loses_its_oldest_entries(tmp_path: Path, monkeypatch:
     path, max_bytes = tmp_path / "cache.sqlite", 200_000
     async with filed(path, max_bytes=max_bytes) as cache:
         for number in range(300):
-            cache.add(sequence(number), Completion("a" * 2000, "stop", 1, 1))
+            await store(cache, sequence(number), Completion("a" * 2000, "stop", 1, 1))
     async with filed(path) as cache:
-        found = [await cache.find(sequence(number)) is not None for number in range(300)]
+        found = [await find(cache, sequence(number)) is not None for number in range(300)]
     assert found == sorted(found)  # the newest are there
     assert 30 < sum(found) < 100
     with sqlite3.connect(path) as database:

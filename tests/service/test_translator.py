@@ -68,9 +68,10 @@ def completed(text: str, reason: CompletionReason = "stop") -> Completion:
     return Completion(text, reason, 10, len(text.split()))
 
 
-def translator(pipeline: FakePipeline, slots: int = 8) -> Translator:
+def translator(pipeline: FakePipeline, slots: int = 8, cache_bytes: int = 0) -> Translator:
     planner = Planner(*prompts(), pipeline.max_model_len)
-    return Translator(pipeline, planner, dispatcher.Dispatcher(slots, queued=1), LoopTurns(), SegmentCache(0))
+    cache = SegmentCache(cache_bytes)
+    return Translator(pipeline, planner, dispatcher.Dispatcher(slots, queued=1), LoopTurns(), cache)
 
 
 async def translated(
@@ -263,6 +264,26 @@ async def test_a_failure_ends_the_call_and_frees_its_sequences() -> None:
     assert len(pipeline.given) < 50
 
 
+async def test_a_translation_says_how_many_of_its_segments_cost_no_generation() -> None:
+    pipeline = AnsweringPipeline(lambda _: "駅はどこにありますか。")
+    over = translator(pipeline, cache_bytes=2**20)
+    found = await over.translate(TranslationRequest((ENGLISH, ENGLISH, "12"), "ja", "en"))
+    found += await over.translate(
+        TranslationRequest((ENGLISH, f"{ENGLISH}\n\nGood morning to all of you."), "ja", "en")
+    )
+    assert [one.cached for one in found] == [0, 1, 0, 1, 1]
+    assert [one.usage.completion_tokens > 0 for one in found] == [True, False, False, False, True]
+    assert len(pipeline.given) == 2
+
+
+async def test_a_segment_that_was_retried_was_generated_though_the_first_attempt_was_cached() -> None:
+    pipeline = AnsweringPipeline(lambda _: ENGLISH)
+    over = translator(pipeline, cache_bytes=2**20)
+    first, second = [(await over.translate(TranslationRequest((ENGLISH,), "ja", "en")))[0] for _ in range(2)]
+    assert (first.retries, second.retries) == ((checks.SOURCE_COPIED,), (checks.SOURCE_COPIED,))
+    assert (first.cached, second.cached) == (0, 0)
+
+
 async def test_a_cancelled_call_frees_its_sequences() -> None:
     pipeline = FakePipeline(lambda _: " ".join(["word"] * 500), step_s=0.01)
     await pipeline.start()
@@ -286,12 +307,13 @@ async def test_an_unknown_language_is_refused_before_any_work() -> None:
 
 
 async def streamed(
-    answer: Callable[[Sequence], str | Completion], *texts: str
+    answer: Callable[[Sequence], str | Completion], *texts: str, strict: bool = False, cache_bytes: int = 0
 ) -> tuple[dict[int, str], dict[int, Translation], AnsweringPipeline]:
     pipeline = AnsweringPipeline(answer)
     deltas: dict[int, str] = {}
     done: dict[int, Translation] = {}
-    async for event in stream(translator(pipeline), TranslationRequest(texts, "ja", "en")):
+    request = TranslationRequest(texts, "ja", "en", strict=strict)
+    async for event in stream(translator(pipeline, cache_bytes=cache_bytes), request):
         if isinstance(event, TextDelta):
             assert event.index not in done
             deltas[event.index] = deltas.get(event.index, "") + event.text
@@ -318,6 +340,48 @@ async def test_a_streamed_segment_is_not_retried_and_has_twice_the_limit() -> No
     [sequence] = pipeline.given
     _, plain = await translated(lambda _: "駅", ENGLISH)
     assert sequence.max_tokens == 2 * plain.given[0].max_tokens
+
+
+async def test_a_stream_joins_an_equal_segment_in_flight_and_gets_its_text_as_it_comes() -> None:
+    pipeline = FakePipeline(lambda _: "駅は どこに ありますか。", step_s=0.01)
+    await pipeline.start()
+    over = translator(pipeline, cache_bytes=2**20)
+    request = TranslationRequest((ENGLISH,), "ja", "en")
+
+    async def events(begun: asyncio.Event, wait: asyncio.Event | None = None) -> list[TextDelta | TextDone]:
+        found: list[TextDelta | TextDone] = []
+        if wait is not None:
+            await wait.wait()
+        async for event in stream(over, request):
+            found.append(event)
+            begun.set()
+        return found
+
+    begun = asyncio.Event()
+    first, joined = await asyncio.gather(events(begun), events(asyncio.Event(), begun))
+    stored = await events(begun)
+    assert [one.text for one in first if isinstance(one, TextDelta)] == ["駅は", " どこに", " ありますか。"]
+    for found in (joined, stored):
+        text = "".join(one.text for one in found if isinstance(one, TextDelta))
+        assert text == "駅は どこに ありますか。"
+        assert isinstance(found[-1], TextDone)
+        assert (found[-1].translation.text, found[-1].translation.cached) == (text, 1)
+    assert len(joined) > 2  # not as a whole
+    assert len(stored) == 2
+    assert pipeline.stats().finished == 1
+
+
+async def test_a_strict_stream_emits_texts_that_are_whole_and_passed_and_retries_the_others() -> None:
+    def answer(sequence: Sequence) -> str:
+        if "train" not in source_of(sequence):
+            return source_of(sequence)
+        return "駅はどこに ありますか。" if sequence.id.endswith("again") else source_of(sequence)
+
+    copied = "Please send the letter to my old address."
+    deltas, done, _ = await streamed(answer, ENGLISH, copied, "12", strict=True)
+    assert deltas == {0: "駅はどこに ありますか。", 2: "12"}
+    assert (done[0].failed, done[0].retries) == (False, (checks.SOURCE_COPIED,))
+    assert (done[1].failed, codes(done[1])) == (True, [checks.SOURCE_COPIED])
 
 
 async def test_an_error_of_the_engine_ends_a_stream_with_it() -> None:

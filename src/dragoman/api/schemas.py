@@ -104,6 +104,9 @@ class TranslationOut(BaseModel):
         list[translation.RetryReason],
         Field(description="Why segments were translated again; `cut_around`, `aligned`: how tags were kept."),
     ] = []
+    cached: Annotated[
+        int, Field(description="Segments that were in the cache, or in flight for another text, and cost nothing.")
+    ] = 0
     error: Annotated[
         ErrorBody | None, Field(description="`strict` alone: this text failed a check; `text` is empty.")
     ] = None
@@ -117,6 +120,7 @@ class TranslationOut(BaseModel):
             finish_reason=one.finish_reason,
             warnings=[WarningOut.of(warning) for warning in one.warnings],
             retries=list(one.retries),
+            cached=one.cached,
             error=_failure(one) if one.failed else None,
         )
 
@@ -157,6 +161,7 @@ class TranslateAnswer(BaseModel):
                             "finish_reason": "stop",
                             "warnings": [],
                             "retries": [],
+                            "cached": 0,
                             "error": None,
                         }
                     ],

@@ -46,11 +46,41 @@ _BUSY_TIMEOUT_S = 5.0  # while another server writes into the same file
 _PRIVATE = 0o600
 
 
+Emit = Callable[[str], None]
+"""Takes the next part of a text."""
+
+Compute = Callable[[Emit], Awaitable[Completion]]
+"""Generates a completion. It may emit the text as it comes; all of it then."""
+
+
+class _Parts:
+    """A text as it comes, for all that follow it."""
+
+    def __init__(self) -> None:
+        self._emitted: list[str] = []
+        self._followers: list[Emit] = []
+
+    def emit(self, text: str) -> None:
+        self._emitted.append(text)
+        for follower in self._followers:
+            follower(text)
+
+    def follow(self, follower: Emit) -> None:
+        """From here on `follower` gets each part; immediately, what came before."""
+        if self._emitted:
+            follower("".join(self._emitted))
+        self._followers.append(follower)
+
+    def leave(self, follower: Emit) -> None:
+        self._followers.remove(follower)
+
+
 @dataclass(eq=False, slots=True)
 class _Generation:
     """One generation that is in flight, and how many callers wait for it. Its task returns whether it was in the file."""
 
     task: asyncio.Task[tuple[Completion, bool]]
+    parts: _Parts
     callers: int = 0
 
 
@@ -70,16 +100,19 @@ class SegmentCache:
         self._sampling: dict[Sampling, bytes] = {}
 
     async def generate(
-        self, sequence: Sequence, compute: Callable[[], Awaitable[Completion]]
+        self, sequence: Sequence, compute: Compute, follower: Emit | None = None
     ) -> tuple[Completion, CacheHit | None]:
         """The sequence's completion, and where it came from; None: caching does not apply, and `compute` was called.
+
+        `follower` is called with the parts that `compute` emits, be it this caller's or that of an equal sequence in
+        flight, whose earlier parts it is given first; never for a stored completion.
 
         `compute` runs in a task of its own, in the context of the first caller. It goes on while any caller waits for it;
         when the last one is cancelled it is cancelled too, and has ended when that caller ends. Raises what it raises, to
         all its callers.
         """
         if not self._applies_to(sequence):
-            return await compute(), None
+            return await compute(follower or _ignore), None
         key = self._key(sequence)
         if (found := self._find(key, sequence.max_tokens)) is not None:
             self._lookups["stored"] += 1
@@ -88,10 +121,14 @@ class SegmentCache:
         generation = self._in_flight.get(flight)
         is_first = generation is None
         if generation is None:
-            generation = _Generation(asyncio.create_task(self._generate(key, sequence.max_tokens, compute)))
+            parts = _Parts()
+            work = self._generate(key, sequence.max_tokens, lambda: compute(parts.emit))
+            generation = _Generation(asyncio.create_task(work), parts)
             self._in_flight[flight] = generation
             generation.task.add_done_callback(partial(self._ended, flight, generation))
         generation.callers += 1
+        if follower is not None:
+            generation.parts.follow(follower)
         try:
             completion, from_file = await asyncio.shield(generation.task)
         except asyncio.CancelledError:
@@ -101,25 +138,14 @@ class SegmentCache:
                 generation.task.cancel()
                 await asyncio.wait((generation.task,))
             raise
+        finally:
+            if follower is not None:
+                generation.parts.leave(follower)
         if from_file or not is_first:
             completion = replace(completion, timings=None, cached=True)
         hit: CacheHit = "stored" if from_file else "miss" if is_first else "in_flight"
         self._lookups[hit] += 1
         return completion, hit
-
-    async def find(self, sequence: Sequence) -> Completion | None:
-        """A stored completion, for callers that generate in their own way, such as streams; else None."""
-        if not self._applies_to(sequence):
-            return None
-        key = self._key(sequence)
-        found = self._find(key, sequence.max_tokens) or await self._find_in_file(key, sequence.max_tokens)
-        self._lookups["stored" if found else "miss"] += 1
-        return found
-
-    def add(self, sequence: Sequence, completion: Completion) -> None:
-        """What such a caller has generated."""
-        if self._applies_to(sequence):
-            self._store(self._key(sequence), completion)
 
     def clear(self) -> None:
         """Forget what is stored in memory."""
@@ -211,6 +237,10 @@ class SegmentCache:
         while self.bytes > self.max_bytes:
             _, dropped = self._stored.popitem(last=False)
             self.bytes -= size_bytes(dropped)
+
+
+def _ignore(_: str) -> None:
+    """For callers that want the whole text only."""
 
 
 def size_bytes(completion: Completion) -> int:

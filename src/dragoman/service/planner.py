@@ -17,7 +17,7 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import NO_OPTIONS
 from dragoman.text import checks, document, marks
-from dragoman.text.checks import CheckContext
+from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman.text.document import DocumentOptions
 from dragoman.text.glossary import Glossary
@@ -78,6 +78,16 @@ class Form:
 
 
 FIRST = Form()
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A segment as one prompt gives it to the model: what the prompt is made from, and its output is read with."""
+
+    segment: Segment
+    form: Form
+    shown: str  # the segment's text in this form
+    options: PromptOptions
 
 
 class Planner:
@@ -184,7 +194,7 @@ class Planner:
             asked["instructions"] = checks.INSTRUCTIONS_IGNORED
         if not asked:
             return notes
-        honoured = self._prompts.profile.honours(job.source, request.target, self._options(job, None, FIRST))
+        honoured = self._prompts.profile.honours(job.source, request.target, _request_options(request))
         return (*notes, *(code for name, code in asked.items() if name not in honoured))
 
     def _honours(self, job: TextJob, options: PromptOptions) -> bool:
@@ -223,7 +233,7 @@ class Planner:
     def _budget(self, job: TextJob) -> int:
         """Source tokens that fit a prompt together with the output they may need."""
         request = job.request
-        overhead = self._prompts.overhead(job.source, request.target, self._options(job, None, FIRST))
+        overhead = self._prompts.overhead(job.source, request.target, _request_options(request))
         window = self.max_model_len - overhead - MARGIN_TOKENS
         if self._honours(job, ANY_CONTEXT):
             window -= CONTEXT_CHARACTERS // 2
@@ -247,14 +257,21 @@ class Planner:
 
     # ---- sequences
 
-    def sequence(
-        self, job: TextJob, part: str, segment: Segment, form: Form = FIRST, *, limit_factor: int = 1
-    ) -> Sequence:
+    def attempt(self, job: TextJob, segment: Segment, form: Form = FIRST) -> Attempt:
+        """The segment in a form, with the options and the glossary's terms that its prompt has."""
+        shown = marks.with_words(segment.text, segment.marks) if form.words and segment.marks else segment.text
+        terms = job.glossary.occurring(segment.text)[:MAX_TERMS] if job.glossary else ()
+        context = "\n".join(filter(None, (job.request.context, segment.before if form.context else "")))
+        with_marks = bool(segment.marks) and "<" in shown
+        options = _request_options(job.request)
+        if context or terms or with_marks:
+            options = replace(options, context=context or None, terms=terms, marks=with_marks)
+        return Attempt(segment, form, shown, options)
+
+    def sequence(self, job: TextJob, part: str, attempt: Attempt, *, limit_factor: int = 1) -> Sequence:
         """The engine's work for one segment; `limit_factor` times the usual limit of its output."""
         request = job.request
-        prompt = self._prompts.encode(
-            _shown(segment, form), job.source, request.target, self._options(job, segment, form)
-        )
+        prompt = self._prompts.encode(attempt.shown, job.source, request.target, attempt.options)
         available = max(self.max_model_len - len(prompt.token_ids), 1)
         if self.forced_lengths:
             ratio = self._lengths.ratio(job.source, request.target)
@@ -266,7 +283,7 @@ class Planner:
             f"{request.request_id}.{job.index}.{part}",
             prompt.token_ids,
             max_tokens,
-            self._sampled if form.sampled else self._prompts.sampling,
+            self._sampled if attempt.form.sampled else self._prompts.sampling,
             forced=self.forced_lengths,
             source_tokens=prompt.source_tokens,
         )
@@ -279,26 +296,15 @@ class Planner:
             return None
         return replace(sequence, id=f"{sequence.id}.again", max_tokens=more)
 
-    def canonical(self, job: TextJob, output: str, segment: Segment, form: Form) -> str:
+    def canonical(self, job: TextJob, output: str, attempt: Attempt) -> str:
         """A model's output as a text with the segment's marks, whatever the form in which the model was given them."""
-        options = self._options(job, segment, form)
-        shown = _shown(segment, form)
-        text = self._prompts.answer(output, shown, job.source, job.request.target, options)
+        segment = attempt.segment
+        text = self._prompts.answer(output, attempt.shown, job.source, job.request.target, attempt.options)
         if segment.marks or "<" in text:
             text = marks.normalised(text)
-            text = marks.from_words(text, segment.marks) if form.words else text
+            text = marks.from_words(text, segment.marks) if attempt.form.words else text
             text = marks.without_invented(segment.text, text)
         return text
-
-    def next_form(self, segment: Segment, code: WarningCode) -> Form:
-        """The form of the second attempt after a finding of this code."""
-        if code == checks.PLACEHOLDERS_LOST and any(mark.word for mark in segment.marks):
-            return Form(words=False, context=False)
-        return Form(context=False, sampled=code != checks.TERMS_MISSING)
-
-    def terms(self, job: TextJob, segment: Segment) -> tuple[tuple[str, str], ...]:
-        """The glossary's terms that the segment has, and their translations."""
-        return job.glossary.occurring(segment.text)[:MAX_TERMS] if job.glossary else ()
 
     def with_terms_marked(self, job: TextJob, segment: Segment) -> Segment:
         """The segment with the glossary's terms as marks, which stand for their translations: no model can miss them."""
@@ -314,24 +320,12 @@ class Planner:
         text, renumbered = marks.local("".join([*written, segment.text[at:]]), own)
         return replace(segment, text=text, marks=renumbered)
 
-    def _options(self, job: TextJob, segment: Segment | None, form: Form) -> PromptOptions:
-        request = job.request
-        terms: tuple[tuple[str, str], ...] = ()
-        if segment is not None:
-            terms = self.terms(job, segment)
-        context = request.context
-        if segment is not None and segment.before and form.context:
-            context = f"{context}\n{segment.before}" if context else segment.before
-        with_marks = segment is not None and bool(segment.marks) and "<" in _shown(segment, form)
-        if not (context or terms or with_marks or request.instructions or request.formality != "default"):
-            return NO_OPTIONS
-        return PromptOptions(
-            context=context,
-            terms=terms,
-            formality=request.formality,
-            instructions=request.instructions,
-            marks=with_marks,
-        )
+
+def _request_options(request: TranslationRequest) -> PromptOptions:
+    """What all prompts of a request have."""
+    if not (request.context or request.instructions or request.formality != "default"):
+        return NO_OPTIONS
+    return PromptOptions(context=request.context, formality=request.formality, instructions=request.instructions)
 
 
 def document_options(request: TranslationRequest) -> DocumentOptions:
@@ -351,10 +345,6 @@ def _sample(request: TranslationRequest, text: str) -> str:
         if length > SAMPLE_CHARACTERS:
             break
     return "\n".join(found)
-
-
-def _shown(segment: Segment, form: Form) -> str:
-    return marks.with_words(segment.text, segment.marks) if form.words and segment.marks else segment.text
 
 
 def _last_sentences(text: str, language: str) -> str:

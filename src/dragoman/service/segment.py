@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import CallSlots, TimeSlices
-from dragoman.service.planner import FIRST, Form, Planner, TextJob
+from dragoman.service.planner import FIRST, Attempt, Form, Planner, TextJob
 from dragoman.telemetry import tracing
 from dragoman.text import checks, glossary, marks
 from dragoman.text.checks import Finding
+from dragoman.text.commentary import without_commentary
 from dragoman.text.segments import Segment, adds_spaces, join, lines, needs_space
 from dragoman.types import Completion, FinishReason, RetryReason, Sequence, Timings, Usage, WarningCode
 
@@ -46,6 +47,7 @@ class Output:
     plain: str
     reason: FinishReason
     usage: Usage = field(default_factory=Usage)
+    generated: int = 0  # sequences that the engine generated for it; 0: the cache had it, or an equal one was in flight
     timings: tuple[Timings, ...] = field(default=(), compare=False)
     retries: tuple[RetryReason, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -81,27 +83,32 @@ class SegmentTranslator:
         self, call: CallContext, job: TextJob, part: str, segment: Segment, form: Form = FIRST
     ) -> Output:
         """Translate in one form. An output that reached its limit is retried with twice the limit."""
-        sequence, completion = await self._generate(call, lambda: self.planner.sequence(job, part, segment, form))
+        attempt = self.planner.attempt(job, segment, form)
+        sequence, completion = await self._generate(call, lambda: self.planner.sequence(job, part, attempt))
         retries: tuple[RetryReason, ...] = ()
         usage, timings = costs(sequence, completion)
+        generated = int(not completion.cached)
         if completion.reason == "length" and (again := self.planner.with_twice_the_limit(sequence)):
             sequence, completion = await self._generate(call, lambda: again)
             retries = (checks.LENGTH_LIMIT,)
             usage, timings = costs(sequence, completion)
-        output = self.finished(job, segment, completion, form)
-        return replace(output, usage=usage, timings=timings, retries=retries)
+            generated += not completion.cached
+        output = self.finished(job, attempt, completion)
+        return replace(output, usage=usage, generated=generated, timings=timings, retries=retries)
 
-    def finished(self, job: TextJob, segment: Segment, completion: Completion, form: Form) -> Output:
+    def finished(self, job: TextJob, attempt: Attempt, completion: Completion) -> Output:
         """The checked output of one completion. White space around it is the model's own, and is dropped."""
-        text = self.planner.canonical(job, completion.text, segment, form).strip()
+        segment = attempt.segment
+        text = self.planner.canonical(job, completion.text, attempt).strip()
         plain = marks.plain(text)
-        findings = () if self.planner.forced_lengths else self._findings(job, segment, text, plain, completion.reason)
+        findings = () if self.planner.forced_lengths else self._findings(job, attempt, text, plain, completion.reason)
         written = marks.restore(text, segment.marks, segment.writer)
         return Output(written, plain, completion.reason, findings=findings)
 
     def _findings(
-        self, job: TextJob, segment: Segment, text: str, plain: str, reason: FinishReason
+        self, job: TextJob, attempt: Attempt, text: str, plain: str, reason: FinishReason
     ) -> tuple[Finding, ...]:
+        segment, terms = attempt.segment, attempt.options.terms
         found = list[Finding]()
         if lost := marks.lost(segment.text, text) if segment.marks or "<" in text else []:
             sources = tuple(segment.marks[number - 1].opening for number in lost if 0 < number <= len(segment.marks))
@@ -109,7 +116,6 @@ class SegmentTranslator:
         if reason in INCOMPLETE:  # what else it lacks follows from that
             return checks.worst_first([*found, Finding(INCOMPLETE[reason])])
         found += checks.findings(marks.plain(segment.text), plain, job.check_context)
-        terms = self.planner.terms(job, segment)
         if missing := glossary.missing(text, terms) if terms else ():
             found.append(Finding(checks.TERMS_MISSING, tuple(translation for _, translation in missing)))
         return checks.worst_first(found)
@@ -119,7 +125,7 @@ class SegmentTranslator:
         with tracing.sequence_span() as span:
             sequence = encode()
             span.submit(sequence)
-            completion, _ = await self.cache.generate(sequence, lambda: self.pipeline.generate(sequence))
+            completion, _ = await self.cache.generate(sequence, lambda _: self.pipeline.generate(sequence))
             span.complete(completion)
         return sequence, completion
 
@@ -132,17 +138,15 @@ class SegmentTranslator:
         code = first.findings[0].code  # the worst
         if code == checks.LINE_BREAKS_LOST:
             return await self._in_smaller_segments(call, job, part, segment, lines(segment), code)
-        smaller = self.planner.smaller(job, segment)
-        if code != checks.PLACEHOLDERS_LOST and len(smaller) > 1:
-            return await self._in_smaller_segments(call, job, part, segment, smaller, code)
+        if code != checks.PLACEHOLDERS_LOST:
+            smaller = self.planner.smaller(job, segment)
+            if len(smaller) > 1:
+                return await self._in_smaller_segments(call, job, part, segment, smaller, code)
         if code == checks.LENGTH_LIMIT:
             return None
-        cleaned = checks.without_commentary(marks.plain(segment.text), first.plain) if not segment.marks else ""
-        if code == checks.COMMENTARY and cleaned:
-            output = self.finished(job, segment, Completion(cleaned, "stop", 0, 0), FIRST)
-            if not output.findings:
-                return replace(output, retries=(code,))
-        form = self.planner.next_form(segment, code)
+        if code == checks.COMMENTARY and (cleaned := self._without_commentary(job, segment, first)) is not None:
+            return replace(cleaned, retries=(code,))
+        form = _next_form(segment, code)
         if code == checks.TERMS_MISSING:
             segment = self.planner.with_terms_marked(job, segment)
         async with call.slots:
@@ -150,6 +154,14 @@ class SegmentTranslator:
         if output.marks_lost and code == checks.TERMS_MISSING:
             output = await self._with_marks_kept(call, job, f"{part}.again", segment, output)
         return replace(output, retries=(code, *output.retries))
+
+    def _without_commentary(self, job: TextJob, segment: Segment, first: Output) -> Output | None:
+        """The first output without the model's comments, where that passes all checks; None of a segment with marks."""
+        cleaned = "" if segment.marks else without_commentary(segment.text, first.plain)
+        if not cleaned:
+            return None
+        output = self.finished(job, self.planner.attempt(job, segment), Completion(cleaned, "stop", 0, 0))
+        return None if output.findings else output
 
     async def _in_smaller_segments(
         self,
@@ -261,6 +273,13 @@ def _joined_around(
     return "".join(text), plain
 
 
+def _next_form(segment: Segment, code: WarningCode) -> Form:
+    """The form of the second attempt after a finding of this code."""
+    if code == checks.PLACEHOLDERS_LOST and any(mark.word for mark in segment.marks):
+        return Form(words=False, context=False)
+    return Form(context=False, sampled=code != checks.TERMS_MISSING)
+
+
 # ---- comparing and joining outputs
 
 
@@ -274,6 +293,7 @@ def with_costs(chosen: Output, *outputs: Output) -> Output:
     return replace(
         chosen,
         usage=sum((output.usage for output in outputs), Usage()),
+        generated=sum(output.generated for output in outputs),
         timings=tuple(timings for output in outputs for timings in output.timings),
         retries=tuple(retry for output in outputs for retry in output.retries),
     )

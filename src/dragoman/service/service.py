@@ -117,15 +117,15 @@ class TranslationService:
 
     async def start(self) -> None:
         """The database; engine and tokenizer side by side; then a warm-up translation; open once it was answered."""
-        if self._database is not None:
-            await self._database.open()
         loading = asyncio.create_task(self._load_prompts())
         try:
+            if self._database is not None:
+                await self._database.open()
             await self.pipeline.start()
             encoder, lengths = await loading
         except BaseException:
             loading.cancel()
-            await self.pipeline.shutdown()
+            await self.stop()
             raise
         forced = self.spec.engine.load_format == "dummy"
         # In a thread: it loads the model that detects languages.
@@ -180,6 +180,8 @@ class TranslationService:
         self.admission.drain()
         await self.pipeline.shutdown()
         await self.cache.close()
+        if self._database is not None:
+            await self._database.close()
         if self.recorder is not None:
             await asyncio.to_thread(self.recorder.close)
 

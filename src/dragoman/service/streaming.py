@@ -3,18 +3,20 @@
 A delta cannot be taken back, so a streamed segment is not retried: its output has twice the usual limit from the start, and
 what the checks find is in the warnings of the finished translation. A segment with tags is emitted when it is complete, so
 that its structure is whole; one with placeholders alone is streamed, and a lost one is a warning. The deltas of a text,
-joined, are its translation.
+joined, are its translation. A segment that is equal to one that another stream has in flight is given its text as it comes.
+
+Under `strict` a text is emitted when it is whole and has passed its checks, so that its segments are retried as in a call
+without a stream, and of a text that fails nothing is emitted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TypeAlias
 
-from dragoman.service.planner import FIRST
 from dragoman.service.segment import CallContext, Output, costs
 from dragoman.service.translator import SegmentTask, Translator
 from dragoman.telemetry import tracing
@@ -28,13 +30,17 @@ async def stream(translator: Translator, request: TranslationRequest) -> AsyncGe
     events: asyncio.Queue[Event] = asyncio.Queue()
 
     def done(index: int, translation: Translation) -> None:
+        if request.strict and not translation.failed:
+            events.put_nowait(TextDelta(index, translation.text))
         events.put_nowait(TextDone(index, translation))
 
     def delta(index: int, text: str) -> None:
-        events.put_nowait(TextDelta(index, text))
+        if not request.strict:
+            events.put_nowait(TextDelta(index, text))
 
     async def segment(call: CallContext, task: SegmentTask) -> None:
-        if request.format != "text" and (task.segment.writer or task.segment.marks):
+        has_structure = request.format != "text" and (task.segment.writer or task.segment.marks)
+        if has_structure or request.strict:
             output = await translator.segments.translate(call, task.text.job, task.part, task.segment)
             await task.text.finish(task.number, output)
         else:
@@ -68,33 +74,40 @@ async def _next_event(events: asyncio.Queue[Event], work: asyncio.Task[None]) ->
 
 async def _stream_segment(translator: Translator, call: CallContext, task: SegmentTask) -> Output:
     """One segment, in a slot that it has already. White space at its end is emitted only if something follows."""
-    job = task.text.job
+    job, segments = task.text.job, translator.segments
     # Of plain text all that is to be kept can be shown to the model as it is, and needs no replacing in the deltas.
     segment = replace(task.segment, marks=tuple(replace(mark, word=True) for mark in task.segment.marks))
     written = segment.writer or str
-    emitted, trailing = "", ""
+    emitted, trailing = False, ""
+
+    def emit(text: str) -> None:
+        nonlocal emitted, trailing
+        delta = trailing + text if emitted else text.lstrip()
+        kept = delta.rstrip()
+        trailing = delta[len(kept) :]
+        emitted = emitted or bool(kept)
+        task.text.delta(task.number, written(kept))
+
+    async def generate(emit: Callable[[str], None]) -> Completion:
+        async with aclosing(translator.pipeline.stream(sequence)) as items:
+            async for item in items:
+                if isinstance(item, Completion):
+                    return item
+                emit(item.text)
+        raise AssertionError("a stream ended without a completion")
+
     try:
         await call.pace.pause()
+        attempt = translator.planner.attempt(job, segment)
         with tracing.sequence_span() as span:
-            sequence = translator.planner.sequence(job, task.part, segment, limit_factor=2)
+            sequence = translator.planner.sequence(job, task.part, attempt, limit_factor=2)
             span.submit(sequence)
-            if (stored := await translator.segments.cache.find(sequence)) is not None:
-                output = translator.segments.finished(job, segment, stored, FIRST)
-                task.text.delta(task.number, output.text)
-                return output
-            async with aclosing(translator.pipeline.stream(sequence)) as items:
-                async for item in items:
-                    if isinstance(item, Completion):
-                        span.complete(item)
-                        translator.segments.cache.add(sequence, item)
-                        output = translator.segments.finished(job, segment, item, FIRST)
-                        usage, timings = costs(sequence, item)
-                        return replace(output, usage=usage, timings=timings)
-                    delta = trailing + item.text if emitted else item.text.lstrip()
-                    kept = delta.rstrip()
-                    trailing = delta[len(kept) :]
-                    emitted += kept
-                    task.text.delta(task.number, written(kept))
-        raise AssertionError("a stream ended without a completion")
+            completion, _ = await segments.cache.generate(sequence, generate, emit)
+            span.complete(completion)
+        output = segments.finished(job, attempt, completion)
+        if not emitted:
+            task.text.delta(task.number, output.text)
+        usage, timings = costs(sequence, completion)
+        return replace(output, usage=usage, generated=int(not completion.cached), timings=timings)
     finally:
         call.slots.release()

@@ -62,6 +62,7 @@ class TextAssembly:
         self._usage = [0, 0, 0]
         self._timings: list[Timings] = []
         self._retries: list[RetryReason] = []
+        self._cached = 0  # segments for which nothing was generated
 
     def append(self, segment: Segment) -> int:
         """The text's next segment; returns its number."""
@@ -126,6 +127,7 @@ class TextAssembly:
         self._reasons.add(output.reason)
         self._timings += output.timings
         self._retries += output.retries
+        self._cached += not output.generated
         if not self._forced:
             self._checks.add(marks.plain(segment.text), output.plain, output.findings)
 
@@ -148,6 +150,7 @@ class TextAssembly:
             Usage(len(job.text), *self._usage),
             tuple(self._retries),
             failed=job.request.strict and bool(warnings),
+            cached=self._cached,
             timings=tuple(self._timings),
         )
 
