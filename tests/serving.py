@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import httpx
 import uvicorn
+from fastapi import APIRouter
 from tokenizers import Tokenizer
 
 from dragoman import phrasebook
@@ -83,11 +84,16 @@ def fake_service(
 
 
 @asynccontextmanager
-async def served(service: TranslationService, *, stop: bool = True) -> AsyncIterator[httpx.AsyncClient]:
-    """An HTTP client of `service`, started and listening. `stop` False leaves its pipeline running."""
+async def served(
+    service: TranslationService, *, stop: bool = True, router: APIRouter | None = None
+) -> AsyncIterator[httpx.AsyncClient]:
+    """An HTTP client of `service`, started and listening. `stop` False leaves its pipeline running; `router`: more routes."""
+    app = create_app(service)
+    if router is not None:
+        app.include_router(router)
     await service.start()
     listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(create_app(service), log_config=None, access_log=False))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     server.capture_signals = _no_signals  # type: ignore[method-assign]
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     port = listener.getsockname()[1]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
 from secrets import token_hex
 from time import monotonic
 from typing import Any, TypeVar
@@ -210,11 +210,17 @@ class ClientGone(Exception):
     """The client has disconnected: there is no connection for an answer."""
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, T], *, grace_s: float = 0.0) -> T:
+async def while_connected(
+    request: Request,
+    work: Coroutine[Any, Any, T],
+    *,
+    grace_s: float = 0.0,
+    heartbeat: AsyncIterator[float] | None = None,
+) -> T:
     """The result of `work`. When the client disconnects first, it is cancelled after `grace_s`, and `ClientGone` raised.
 
     A client that has given up and tries again within `grace_s` finds its segments in flight or in the cache. The body must
-    have been read.
+    have been read. `heartbeat` is resumed while the client waits, after as many seconds as it yields each time.
     """
 
     async def disconnected() -> None:
@@ -224,7 +230,9 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T], *, gra
     task = asyncio.create_task(work)
     watcher = asyncio.create_task(disconnected())
     try:
-        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        while not (task.done() or watcher.done()):
+            wait_s = None if heartbeat is None else await anext(heartbeat)
+            await asyncio.wait({task, watcher}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
         if grace_s:

@@ -213,9 +213,13 @@ class TranslationService:
         """Time slices of the event loop, for work of a call above this."""
         return TimeSlices(self.turns)
 
-    async def translate(self, request: TranslationRequest) -> list[Translation]:
-        """All texts of a call, or the one error that the call ends with."""
+    async def translate(
+        self, request: TranslationRequest, *, on_admitted: Callable[[], None] | None = None
+    ) -> list[Translation]:
+        """All texts of a call, or the one error that the call ends with. `on_admitted` is called when it has its permit."""
         async with self._admitted(request, streamed=False) as done:
+            if on_admitted is not None:
+                on_admitted()
             return await self.translator.translate(request, done)
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
