@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, CacheSettings, ModelSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.types import Sequence
+from dragoman.types import Completion, Delta, Sequence
 
 TOKENIZER: list[Tokenizer] = []
 PROMPTS: dict[str, tuple[PromptEncoder, LengthTable]] = {}
@@ -52,6 +52,29 @@ def source_of(sequence: Sequence) -> str:
 def echoing(mark: str = "~") -> Callable[[Sequence], str]:
     """A fake model that gives each text back with a mark before it."""
     return lambda sequence: mark + source_of(sequence)
+
+
+class HeldPipeline(FakePipeline):
+    """After `hold`, sequences run until `release` is set, and then answer, or fail if there is a `failure`."""
+
+    def __init__(self, answer: Callable[[Sequence], str], *, slots: int = 256) -> None:
+        super().__init__(answer, slots=slots)
+        self.release = asyncio.Event()
+        self.release.set()
+        self.failure: Exception | None = None
+        self.generations = 0
+
+    def hold(self) -> None:
+        self.release.clear()
+        self.generations = 0
+
+    async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+        self.generations += 1
+        await self.release.wait()
+        if self.failure is not None:
+            raise self.failure
+        async for item in super()._decode(sequence):
+            yield item
 
 
 def service_over(

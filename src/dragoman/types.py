@@ -175,7 +175,7 @@ class TranslationRequest:
     priority: Priority = "interactive"
     account: Account = ANONYMOUS
     api: ApiName = "native"
-    deadline_s: float | None = None  # seconds from its arrival after which the answer is of no use
+    deadline_s: float | None = None  # seconds from now after which the answer is of no use; 0: it has passed already
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator
 
 import httpx
 import pytest
@@ -16,11 +15,10 @@ from dragoman.api.access import Service
 from dragoman.api.heartbeat import HeartbeatResponse
 from dragoman.api.middleware import current_id
 from dragoman.errors import EngineFailed
-from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, CacheSettings, Settings
-from dragoman.types import Completion, Delta, Sequence, Translation, TranslationRequest
-from tests.serving import served, service_over
+from dragoman.types import Translation, TranslationRequest
+from tests.serving import HeldPipeline, served, service_over
 from tests.waiting import until
 
 TEXT = "Where is the train station?"
@@ -43,36 +41,12 @@ async def _render(translations: list[Translation]) -> bytes:
     return json.dumps({"texts": [one.text for one in translations]}).encode()
 
 
-class HeldPipeline(FakePipeline):
-    """Sequences run until `release` is set, and then answer, or fail if there is a `failure`."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda _: ANSWER["texts"][0])
-        self.release = asyncio.Event()
-        self.failure: Exception | None = None
-        self.generations = 0
-
-    async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
-        self.generations += 1
-        await self.release.wait()
-        if self.failure is not None:
-            raise self.failure
-        async for item in super()._decode(sequence):
-            yield item
-
-
 def held(cache_bytes: int = 0, limit: int | None = None) -> tuple[TranslationService, HeldPipeline]:
-    pipeline = HeldPipeline()
-    pipeline.release.set()  # for the warm-up
+    pipeline = HeldPipeline(lambda _: ANSWER["texts"][0])
     settings = Settings(
         cache=CacheSettings(max_bytes=cache_bytes), admission=AdmissionSettings(max_in_flight_characters=limit)
     )
     return service_over(pipeline, settings), pipeline
-
-
-def hold(pipeline: HeldPipeline) -> None:
-    pipeline.release.clear()
-    pipeline.generations = 0
 
 
 @pytest.fixture
@@ -104,7 +78,7 @@ async def test_a_quick_translation_is_an_ordinary_response() -> None:
 async def test_what_fails_before_the_heartbeat_has_its_own_status() -> None:
     service, pipeline = held(limit=10)
     async with served(service, router=router) as client:
-        hold(pipeline)
+        pipeline.hold()
         unsupported = await client.post("/slow", params={"to": "fr"}, content=TEXT)
         waiting = asyncio.create_task(client.post("/slow", content=TEXT))
         await until(lambda: pipeline.stats().running == 1, "a running sequence")
@@ -120,7 +94,7 @@ async def test_what_fails_before_the_heartbeat_has_its_own_status() -> None:
 async def test_a_slow_translation_is_white_space_and_then_json() -> None:
     service, pipeline = held()
     async with served(service, router=router) as client:
-        hold(pipeline)
+        pipeline.hold()
         async with client.stream("POST", "/slow", content=TEXT) as answer:
             chunks = answer.aiter_raw()
             assert [await anext(chunks) for _ in range(3)] == [b" "] * 3
@@ -138,7 +112,7 @@ async def test_a_late_failure_breaks_the_response_off(caplog: pytest.LogCaptureF
     caplog.set_level(logging.INFO, "dragoman.request")
     service, pipeline = held()
     async with served(service, router=router) as client:
-        hold(pipeline)
+        pipeline.hold()
         async with client.stream("POST", "/slow", content=TEXT) as answer:
             chunks = answer.aiter_raw()
             assert (answer.status_code, await anext(chunks)) == (200, b" ")
@@ -148,7 +122,7 @@ async def test_a_late_failure_breaks_the_response_off(caplog: pytest.LogCaptureF
                 async for _ in chunks:
                     pass
 
-        hold(pipeline)
+        pipeline.hold()
         reader, writer = await exchange(client, "POST /slow HTTP/1.1")
         await reader.readuntil(b"1\r\n \r\n")
         pipeline.release.set()
@@ -164,7 +138,7 @@ async def test_a_late_failure_breaks_the_response_off(caplog: pytest.LogCaptureF
 async def test_http_1_0_has_no_heartbeat() -> None:
     service, pipeline = held()
     async with served(service, router=router) as client:
-        hold(pipeline)
+        pipeline.hold()
         reader, writer = await exchange(client, "POST /slow HTTP/1.0")
         await until(lambda: pipeline.stats().running == 1, "a running sequence")
         pipeline.release.set()
@@ -199,7 +173,7 @@ async def test_after_a_disconnect_the_permit_is_held_until_the_grace_period_ends
         monkeypatch.setattr(heartbeat, "FIRST_AFTER_S", 0.0)
     service, pipeline = held()
     async with served(service, router=router) as client:
-        hold(pipeline)
+        pipeline.hold()
         reader, writer = await exchange(client, "POST /slow?grace=1 HTTP/1.1")
         await until(lambda: pipeline.stats().running == 1, "a running sequence")
         if started:
@@ -219,7 +193,7 @@ async def test_a_retry_within_the_grace_period_joins_the_generation() -> None:
     """And keeps it when the grace period of the first request ends before it."""
     service, pipeline = held(cache_bytes=2**20)
     async with served(service, router=router) as client:
-        hold(pipeline)
+        pipeline.hold()
         _, writer = await exchange(client, "POST /slow?grace=1 HTTP/1.1")
         await until(lambda: pipeline.stats().running == 1, "a running sequence")
         writer.close()
@@ -234,7 +208,7 @@ async def test_a_retry_within_the_grace_period_joins_the_generation() -> None:
 async def test_a_retry_after_the_translation_finds_it_in_the_cache() -> None:
     service, pipeline = held(cache_bytes=2**20)
     async with served(service, router=router) as client:
-        hold(pipeline)
+        pipeline.hold()
         _, writer = await exchange(client, "POST /slow?grace=30 HTTP/1.1")
         await until(lambda: pipeline.stats().running == 1, "a running sequence")
         writer.close()
@@ -248,7 +222,7 @@ async def test_a_retry_after_the_translation_finds_it_in_the_cache() -> None:
 async def test_a_drain_waits_for_the_grace_period() -> None:
     service, pipeline = held()
     async with served(service, router=router) as client:
-        hold(pipeline)
+        pipeline.hold()
         _, writer = await exchange(client, "POST /slow?grace=1 HTTP/1.1")
         await until(lambda: pipeline.stats().running == 1, "a running sequence")
         writer.close()

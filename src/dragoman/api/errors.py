@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from dragoman.errors import DragomanError, QueueFull, RateLimited, Unavailable
+from dragoman.errors import DeadlineExceeded, DragomanError, QueueFull, RateLimited, Unavailable
 from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, note_fault
 
 log = logging.getLogger("dragoman.api")
@@ -72,7 +72,7 @@ def response(fault: Fault | DragomanError, scope: Scope) -> Response:
 
 async def _on_dragoman_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, DragomanError)
-    if error.status >= 500 and not isinstance(error, Unavailable):
+    if error.status >= 500 and not isinstance(error, Unavailable | DeadlineExceeded):
         log.error("%s %s: %s", request.method, request.url.path, error.message)
     return response(error, request.scope)
 

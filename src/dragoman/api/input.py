@@ -2,8 +2,37 @@
 
 from __future__ import annotations
 
-from dragoman.errors import BodyTooLarge, EmptyText, TooManyTexts, UntranslatableText
+from fastapi import Request
+
+from dragoman.errors import BodyTooLarge, EmptyText, InvalidRequest, TooManyTexts, UntranslatableText
 from dragoman.service.service import TranslationService
+from dragoman.telemetry import requests
+
+DEADLINE_HEADER = "X-Request-Timeout"
+"""Seconds, with decimals, that the client waits for the answer."""
+LONGEST_DEADLINE_S = 86_400.0
+
+
+def deadline_of(http: Request, given_s: float | None = None) -> float | None:
+    """Seconds that are left for a call: `given_s` of its body or else of its header, less what has passed since it arrived.
+
+    None: it has no deadline. Raises `InvalidRequest` for a header that is not a number of seconds.
+    """
+    header = http.headers.get(DEADLINE_HEADER)
+    if given_s is None and header is not None:
+        try:
+            given_s = float(header)
+        except ValueError:
+            given_s = 0.0
+        if not 0 < given_s <= LONGEST_DEADLINE_S:  # nor is it "nan"
+            raise InvalidRequest(
+                f"{DEADLINE_HEADER} is {header[:40]!r}; give seconds, above 0 and up to {LONGEST_DEADLINE_S:g}",
+                param=DEADLINE_HEADER,
+            )
+    if given_s is None:
+        return None
+    request = requests.current()
+    return max(given_s - (request.age_s if request else 0.0), 0.0)
 
 
 def check_unicode(text: str, name: str) -> None:

@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from dragoman import languages
 from dragoman.api import schemas
 from dragoman.api.access import Caller, Service
-from dragoman.api.input import check_texts, check_unicode
+from dragoman.api.input import check_texts, check_unicode, deadline_of
 from dragoman.api.middleware import ClientGone, EventStream, current_id, while_connected
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
@@ -32,6 +32,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     422: {"description": "JSON of the wrong shape"},
     429: {"description": "The queue is full; retry after the seconds in Retry-After"},
     503: {"description": "Starting, draining, or the engine has crashed"},
+    504: {"description": "The call's own deadline has passed; what was left of it was dropped"},
 }
 for _error in _ERRORS.values():
     _error["model"] = schemas.ErrorAnswer
@@ -133,6 +134,7 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         forced_output_tokens=_forced(body, service, len(texts)),
         request_id=current_id(),
         account=account,
+        deadline_s=deadline_of(http, body.deadline_s),
     )
     if body.stream:
         return await _streamed(http, service, request)

@@ -55,6 +55,14 @@ class TranslateBody(BaseModel):
     priority: Annotated[translation.Priority, Field(description="`bulk` leaves slots free for interactive calls.")] = (
         "interactive"
     )
+    deadline_s: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=86_400,
+            description="Seconds after which the answer is of no use: 504 then. Absent: as `X-Request-Timeout` says.",
+        ),
+    ] = None
     force_output_tokens: Annotated[
         int | list[int] | None,
         Field(description="Exact output lengths; only on a server with dummy weights, for load tests."),

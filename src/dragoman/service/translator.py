@@ -13,6 +13,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from dragoman.errors import DeadlineExceeded
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
@@ -205,7 +206,28 @@ class Translator:
         on_done: TextDoneCallback,
         on_delta: DeltaCallback | None = None,
     ) -> None:
-        """Start `work` for each segment when a slot is free for it; return when all are done. The first failure ends all."""
+        """Start `work` for each segment when a slot is free for it; return when all are done. The first failure ends all.
+
+        Raises `DeadlineExceeded` when the request's deadline passes: what waits for a slot is dropped, what runs is aborted.
+        """
+        deadline = asyncio.timeout(request.deadline_s)
+        try:
+            async with deadline:
+                await self._run(request, work, on_done, on_delta)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            raise DeadlineExceeded(
+                f"not translated within the {request.deadline_s:.3g} s that the request allows", param="deadline_s"
+            ) from None
+
+    async def _run(
+        self,
+        request: TranslationRequest,
+        work: SegmentWork,
+        on_done: TextDoneCallback,
+        on_delta: DeltaCallback | None,
+    ) -> None:
         pace = TimeSlices(self._turns)
         with self._dispatcher.call(request.priority) as slots:
             call = CallContext(slots, pace)

@@ -111,9 +111,14 @@ class RequestTrace:
     spans: RequestSpans | None = None  # where it is traced
     _began_s: float = field(default_factory=perf_counter)
 
+    @property
+    def age_s(self) -> float:
+        """Since the request arrived."""
+        return perf_counter() - self._began_s
+
     def end(self) -> None:
         """The last byte has been sent, or will not be."""
-        self.duration_s = perf_counter() - self._began_s
+        self.duration_s = self.age_s
         self.status = self.status or CLIENT_CLOSED_REQUEST
 
     @property

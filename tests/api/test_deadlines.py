@@ -1,0 +1,102 @@
+"""Deadlines of calls over the fake pipeline: what has expired is dropped from every queue, and answered with 504."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from dragoman.api.input import DEADLINE_HEADER
+from dragoman.pipelines.base import Pipeline
+from dragoman.service.service import TranslationService
+from dragoman.settings import CacheSettings, EngineSettings, Settings
+from tests.serving import HeldPipeline, fake_service, served, service_over
+from tests.waiting import until
+
+TEXT, ANSWER = "Where is the train station?", "駅はどこですか？"
+CALL: dict[str, Any] = {"text": TEXT, "source": "en", "target": "ja"}
+
+
+def held(*, slots: int = 32, cache_bytes: int = 0) -> tuple[TranslationService, HeldPipeline]:
+    pipeline = HeldPipeline(lambda _: ANSWER, slots=slots)
+    settings = Settings(engine=EngineSettings(max_num_seqs=slots), cache=CacheSettings(max_bytes=cache_bytes))
+    return service_over(pipeline, settings), pipeline
+
+
+def expired(answer: httpx.Response) -> bool:
+    return (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
+
+
+def idle(service: TranslationService, pipeline: Pipeline) -> bool:
+    engine = pipeline.stats()
+    submitted = service.translator._dispatcher.submitted  # pyright: ignore[reportPrivateUsage]
+    return (engine.running, engine.waiting, service.admission.calls, submitted["interactive"]) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("how", ["body", "header"])
+async def test_a_running_sequence_is_aborted(how: str) -> None:
+    service, pipeline = held()
+    async with served(service) as client:
+        pipeline.hold()
+        body = CALL | ({"deadline_s": 0.05} if how == "body" else {})
+        headers = {DEADLINE_HEADER: "0.05"} if how == "header" else {}
+        assert expired(await client.post("/v1/translate", json=body, headers=headers))
+        assert pipeline.generations == 1
+        assert idle(service, pipeline)
+        metrics = (await client.get("/metrics")).text
+    assert 'outcome="deadline_exceeded"' in metrics
+
+
+async def test_what_waits_for_a_slot_is_dropped() -> None:
+    """One sequence of the call waits in the engine, the others in the dispatcher."""
+    service, pipeline = held(slots=1)
+    async with served(service) as client:
+        pipeline.hold()
+        first = asyncio.create_task(client.post("/v1/translate", json=CALL))
+        await until(lambda: pipeline.stats().running == 1, "a running sequence")
+        assert expired(await client.post("/v1/translate", json=CALL | {"text": [TEXT] * 5, "deadline_s": 0.05}))
+        assert (pipeline.stats().running, pipeline.stats().waiting, pipeline.generations) == (1, 0, 1)
+        pipeline.release.set()
+        assert (await first).json()["translations"][0]["text"] == ANSWER
+        assert idle(service, pipeline)
+
+
+async def test_a_stream_ends_with_the_error() -> None:
+    service = fake_service(lambda _: " ".join(["駅"] * 30), step_s=0.05)
+    async with served(service) as client:
+        answer = await client.post("/v1/translate", json=CALL | {"stream": True, "deadline_s": 0.5})
+        events = [json.loads(line.removeprefix("data: ")) for line in answer.text.split("\n\n") if line]
+        assert "delta" in events[0]
+        assert events[-1]["error"]["code"] == "deadline_exceeded"
+        assert idle(service, service.pipeline)
+
+
+async def test_a_stream_that_has_not_begun_is_answered_with_the_status() -> None:
+    service, pipeline = held()
+    async with served(service) as client:
+        pipeline.hold()
+        assert expired(await client.post("/v1/translate", json=CALL | {"stream": True, "deadline_s": 0.05}))
+        assert idle(service, pipeline)
+
+
+async def test_a_generation_that_another_call_waits_for_goes_on() -> None:
+    service, pipeline = held(cache_bytes=2**20)
+    async with served(service) as client:
+        pipeline.hold()
+        first = asyncio.create_task(client.post("/v1/translate", json=CALL | {"deadline_s": 0.3}))
+        await until(lambda: pipeline.stats().running == 1, "a running sequence")
+        second = asyncio.create_task(client.post("/v1/translate", json=CALL))
+        assert expired(await first)
+        pipeline.release.set()
+        assert (await second).json()["translations"][0]["text"] == ANSWER
+    assert pipeline.generations == 1
+
+
+@pytest.mark.parametrize("header", ["soon", "0", "-1", "nan", "inf", "1e9"])
+async def test_a_header_that_is_no_number_of_seconds_is_refused(header: str) -> None:
+    async with served(fake_service()) as client:
+        answer = await client.post("/v1/translate", json=CALL, headers={DEADLINE_HEADER: header})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, DEADLINE_HEADER)
