@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import alembic.command
 import alembic.config
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
@@ -25,6 +25,9 @@ from dragoman.errors import ConfigError, StorageUnavailable
 T = TypeVar("T")
 
 log = logging.getLogger("dragoman.storage")
+
+METADATA = MetaData()
+"""All tables, as the newest migration leaves them."""
 
 BUSY_TIMEOUT_S = 10  # to get SQLite's lock, or a connection to PostgreSQL
 POSTGRES_CONNECTIONS = 4

@@ -18,7 +18,6 @@ from sqlalchemy import (
     DateTime,
     ForeignKey,
     Integer,
-    MetaData,
     Row,
     String,
     Table,
@@ -34,7 +33,7 @@ from sqlalchemy.exc import IntegrityError
 
 from dragoman import languages
 from dragoman.errors import BodyTooLarge, GlossaryExists, InvalidGlossary, UnknownGlossary
-from dragoman.storage.database import Database
+from dragoman.storage.database import METADATA, Database
 
 MAX_NAME_CHARACTERS = 200
 MAX_TERM_CHARACTERS = 500
@@ -43,7 +42,6 @@ MAX_ENTRIES = 100_000
 """Of one glossary."""
 _CACHED_DICTIONARIES = 64
 
-METADATA = MetaData()
 _glossaries = Table(
     "glossaries",
     METADATA,

@@ -1,0 +1,258 @@
+"""Stored accounts and their keys. Of a key, the SHA-256 digest alone is stored: it is 256 random bits, which need no salt.
+
+An account has an id, which never changes, a name, limits, and one key or, for a while after a rotation, several.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    DateTime,
+    Float,
+    ForeignKey,
+    Row,
+    Select,
+    String,
+    Table,
+    insert,
+    or_,
+    select,
+    update,
+)
+
+from dragoman import languages
+from dragoman.errors import ConfigError
+from dragoman.storage.database import METADATA, Database
+from dragoman.types import Account, KeyRole, Priority
+
+KEY_PREFIX = "drg_"
+"""So that programs that search for leaked secrets can find keys."""
+_DEEPL_SUFFIX = ":fx"  # which DeepL's clients expect of keys of the free plan
+_MAX_NAME_CHARACTERS = 100
+_MAX_LANGUAGES_CHARACTERS = 2000
+
+ACCOUNTS = Table(
+    "accounts",
+    METADATA,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(_MAX_NAME_CHARACTERS), nullable=False),  # of one account that is not revoked
+    Column("role", String(16), nullable=False),
+    Column("characters_per_month", BigInteger),
+    Column("requests_per_s", Float),
+    Column("languages", String(_MAX_LANGUAGES_CHARACTERS), nullable=False),  # tags, separated by commas
+    Column("priority", String(16), nullable=False),
+    Column("created_at", DateTime, nullable=False),  # UTC
+    Column("expires_at", DateTime),
+    Column("revoked_at", DateTime),
+)
+_keys = Table(
+    "account_keys",
+    METADATA,
+    Column("digest", String(64), primary_key=True),
+    Column("account_id", String(16), ForeignKey("accounts.id"), nullable=False, index=True),
+    Column("created_at", DateTime, nullable=False),
+    Column("expires_at", DateTime),  # of a key that was replaced by another
+)
+
+
+def digest_of(key: str) -> str:
+    """What is stored of a key, and what it is found by. DeepL's suffix of free plans does not count."""
+    return hashlib.sha256(key.removesuffix(_DEEPL_SUFFIX).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _new_key() -> str:
+    return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKey:
+    """A key that is not revoked: whose it is, and until when (None: for ever)."""
+
+    account: Account
+    expires_at: datetime | None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at is None or now < self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAccount:
+    """An account as it is listed. Times are in UTC."""
+
+    account: Account
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+class Keys:
+    """The repository of accounts and their keys. A `reference` is an account's id or its name.
+
+    All methods raise `StorageUnavailable`; those with a reference raise `ConfigError` for an unknown one.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def create(self, limits: Account, expires_at: datetime | None = None) -> tuple[Account, str]:
+        """A new account like `limits`, whose id is ignored, and its key, which is stored nowhere.
+
+        Raises `ConfigError` for a name that is in use, and `UnsupportedLanguage`.
+        """
+        name = _checked_name(limits.name)
+        tags = ",".join(sorted({languages.normalise(tag) for tag in limits.languages}))
+        if len(tags) > _MAX_LANGUAGES_CHARACTERS:
+            raise ConfigError("--languages: too many; leave it out to allow all")
+        key, now = _new_key(), _now()
+        row: dict[str, object] = {
+            "id": secrets.token_hex(6),
+            "name": name,
+            "role": limits.role,
+            "characters_per_month": limits.characters_per_month,
+            "requests_per_s": limits.requests_per_s,
+            "languages": tags,
+            "priority": limits.priority,
+            "created_at": now,
+            "expires_at": _naive(expires_at),
+        }
+
+        def create(connection: Connection) -> Account:
+            taken = select(ACCOUNTS.c.id).where(ACCOUNTS.c.name == name, ACCOUNTS.c.revoked_at.is_(None))
+            if connection.execute(taken).first() is not None:
+                raise ConfigError(f"there is a key named {name!r} already: rotate or revoke it, or choose another name")
+            connection.execute(insert(ACCOUNTS), [row])
+            connection.execute(insert(_keys), [{"digest": digest_of(key), "account_id": row["id"], "created_at": now}])
+            return _account(connection.execute(select(ACCOUNTS).where(ACCOUNTS.c.id == row["id"])).one())
+
+        return await self._database.write(create), key
+
+    async def list(self) -> tuple[StoredAccount, ...]:
+        """All accounts, the oldest first, revoked ones included."""
+
+        def read(connection: Connection) -> tuple[StoredAccount, ...]:
+            rows = connection.execute(select(ACCOUNTS).order_by(ACCOUNTS.c.created_at, ACCOUNTS.c.id)).all()
+            return tuple(map(_stored, rows))
+
+        return await self._database.read(read)
+
+    async def revoke(self, reference: str) -> Account:
+        """No key of the account is valid any more. What it has used stays."""
+
+        def revoke(connection: Connection) -> Account:
+            account = _found(connection, reference)
+            connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account.id).values(revoked_at=_now()))
+            return account
+
+        return await self._database.write(revoke)
+
+    async def rotate(self, reference: str, overlap_s: float) -> tuple[Account, str]:
+        """A new key for the account. Its others are valid for `overlap_s` from now, or less where they expire before."""
+        key, now = _new_key(), _now()
+        until = now + timedelta(seconds=overlap_s)
+
+        def rotate(connection: Connection) -> Account:
+            account = _found(connection, reference)
+            sooner = or_(_keys.c.expires_at.is_(None), _keys.c.expires_at > until)
+            connection.execute(update(_keys).where(_keys.c.account_id == account.id, sooner).values(expires_at=until))
+            connection.execute(insert(_keys), [{"digest": digest_of(key), "account_id": account.id, "created_at": now}])
+            return account
+
+        return await self._database.write(rotate), key
+
+    async def valid(self) -> Mapping[str, StoredKey]:
+        """All keys that are neither revoked nor expired, by digest."""
+
+        def read(connection: Connection) -> dict[str, StoredKey]:
+            return {
+                digest: key for digest, key in map(_key, connection.execute(_selected())) if key.is_valid(_utc_now())
+            }
+
+        return await self._database.read(read)
+
+    async def find(self, digest: str) -> StoredKey | None:
+        """The key with this digest, unless it is revoked or expired."""
+
+        def read(connection: Connection) -> StoredKey | None:
+            row = connection.execute(_selected().where(_keys.c.digest == digest)).first()
+            key = _key(row)[1] if row is not None else None
+            return key if key is not None and key.is_valid(_utc_now()) else None
+
+        return await self._database.read(read)
+
+
+def _selected() -> Select[tuple[object, ...]]:
+    """Keys of accounts that are not revoked."""
+    selected = select(_keys.c.digest, _keys.c.expires_at.label("key_expires_at"), *ACCOUNTS.c)
+    return cast(
+        "Select[tuple[object, ...]]",
+        selected.join(ACCOUNTS, ACCOUNTS.c.id == _keys.c.account_id).where(ACCOUNTS.c.revoked_at.is_(None)),
+    )
+
+
+def _found(connection: Connection, reference: str) -> Account:
+    wanted = select(ACCOUNTS).where(
+        or_(ACCOUNTS.c.id == reference, ACCOUNTS.c.name == reference), ACCOUNTS.c.revoked_at.is_(None)
+    )
+    row = connection.execute(wanted.with_for_update()).first()
+    if row is None:
+        raise ConfigError(f"there is no key {reference!r}; see dragoman keys list")
+    return _account(row)
+
+
+def _checked_name(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > _MAX_NAME_CHARACTERS or not name.isprintable():
+        raise ConfigError(f"a key's name has 1 to {_MAX_NAME_CHARACTERS} printable characters")
+    if name.startswith(KEY_PREFIX):
+        raise ConfigError(f"a key's name must not look like a key: it begins with {KEY_PREFIX}")
+    return name
+
+
+def _key(row: Row[tuple[object, ...]]) -> tuple[str, StoredKey]:
+    ends: builtins.list[datetime] = [end for end in (row.key_expires_at, row.expires_at) if end is not None]
+    return str(row.digest), StoredKey(_account(row), _aware(min(ends, default=None)))
+
+
+def _account(row: Row[tuple[object, ...]]) -> Account:
+    return Account(
+        id=row.id,
+        name=row.name,
+        role=cast(KeyRole, row.role),
+        characters_per_month=row.characters_per_month,
+        requests_per_s=row.requests_per_s,
+        languages=frozenset(filter(None, str(row.languages).split(","))),
+        priority=cast(Priority, row.priority),
+    )
+
+
+def _stored(row: Row[tuple[object, ...]]) -> StoredAccount:
+    created_at: datetime = row.created_at.replace(tzinfo=UTC)
+    return StoredAccount(_account(row), created_at, _aware(row.expires_at), _aware(row.revoked_at))
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _now() -> datetime:
+    """As it is stored: without its zone, which is UTC."""
+    return _utc_now().replace(tzinfo=None)
+
+
+def _aware(stored: datetime | None) -> datetime | None:
+    return stored.replace(tzinfo=UTC) if stored is not None else None
+
+
+def _naive(given: datetime | None) -> datetime | None:
+    return given.astimezone(UTC).replace(tzinfo=None) if given is not None else None

@@ -1,0 +1,103 @@
+"""What accounts have used: characters and requests by calendar month, in UTC.
+
+Servers add to the same rows, in batches. A batch has an id, which is stored in the transaction that adds it: a batch whose
+commit was not confirmed is added again under the same id, and counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import BigInteger, Column, Connection, DateTime, ForeignKey, String, Table, delete, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from dragoman.storage.database import METADATA, Database
+
+_BATCH_IDS_KEPT = timedelta(days=1)
+_BATCHES_BETWEEN_DELETIONS = 1000
+
+USAGE = Table(
+    "usage",
+    METADATA,
+    Column("account_id", String(16), ForeignKey("accounts.id"), primary_key=True),
+    Column("month", String(7), primary_key=True),  # such as 2026-11
+    Column("characters", BigInteger, nullable=False),
+    Column("requests", BigInteger, nullable=False),
+)
+_batches = Table(
+    "usage_batches",
+    METADATA,
+    Column("id", String(32), primary_key=True),
+    Column("added_at", DateTime, nullable=False),  # UTC
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """Characters of the sources, and requests."""
+
+    characters: int = 0
+    requests: int = 0
+
+    def __add__(self, other: Used) -> Used:
+        return Used(self.characters + other.characters, self.requests + other.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class UsageBatch:
+    """What accounts have used since the batch before, by account id and month."""
+
+    id: str
+    used: Mapping[tuple[str, str], Used]
+
+
+class UsageLedger:
+    """The repository of usage. All methods raise `StorageUnavailable`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._until_deletion = 0
+
+    async def add(self, batch: UsageBatch) -> None:
+        """Add a batch to the stored sums, unless it was added before."""
+        self._until_deletion = (self._until_deletion or _BATCHES_BETWEEN_DELETIONS) - 1
+        deletes = self._until_deletion == 0
+
+        def add(connection: Connection) -> None:
+            now = datetime.now(UTC).replace(tzinfo=None)
+            insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+            marked = insert(_batches).values(id=batch.id, added_at=now).on_conflict_do_nothing()
+            if connection.execute(marked).rowcount == 0:
+                return
+            for (account_id, month), used in sorted(
+                batch.used.items()
+            ):  # in one order, so that servers cannot deadlock
+                new = insert(USAGE).values(
+                    account_id=account_id, month=month, characters=used.characters, requests=used.requests
+                )
+                added = {name: USAGE.c[name] + new.excluded[name] for name in ("characters", "requests")}
+                connection.execute(new.on_conflict_do_update(index_elements=["account_id", "month"], set_=added))
+            if deletes:
+                connection.execute(delete(_batches).where(_batches.c.added_at < now - _BATCH_IDS_KEPT))
+
+        await self._database.write(add)
+
+    async def of_month(self, month: str) -> Mapping[str, Used]:
+        """What each account has used in a month, by its id."""
+
+        def read(connection: Connection) -> dict[str, Used]:
+            rows = connection.execute(select(USAGE).where(USAGE.c.month == month))
+            return {row.account_id: Used(row.characters, row.requests) for row in rows}
+
+        return await self._database.read(read)
+
+    async def by_month(self) -> Mapping[tuple[str, str], Used]:
+        """All that is stored, by month and account id, in this order."""
+
+        def read(connection: Connection) -> dict[tuple[str, str], Used]:
+            rows = connection.execute(select(USAGE).order_by(USAGE.c.month, USAGE.c.account_id))
+            return {(row.month, row.account_id): Used(row.characters, row.requests) for row in rows}
+
+        return await self._database.read(read)
