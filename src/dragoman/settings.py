@@ -48,6 +48,36 @@ class ServerSettings:
     max_texts: Positive = _setting(10_000, "more texts in one call are refused with 413")
     max_text_characters: Positive = _setting(1_000_000, "a longer text is refused with 413")
     drain_timeout_s: Seconds = _setting(60.0, "on SIGTERM, how long to wait for requests in flight")
+    operator_port: Annotated[int, Bound(ge=0, le=65535)] | None = _setting(
+        None, "a second port that serves metrics, statistics and the probes, without a key; default: none"
+    )
+    operator_host: str = _setting("127.0.0.1", "address of the operator's port")
+    allowed_hosts: str = _setting(
+        "",
+        "names that requests may have in their Host header, separated by commas, *.example.org for all under one; "
+        "empty: on a loopback address its names, on others all",
+    )
+    cors_origins: str = _setting(
+        "*",
+        "origins whose web pages may call the translation APIs, separated by commas; *: all; empty: none",
+    )
+    root_path: str = _setting("", "path under which a proxy serves this server, such as /translate")
+    trusted_proxies: str = _setting(
+        "", "addresses or networks of proxies whose X-Forwarded headers count, separated by commas; empty: none"
+    )
+    tls_certificate: str = _setting("", "PEM file of the certificate and those between it and the root; empty: no TLS")
+    tls_key: str = _setting("", "PEM file of the certificate's key; empty: it is in the certificate's file")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthSettings:
+    mode: Literal["auto", "keys", "none"] = _setting(
+        "auto",
+        "whether calls need a key; auto: unless the server listens on a loopback address and trusts no proxies",
+    )
+    refresh_s: Annotated[float, Bound(gt=0)] = _setting(
+        5.0, "how often keys, limits and usage are read again: until then a revoked key is valid"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +198,7 @@ class Settings:
     """All sections. Built by `load`, or from the defaults."""
 
     server: ServerSettings = field(default_factory=ServerSettings)
+    auth: AuthSettings = field(default_factory=AuthSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     pipeline: PipelineSettings = field(default_factory=PipelineSettings)

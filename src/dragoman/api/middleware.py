@@ -235,6 +235,7 @@ async def while_connected(
             await asyncio.wait({task, watcher}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
+        requests.note_abandoned()
         if grace_s:
             await asyncio.wait({task}, timeout=grace_s)
         raise ClientGone

@@ -20,7 +20,9 @@ def command() -> None:
 
 
 @command.command("show")
-@settings_options("server", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage", "tracing")
+@settings_options(
+    "server", "auth", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage", "tracing"
+)
 @click.option("--changed", is_flag=True, help="Only what differs from the defaults.")
 def show(loaded: Loaded, changed: bool) -> None:
     """Print every setting, its value, its origin and the variable that sets it."""

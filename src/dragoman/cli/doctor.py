@@ -132,7 +132,7 @@ def _port(settings: Settings) -> Diagnosis:
 
 
 @click.command("doctor")
-@settings_options("server", "model", "engine")
+@settings_options("server", "auth", "model", "engine")
 def command(loaded: Loaded) -> None:
     """Report what this machine can run, and why. Exit code 1 when the server could not start as configured."""
     checks: tuple[Callable[[], Diagnosis], ...] = (

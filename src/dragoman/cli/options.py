@@ -14,6 +14,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Keys that two sections share, and names that read better as flags.
 _FLAGS = {
+    "auth.mode": "auth",
+    "auth.refresh_s": "auth-refresh-s",
     "model.path": "model",
     "model.name": "model-name",
     "pipeline.name": "pipeline",

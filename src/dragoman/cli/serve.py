@@ -95,7 +95,9 @@ def _run(settings: Settings, console: Console) -> int:
 
 
 @click.command("serve")
-@settings_options("server", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage", "tracing")
+@settings_options(
+    "server", "auth", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage", "tracing"
+)
 @click.option("-v", "--verbose", is_flag=True, help="vLLM's own log on the terminal instead of in a file.")
 def command(loaded: Loaded, verbose: bool) -> None:
     """Serve a model over HTTP. Every setting has a flag, a DRAGOMAN_* variable and a place in dragoman.toml."""

@@ -23,7 +23,7 @@ from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack, streaming
-from dragoman.service.accounts import Accounts
+from dragoman.service.accounts import Accounts, Charge, keys_required
 from dragoman.service.admission import Admission, default_limit
 from dragoman.service.cache import SegmentCache
 from dragoman.service.calls import CallRegistry
@@ -31,7 +31,7 @@ from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
-from dragoman.telemetry import tracing
+from dragoman.telemetry import requests, tracing
 from dragoman.telemetry.metrics import Metrics, ServiceSnapshot
 from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.tracing import Tracing
@@ -73,7 +73,12 @@ class TranslationService:
         self.tracing = tracing
         self._database = database
         self._glossaries = stack.glossaries(database) if database else None
-        self.accounts = Accounts()
+        auth = settings.auth
+        self.accounts = Accounts(
+            stack.account_store(database) if database and auth.mode != "none" else None,
+            required=keys_required(auth, settings.server),
+            refresh_s=auth.refresh_s,
+        )
         self.turns = LoopTurns()
         self.calls = CallRegistry(
             pipeline.name,
@@ -121,6 +126,7 @@ class TranslationService:
         try:
             if self._database is not None:
                 await self._database.open()
+            await self.accounts.open()
             await self.pipeline.start()
             encoder, lengths = await loading
         except BaseException:
@@ -180,6 +186,7 @@ class TranslationService:
         self.admission.drain()
         await self.pipeline.shutdown()
         await self.cache.close()
+        await self.accounts.close()
         if self._database is not None:
             await self._database.close()
         if self.recorder is not None:
@@ -217,17 +224,23 @@ class TranslationService:
         self, request: TranslationRequest, *, on_admitted: Callable[[], None] | None = None
     ) -> list[Translation]:
         """All texts of a call, or the one error that the call ends with. `on_admitted` is called when it has its permit."""
-        async with self._admitted(request, streamed=False) as done:
+        request = self.accounts.prepare(request)
+        async with self._admitted(request, streamed=False) as (done, charge):
             if on_admitted is not None:
                 on_admitted()
-            return await self.translator.translate(request, done)
+            translations = await self.translator.translate(request, done)
+            if not requests.is_abandoned():
+                charge.all()
+            return translations
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
         """The call's events as they come. Closing the iterator frees its sequences."""
-        async with self._admitted(request, streamed=True) as done:
+        request = self.accounts.prepare(request)
+        async with self._admitted(request, streamed=True) as (done, charge):
             translator = self.translator
             async with aclosing(streaming.stream(translator, request)) as events:
                 async for event in events:
+                    charge.begun(event.index)
                     if isinstance(event, TextDone):
                         done(event.index, event.translation)
                     yield event
@@ -235,11 +248,14 @@ class TranslationService:
     @asynccontextmanager
     async def _admitted(
         self, request: TranslationRequest, *, streamed: bool
-    ) -> AsyncGenerator[Callable[[int, Translation], None]]:
-        """Within: the call has a permit. Call the yielded function with each text that is done. A refusal is recorded too."""
+    ) -> AsyncGenerator[tuple[Callable[[int, Translation], None], Charge]]:
+        """Within: the call has a permit. Call the yielded function with each text that is done, and say what it costs.
+
+        A refusal is recorded too.
+        """
         async with self.calls.call(request, streamed=streamed) as call:
-            self.accounts.check(request)
             with ExitStack() as stack:
+                charge = stack.enter_context(self.accounts.charging(request))
                 with tracing.span("admission"):
                     permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts)), request.priority))
 
@@ -247,7 +263,7 @@ class TranslationService:
                     permit.release(len(request.texts[index]))
                     call.done(index, translation)
 
-                yield done
+                yield done, charge
 
     # ---- what it reports
 

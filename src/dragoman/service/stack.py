@@ -31,6 +31,7 @@ from dragoman.settings import CacheSettings, ModelSettings, Settings, StorageSet
 from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
 
 if TYPE_CHECKING:
+    from dragoman.service.accounts import AccountStore
     from dragoman.storage.database import Database
     from dragoman.storage.glossaries import Glossaries
 
@@ -137,6 +138,15 @@ def glossaries(database: Database) -> Glossaries:
     from dragoman.storage.glossaries import Glossaries
 
     return Glossaries(database)
+
+
+def account_store(database: Database) -> AccountStore:
+    """The accounts of a database, and what they have used."""
+    from dragoman.service.accounts import AccountStore
+    from dragoman.storage.keys import Keys
+    from dragoman.storage.usage import UsageLedger
+
+    return AccountStore(Keys(database), UsageLedger(database))
 
 
 def watch(

@@ -105,6 +105,7 @@ class RequestTrace:
     status: int = 0  # 0: no answer has begun
     fault: str | None = None  # the error code in the answer
     trace_id: str | None = None
+    is_abandoned: bool = False  # its client has disconnected
     began_unix_ns: int = field(default_factory=time.time_ns)
     duration_s: float = 0.0
     calls: list[CallRecord] = field(default_factory=list[CallRecord])
@@ -148,6 +149,18 @@ def note_fault(code: str) -> None:
     """The current request, if there is one, is answered with this error code."""
     if (request := _current.get()) is not None:
         request.fault = code
+
+
+def note_abandoned() -> None:
+    """The current request's client has disconnected before its answer."""
+    if (request := _current.get()) is not None:
+        request.is_abandoned = True
+
+
+def is_abandoned() -> bool:
+    """Whether the current request's client has disconnected."""
+    request = _current.get()
+    return request is not None and request.is_abandoned
 
 
 @contextmanager
