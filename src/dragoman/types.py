@@ -248,6 +248,7 @@ class Translation:
     retries: tuple[RetryReason, ...] = ()  # why or how segments were retried, one for each retry
     cached: int = 0  # segments for which nothing was generated: from the cache, or shared with an equal one in flight
     failed: bool = False  # under `strict`: a check failed, and `text` is not to be used
+    confidence: float = 1.0  # of the detection, 0 to 1
     # One for each segment that the engine translated, where it reports them.
     timings: tuple[Timings, ...] = field(default=(), compare=False)
 

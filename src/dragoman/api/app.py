@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from dragoman import __version__
 from dragoman.api import errors, glossaries, native
 from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
-from dragoman.api.middleware import BodyLimit, RequestLog
+from dragoman.api.middleware import BodyLimit, ClientGone, RequestLog, closed
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
@@ -29,6 +29,7 @@ def create_app(service: TranslationService) -> FastAPI:
     # The last one added is the outermost: what may refuse or fail belongs before this.
     app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)
     errors.install(app, {prefix: one for api in COMPAT for prefix, one in api.ERROR_FORMATS.items()})
+    app.add_exception_handler(ClientGone, closed)
     app.include_router(native.router)
     app.include_router(glossaries.router)
     for api in COMPAT:

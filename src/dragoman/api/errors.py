@@ -61,12 +61,16 @@ def native_format(fault: Fault) -> Response:
 
 
 def response(fault: Fault | DragomanError, scope: Scope) -> Response:
-    """The response to what went wrong, in the format of the API that the request's path belongs to."""
+    """The response to what went wrong, in the format of the API that the request's path belongs to.
+
+    A handler of a path that two APIs share sets the request's `state.error_format`.
+    """
     fault = Fault.of(fault) if isinstance(fault, DragomanError) else fault
     note_fault(fault.code)
     formats: Mapping[str, ErrorFormat] = scope["app"].state.error_formats
     path: str = scope["path"]
-    chosen = next((formats[prefix] for prefix in formats if path.startswith(prefix)), native_format)
+    by_path = next((formats[prefix] for prefix in formats if path.startswith(prefix)), native_format)
+    chosen: ErrorFormat = scope.get("state", {}).get("error_format", by_path)
     return chosen(fault)
 
 

@@ -15,14 +15,14 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from fastapi import Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.api import errors
 from dragoman.errors import BodyTooLarge
 from dragoman.telemetry import requests
-from dragoman.telemetry.requests import CANCELLED, FAILURES, RequestLine, RequestTrace
+from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, FAILURES, RequestLine, RequestTrace
 from dragoman.telemetry.tracing import Tracing
 
 T = TypeVar("T")
@@ -208,6 +208,11 @@ async def _drain(receive: Receive) -> None:
 
 class ClientGone(Exception):
     """The client has disconnected: there is no connection for an answer."""
+
+
+async def closed(request: Request, error: Exception) -> Response:
+    """What is recorded as the response to a client that has disconnected."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
 async def while_connected(

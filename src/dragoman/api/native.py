@@ -16,10 +16,9 @@ from dragoman import languages
 from dragoman.api import schemas
 from dragoman.api.access import Caller, Service
 from dragoman.api.input import check_texts, check_unicode, deadline_of
-from dragoman.api.middleware import ClientGone, EventStream, current_id, while_connected
+from dragoman.api.middleware import EventStream, current_id, while_connected
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
 from dragoman.wire import Stats, Traffic
 
@@ -138,10 +137,7 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
     )
     if body.stream:
         return await _streamed(http, service, request)
-    try:
-        translations = await while_connected(http, service.translate(request))
-    except ClientGone:
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    translations = await while_connected(http, service.translate(request))
     return Response(await _answer(translations, service), media_type="application/json")
 
 
@@ -164,10 +160,7 @@ async def _streamed(http: Request, service: TranslationService, request: Transla
     async def next_event() -> TextDelta | TextDone:
         return await anext(events)
 
-    try:
-        first = await while_connected(http, next_event())
-    except ClientGone:
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    first = await while_connected(http, next_event())
 
     async def lines() -> AsyncGenerator[bytes]:
         try:

@@ -62,6 +62,7 @@ class TextJob:
     check_context: CheckContext
     glossary: Glossary | None = None
     undetermined: bool = False  # the language was to be detected and could not be
+    confidence: float = 1.0  # of the detection
     forced_tokens: int | None = None  # output tokens of each segment, with dummy weights
     notes: tuple[
         WarningCode, ...
@@ -101,7 +102,7 @@ class Planner:
         self.forced_lengths = forced_lengths  # dummy weights: no output ends by itself
         self._prompts = prompts
         self._lengths = lengths
-        self._detector = Detector(self.served)
+        self.detector = Detector(self.served)
         self._numbers = count()
         self._glossaries: dict[tuple[object, str], Glossary] = {}  # stored ones, by their key and language
         self._honoured: dict[tuple[str, str, PromptOptions], bool] = {}
@@ -152,11 +153,11 @@ class Planner:
     def _job(self, index: int, text: str, request: TranslationRequest, glossary: Glossary | None) -> TextJob:
         source = request.source
         detected = source is None
-        undetermined = False
+        undetermined, confidence = False, 1.0
         if source is None:
             sample = text if request.format == "text" else _sample(request, text)
-            detection = self._detector.detect(sample)
-            source = detection.language
+            detection = self.detector.detect(sample)
+            source, confidence = detection.language, detection.confidence
             undetermined = source is None and (detection.has_letters or has_letters(sample))
         job = TextJob(
             index,
@@ -165,9 +166,10 @@ class Planner:
             detected,
             request,
             iter(()),
-            CheckContext(source, request.target, self._detector),
+            CheckContext(source, request.target, self.detector),
             glossary,
             undetermined,
+            confidence,
         )
         if source is None or source == request.target:
             return job

@@ -37,6 +37,7 @@ from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.window import RateWindow, TrafficWindow, percentiles, traffic_of
+from dragoman.text.detect import Detection
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
 
@@ -215,6 +216,10 @@ class TranslationService:
         if self._glossaries is None:
             raise UnknownGlossary("this server stores no glossaries: its storage.url is empty")
         return self._glossaries
+
+    def detect(self, text: str) -> Detection:
+        """The language that a text is in, among those that the model serves. Raises `Starting`."""
+        return self.translator.planner.detector.detect(text)
 
     def pace(self) -> TimeSlices:
         """Time slices of the event loop, for work of a call above this."""

@@ -139,7 +139,9 @@ class TextAssembly:
                 self._on_delta(job.index, job.text)
             warnings = (checks.warning(checks.LANGUAGE_UNDETERMINED),) if job.undetermined else ()
             usage = Usage(characters=len(job.text))
-            return Translation(job.text, job.source, job.detected, "unchanged", warnings, usage)
+            return Translation(
+                job.text, job.source, job.detected, "unchanged", warnings, usage, confidence=job.confidence
+            )
         reason = worst(self._reasons)
         warnings = self._checks.warnings()
         return Translation(
@@ -152,6 +154,7 @@ class TextAssembly:
             tuple(self._retries),
             failed=job.request.strict and bool(warnings),
             cached=self._cached,
+            confidence=job.confidence,
             timings=tuple(self._timings),
         )
 

@@ -1,11 +1,203 @@
-"""LibreTranslate's API; its `POST /translate` is shared with DeepLX's."""
+"""LibreTranslate's API, at the server's root: `/translate`, `/detect`, `/languages`, `/frontend/settings`, `/suggest`,
+`/health`, `/translate_file`. Its `POST /translate` is shared with the plug-ins': see `plugins.recognised`.
+
+Alternatives are always empty lists: decoding is greedy, and a second translation would cost as much as the first.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import json
+from typing import cast
 
-from dragoman.api.errors import ErrorFormat
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
-router = APIRouter()
+from dragoman import languages
+from dragoman.api.access import Service, account_of
+from dragoman.api.compat import plugins
+from dragoman.api.compat.exchange import Fields, detected, json_array, served_tag, translated
+from dragoman.api.errors import ErrorFormat, Fault
+from dragoman.api.input import check_texts
+from dragoman.errors import InvalidRequest
+from dragoman.text.detect import Detection
+from dragoman.types import TextFormat, Translation
 
-ERROR_FORMATS: dict[str, ErrorFormat] = {}
+router = APIRouter(include_in_schema=False)
+
+FRONTEND_TIMEOUT_MS = 500
+_CODES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
+"""Codes of LibreTranslate's own, and their long forms."""
+
+_STATUSES = {
+    "unauthenticated": 400,
+    "invalid_key": 403,
+    "quota_exceeded": 429,
+    "too_many_texts": 400,
+    "body_too_large": 400,
+}
+
+
+def error_format(fault: Fault) -> Response:
+    """LibreTranslate's: one sentence. A missing key is 400, a wrong one 403, a used-up quota 429."""
+    status = _STATUSES.get(fault.code, 400 if fault.status == 422 else fault.status)
+    message = f"Slowdown: {fault.message}" if status == 429 else fault.message
+    return JSONResponse({"error": message}, status, fault.headers)
+
+
+ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
+    ("/translate", "/detect", "/languages", "/frontend/settings", "/suggest", "/health"), error_format
+)
+
+
+def code_of(tag: str) -> str:
+    """LibreTranslate's code, in the long form, for a model's tag."""
+    return f"zh-{languages.script(tag)}" if languages.primary(tag) == "zh" else tag
+
+
+def _required(fields: Fields, name: str) -> str | list[str]:
+    if not (value := fields.texts(name)):
+        raise InvalidRequest(f"Invalid request: missing {name} parameter", param=name)
+    return value
+
+
+def _alternatives(fields: Fields) -> bool:
+    """Whether the answer has alternatives."""
+    try:
+        return int(cast(str, fields.values.get("alternatives", 0))) > 0
+    except (ValueError, TypeError):
+        message = "Invalid request: alternatives parameter is not a number"
+        raise InvalidRequest(message, param="alternatives") from None
+
+
+def _format(fields: Fields) -> TextFormat:
+    given = fields.text("format") or "text"
+    if given not in ("text", "html"):
+        raise InvalidRequest(f"{given[:40]} format is not supported", param="format")
+    return cast(TextFormat, given)
+
+
+def _tag(service: Service, fields: Fields, name: str) -> str:
+    _required(fields, name)
+    code = fields.text(name)
+    return served_tag(service, _CODES.get(code.lower(), code), name)
+
+
+@router.post("/translate")
+async def translate(http: Request, service: Service) -> Response:
+    """A string is answered with a string, an array with arrays."""
+    fields = await Fields.read(http, service)
+    if plugin := plugins.recognised(fields):
+        return await plugin(http, service, fields)
+    account = await account_of(http, service, fields.text("api_key"))
+    given = _required(fields, "q")
+    texts = await check_texts(service, given, "q", allow_empty=True)
+    _required(fields, "source")
+    auto = fields.text("source").lower() == "auto"
+    source = None if auto else _tag(service, fields, "source")
+    target = _tag(service, fields, "target")
+    with_alternatives = _alternatives(fields)
+    translations = await translated(
+        http, service, account, "libretranslate", texts, target=target, source=source, format=_format(fields)
+    )
+    answer = {"translatedText": await json_array(service, (one.text for one in translations))}
+    if auto:
+        answer["detectedLanguage"] = await json_array(service, map(_detected, translations))
+    if with_alternatives:
+        answer["alternatives"] = json.dumps([[] for _ in translations])
+    if isinstance(given, str):
+        answer = {name: array[1:-1] for name, array in answer.items()}  # of the only item
+    body = ",".join(f'"{name}":{value}' for name, value in answer.items())
+    return Response(f"{{{body}}}".encode(), media_type="application/json")
+
+
+def _detected(one: Translation) -> dict[str, object]:
+    served = None if one.source == "und" else one.source
+    return _language(Detection(served, one.confidence))
+
+
+def _language(one: Detection) -> dict[str, object]:
+    """What has no language is English with confidence 0, as LibreTranslate says."""
+    if one.language is None:
+        return {"confidence": 0.0, "language": "en"}
+    return {"confidence": round(100 * one.confidence, 1), "language": code_of(one.language)}
+
+
+@router.post("/detect")
+async def detect(http: Request, service: Service) -> Response:
+    """The language of a text; of several, each language with its average confidence, the most of the text first."""
+    fields = await Fields.read(http, service)
+    await account_of(http, service, fields.text("api_key"))
+    texts = await check_texts(service, _required(fields, "q"), "q", allow_empty=True)
+    weights: dict[str | None, float] = {}
+    confidences: dict[str | None, list[float]] = {}
+    for text, one in zip(texts, await detected(service, texts), strict=True):
+        weights[one.language] = weights.get(one.language, 0.0) + one.confidence * len(text)
+        confidences.setdefault(one.language, []).append(one.confidence)
+    ranked = sorted(confidences, key=lambda language: -weights[language])
+    averages = [Detection(language, sum(confidences[language]) / len(confidences[language])) for language in ranked]
+    known = [one for one in averages if one.language is not None]
+    return JSONResponse([_language(one) for one in known or averages])
+
+
+@router.api_route("/languages", methods=["GET", "POST"])
+async def list_languages(service: Service) -> Response:
+    """The languages that the model serves. POST, because libretranslatepy 2.1.1 sends it."""
+    profile = service.model.profile
+    return JSONResponse(
+        [
+            {
+                "code": code_of(tag),
+                "name": languages.name(tag),
+                "targets": [code_of(to) for to in profile.languages if to == tag or profile.serves(tag, to)],
+            }
+            for tag in profile.languages
+        ]
+    )
+
+
+@router.get("/frontend/settings")
+async def frontend_settings(service: Service) -> Response:
+    """What LibreTranslate's front ends ask first."""
+    served = tuple(service.model.profile.languages)
+    target = next((tag for tag in served if languages.primary(tag) != "en"), served[0])
+    return JSONResponse(
+        {
+            "charLimit": service.settings.server.max_text_characters,
+            "frontendTimeout": FRONTEND_TIMEOUT_MS,
+            "apiKeys": False,
+            "keyRequired": False,
+            "suggestions": False,
+            "filesTranslation": False,
+            "supportedFilesFormat": [],
+            "language": {
+                "source": {"code": "auto", "name": "Auto Detect"},
+                "target": {"code": code_of(target), "name": languages.name(target)},
+            },
+        }
+    )
+
+
+@router.post("/suggest")
+async def suggest(http: Request, service: Service) -> Response:
+    """A user's better translation. It is not stored."""
+    fields = await Fields.read(http, service)
+    await account_of(http, service, fields.text("api_key"))
+    for name in ("q", "s", "source", "target"):
+        _required(fields, name)
+    return JSONResponse({"success": True})
+
+
+@router.post("/translate_file")
+async def translate_file(http: Request, service: Service) -> Response:
+    """Documents are not translated: every format is an unsupported one."""
+    fields = await Fields.read(http, service)
+    await account_of(http, service, fields.text("api_key"))
+    if "file" not in fields:
+        raise InvalidRequest("Invalid request: missing file parameter", param="file")
+    raise InvalidRequest("Invalid request: file format not supported", param="file")
+
+
+@router.get("/health")
+async def health() -> dict[str, str]:
+    """The process is running; `/readyz` says whether it would translate."""
+    return {"status": "ok"}

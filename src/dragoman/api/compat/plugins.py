@@ -1,11 +1,179 @@
-"""The custom APIs of browser plug-ins: Immersive Translate's and KISS Translator's."""
+"""The custom APIs of browser plug-ins: DeepLX's, Immersive Translate's and KISS Translator's.
+
+Each has a path of its own, and is recognised by its fields where it is sent to LibreTranslate's `/translate`. Their clients
+can often set nothing but an address: a key may stand in the query, as `key`, `api_key` or `token`.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import re
+from collections.abc import Awaitable, Callable
+from secrets import randbelow
+from typing import cast
 
-from dragoman.api.errors import ErrorFormat
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
 
-router = APIRouter()
+from dragoman import languages
+from dragoman.api.access import Service, account_of
+from dragoman.api.compat.exchange import Fields, json_array, regional_code, served_tag, translated
+from dragoman.api.errors import ErrorFormat, Fault, native_format
+from dragoman.api.input import check_texts
+from dragoman.errors import EmptyText, InvalidRequest
+from dragoman.service.service import TranslationService
+from dragoman.types import ApiName, TextFormat, Translation
 
-ERROR_FORMATS: dict[str, ErrorFormat] = {}
+router = APIRouter(include_in_schema=False)
+
+PlugIn = Callable[[Request, TranslationService, Fields], Awaitable[Response]]
+
+_NUMBERED_TAG = re.compile(r"</?[a-z]{1,8}(?:\d{1,5}| i=\d{1,5})\s?/?>", re.IGNORECASE)
+"""What the plug-ins put for elements of a page: `<b0></b0>`, `<i1>text</i1>`, `<a i=1>text</a>`."""
+
+
+def deeplx_format(fault: Fault) -> Response:
+    """DeepLX's: the status in the body, too."""
+    status = 400 if fault.status == 422 else 429 if fault.code == "quota_exceeded" else fault.status
+    return JSONResponse({"code": status, "message": fault.message}, status, fault.headers)
+
+
+ERROR_FORMATS: dict[str, ErrorFormat] = {"/deeplx/translate": deeplx_format}
+
+
+def recognised(fields: Fields) -> PlugIn | None:
+    """The plug-in whose request has these fields; None: LibreTranslate's, which has `q`."""
+    if "q" in fields:
+        return None
+    if "text_list" in fields:
+        return immersive
+    if "texts" in fields or ("text" in fields and "to" in fields):
+        return kiss
+    return deeplx if "text" in fields else None
+
+
+def _source(service: TranslationService, fields: Fields, name: str) -> str | None:
+    code = fields.text(name)
+    return None if code.lower() in ("", "auto") else served_tag(service, code, name)
+
+
+def _format(texts: tuple[str, ...]) -> TextFormat:
+    """Texts with the plug-ins' tags are HTML: the tags are put where the translation has their words."""
+    return "html" if any(_NUMBERED_TAG.search(text) for text in texts) else "text"
+
+
+async def _translated(
+    http: Request,
+    service: TranslationService,
+    fields: Fields,
+    api: ApiName,
+    texts_name: str,
+    *,
+    source: str,
+    target: str,
+    format: TextFormat | None = None,
+) -> list[Translation]:
+    """The translations of a plug-in's texts; `source` and `target` are the fields' names."""
+    account = await account_of(http, service, fields.first("token", "api_key", "key"))
+    texts = await check_texts(service, fields.texts(texts_name), texts_name, allow_empty=True)
+    return await translated(
+        http,
+        service,
+        account,
+        api,
+        texts,
+        target=served_tag(service, fields.text(target), target),
+        source=_source(service, fields, source),
+        format=format or _format(texts),
+    )
+
+
+def _json(body: str) -> Response:
+    return Response(body.encode(), media_type="application/json")
+
+
+# ---- DeepLX
+
+
+def _capitals(tag: str) -> str:
+    return languages.primary(tag).upper()
+
+
+async def deeplx(http: Request, service: TranslationService, fields: Fields) -> Response:
+    """`text`, `source_lang`, `target_lang`, `tag_handling`: one text, answered in `data`."""
+    http.state.error_format = deeplx_format
+    text = fields.texts("text")
+    if isinstance(text, list):
+        fields = Fields({**fields.values, "text": "\n".join(text)})
+    elif not text:
+        raise EmptyText("No text to translate", param="text")
+    tags = fields.text("tag_handling")
+    if tags not in ("", "html", "xml"):
+        message = "Invalid tag_handling value. Allowed values are 'html' and 'xml'."
+        raise InvalidRequest(message, param="tag_handling")
+    [one] = await _translated(
+        http,
+        service,
+        fields,
+        "deeplx",
+        "text",
+        source="source_lang",
+        target="target_lang",
+        format=cast(TextFormat, tags) or None,
+    )
+    answer: dict[str, object] = {
+        "code": 200,
+        "id": randbelow(10**10),
+        "data": one.text,
+        "alternatives": [],
+        "source_lang": "" if one.source == "und" else _capitals(one.source),
+        "target_lang": fields.text("target_lang"),
+        "method": "Free",
+    }
+    return JSONResponse(answer)
+
+
+@router.post("/deeplx/translate")
+async def translate_deeplx(http: Request, service: Service) -> Response:
+    """DeepLX's `POST /translate`, where nothing else is."""
+    return await deeplx(http, service, await Fields.read(http, service))
+
+
+# ---- Immersive Translate
+
+
+async def immersive(http: Request, service: TranslationService, fields: Fields) -> Response:
+    """`text_list`, `source_lang`, `target_lang`: texts, answered in `translations`."""
+    http.state.error_format = native_format
+    translations = await _translated(
+        http, service, fields, "immersive", "text_list", source="source_lang", target="target_lang"
+    )
+    items = ({"detected_source_lang": _detected(one), "text": one.text} for one in translations)
+    return _json(f'{{"translations":{await json_array(service, items)}}}')
+
+
+@router.post("/immersive/translate")
+async def translate_immersive(http: Request, service: Service) -> Response:
+    """Immersive Translate's custom API."""
+    return await immersive(http, service, await Fields.read(http, service))
+
+
+# ---- KISS Translator
+
+
+async def kiss(http: Request, service: TranslationService, fields: Fields) -> Response:
+    """`text` or `texts`, `from`, `to`: answered with one object, or with a list of them."""
+    http.state.error_format = native_format
+    name = "texts" if "texts" in fields else "text"
+    translations = await _translated(http, service, fields, "kiss", name, source="from", target="to")
+    answer = await json_array(service, ({"text": one.text, "src": _detected(one)} for one in translations))
+    return _json(answer if name == "texts" else answer[1:-1])
+
+
+@router.post("/kiss/translate")
+async def translate_kiss(http: Request, service: Service) -> Response:
+    """KISS Translator's custom API, a single text and a batch."""
+    return await kiss(http, service, await Fields.read(http, service))
+
+
+def _detected(one: Translation) -> str:
+    return "auto" if one.source == "und" else regional_code(one.source)
