@@ -172,3 +172,39 @@ async def test_plain_text_with_things_to_keep_is_streamed_word_by_word() -> None
     assert len(deltas) > 5
     assert outline("".join(deltas)).count("\r\n") == 2
     assert " 😀 " in "".join(deltas)
+
+
+async def test_attributes_of_tags_in_a_sentence_are_translated_as_segments_of_their_own() -> None:
+    text = '<p>Can I see <a href="x" title="The old map of it">our <img src=a alt="A big dog"></a> here, please?</p>'
+    translation, pipeline = await translated(japanese, text, format="html")
+    assert outline(translation.text) == (
+        '<p>x x x <a href="x" title="x x x x x">x <img src=a alt="x x x"></a> x, x?</p>'
+    )
+    assert (codes(translation), translation.retries) == ([], ())
+    assert {source_of(sequence) for sequence in pipeline.given} == {
+        "Can I see <g1>our <x2/></g1> here, please?",
+        "The old map of it",
+        "A big dog",
+    }
+    assert translation.usage.prompt_tokens == 10 * 3
+
+
+async def test_segments_that_wait_for_their_attributes_hold_no_slots() -> None:
+    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
+    planner = Planner(*prompts(), pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(1, queued=0), LoopTurns(), SegmentCache(0))
+    text = "".join(f"<p>Please see <a title='The map of it'>page {one}</a> of it</p>" for one in "abcdefgh")
+    [translation] = await translator.translate(TranslationRequest((text,), "ja", "en", format="html"))
+    assert translation.text.count("<a title='") == 8
+    assert "map" not in translation.text
+    assert (pipeline.most_at_once, len(pipeline.given)) == (1, 16)
+
+
+async def test_a_number_that_the_model_dropped_is_a_mark_in_the_second_attempt() -> None:
+    def answer(text: str) -> str:
+        return japanese(re.sub(r"\d+", "", text) if "<x" not in text else text)
+
+    translation, pipeline = await translated(answer, "The price of it is 1985 today.")
+    assert outline(translation.text) == "x x x x x 1985 x."
+    assert (codes(translation), translation.retries) == ([], (checks.NUMBERS_CHANGED,))
+    assert source_of(pipeline.given[-1]) == "The price of it is <x1/> today."

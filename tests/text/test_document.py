@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import get_args
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.text import html, markdown
 from dragoman.text.document import DocumentOptions, pieces
-from dragoman.text.marks import Block, Literal, Piece, parts, restore
+from dragoman.text.marks import Block, Literal, Mark, Piece, parts, restore, with_translated_pieces
 from dragoman.types import TextFormat
 
 FORMATS = get_args(TextFormat)
@@ -34,15 +34,21 @@ documents = st.one_of(st.lists(fragments, max_size=25).map("".join), st.text(max
 
 
 def written(found: list[Piece], translate: Callable[[str], str] = str) -> str:
-    return "".join(
-        piece.text if isinstance(piece, Literal) else restore(translate(piece.text), piece.marks, piece.writer)
-        for piece in found
-    )
+    def block(one: Block) -> str:
+        values = (block(piece) for mark in one.marks for piece in mark.pieces if isinstance(piece, Block))
+        marks = [with_translated_pieces(mark, values) for mark in one.marks]
+        return restore(translate(one.text), marks, one.writer)
+
+    return "".join(piece.text if isinstance(piece, Literal) else block(piece) for piece in found)
 
 
-def structure(found: list[Piece]) -> list[object]:
-    """Literals, and the marks of blocks."""
-    return [piece.text if isinstance(piece, Literal) else piece.marks for piece in found]
+def structure(found: Iterable[Piece]) -> list[object]:
+    """Literals, and the marks of blocks, of which some have a structure themselves."""
+
+    def tags(mark: Mark) -> object:
+        return (structure(mark.pieces), mark.closing) if mark.pieces else mark
+
+    return [piece.text if isinstance(piece, Literal) else [*map(tags, piece.marks)] for piece in found]
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.text import html
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Literal, Mark, restore
+from dragoman.text.marks import Block, Literal, Mark, restore, with_translated_pieces
 from dragoman.text.spans import spans
 
 
@@ -20,10 +20,13 @@ def read(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list
 
 def written(pieces: list[Literal | Block], translate: Callable[[str], str] = str) -> str:
     """The document with its blocks translated."""
-    return "".join(
-        piece.text if isinstance(piece, Literal) else restore(translate(piece.text), piece.marks, piece.writer)
-        for piece in pieces
-    )
+
+    def block(one: Block) -> str:
+        values = (block(piece) for mark in one.marks for piece in mark.pieces if isinstance(piece, Block))
+        marks = [with_translated_pieces(mark, values) for mark in one.marks]
+        return restore(translate(one.text), marks, one.writer)
+
+    return "".join(piece.text if isinstance(piece, Literal) else block(piece) for piece in pieces)
 
 
 def blocks(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[str]:
@@ -121,7 +124,7 @@ def test_an_inline_element_that_is_not_translated_is_one_mark_within_its_sentenc
     ("text", "expected"),
     [
         ("a < b and c > d", ["a < b and c > d"]),
-        ("1 <2 and <", ["1 <2 and <"]),
+        ("x <2 and <", ["x <2 and <"]),
         ("I <3 you", ["I <3 you"]),
         ("<b>one <i>two</b> three</i>", ["<g1>one <x2/>two</g1> three"]),
         ("one</p></div>two</b>", ["one", "two"]),
@@ -150,6 +153,26 @@ def test_attributes_that_are_shown_are_translated_in_their_quotes() -> None:
     )
 
 
+def test_attributes_of_tags_in_a_sentence_are_translated_and_the_tags_are_marks() -> None:
+    text = '<p>See <a href="x" title="The &quot;map&quot;">our <img src=a alt="A map"> of it</a>, <input placeholder=Name> or'
+    assert blocks(text) == ["See <g1>our <x2/> of it</g1>, <x3/> or"]
+    changes = {
+        'The "map"': 'Die "Karte"',
+        "A map": "Eine Karte",
+        "Name": "Der Name",
+        "See <g1>our <x2/> of it</g1>, <x3/> or": "<g1>Von <x2/></g1> oder <x3/> hier",
+    }
+    assert translated(text, changes) == (
+        '<p><a href="x" title="Die &quot;Karte&quot;">Von <img src=a alt="Eine Karte"></a>'
+        " oder <input placeholder=Der&#32;Name> hier"
+    )
+
+
+def test_attributes_of_tags_at_the_edges_of_a_sentence_are_translated() -> None:
+    text = "<p><a title='A tip'><img alt='A dog'> One</a> <img alt='A cat'></p><p><img alt='A bird'> 5</p>"
+    assert blocks(text) == ["A tip", "A dog", "One", "A cat", "A bird"]
+
+
 def test_meta_descriptions_and_titles_of_blocks_are_translated() -> None:
     assert blocks("<meta name=description content='All of it'><meta name=viewport content='width one'>") == [
         "All of it"
@@ -171,9 +194,9 @@ def test_meta_descriptions_and_titles_of_blocks_are_translated() -> None:
         ("a &gt; b", "b > a", "b &gt; a"),
         ("a > b", "b > a", "b > a"),
         ("a < b", "b < a <b", "b < a &lt;b"),
-        ("AT&T here", "bei AT&T &copy AT&T;", "bei AT&T &amp;copy AT&T;"),
-        ("here is AT&T", "hier ist AT&T", "hier ist AT&T"),
-        ("here is AT&T", "AT&T ist R&D", "AT&T ist R&amp;D"),
+        ("at&t here", "bei at&t &copy at&t;", "bei at&t &amp;copy at&t;"),
+        ("here is at&t", "hier ist at&t", "hier ist at&t"),
+        ("here is at&t", "at&t ist r&d", "at&t ist r&amp;d"),
         ("more <", "mehr <", "mehr <"),
         ("more < <b>x</b>", "mehr <", "mehr &lt;"),
     ],
@@ -193,7 +216,7 @@ def test_characters_are_written_as_the_block_writes_them(text: str, translation:
         ("write &lt;b&gt; here", "write <x1/> here", ["&lt;b&gt;"]),
         ("see http://a.b/?c=1&amp;d=2 now", "see <x1/> now", ["http://a.b/?c=1&amp;d=2"]),
         ("one &notit; two", "one <x1/>it; two", ["&not"]),
-        ("one &#xZZ; two &#xFFFFFFFF;!", "one &#xZZ; two <x1/>!", ["&#xFFFFFFFF;"]),
+        ("one &#xZZ; two &#xFFFFFFFF;!", "one <x1/> two <x2/>!", ["&#xZZ;", "&#xFFFFFFFF;"]),
     ],
 )
 def test_symbols_and_escaped_markup_are_marks(text: str, shown: str, kept: list[str]) -> None:
@@ -204,7 +227,7 @@ def test_symbols_and_escaped_markup_are_marks(text: str, shown: str, kept: list[
 
 
 def test_one_text_in_two_notations_comes_back_in_both() -> None:
-    assert blocks("R&D <b>R&D</b> <i>R&amp;D</i>") == ["R&D <g1>R&D</g1> <g2>R<x3/>D</g2>"]
+    assert blocks("r&d <b>r&d</b> <i>r&amp;d</i>") == ["r&d <g1>r&d</g1> <g2>r<x3/>d</g2>"]
     assert blocks("<b>a</b>\n<b>b</b> <b>c</b>") == ["<g1>a</g1>\n<g2>b</g2> <g3>c</g3>"]
 
 

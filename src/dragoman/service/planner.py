@@ -7,7 +7,7 @@ bounded, however long the text is, so that a caller can give control back to the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -16,7 +16,7 @@ from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import NO_OPTIONS
-from dragoman.text import checks, document, marks
+from dragoman.text import checks, comparisons, document, marks
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman.text.document import DocumentOptions
@@ -211,9 +211,7 @@ class Planner:
         """Literals and segments of a document, in order."""
         request = job.request
         budget = self._budget(job)
-        count = self._prompts.tokenizer.count
         with_context = self._honours(job, ANY_CONTEXT)
-        marked = job.glossary is not None and not self._honours(job, ANY_TERMS)
         before = ""
         for piece in document.pieces(job.text, document_options(request)):
             if piece is None:
@@ -222,15 +220,24 @@ class Planner:
             if isinstance(piece, Literal):
                 yield Segment(piece.text, False, structural=True)
                 continue
-            block = Segment(piece.text, True, piece.marks, piece.writer)
-            for part in cut(piece.text, job.source, budget, count):
-                segment = block.part(part.text, translatable=part.translatable)
-                if marked:
-                    segment = self.with_terms_marked(job, segment)
-                if with_context:
-                    segment = replace(segment, before=before)
-                    before = _last_sentences(f"{before} {marks.plain(part.text)}".strip(), job.source)
-                yield segment
+            for segment in self._cut(job, piece, budget):
+                if not with_context:
+                    yield segment
+                    continue
+                yield replace(segment, before=before)
+                before = _last_sentences(f"{before} {marks.plain(segment.text)}".strip(), job.source)
+
+    def _cut(self, job: TextJob, block: Block, budget: int) -> Iterator[Segment]:
+        """A block's segments, with the glossary's terms as marks where the model's prompt cannot have them."""
+        marked = job.glossary is not None and not self._honours(job, ANY_TERMS)
+        whole = Segment(block.text, True, block.marks, block.writer)
+        for part in cut(block.text, job.source, budget, self._prompts.tokenizer.count):
+            segment = whole.part(part.text, translatable=part.translatable)
+            yield self.with_terms_marked(job, segment) if marked else segment
+
+    def cut(self, job: TextJob, block: Block) -> tuple[Segment, ...]:
+        """The segments of a block that is translated apart from the text around it, such as an attribute's value."""
+        return tuple(self._cut(job, block, self._budget(job)))
 
     def _budget(self, job: TextJob) -> int:
         """Source tokens that fit a prompt together with the output they may need."""
@@ -312,15 +319,30 @@ class Planner:
         """The segment with the glossary's terms as marks, which stand for their translations: no model can miss them."""
         if job.glossary is None or not (found := job.glossary.spans(segment.text)):
             return segment
-        own = list(segment.marks)
-        written: list[str] = []
+        return _with_marks(segment, found)
+
+    def with_numbers_marked(self, segment: Segment, numbers: Collection[str]) -> Segment:
+        """The segment with these numbers as marks."""
+        found: list[tuple[int, int, str]] = []
         at = 0
-        for start, stop, translation in found:
-            own.append(Mark(segment.writer(translation) if segment.writer else translation, word=True))
-            written += [segment.text[at:start], f"<x{len(own)}/>"]
-            at = stop
-        text, renumbered = marks.local("".join([*written, segment.text[at:]]), own)
-        return replace(segment, text=text, marks=renumbered)
+        for part, is_mark in marks.parts(segment.text):
+            if not is_mark:
+                found += ((at + a, at + b, part[a:b]) for a, b in comparisons.number_spans(part, numbers))
+            at += len(part)
+        return _with_marks(segment, found)
+
+
+def _with_marks(segment: Segment, found: Iterable[tuple[int, int, str]]) -> Segment:
+    """The segment with marks from start to stop of each of `found`, which stand for its third."""
+    own = list(segment.marks)
+    written: list[str] = []
+    at = 0
+    for start, stop, text in found:
+        own.append(Mark(segment.writer(text) if segment.writer else text, word=True))
+        written += [segment.text[at:start], f"<x{len(own)}/>"]
+        at = stop
+    text, renumbered = marks.local("".join([*written, segment.text[at:]]), own)
+    return replace(segment, text=text, marks=renumbered)
 
 
 def _request_options(request: TranslationRequest) -> PromptOptions:

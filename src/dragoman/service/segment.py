@@ -1,7 +1,7 @@
 """One segment's way through the model: the first attempt, and what is done when its output fails a check.
 
 An output that fails a check is not returned as it is. The segment is translated once more, in the way that suits the
-fault: with twice the limit, line by line, in smaller segments, with its terms or placeholders in another form, or with
+fault: with twice the limit, line by line, in smaller segments, with its terms, numbers or placeholders as marks, or with
 other sampling; the better of the two is taken. Where marks (`text.marks`) are still not kept, the text between them is
 translated alone, and where that fails too, they are put at aligned positions: the structure is always the source's.
 """
@@ -22,6 +22,7 @@ from dragoman.telemetry import tracing
 from dragoman.text import checks, glossary, marks
 from dragoman.text.checks import Finding
 from dragoman.text.commentary import without_commentary
+from dragoman.text.marks import Block
 from dragoman.text.segments import Segment, adds_spaces, join, lines, needs_space
 from dragoman.types import Completion, FinishReason, RetryReason, Sequence, Timings, Usage, WarningCode
 
@@ -67,6 +68,31 @@ class SegmentTranslator:
 
     async def translate(self, call: CallContext, job: TextJob, part: str, segment: Segment) -> Output:
         """The translation of `segment`, in a slot that the call has acquired for it; it is released here."""
+        if not any(mark.pieces for mark in segment.marks):
+            return await self._sentence(call, job, part, segment)
+        call.slots.release()
+        blocks = [piece for mark in segment.marks for piece in mark.pieces if isinstance(piece, Block)]
+        values = await gather_all(
+            [self._attribute(call, job, f"{part}.attribute.{number}", block) for number, block in enumerate(blocks)]
+        )
+        texts = (value.text for value in values)
+        translated = tuple(marks.with_translated_pieces(mark, texts) for mark in segment.marks)
+        await call.slots.acquire()
+        output = await self._sentence(call, job, part, replace(segment, marks=translated))
+        findings = checks.worst_first(finding for one in (output, *values) for finding in one.findings)
+        return replace(with_costs(output, output, *values), findings=findings)
+
+    async def _attribute(self, call: CallContext, job: TextJob, part: str, block: Block) -> Output:
+        """The value of an attribute of a tag that is a mark in a sentence."""
+        whole = Segment(block.text, True, block.marks, block.writer)
+        segments = self.planner.cut(job, block)
+        if len(segments) != 1 or not segments[0].translatable:
+            return await self._in_smaller_segments(call, job, part, whole, segments)
+        await call.slots.acquire()
+        return await self._sentence(call, job, part, segments[0])
+
+    async def _sentence(self, call: CallContext, job: TextJob, part: str, segment: Segment) -> Output:
+        """Attempts and retries; the slot is released after the first."""
         try:
             first = await self._attempt(call, job, part, segment)
         finally:
@@ -138,7 +164,7 @@ class SegmentTranslator:
         code = first.findings[0].code  # the worst
         if code == checks.LINE_BREAKS_LOST:
             return await self._in_smaller_segments(call, job, part, segment, lines(segment), code)
-        if code != checks.PLACEHOLDERS_LOST:
+        if code not in (checks.PLACEHOLDERS_LOST, checks.NUMBERS_CHANGED):
             smaller = self.planner.smaller(job, segment)
             if len(smaller) > 1:
                 return await self._in_smaller_segments(call, job, part, segment, smaller, code)
@@ -147,13 +173,20 @@ class SegmentTranslator:
         if code == checks.COMMENTARY and (cleaned := self._without_commentary(job, segment, first)) is not None:
             return replace(cleaned, retries=(code,))
         form = _next_form(segment, code)
-        if code == checks.TERMS_MISSING:
-            segment = self.planner.with_terms_marked(job, segment)
+        segment = self._with_missing_marked(job, segment, first.findings[0])
         async with call.slots:
             output = await self._attempt(call, job, f"{part}.again", segment, form)
         if output.marks_lost and code == checks.TERMS_MISSING:
             output = await self._with_marks_kept(call, job, f"{part}.again", segment, output)
         return replace(output, retries=(code, *output.retries))
+
+    def _with_missing_marked(self, job: TextJob, segment: Segment, finding: Finding) -> Segment:
+        """The segment with the terms or numbers that the output lacks as marks."""
+        if finding.code == checks.TERMS_MISSING:
+            return self.planner.with_terms_marked(job, segment)
+        if finding.code == checks.NUMBERS_CHANGED:
+            return self.planner.with_numbers_marked(segment, finding.missing)
+        return segment
 
     def _without_commentary(self, job: TextJob, segment: Segment, first: Output) -> Output | None:
         """The first output without the model's comments, where that passes all checks; None of a segment with marks."""
@@ -275,7 +308,7 @@ def _joined_around(
 
 def _next_form(segment: Segment, code: WarningCode) -> Form:
     """The form of the second attempt after a finding of this code."""
-    if code == checks.PLACEHOLDERS_LOST and any(mark.word for mark in segment.marks):
+    if code == checks.NUMBERS_CHANGED or (code == checks.PLACEHOLDERS_LOST and any(m.word for m in segment.marks)):
         return Form(words=False, context=False)
     return Form(context=False, sampled=code != checks.TERMS_MISSING)
 

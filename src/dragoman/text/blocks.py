@@ -24,7 +24,8 @@ class InlineItem:
     `source` is the item's own notation, byte for byte. Of a text, `shown` is what the model reads (entities decoded), and
     `offsets` has for each index of `shown`, and for its end, the index in `source`; empty where the two are equal.
     `open` and `close` are inline tags that form pairs by `name`. A `single` stands alone; `word` says that it is part of a
-    sentence (a placeholder, a URL), which it therefore never leaves.
+    sentence (a placeholder, a URL), which it therefore never leaves. `pieces` are those of `source`, where some of a tag is
+    translated (its `title`); else empty.
     """
 
     kind: Choice["text", "open", "close", "single"]
@@ -33,6 +34,7 @@ class InlineItem:
     name: str = ""
     offsets: Sequence[int] = ()
     word: bool = False
+    pieces: tuple[Piece, ...] = ()
 
     def part(self, start: int, stop: int) -> InlineItem:
         """Characters `start` to `stop` of a text."""
@@ -68,19 +70,25 @@ def build(
     tags and symbols at the edges are literals, and a block without letters is one literal. `notation` makes the writer
     from how the block's texts are written.
     """
-    head, nodes, tail = _without_edges(deque(_tree(_with_kept(items, keep))))
+    before, nodes, after = _without_edges(deque(_tree(_with_kept(items, keep))))
     marks: list[Mark] = []
     texts: list[_Node | str] = []
     _number(_merged(nodes), marks, texts)
     text = "".join(part if isinstance(part, str) else part.item.shown for part in texts)
     if not any(map(str.isalpha, MARK.sub("", text))):
-        head += map(_source, nodes)
-        text = ""
-    pieces: list[Piece] = [Literal("".join(head))] if any(head) else []
-    if text:
-        pieces.append(Block(text, tuple(marks), notation(_written_texts(texts)) if notation else writer))
-    ending = "".join(reversed(tail))
-    return [*pieces, Literal(ending)] if ending else pieces
+        return _joined([*before, *(piece for node in nodes for piece in _pieces(node)), *after])
+    block = Block(text, tuple(marks), notation(_written_texts(texts)) if notation else writer)
+    return [*_joined(before), block, *_joined(after)]
+
+
+def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """The pieces with neighbouring literals as one, and without empty ones."""
+    joined: list[Piece] = []
+    for is_literal, group in groupby(pieces, key=lambda piece: isinstance(piece, Literal)):
+        listed = list(group)
+        text = "".join(piece.text for piece in listed) if is_literal else ""
+        joined += ([Literal(text)] if text else []) if is_literal else listed
+    return joined
 
 
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
@@ -94,30 +102,30 @@ def _stripped(text: str) -> str:
     return text[:end]
 
 
-def _without_edges(nodes: deque[_Node]) -> tuple[list[str], deque[_Node], list[str]]:
-    """Sources of what comes before the block, the block's nodes, and the reversed sources of what comes after it."""
-    head: list[str] = []
-    tail: list[str] = []
+def _without_edges(nodes: deque[_Node]) -> tuple[list[Piece], deque[_Node], deque[Piece]]:
+    """Pieces of what comes before the block, the block's nodes, and pieces of what comes after it."""
+    head: list[Piece] = []
+    tail = deque[Piece]()
     while True:
         while nodes and _is_edge(nodes[0]):
-            head.append(_source(nodes.popleft()))
+            head += _pieces(nodes.popleft())
         while nodes and _is_edge(nodes[-1]):
-            tail.append(_source(nodes.pop()))
+            tail.extendleft(reversed(_pieces(nodes.pop())))
         if len(nodes) != 1 or nodes[0].closing is None:
             break
         pair = nodes[0]
-        head.append(pair.item.source)
-        tail.append(pair.closing.source if pair.closing else "")
+        head += _item_pieces(pair.item)
+        tail.appendleft(Literal(pair.closing.source if pair.closing else ""))
         nodes = deque(pair.content)
     if nodes and nodes[0].item.kind == "text":
         item = nodes.popleft().item
         at = len(item.shown) - len(_stripped(item.shown[::-1]))
-        head.append(item.part(0, at).source)
+        head.append(Literal(item.part(0, at).source))
         nodes.appendleft(_Node(item.part(at, len(item.shown))))
     if nodes and nodes[-1].item.kind == "text":
         item = nodes.pop().item
         at = len(_stripped(item.shown))
-        tail.append(item.part(at, len(item.shown)).source)
+        tail.appendleft(Literal(item.part(at, len(item.shown)).source))
         nodes.append(_Node(item.part(0, at)))
     return head, nodes, tail
 
@@ -220,8 +228,30 @@ def _partners(listed: Sequence[InlineItem]) -> dict[int, int]:
     return partner
 
 
-def _source(node: _Node) -> str:
-    return node.item.source + "".join(map(_source, node.content)) + (node.closing.source if node.closing else "")
+def _item_pieces(item: InlineItem) -> tuple[Piece, ...]:
+    return item.pieces or (Literal(item.source),)
+
+
+def _pieces(node: _Node) -> tuple[Piece, ...]:
+    """What a node is where it is not in a block's text: literals, and the parts of its tags that are translated."""
+    closing = (Literal(node.closing.source),) if node.closing else ()
+    return (*_item_pieces(node.item), *(piece for one in node.content for piece in _pieces(one)), *closing)
+
+
+def _together(items: Iterable[InlineItem], *, word: bool) -> InlineItem:
+    """Neighbouring items as one single."""
+    listed = list(items)
+    source = "".join(item.source for item in listed)
+    pieces = _joined(piece for item in listed for piece in _item_pieces(item)) if any(i.pieces for i in listed) else ()
+    return InlineItem("single", source, word=word, pieces=tuple(pieces))
+
+
+def _items(node: _Node) -> Iterator[InlineItem]:
+    yield node.item
+    for one in node.content:
+        yield from _items(one)
+    if node.closing is not None:
+        yield node.closing
 
 
 def _is_blank(node: _Node) -> bool:
@@ -245,9 +275,10 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
             node = _Node(node.item, node.closing, _merged(node.content))
             inner = node.content[0] if len(node.content) == 1 else None
             if not any(map(_has_text, node.content)):
-                node = _Node(InlineItem("single", _source(node), word=any(map(_is_word, node.content))))
+                node = _Node(_together(_items(node), word=any(map(_is_word, node.content))))
             elif inner is not None and inner.closing is not None and node.closing is not None:
-                opening = replace(node.item, source=node.item.source + inner.item.source)
+                both = _together((node.item, inner.item), word=False)
+                opening = replace(node.item, source=both.source, pieces=both.pieces)
                 closing = replace(node.closing, source=inner.closing.source + node.closing.source)
                 node = _Node(opening, closing, inner.content)
         between = merged.pop() if len(merged) > 1 and _is_blank(merged[-1]) and _is_single(node) else None
@@ -256,9 +287,8 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
             between = None
         if merged and _is_single(merged[-1]) and _is_single(node):
             before = merged.pop()
-            space = between.item.source if between else ""
-            word = before.item.word or node.item.word
-            node = _Node(InlineItem("single", before.item.source + space + node.item.source, word=word))
+            items = (before.item, between.item, node.item) if between else (before.item, node.item)
+            node = _Node(_together(items, word=before.item.word or node.item.word))
         merged.append(node)
     return merged
 
@@ -283,10 +313,10 @@ def _number(nodes: Iterable[_Node], marks: list[Mark], texts: list[_Node | str])
             continue
         number = len(marks) + 1
         if node.closing is None:
-            marks.append(Mark(node.item.source, word=node.item.word))
+            marks.append(Mark(node.item.source, word=node.item.word, pieces=node.item.pieces))
             texts.append(f"<x{number}/>")
             continue
-        marks.append(Mark(node.item.source, node.closing.source))
+        marks.append(Mark(node.item.source, node.closing.source, pieces=node.item.pieces))
         texts.append(f"<g{number}>")
         _number(node.content, marks, texts)
         texts.append(f"</g{number}>")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -316,6 +316,11 @@ def _is_present(number: str, present: set[str], key: Callable[[str], str]) -> bo
     # 2024.03.05 and 15.30 may be taken apart in another language, but some of it is there.
     found = [key(part) in present or _twelve_hour(part) in present for part in parts]
     return any(found) and all(is_found or _is_small(part) for part, is_found in zip(parts, found, strict=True))
+
+
+def number_spans(text: str, numbers: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Where the text has one of these numbers, which are as `numbers_lost` returns them."""
+    return (found.span() for found in _NUMBER.finditer(text) if _ascii_digits(found[0]) in numbers)
 
 
 def _numbers(text: str) -> list[str]:

@@ -7,7 +7,7 @@ by CDATA, processing instructions, names with case, and by which elements are in
 In a block's text entities are decoded, and white space is as a browser shows it; entities of symbols (`&nbsp;`, `&copy;`)
 are marks. A tag that is not closed, because a quote in it is not, ends at its first `>`, where a browser shows nothing.
 
-Attributes of inline tags are not translated, but for those of images and inputs, which end a block where they have some.
+Values of attributes that are translated are blocks of their own. An inline tag that has some is a mark with pieces.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal as Choice
 
 from dragoman.text.blocks import InlineItem, Spans
 from dragoman.text.marks import Literal, Piece
@@ -325,31 +326,31 @@ class _Parser:
 
     # -- items of the block
 
-    def _add_tag(self, kind: str, element: _Element, found: re.Match[str]) -> None:
+    def _add_tag(self, kind: Choice["open", "close", "single"], element: _Element, found: re.Match[str]) -> None:
         start, stop = found.span()
         if not element.translated:
             self._add_untranslated(start, stop, is_block=not element.inline, is_word=element.name in self._rules.ignore)
             return
         self._end_run()
         values = self._translated_values(element.name, found) if kind != "close" else []
-        if element.inline and not (values and element.name in ("img", "input")):
-            source = self._text[start:stop]
-            if kind == "open":
-                self._add(InlineItem("open", source, name=element.name))
-            elif kind == "close":
-                self._add(InlineItem("close", source, name=element.name))
-            else:
-                self._add(InlineItem("single", source))
+        pieces = tuple(self._tag_pieces(start, stop, values)) if values else ()
+        if element.inline:
+            name = element.name if kind != "single" else ""
+            self._add(InlineItem(kind, self._text[start:stop], name=name, pieces=pieces))
             return
         self._end_block()
+        self._done += pieces or (Literal(self._text[start:stop]),)
+
+    def _tag_pieces(self, start: int, stop: int, values: Iterable[tuple[int, int, str]]) -> Iterator[Piece]:
+        """The pieces of a tag of which some values are translated."""
         at = start
         for begin, end, quote in values:
-            self._done.append(Literal(self._text[at:begin]))
+            yield Literal(self._text[at:begin])
             place = replace(self._place, quote=quote)
             build_value = BlockBuilder(self._keep, lambda texts, place=place: EntityNotation(place, texts))
-            self._done += build_value(list(decoded(self._text[begin:end], place)))
+            yield from build_value(list(decoded(self._text[begin:end], place)))
             at = end
-        self._done.append(Literal(self._text[at:stop]))
+        yield Literal(self._text[at:stop])
 
     def _add_text(self, start: int, stop: int, *, collapse: bool = True) -> None:
         if self._stack and not self._stack[-1].translated:

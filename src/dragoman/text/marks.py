@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -38,12 +38,14 @@ MARK = re.compile(r"<(/?)g(\d{1,5})>|<x(\d{1,5})/>")
 class Mark:
     """What a mark stands for, as the source has it. `closing` is that of a pair; None: it stands alone.
 
-    `word`: it is a part of the sentence (a placeholder, a URL) that a model may also read as it is.
+    `word`: it is a part of the sentence (a placeholder, a URL) that a model may also read as it is. `pieces`: those of
+    `opening`, where some of it is translated (a tag's `title`), apart from the sentence; else empty.
     """
 
     opening: str
     closing: str | None = None
     word: bool = False
+    pieces: tuple[Piece, ...] = field(default=(), compare=False)  # equal openings have equal pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ def local(text: str, marks: Sequence[Mark]) -> tuple[str, tuple[Mark, ...]]:
         old = int(found[2] or found[3])
         mark = marks[old - 1]
         if found[2] and halves[old] == 1:
-            own.append(Mark((mark.closing or "") if found[1] else mark.opening))
+            own.append(Mark(mark.closing or "") if found[1] else replace(mark, closing=None))
             return f"<x{len(own)}/>"
         if old not in numbers:
             own.append(mark)
@@ -207,6 +209,14 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
     if edges and isinstance(writer, ArrangingWriter):
         writer.arrange(written, edges)
     return "".join(written)
+
+
+def with_translated_pieces(mark: Mark, translations: Iterator[str]) -> Mark:
+    """The mark with the next translations in place of the blocks among its pieces. They are as the document writes them."""
+    if not mark.pieces:
+        return mark
+    opening = "".join(piece.text if isinstance(piece, Literal) else next(translations) for piece in mark.pieces)
+    return replace(mark, opening=opening, pieces=())
 
 
 def _written(text: str, writer: Writer | None) -> str:
