@@ -1,0 +1,138 @@
+"""Browser plug-ins over the fake pipeline: each on its own path, and recognised by its fields on `/translate`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from dragoman.api.compat.plugins import deeplx_format
+from dragoman.api.errors import Fault
+from dragoman.errors import DragomanError, InvalidKey, QuotaExceeded, RateLimited, Unauthenticated
+from dragoman.types import Sequence
+from tests.serving import fake_service, served, source_of
+
+DEEPLX = {"text": "Good morning.", "source_lang": "EN", "target_lang": "JA"}
+IMMERSIVE = {"text_list": ["Good morning.", ""], "source_lang": "auto", "target_lang": "zh-CN"}
+KISS = {"text": "Good morning, my friend.", "from": "auto", "to": "zh-CN"}
+
+
+def swapped(sequence: Sequence) -> str:
+    """A fake model that translates `Hello <mark> world` and moves the words around the mark."""
+    text = source_of(sequence)
+    before, mark, after = text.partition("<x1/>")
+    return f"{after}{mark}{before}" if mark else f"~{text}"
+
+
+@pytest.fixture(scope="module")
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with served(fake_service()) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/deeplx/translate", "/translate", "/translate?token=x"])
+async def test_deeplx(client: httpx.AsyncClient, path: str) -> None:
+    answer = (await client.post(path, json=DEEPLX)).json()
+    assert isinstance(answer.pop("id"), int)
+    assert answer == {
+        "code": 200,
+        "data": "~Good morning.",
+        "alternatives": [],
+        "source_lang": "EN",
+        "target_lang": "JA",
+        "method": "Free",
+    }
+
+
+@pytest.mark.parametrize(
+    ("sent", "data"),
+    [
+        ({"source_lang": "auto", "target_lang": "ZH-HANS"}, "~Good morning."),
+        ({"source_lang": "", "target_lang": "ZH"}, "~Good morning."),
+        ({"text": "<p>Good morning.</p>", "tag_handling": "html"}, "<p>~Good morning.</p>"),
+    ],
+)
+async def test_what_clients_of_deeplx_send(client: httpx.AsyncClient, sent: dict[str, Any], data: str) -> None:
+    answer = (await client.post("/translate", json=DEEPLX | sent)).json()
+    assert (answer["data"], answer["source_lang"]) == (data, "EN")
+
+
+@pytest.mark.parametrize("path", ["/deeplx/translate", "/translate"])
+@pytest.mark.parametrize(
+    "sent",
+    [{"text": ""}, {"target_lang": "ZZ"}, {"target_lang": ""}, {"tag_handling": "rtf"}, {"text": 3}, {"text": ["a"]}],
+)
+async def test_errors_are_deeplxs(client: httpx.AsyncClient, path: str, sent: dict[str, Any]) -> None:
+    answer = await client.post(path, json=DEEPLX | sent)
+    assert answer.status_code == 400
+    assert answer.json()["code"] == 400
+    assert answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [
+        (Unauthenticated("this server needs a key"), 401),
+        (InvalidKey("unknown key"), 401),
+        (QuotaExceeded("used up"), 429),
+        (RateLimited("too fast", retry_after_s=2.0), 429),
+    ],
+)
+def test_refusals_have_deeplxs_statuses(fault: DragomanError, status: int) -> None:
+    assert deeplx_format(Fault.of(fault)).status_code == status
+
+
+@pytest.mark.parametrize("path", ["/immersive/translate", "/translate"])
+async def test_immersive_translate(client: httpx.AsyncClient, path: str) -> None:
+    assert (await client.post(path, json=IMMERSIVE)).json() == {
+        "translations": [
+            {"detected_source_lang": "en", "text": "~Good morning."},
+            {"detected_source_lang": "auto", "text": ""},
+        ]
+    }
+    answer = await client.post(path, json=IMMERSIVE | {"target_lang": "zz"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsupported_language")
+
+
+@pytest.mark.parametrize("path", ["/kiss/translate", "/translate"])
+async def test_kiss_translator(client: httpx.AsyncClient, path: str) -> None:
+    answer = (await client.post(path, json=KISS)).json()
+    assert answer == {"text": "~Good morning, my friend.", "src": "en"}
+    batch = {"texts": ["Good morning.", "早上好。"], "from": "auto", "to": "Korean"}
+    answer = (await client.post(path, json=batch, headers={"Authorization": "Bearer"})).json()
+    assert answer == [{"text": "~Good morning.", "src": "en"}, {"text": "~早上好。", "src": "zh-CN"}]
+    answer = await client.post(path, json=KISS | {"to": ""})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsupported_language")
+
+
+@pytest.mark.parametrize(
+    ("text", "translation"),
+    [
+        ("Good {0} morning", "~Good {0} morning"),
+        ("<b0></b0> Good morning", "<b0></b0> ~Good morning"),
+        ("Good morning <b0></b0>", "~Good morning <b0></b0>"),
+        ("<i1>Good morning</i1>", "<i1>~Good morning</i1>"),
+        ("<a i=1>Good morning</a>", "<a i=1>~Good morning</a>"),
+    ],
+)
+async def test_placeholders_of_plugins_are_kept(client: httpx.AsyncClient, text: str, translation: str) -> None:
+    answer = (await client.post("/immersive/translate", json=IMMERSIVE | {"text_list": [text]})).json()
+    assert answer["translations"][0]["text"] == translation
+
+
+async def test_a_placeholder_moves_with_the_words() -> None:
+    async with served(fake_service(swapped)) as client:
+        sent = IMMERSIVE | {"text_list": ["Good morning <b0></b0> world"], "target_lang": "ja", "source_lang": "en"}
+        answer = (await client.post("/immersive/translate", json=sent)).json()
+    assert answer["translations"][0]["text"].count("<b0></b0>") == 1
+
+
+async def test_a_thousand_texts_keep_their_order(client: httpx.AsyncClient) -> None:
+    texts = [f"Sentence number {number}." for number in range(1_000)]
+    expected = [f"~{text}" for text in texts]
+    answer = (await client.post("/immersive/translate", json=IMMERSIVE | {"text_list": texts})).json()
+    assert [one["text"] for one in answer["translations"]] == expected
+    answer = (await client.post("/kiss/translate", json={"texts": texts, "from": "en", "to": "ja"})).json()
+    assert [one["text"] for one in answer] == expected
