@@ -185,6 +185,21 @@ class Glossaries:
         """Delete all entries of a direction."""
         return await self._changed(reference, _checked_pair(source, target), {}, keep=False)
 
+    async def rename(self, reference: str, name: str) -> StoredGlossary:
+        """Give a glossary another name; its version stays. Raises `GlossaryExists` where the name is in use."""
+        name = _checked_name(name)
+
+        def rename(connection: Connection) -> StoredGlossary:
+            row = _row(connection, reference, for_update=True)
+            changed = update(_glossaries).where(_glossaries.c.id == row.id).values(name=name, updated_at=_now())
+            try:
+                connection.execute(changed)
+            except IntegrityError:
+                raise GlossaryExists(f"there is a glossary named {name!r} already", param="name") from None
+            return _described(connection, row.id)
+
+        return await self._database.write(rename)
+
     async def delete(self, reference: str) -> None:
         """Delete a glossary with all its entries."""
 

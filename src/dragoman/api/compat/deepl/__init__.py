@@ -1,0 +1,15 @@
+"""DeepL's API, versions 2 and 3: `/v2/...` and `/v3/...`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from dragoman.api.compat.deepl import glossaries, languages, others, translate
+from dragoman.api.compat.deepl.parameters import error_format
+from dragoman.api.errors import ErrorFormat
+
+router = APIRouter()
+for _part in (translate, languages, glossaries, others):
+    router.include_router(_part.router)
+
+ERROR_FORMATS: dict[str, ErrorFormat] = {"/v2/": error_format, "/v3/": error_format}

@@ -1,0 +1,224 @@
+"""The languages that the model serves, by the codes of DeepL's API: `/v2/languages`, `/v3/languages`, the glossaries' pairs.
+
+A source has a base code (`EN`, `ZH`), a target may be a variant (`EN-GB`, `ZH-HANT`). Every BCP-47 tag that
+`dragoman.languages` knows is accepted in requests, in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from fastapi import APIRouter
+from fastapi.responses import Response
+
+from dragoman import languages
+from dragoman.api.compat.deepl.parameters import Call, Parameters, answer, responses, unsupported
+from dragoman.api.compat.deepl.schemas import DeepLLanguages, DeepLPairs, DeepLResourceLanguages, DeepLResources
+from dragoman.errors import UnsupportedLanguage
+from dragoman.service.service import TranslationService
+from dragoman.types import PromptOptions
+
+router = APIRouter(tags=["DeepL"])
+
+_VARIANTS: Mapping[str, tuple[str, ...]] = {
+    "en": ("en-GB", "en-US"),
+    "es": ("es", "es-419"),
+    "no": ("nb",),
+    "pt": ("pt-BR", "pt-PT"),
+    "zh": ("zh", "zh-Hans"),
+}
+"""The targets that DeepL's clients know for a model's language; `EN` and `PT` they send no more."""
+_RESOURCES: Mapping[str, Mapping[str, tuple[bool, bool]]] = {
+    "translate_text": {
+        "auto_detection": (True, False),
+        "formality": (False, True),
+        "glossary": (True, True),
+        "tag_handling": (True, True),
+    },
+    "glossary": {},
+    "translate_document": {},
+    "voice": {},
+    "write": {},
+    "style_rules": {},
+    "translation_memory": {},
+}
+"""DeepL's resources, and by feature whether the source and the target must have it. The server has the first two."""
+_OFFERED = ("translate_text", "glossary")
+_STABLE = {"status": "stable"}
+
+
+def _served(service: TranslationService, tag: str) -> str | None:
+    """The model's own tag for a language. Raises `UnsupportedLanguage` for what is none."""
+    return languages.match(tag, tuple(service.model.profile.languages))
+
+
+@lru_cache(maxsize=512)
+def source_code(tag: str) -> str:
+    """DeepL's code for a source language: `EN` for `en-US`; `UND` where the language could not be detected."""
+    try:
+        base = languages.primary(tag)
+    except UnsupportedLanguage:
+        return tag.upper()
+    return "NB" if base == "no" else base.upper()
+
+
+def source_codes(service: TranslationService) -> list[str]:
+    """DeepL's codes of the languages that the model translates from, in the order of the model's."""
+    return list(dict.fromkeys(map(source_code, service.model.profile.languages)))
+
+
+def target_tags(service: TranslationService) -> list[str]:
+    """The tags of the targets that DeepL's clients know, in the order of the model's languages."""
+    served = service.model.profile.languages
+    return list(dict.fromkeys(variant for tag in served for variant in _VARIANTS.get(tag, (tag,))))
+
+
+def language_of(parameters: Parameters, name: str, service: TranslationService) -> str | None:
+    """The language that a parameter names, which the model serves; None where it names none."""
+    value = parameters.text(name)
+    if value is None:
+        return None
+    try:
+        found = _served(service, value)
+    except UnsupportedLanguage as error:
+        raise unsupported(name, error.message) from None
+    if found is None:
+        raise unsupported(name, f"the model does not serve {value!r}")
+    return languages.normalise(value)
+
+
+def can_express(service: TranslationService, source: str | None, target: str, options: PromptOptions) -> bool:
+    """Whether the model can be given all of these options for a target; by any source where that is not known."""
+    profile = service.model.profile
+    served = _served(service, target)
+    sources = [_served(service, source)] if source else profile.languages
+    return any(
+        other != served and profile.serves(other, served) and profile.honours(other, served, options) == options.given
+        for other in sources
+        if other is not None and served is not None
+    )
+
+
+_FORMAL = PromptOptions(formality="more")
+
+
+@router.get(
+    "/v2/languages", summary="DeepL: languages", responses=responses(ok=DeepLLanguages), response_class=Response
+)
+async def v2_languages(call: Call) -> Response:
+    """Sources, or with `type=target` targets. The type may also come as a form body, as DeepL's Python client sends it."""
+    kind = call.parameters.choice("type", "source", "target", default="source")
+    if kind == "source":
+        found = [{"language": code, "name": languages.name(code)} for code in source_codes(call.service)]
+        return answer(found)
+    return answer(
+        [
+            {
+                "language": tag.upper(),
+                "name": languages.name(tag),
+                "supports_formality": can_express(call.service, None, tag, _FORMAL),
+            }
+            for tag in target_tags(call.service)
+        ]
+    )
+
+
+@router.get(
+    "/v2/glossary-language-pairs",
+    summary="DeepL: pairs of languages of glossaries",
+    responses=responses(ok=DeepLPairs),
+    response_class=Response,
+)
+async def glossary_language_pairs(call: Call) -> Response:
+    """The pairs that the model translates; glossaries of other pairs can be stored, but have no use."""
+    pairs = [{"source_lang": source, "target_lang": target} for source, target in _pairs(call.service)]
+    return answer({"supported_languages": pairs})
+
+
+@router.get(
+    "/v3/languages/resources",
+    summary="DeepL: resources and their features",
+    responses=responses(ok=DeepLResources),
+    response_class=Response,
+)
+async def v3_resources(call: Call) -> Response:
+    """What the server offers of DeepL's API, and which of a pair's languages must have a feature."""
+    return answer(
+        [
+            {
+                "name": name,
+                "features": [
+                    {"name": feature}
+                    | ({"needs_source_support": True} if of_source else {})
+                    | ({"needs_target_support": True} if of_target else {})
+                    for feature, (of_source, of_target) in _RESOURCES[name].items()
+                ],
+            }
+            for name in _OFFERED
+        ]
+    )
+
+
+@router.get(
+    "/v3/languages",
+    summary="DeepL: languages of a resource",
+    responses=responses(ok=DeepLResourceLanguages),
+    response_class=Response,
+    openapi_extra={
+        "parameters": [
+            {
+                "name": "resource",
+                "in": "query",
+                "required": True,
+                "schema": {"type": "string", "enum": list(_RESOURCES)},
+            }
+        ]
+    },
+)
+async def v3_languages(call: Call) -> Response:
+    """Sources and targets in one list. Of a resource that the server does not offer: none."""
+    call.parameters.required("resource")
+    resource = call.parameters.choice("resource", *_RESOURCES)
+    if resource not in _OFFERED:
+        return answer([])
+    return answer(list((_text_languages if resource == "translate_text" else _glossary_languages)(call.service)))
+
+
+def _text_languages(service: TranslationService) -> Iterator[dict[str, object]]:
+    sources = {languages.normalise(code): None for code in source_codes(service)}
+    targets = target_tags(service)
+    for tag in dict.fromkeys([*sources, *targets]):
+        features = ["glossary", "tag_handling"]
+        features += ["auto_detection"] if tag in sources else []
+        features += ["formality"] if tag in targets and can_express(service, None, tag, _FORMAL) else []
+        yield _listed(tag, features, source=tag in sources, target=tag in targets)
+
+
+def _glossary_languages(service: TranslationService) -> Iterator[dict[str, object]]:
+    pairs = list(_pairs(service))
+    sources, targets = {source for source, _ in pairs}, {target for _, target in pairs}
+    for code in source_codes(service):
+        tag = code.lower()
+        yield _listed(tag, [], source=tag in sources, target=tag in targets)
+
+
+def _listed(tag: str, features: list[str], *, source: bool, target: bool) -> dict[str, object]:
+    return {
+        "lang": tag,
+        "name": languages.name(tag),
+        "usable_as_source": source,
+        "usable_as_target": target,
+        "status": "stable",
+        "features": dict.fromkeys(sorted(features), _STABLE),
+    }
+
+
+def _pairs(service: TranslationService) -> Iterator[tuple[str, str]]:
+    """Base codes in lower case."""
+    profile = service.model.profile
+    tags = {code.lower(): _served(service, code) for code in source_codes(service)}
+    for source, source_tag in tags.items():
+        for target, target_tag in tags.items():
+            if source != target and source_tag and target_tag and profile.serves(source_tag, target_tag):
+                yield source, target
