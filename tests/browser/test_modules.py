@@ -189,3 +189,9 @@ async def test_a_burst_leaves_out_directions_that_the_model_does_not_serve(modul
     texts = await run(module_page, "texts", DRAW, "fr", ["en", "ja", "fr"], ["jafr"])
     assert {one["language"] for one in texts} == {"ja"}
     assert await run(module_page, "texts", DRAW, "fr", ["de", "fr"], ["defr"]) == []
+
+
+async def test_a_glossary_is_read_line_by_line(module_page: Page) -> None:
+    text = "server = サーバー\n\n a=b = c \nqueue\t待ち行列\nnothing\n= x\ny ="
+    found = await run(module_page, "options", "return m.glossaryOf(a[0]);", text)
+    assert found == {"terms": {"server": "サーバー", "a": "b = c", "queue": "待ち行列"}, "faulty": [5, 6, 7]}

@@ -74,12 +74,12 @@ async def test_the_keyboard_reaches_everything_in_reading_order(live: Page) -> N
     await live.evaluate("document.activeElement.blur(); getSelection().removeAllRanges(); scrollTo(0, 0)")
     await live.mouse.click(3, 3)
     reached: list[str] = []
-    for _ in range(12):
+    for _ in range(13):
         await live.keyboard.press("Tab")
         reached.append(await live.evaluate("document.activeElement.id || document.activeElement.textContent"))
     assert reached == [
         *("API", "Metrics", "source-language", "swap", "target-language", "source"),
-        *("Translate", "example", "copy", "The same as a table", "send"),
+        *("Translate", "example", "copy", "Format and glossary", "The same as a table", "send"),
         reached[-1],
     ]
 

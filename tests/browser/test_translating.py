@@ -138,6 +138,30 @@ async def test_a_remembered_language_that_is_no_longer_served_is_forgotten(page:
     await expect(page.locator("#target-language")).not_to_have_value("")
 
 
+async def test_the_text_is_of_the_format_that_was_chosen(live: Page) -> None:
+    await live.fill("#source", "<p class='a'>hello <img alt='x'></p>")
+    await live.click(".options summary")
+    await live.select_option("#format", "html")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("<p class='a'>ko:hello <img alt='ko:x'></p>")
+    await live.fill("#source", "# hello\n\n- `code` here")
+    await live.select_option("#format", "markdown")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text(
+        "# ko:hello\n\n- ko:`code` ko:here", use_inner_text=True
+    )
+
+
+async def test_terms_of_the_glossary_are_translated_as_it_says(live: Page) -> None:
+    await live.fill("#source", "good morning")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:good ko:morning")
+    await live.click(".options summary")
+    await live.fill("#glossary", "morning = 아침\nno translation")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text(re.compile("아침"))
+    await expect(live.locator("#terms")).to_have_text(re.compile("^1 term · line 2 "))
+    await live.fill("#glossary", "")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:good ko:morning")
+    await expect(live.locator("#terms")).to_be_empty()
+
+
 async def test_warnings_stand_below_the_translation(live: Page) -> None:
     await live.fill("#source", "hello {name}, welcome")
     await expect(live.locator("#notes")).to_contain_text("{name}")

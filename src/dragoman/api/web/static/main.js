@@ -5,13 +5,15 @@ import { byId } from "./dom.js";
 import { Engine } from "./engine.js";
 import { Feed } from "./feed.js";
 import { LanguagePair, browserStorage } from "./languages.js";
+import { TextOptions } from "./options.js";
 import * as server from "./server.js";
 import { drawSentence } from "./texts.js";
 import { Translator } from "./translator.js";
 
 const controls = { source: byId("source-language"), target: byId("target-language"), swap: byId("swap") };
 const pair = new LanguagePair(controls, browserStorage());
-const translator = new Translator(pair);
+const options = new TextOptions({ format: byId("format"), glossary: byId("glossary"), terms: byId("terms") });
+const translator = new Translator(pair, options);
 const engine = new Engine();
 let burst = null;
 

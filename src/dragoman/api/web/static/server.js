@@ -107,8 +107,8 @@ export function pause(seconds, signal) {
  * Events of a streamed translation, `{index, delta}` and `{index, translation}`, until all texts are done.
  * Throws `ServerError`, also for one that comes in the stream or a stream that breaks off.
  */
-export async function* translate({ text, source, target }, signal) {
-  const body = JSON.stringify({ text, target, stream: true, ...(source && { source }) });
+export async function* translate({ source, ...fields }, signal) {
+  const body = JSON.stringify({ ...fields, stream: true, ...(source && { source }) });
   const headers = { "Content-Type": "application/json" };
   const response = await request("v1/translate", { method: "POST", body, headers, signal });
   try {

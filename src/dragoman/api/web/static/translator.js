@@ -1,6 +1,6 @@
 /**
  * The translation box: types in, streams out. One request at a time: a new one cancels the one before.
- * Knows the pair of languages and the server; nothing of the engine.
+ * Knows the pair of languages, the options and the server; nothing of the engine.
  */
 
 import { byId, el, say } from "./dom.js";
@@ -13,9 +13,13 @@ const SHORTEST_RETRY_S = 1;
 const KNOWN_WAITS = { starting: "The engine is starting.", draining: "The server is shutting down." };
 
 export class Translator {
-  /** @param {import("./languages.js").LanguagePair} pair */
-  constructor(pair) {
+  /**
+   * @param {import("./languages.js").LanguagePair} pair
+   * @param {import("./options.js").TextOptions} options
+   */
+  constructor(pair, options) {
     this.pair = pair;
+    this.options = options;
     this.source = byId("source");
     this.output = byId("output");
     this.notes = byId("notes");
@@ -36,6 +40,8 @@ export class Translator {
     this.copyButton.addEventListener("click", () => this.copy());
     this.pair.addEventListener("swap", () => this.exchange());
     this.pair.addEventListener("change", () => this.start());
+    this.options.addEventListener("change", () => this.start());
+    this.options.addEventListener("input", () => this.soon());
   }
 
   /** Put a text in the box and translate it. */
@@ -77,7 +83,8 @@ export class Translator {
     const job = (this.running = new AbortController());
     this.output.dataset.phase = "waiting";
     try {
-      await this.insist({ text, source: this.pair.source, target: this.pair.target }, job.signal);
+      const { source, target } = this.pair;
+      await this.insist({ text, source, target, ...this.options.fields }, job.signal);
     } catch (error) {
       if (!job.signal.aborted) this.fail(error);
     }
