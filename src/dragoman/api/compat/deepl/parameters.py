@@ -7,18 +7,17 @@ own. They retry 429 and everything from 500 on, so that no failure that a retry 
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
-from urllib.parse import parse_qsl
 
 from fastapi import Depends, Request
 from fastapi.responses import JSONResponse, Response
 
 from dragoman.api.access import Service, account_of, key_in_headers
 from dragoman.api.compat.deepl.schemas import DeepLError
+from dragoman.api.compat.exchange import Fields
 from dragoman.api.errors import Fault
 from dragoman.api.middleware import current_id
 from dragoman.errors import InvalidRequest
@@ -37,7 +36,7 @@ _STATUSES = {
 
 
 class Parameters:
-    """Each name's value: a scalar, or a list where a form repeats the name.
+    """The parameters of one call, as DeepL's API has them.
 
     The methods raise `InvalidRequest`, which names the parameter, for what its value must not be.
     """
@@ -127,39 +126,13 @@ async def _call(http: Request, service: Service) -> DeepLCall:
     key = http.query_params.get("auth_key") or None
     known = bool(key or key_in_headers(http))
     account = await account_of(http, service, key) if known else None
-    parameters = Parameters(_joined(http.query_params.multi_items()) | await _in_body(http))
+    parameters = Parameters((await Fields.read(http, service)).values)
     if account is None:
         account = await account_of(http, service, parameters.text("auth_key"))
     return DeepLCall(http, service, parameters, account)
 
 
 Call = Annotated[DeepLCall, Depends(_call)]
-
-
-async def _in_body(http: Request) -> dict[str, object]:
-    kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-    body = await http.body()
-    if not body.strip() or kind == "multipart/form-data":  # of documents, which are refused
-        return {}
-    if kind == "application/x-www-form-urlencoded":
-        try:
-            return _joined(parse_qsl(body.decode("utf-8"), keep_blank_values=True, errors="strict"))
-        except UnicodeDecodeError as fault:
-            raise InvalidRequest(f"the form is not UTF-8 at byte {fault.start}") from None
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError) as fault:
-        raise InvalidRequest(f"the body is not JSON: {fault}") from None
-    if not isinstance(found, dict):
-        raise InvalidRequest("the body is not a JSON object")
-    return {name: one for name, one in cast("dict[str, object]", found).items() if one is not None}
-
-
-def _joined(items: Sequence[tuple[str, str]]) -> dict[str, object]:
-    found: dict[str, list[str]] = {}
-    for name, value in items:
-        found.setdefault(name, []).append(value)
-    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
 # ---- responses

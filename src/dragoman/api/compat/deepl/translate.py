@@ -18,12 +18,12 @@ from dragoman.api.compat import RETRY_GRACE_S
 from dragoman.api.compat.deepl.languages import can_express, language_of, source_code
 from dragoman.api.compat.deepl.parameters import Call, DeepLCall, Parameters, responses, trace_header, unsupported
 from dragoman.api.compat.deepl.schemas import TRANSLATE, DeepLTranslations, body_of
-from dragoman.api.input import check_texts, check_unicode
-from dragoman.api.middleware import ClientGone, current_id, while_connected
+from dragoman.api.heartbeat import HeartbeatResponse
+from dragoman.api.input import check_texts, check_unicode, deadline_of
+from dragoman.api.middleware import current_id
 from dragoman.api.native import MAX_INSTRUCTION_CHARACTERS, MAX_INSTRUCTIONS
 from dragoman.errors import InvalidRequest, UnknownGlossary
 from dragoman.service.service import TranslationService
-from dragoman.telemetry.requests import CLIENT_CLOSED_REQUEST
 from dragoman.types import Formality, PromptOptions, TextFormat, Translation, TranslationRequest
 
 router = APIRouter(tags=["DeepL"])
@@ -41,13 +41,12 @@ _MODEL_TYPES = ("quality_optimized", "latency_optimized", "prefer_quality_optimi
 )
 async def translate(call: Call) -> Response:
     """JSON or a form. `text` may be one text or several."""
-    request, service = await _request(call), call.service
-    rest = _constant_fields(call.parameters)
-    try:
-        translations = await while_connected(call.http, service.translate(request), grace_s=RETRY_GRACE_S)
-    except ClientGone:
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
-    return Response(await _rendered(translations, rest, service), 200, trace_header(), "application/json")
+    request, rest = await _request(call), _constant_fields(call.parameters)
+
+    async def rendered(translations: list[Translation]) -> bytes:
+        return await _rendered(translations, rest, call.service)
+
+    return HeartbeatResponse(call.service, request, rendered, grace_s=RETRY_GRACE_S, headers=trace_header())
 
 
 async def _request(call: DeepLCall) -> TranslationRequest:
@@ -81,6 +80,7 @@ async def _request(call: DeepLCall) -> TranslationRequest:
         priority=call.account.priority,
         account=call.account,
         api="deepl",
+        deadline_s=deadline_of(call.http),
     )
 
 
