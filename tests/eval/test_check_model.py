@@ -60,7 +60,7 @@ def test_directions_are_those_that_the_model_serves() -> None:
 def test_a_server_is_started_for_the_model(tmp_path: Path) -> None:
     """Over the fake pipeline, which translates nothing: the report says so, and the exit code."""
     arguments = ["--directions", "en-ja", "--log", str(tmp_path / "serve.log"), "--json", "--", "--pipeline", "fake"]
-    result = CliRunner().invoke(command, ["", *arguments])
+    result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 1, result.output
     report = json.loads(result.stdout.splitlines()[-1])
     assert report["model"] == DESCRIBED.name and not report["ok"]

@@ -208,3 +208,26 @@ async def test_a_number_that_the_model_dropped_is_a_mark_in_the_second_attempt()
     assert outline(translation.text) == "x x x x x 1985 x."
     assert (codes(translation), translation.retries) == ([], (checks.NUMBERS_CHANGED,))
     assert source_of(pipeline.given[-1]) == "The price of it is <x1/> today."
+
+
+async def test_a_number_that_was_dropped_beside_a_placeholder_is_a_mark_too() -> None:
+    def answer(text: str) -> str:
+        return japanese(re.sub(r"\d+|\{\w+\}", "", text) if "<x" not in text else text)
+
+    translation, pipeline = await translated(answer, "The price of {name} is 1985 today.")
+    assert outline(translation.text) == "x x x {name} x 1985 x."
+    assert (codes(translation), translation.retries) == ([], (checks.PLACEHOLDERS_LOST,))
+    assert source_of(pipeline.given[-1]) == "The price of <x1/> is <x2/> today."
+
+
+async def test_emphasis_that_was_cut_around_is_still_emphasis() -> None:
+    words = {"これは": "This is", "大事な手紙": "an old letter", "です。": "for you."}
+    translation, _ = await translated(
+        lambda text: words.get(text, "This is a letter."),
+        "これは**大事な手紙**です。",
+        "en",
+        source="ja",
+        format="markdown",
+    )
+    assert translation.text == "This is **an old letter** for you."
+    assert "cut_around" in translation.retries

@@ -173,19 +173,22 @@ class SegmentTranslator:
         if code == checks.COMMENTARY and (cleaned := self._without_commentary(job, segment, first)) is not None:
             return replace(cleaned, retries=(code,))
         form = _next_form(segment, code)
-        segment = self._with_missing_marked(job, segment, first.findings[0])
+        segment = self._with_missing_marked(job, segment, first)
         async with call.slots:
             output = await self._attempt(call, job, f"{part}.again", segment, form)
         if output.marks_lost and code == checks.TERMS_MISSING:
             output = await self._with_marks_kept(call, job, f"{part}.again", segment, output)
         return replace(output, retries=(code, *output.retries))
 
-    def _with_missing_marked(self, job: TextJob, segment: Segment, finding: Finding) -> Segment:
-        """The segment with the terms or numbers that the output lacks as marks."""
-        if finding.code == checks.TERMS_MISSING:
-            return self.planner.with_terms_marked(job, segment)
-        if finding.code == checks.NUMBERS_CHANGED:
-            return self.planner.with_numbers_marked(segment, finding.missing)
+    def _with_missing_marked(self, job: TextJob, segment: Segment, first: Output) -> Segment:
+        """The segment with the terms and numbers that the output lacks as marks, where nothing worse is to be retried."""
+        missing = {finding.code: finding.missing for finding in first.findings}
+        if first.findings[0].code not in (checks.PLACEHOLDERS_LOST, checks.NUMBERS_CHANGED, checks.TERMS_MISSING):
+            return segment
+        if checks.TERMS_MISSING in missing:
+            segment = self.planner.with_terms_marked(job, segment)
+        if checks.NUMBERS_CHANGED in missing:
+            segment = self.planner.with_numbers_marked(segment, missing[checks.NUMBERS_CHANGED])
         return segment
 
     def _without_commentary(self, job: TextJob, segment: Segment, first: Output) -> Output | None:
@@ -290,20 +293,19 @@ def _joined_around(
     plain = ""
     for number, (piece, is_mark) in enumerate(pieces):
         if is_mark:
-            text.append(marks.restore(piece, segment.marks))
+            text.append(piece)
             continue
         output = outputs.get(number)
         shown = piece if output is None else output.plain
-        written = marks.restore(piece, (), segment.writer) if output is None else output.text
         if output is not None:
             before = piece[: len(piece) - len(piece.lstrip())]
             after = piece[len(piece.rstrip()) :]
             if spaced and not before and plain and shown and needs_space(plain[-1], shown[0]):
                 before = " "
-            shown, written = f"{before}{shown}{after}", f"{before}{written}{after}"
-        text.append(written)
+            shown = f"{before}{shown}{after}"
+        text.append(shown)
         plain += shown
-    return "".join(text), plain
+    return marks.restore("".join(text), segment.marks, segment.writer), plain
 
 
 def _next_form(segment: Segment, code: WarningCode) -> Form:

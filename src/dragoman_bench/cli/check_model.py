@@ -55,6 +55,8 @@ def command(
 
     A server is started for it; options after -- are those of `dragoman serve`. Exit code 1 where something failed.
     """
+    if model.startswith("-"):  # no MODEL before `--`
+        model, serve_arguments = "", (model, *serve_arguments)
     if url is not None and serve_arguments:
         raise ConfigError("--url names a server that runs already; it takes no serve options", param="url")
     folder = Path(model)
