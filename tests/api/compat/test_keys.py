@@ -1,0 +1,142 @@
+"""Keys on the APIs of LibreTranslate, Google and the plug-ins: where each takes a key, and what it answers without one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.service.service import TranslationService
+from dragoman.service.stack import account_store
+from dragoman.settings import AuthSettings, CacheSettings, Settings
+from dragoman.storage.database import Database
+from dragoman.types import Account
+from tests.serving import echoing, served, service_over
+
+ACCOUNTS = (
+    Account("", "good"),
+    Account("", "revoked"),
+    Account("", "used up", characters_per_month=10),
+    Account("", "fast", requests_per_s=0.001),
+    Account("", "korean", languages=frozenset({"ko"})),
+)
+REQUESTS: dict[str, dict[str, Any]] = {
+    "/translate": {"q": "Good morning.", "source": "en", "target": "ja"},
+    "/language/translate/v2": {"q": "Good morning.", "source": "en", "target": "ja"},
+    "/deeplx/translate": {"text": "Good morning.", "source_lang": "en", "target_lang": "ja"},
+    "/immersive/translate": {"text_list": ["Good morning."], "source_lang": "en", "target_lang": "ja"},
+    "/kiss/translate": {"text": "Good morning.", "from": "en", "to": "ja"},
+}
+STATUSES = {
+    #                         none wrong revoked used up, too fast, another language
+    "/translate": (400, 403, 403, 429, 429, 403),
+    "/language/translate/v2": (403, 400, 400, 403, 429, 403),
+    "/deeplx/translate": (401, 401, 401, 429, 429, 403),
+    "/immersive/translate": (401, 401, 401, 403, 429, 403),
+    "/kiss/translate": (401, 401, 401, 403, 429, 403),
+}
+
+
+@pytest.fixture(scope="module")
+async def keys() -> dict[str, str]:
+    return {"wrong": "drg_wrong"}
+
+
+@pytest.fixture(scope="module")
+async def service(tmp_path_factory: pytest.TempPathFactory, keys: dict[str, str]) -> TranslationService:
+    """One that needs keys."""
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('database')}/dragoman.db")
+    await database.open()
+    stored = account_store(database).keys
+    for account in ACCOUNTS:
+        _, keys[account.name] = await stored.create(account)
+    await stored.revoke("revoked")
+    settings = Settings(auth=AuthSettings(mode="keys"), cache=CacheSettings(max_bytes=0))
+    return service_over(FakePipeline(echoing()), settings, database=database)
+
+
+@pytest.fixture(scope="module")
+async def client(service: TranslationService) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(service) as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", list(REQUESTS))
+async def test_refusals(client: httpx.AsyncClient, keys: dict[str, str], path: str) -> None:
+    async def status(name: str | None) -> int:
+        headers = {"Authorization": f"Bearer {keys[name]}"} if name else {}
+        return (await client.post(path, json=REQUESTS[path], headers=headers)).status_code
+
+    assert await status("good") == 200
+    await status("fast")
+    names = (None, "wrong", "revoked", "used up", "fast", "korean")
+    assert tuple([await status(name) for name in names]) == STATUSES[path]
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/translate", ["api_key"]),
+        ("/language/translate/v2", ["key"]),
+        ("/deeplx/translate", ["token", "key", "api_key"]),
+        ("/immersive/translate", ["token", "key", "api_key"]),
+        ("/kiss/translate", ["token", "key", "api_key"]),
+    ],
+)
+async def test_a_key_in_the_query_or_the_body(
+    client: httpx.AsyncClient, keys: dict[str, str], path: str, names: list[str]
+) -> None:
+    for name in names:
+        for good, wrong in (({"params": {name: keys["good"]}}, {"params": {name: "x"}}), ({}, {})):
+            body = REQUESTS[path] | ({} if good else {name: keys["good"]})
+            assert (await client.post(path, json=body, **good)).status_code == 200
+            body = REQUESTS[path] | ({} if wrong else {name: "x"})
+            assert (await client.post(path, json=body, **wrong)).status_code in (400, 401, 403)
+
+
+async def test_google_takes_its_own_header(client: httpx.AsyncClient, keys: dict[str, str]) -> None:
+    path = "/language/translate/v2"
+    answer = await client.post(path, json=REQUESTS[path], headers={"X-Goog-Api-Key": keys["good"]})
+    assert answer.status_code == 200
+
+
+async def test_plugins_on_the_shared_path_have_their_own_answer_to_a_missing_key(client: httpx.AsyncClient) -> None:
+    for path in ("/deeplx/translate", "/immersive/translate", "/kiss/translate"):
+        shared, own = [await client.post(one, json=REQUESTS[path]) for one in ("/translate", path)]
+        assert (shared.status_code, shared.json()) == (own.status_code, own.json())
+
+
+async def test_what_else_needs_a_key(client: httpx.AsyncClient, keys: dict[str, str]) -> None:
+    suggestion = {"q": "a", "s": "b", "source": "en", "target": "ja"}
+    for path, body in (("/detect", {"q": "hello"}), ("/suggest", suggestion)):
+        assert (await client.post(path, json=body)).status_code == 400
+        assert (await client.post(path, data=body | {"api_key": keys["good"]})).status_code == 200
+    for path in ("languages", "detect?q=hello"):
+        answer = await client.get(f"/language/translate/v2/{path}")
+        assert answer.status_code == 403
+        answer = await client.get(f"/language/translate/v2/{path}", headers={"X-API-Key": keys["good"]})
+        assert answer.status_code == 200
+    assert (await client.get("/languages")).status_code == 200
+
+
+async def test_deep_translator_has_its_own_error_for_a_wrong_key(client: httpx.AsyncClient) -> None:
+    from deep_translator import LibreTranslator
+    from deep_translator.exceptions import AuthorizationException
+
+    translator = LibreTranslator("en", "ja", api_key="drg_wrong", custom_url=f"{client.base_url}/")
+    with pytest.raises(AuthorizationException):
+        await asyncio.to_thread(translator.translate, "Good morning.")
+
+
+async def test_characters_are_charged_once(
+    client: httpx.AsyncClient, service: TranslationService, keys: dict[str, str]
+) -> None:
+    account = await service.accounts.authenticate(keys["good"])
+    for path, body in REQUESTS.items():
+        before = service.accounts.usage(account).characters
+        await client.post(path, json=body, headers={"X-API-Key": keys["good"]})
+        assert service.accounts.usage(account).characters == before + len("Good morning.")
