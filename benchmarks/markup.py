@@ -26,8 +26,9 @@ from pathlib import Path
 from time import process_time
 
 from dragoman.engine.spec import cpu_instruction_sets
-from dragoman.text.document import DocumentOptions, Format, pieces
+from dragoman.text.document import DocumentOptions, pieces
 from dragoman.text.marks import Block, Piece, restore
+from dragoman.types import TextFormat
 
 SIZES = (10_000, 100_000, 1_000_000)
 MOST_PER_DECADE = 12
@@ -42,7 +43,7 @@ ARTICLE = (
     "> A quotation\n> of two lines\n\n- One thing\n- Two things\n\n| a cell | two |\n|---|---|\n| three | 4 |\n\n"
 )
 MESSAGES = "Hello {name}, see https://example.com/a?b=1 or write to office@example.com.\n- One thing\n- Two things\n\n"
-COMMON: dict[Format, str] = {"text": MESSAGES, "html": PAGE, "xml": PAGE, "markdown": ARTICLE}
+COMMON: dict[TextFormat, str] = {"text": MESSAGES, "html": PAGE, "xml": PAGE, "markdown": ARTICLE}
 
 MARKUP_UNITS = (
     "<", "<b>", "<b>a", "<div>", "</b>", "<b></i>a", "<a ", '<a b="', "<!--", "<!-- -->", "<![CDATA[", "<!DOCTYPE [", "<?",
@@ -53,7 +54,7 @@ MARKDOWN_UNITS = (
     "- ", "a  \n", "a\r\n", "|a|b|\n|-|-|\n", "[^1]: a\n", "<div>\n", "#\n",
 )  # fmt: skip
 TEXT_UNITS = ("{", "{n, plural, one {", "<", "a@", "http://", "- ", "1. a\n", "\t", "`", "%", "a\r\n", " \n")
-HOSTILE: dict[Format, tuple[str, ...]] = {
+HOSTILE: dict[TextFormat, tuple[str, ...]] = {
     "text": TEXT_UNITS, "html": MARKUP_UNITS, "xml": MARKUP_UNITS, "markdown": MARKDOWN_UNITS,
 }  # fmt: skip
 
@@ -62,7 +63,7 @@ HOSTILE: dict[Format, tuple[str, ...]] = {
 class Row:
     """One document in three sizes: CPU seconds, and how many times as long each decade takes (None: too short to judge)."""
 
-    format: Format
+    format: TextFormat
     document: str
     parse_s: tuple[float, ...]
     restore_s: tuple[float, ...]
@@ -75,7 +76,7 @@ class Row:
         return all(ratio is None or ratio <= MOST_PER_DECADE for ratio in self.parse_ratios + self.restore_ratios)
 
 
-def documents(kind: Format, size: int) -> dict[str, str]:
+def documents(kind: TextFormat, size: int) -> dict[str, str]:
     units = {"common": COMMON[kind], **{unit: unit for unit in HOSTILE[kind]}}
     named = {name: (unit * (size // len(unit) + 1))[:size] for name, unit in units.items()}
     deep = {"html": ("<b>a", "</b>"), "xml": ("<b>a", "</b>"), "markdown": (">", "a")}.get(kind)
@@ -107,7 +108,7 @@ def restored(found: list[Piece]) -> tuple[str, float]:
     return text, process_time() - began_s
 
 
-def measured(kind: Format, name: str, texts: list[str], repeats: int) -> Row:
+def measured(kind: TextFormat, name: str, texts: list[str], repeats: int) -> Row:
     parse_s, restore_s, pauses_s = list[float](), list[float](), list[float]()
     for text in texts:
         runs: list[tuple[float, float, float]] = []
