@@ -21,8 +21,8 @@ from pydantic import TypeAdapter, ValidationError
 from dragoman.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "DRAGOMAN_"
-RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_")
-"""Variables of the load tests and of the tests: not settings of the server."""
+RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
+"""Variables of the load tests, of the tests and of clients: not settings of the server."""
 DEFAULT_FILE = Path("dragoman.toml")
 
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph

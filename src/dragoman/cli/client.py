@@ -1,8 +1,12 @@
-"""Requests of commands to a running server, and its refusals as errors of the command line."""
+"""Requests of commands to a running server, and its refusals as errors of the command line.
+
+A server that needs keys gets the one in the variable `DRAGOMAN_API_KEY`: a flag could be read in the list of processes.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.request
 from typing import Any
@@ -10,6 +14,7 @@ from typing import Any
 from dragoman.errors import ConfigError, DragomanError, Unavailable
 
 TIMEOUT_S = 600.0
+KEY_VARIABLE = "DRAGOMAN_API_KEY"
 
 
 def request(
@@ -23,6 +28,8 @@ def request(
 ) -> bytes:
     """The body of the answer. Raises `ConfigError` for a refusal and for no server, `Unavailable` for a status from 500."""
     headers = {"Accept": accept} | ({"Content-Type": content_type} if body is not None else {})
+    if key := os.environ.get(KEY_VARIABLE):
+        headers["Authorization"] = f"Bearer {key}"
     try:
         sent = urllib.request.Request(f"{url.rstrip('/')}{path}", body, headers, method=method)
         with urllib.request.urlopen(sent, timeout=TIMEOUT_S) as answer:

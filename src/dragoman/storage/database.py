@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -74,6 +76,26 @@ class Database:
             await self._in_thread(close)
             self._closed = True
             self._threads.shutdown(wait=False)
+
+    async def back_up(self, target: Path) -> None:
+        """Copy a SQLite database to a new file, consistently, while others use it. Raises `ConfigError`."""
+        if self._file in (None, "", ":memory:"):
+            raise ConfigError("only a SQLite file is backed up so; use pg_dump for PostgreSQL", param="storage.url")
+        source = Path(self._file or "")
+
+        def copy() -> None:
+            if not source.is_file():
+                raise ConfigError(f"there is no database {source}", param="storage.url")
+            try:
+                target.touch(mode=0o600, exist_ok=False)  # keys' digests and glossaries are for this user alone
+                with closing(sqlite3.connect(source)) as of, closing(sqlite3.connect(target)) as to:
+                    of.backup(to)
+            except FileExistsError:
+                raise ConfigError(f"{target} exists already") from None
+            except (OSError, sqlite3.Error) as fault:
+                raise ConfigError(f"{source} cannot be copied to {target}: {fault}") from None
+
+        await self._in_thread(copy)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """The result of `work` in a transaction that writes nothing. Raises `StorageUnavailable`."""
