@@ -12,6 +12,7 @@
     │   └── QuotaExceeded         403  quota_exceeded      (the month's characters are used up)
     ├── RateLimited               429  rate_limited        (carries retry_after_s)
     ├── DeadlineExceeded          504  deadline_exceeded   (the deadline that the request itself named)
+    ├── UnknownHost               421  unknown_host        (a Host header that is not the server's)
     ├── UnknownGlossary           404  unknown_glossary
     ├── GlossaryExists            409  glossary_exists
     ├── TooManyTexts              413  too_many_texts
@@ -125,6 +126,13 @@ class DeadlineExceeded(DragomanError):
 
     status = 504
     code = "deadline_exceeded"
+
+
+class UnknownHost(DragomanError):
+    """The request's Host header is not a name of this server."""
+
+    status = 421
+    code = "unknown_host"
 
 
 class UnknownGlossary(DragomanError):

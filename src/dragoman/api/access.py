@@ -10,6 +10,7 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
+from dragoman.errors import Forbidden
 from dragoman.service.service import TranslationService
 from dragoman.types import Account
 
@@ -43,3 +44,14 @@ async def _caller(request: Request, service: Service) -> Account:
 
 Caller = Annotated[Account, Depends(_caller)]
 """The account of a call whose key is in a header."""
+NEEDS_KEY = Depends(_caller)
+"""For routers: each route needs a key in a header where the server needs keys."""
+
+
+async def _operator(account: Caller) -> None:
+    if account.role != "operator":
+        raise Forbidden("this needs an operator's key: dragoman keys create NAME --role operator")
+
+
+NEEDS_OPERATOR = Depends(_operator)
+"""For routers: likewise an operator's."""

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from dragoman import __version__
-from dragoman.api import errors, glossaries, native
+from dragoman.api import errors, glossaries, native, operators
+from dragoman.api.access import NEEDS_OPERATOR
 from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
 from dragoman.api.middleware import BodyLimit, ClientGone, RequestLog, closed
+from dragoman.api.network import HostCheck, RootPath, TranslationCors, comma_separated, host_rule
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
@@ -15,25 +21,55 @@ COMPAT = (deepl, libretranslate, google, plugins, openai)
 """APIs of others, whose clients are served unchanged."""
 
 
+def _translation_paths() -> list[re.Pattern[str]]:
+    """What web pages of other origins may call: not what operators ask, nor stored glossaries."""
+    routes = (route for router in (native.router, *(api.router for api in COMPAT)) for route in router.routes)
+    return [route.path_regex for route in routes if isinstance(route, Route) and "glossar" not in route.path]
+
+
 def create_app(service: TranslationService) -> FastAPI:
     """All routes over `service`."""
+    server = service.settings.server
     app = FastAPI(
         title="dragoman",
         version=__version__,
         description="A self-hosted LLM translation server on vLLM's continuous batching.",
         docs_url=None,  # FastAPI's pages load from a CDN; `page` serves its own
         redoc_url=None,
+        servers=[{"url": f"/{server.root_path.strip('/')}"}] if server.root_path.strip("/") else None,
     )
-    app.state.service = service
-    app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
-    # The last one added is the outermost: what may refuse or fail belongs before this.
-    app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)
+    behind_proxy = bool(server.trusted_proxies)
+    _install_middleware(app, service, host_rule(server.allowed_hosts, server.host, behind_proxy=behind_proxy))
+    if origins := comma_separated(server.cors_origins):
+        app.add_middleware(TranslationCors, origins=origins, paths=_translation_paths())
+    if server.root_path.strip("/"):
+        app.add_middleware(RootPath, root_path=server.root_path)
     errors.install(app, {prefix: one for api in COMPAT for prefix, one in api.ERROR_FORMATS.items()})
     app.add_exception_handler(ClientGone, closed)
     app.include_router(native.router)
     app.include_router(glossaries.router)
     for api in COMPAT:
         app.include_router(api.router)
+    app.include_router(operators.router, dependencies=[NEEDS_OPERATOR], responses=operators.ANSWERS)
     app.include_router(native.probes)
     page.install(app)
     return app
+
+
+def create_operator_app(service: TranslationService) -> FastAPI:
+    """What operators ask, and the probes, without keys: for a port that they alone can reach."""
+    server = service.settings.server
+    app = FastAPI(title="dragoman", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    _install_middleware(app, service, host_rule(server.allowed_hosts, server.operator_host))
+    errors.install(app, {})
+    app.include_router(operators.router)
+    app.include_router(native.probes)
+    return app
+
+
+def _install_middleware(app: FastAPI, service: TranslationService, is_allowed: Callable[[str], bool]) -> None:
+    app.state.service = service
+    app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
+    app.add_middleware(HostCheck, is_allowed=is_allowed)
+    # The last one added is the outermost: what may refuse or fail belongs before this.
+    app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)

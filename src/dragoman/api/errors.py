@@ -18,7 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
-from dragoman.errors import DeadlineExceeded, DragomanError, QueueFull, RateLimited, Unavailable
+from dragoman.errors import DeadlineExceeded, DragomanError, QueueFull, RateLimited, Unauthenticated, Unavailable
 from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, note_fault
 
 log = logging.getLogger("dragoman.api")
@@ -44,6 +44,8 @@ class Fault:
         headers: dict[str, str] = {}
         if isinstance(error, QueueFull | RateLimited):
             headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+        elif isinstance(error, Unauthenticated):
+            headers["WWW-Authenticate"] = "Bearer"
         elif isinstance(error, Unavailable):
             headers["Retry-After"] = str(_UNAVAILABLE_RETRY_S)
         return cls(error.status, error.code, error.message, error.param, headers)

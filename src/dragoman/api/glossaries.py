@@ -18,7 +18,7 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import schemas
-from dragoman.api.access import Service
+from dragoman.api.access import NEEDS_KEY, Service
 from dragoman.errors import InvalidGlossary
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Body = TypeVar("Body", bound=BaseModel)
 
-router = APIRouter(prefix="/v1/glossaries", tags=["glossaries"])
+router = APIRouter(prefix="/v1/glossaries", tags=["glossaries"], dependencies=[NEEDS_KEY])
 
 JSON, TSV, CSV = "application/json", "text/tab-separated-values", "text/csv"
 

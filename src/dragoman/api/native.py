@@ -1,6 +1,4 @@
-"""The native API: `POST /v1/translate`, `GET /v1/languages`, `/v1/models`, `/v1/stats`, `/v1/traffic`, and the probes
-`/healthz`, `/readyz`, `/metrics`.
-"""
+"""The native API: `POST /v1/translate`, `GET /v1/languages`, `/v1/models`, and the probes `/healthz` and `/readyz`."""
 
 from __future__ import annotations
 
@@ -10,26 +8,26 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from dragoman import languages
 from dragoman.api import schemas
-from dragoman.api.access import Caller, Service
+from dragoman.api.access import NEEDS_KEY, Caller, Service
 from dragoman.api.input import check_texts, check_unicode, deadline_of
 from dragoman.api.middleware import EventStream, current_id, while_connected
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
-from dragoman.wire import Stats, Traffic
 
-router = APIRouter(prefix="/v1")
+router = APIRouter(prefix="/v1", dependencies=[NEEDS_KEY])
 probes = APIRouter()
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Bad JSON, an unsupported language, an empty text"},
+    401: {"description": "The server needs a key, and the request has none or a wrong one"},
+    403: {"description": "The key may not do this, or has used up its characters of this month"},
     413: {"description": "Too many texts, or too large a body"},
     422: {"description": "JSON of the wrong shape"},
-    429: {"description": "The queue is full; retry after the seconds in Retry-After"},
+    429: {"description": "The queue is full, or the key sends too many requests a second; see Retry-After"},
     503: {"description": "Starting, draining, or the engine has crashed"},
     504: {"description": "The call's own deadline has passed; what was left of it was dropped"},
 }
@@ -219,18 +217,6 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
     )
 
 
-@router.get("/stats", summary="The engine and the queue now; rates over the last minute")
-async def stats(service: Service) -> Stats:
-    """Running and waiting sequences, KV cache usage, admission, latencies: for people, for the page and for load tests."""
-    return service.stats()
-
-
-@router.get("/traffic", summary="The texts of the last hour")
-async def traffic(service: Service) -> Traffic:
-    """How many texts in flight, how long, how fast, with which outcome: for people and for `dragoman tune --watch`."""
-    return await service.traffic()
-
-
 @probes.get("/healthz", summary="The process is running")
 async def healthz() -> dict[str, str]:
     """Answers as long as the event loop runs."""
@@ -242,9 +228,3 @@ async def readyz(service: Service) -> dict[str, str]:
     """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""
     await service.check_ready()
     return {"status": "ready"}
-
-
-@probes.get("/metrics", summary="Prometheus metrics: dragoman's and vLLM's", response_class=Response)
-async def metrics(service: Service) -> Response:
-    """Text exposition format."""
-    return Response(await service.exposition(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
+import ssl
 from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
 
-from dragoman.api.app import create_app
+from dragoman.api.app import create_app, create_operator_app
+from dragoman.api.network import comma_separated
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.service.service import TranslationService
 
@@ -48,13 +51,18 @@ class _Server(uvicorn.Server):
 
 
 class DragomanServer:
-    """Serves one `TranslationService` over HTTP until a signal, or until the engine has crashed and does not restart."""
+    """Serves one `TranslationService` over HTTP until a signal, or until the engine has crashed and does not restart.
+
+    `operators`: a second socket, for what operators ask. SIGHUP has keys and limits read again. Raises `ConfigError` for a
+    certificate that cannot be used.
+    """
 
     def __init__(
         self,
         service: TranslationService,
         listener: socket.socket,
         on_ready: Callable[[str], None] = lambda _: None,
+        operators: socket.socket | None = None,
     ) -> None:
         self.service = service
         self._listener = listener
@@ -62,10 +70,44 @@ class DragomanServer:
         self._on_ready = on_ready
         self._stop = asyncio.Event()
         self._signals = 0
+        self._uvicorn = _Server(self._config(), self._signalled)
+        self._operators: tuple[_Server, socket.socket] | None = None
+        if operators is not None:
+            config = uvicorn.Config(
+                create_operator_app(service),
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+            )
+            self._operators = _Server(config, self._signalled), operators
+        self._reloading: asyncio.Task[None] | None = None
+
+    def _config(self) -> uvicorn.Config:
+        server = self.service.settings.server
+        if server.tls_key and not server.tls_certificate:
+            raise ConfigError("server.tls_key needs server.tls_certificate", param="server.tls_certificate")
+        proxies = comma_separated(server.trusted_proxies)
         config = uvicorn.Config(
-            create_app(service), log_config=None, access_log=False, server_header=False, timeout_keep_alive=75
+            create_app(self.service),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=proxies,
+            ssl_certfile=server.tls_certificate or None,
+            ssl_keyfile=server.tls_key or None,
         )
-        self._uvicorn = _Server(config, self._signalled)
+        try:
+            config.load()
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"server.tls_certificate {server.tls_certificate} with the key {server.tls_key or 'in it'} cannot be used: "
+                f"{error}",
+                param="server.tls_certificate",
+            ) from None
+        return config
 
     def _signalled(self) -> None:
         """The first signal drains, the second one stops the server immediately."""
@@ -79,11 +121,21 @@ class DragomanServer:
     def url(self) -> str:
         """Its address."""
         host, port = self._listener.getsockname()[:2]
-        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        scheme = "https" if self.service.settings.server.tls_certificate else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
     async def run(self) -> int:
         """Serve until a signal. The exit code: 0 after a drain; 1 when it timed out, or engine or HTTP server failed."""
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        try:
+            return await self._run()
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
+
+    async def _run(self) -> int:
         serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._listener]))
+        operating = asyncio.create_task(self._serve_operators())
         life = asyncio.create_task(self._live())
         await asyncio.wait({serving, life}, return_when=asyncio.FIRST_COMPLETED)
         if not life.done():  # a second signal, or uvicorn has failed
@@ -91,7 +143,9 @@ class DragomanServer:
         await asyncio.gather(life, return_exceptions=True)
         await self.service.stop()  # first: what the drain did not finish must fail before uvicorn waits for it
         self._uvicorn.should_exit = True
-        [failed] = await asyncio.gather(serving, return_exceptions=True)
+        if self._operators is not None:
+            self._operators[0].should_exit = True
+        failed, _ = await asyncio.gather(serving, operating, return_exceptions=True)
         if self.service.tracing is not None:  # last: until now requests may have ended
             await asyncio.to_thread(self.service.tracing.shutdown)
         if isinstance(failed, Exception):
@@ -99,6 +153,22 @@ class DragomanServer:
             log.error("uvicorn failed", exc_info=failed)
             return 1
         return 1 if life.cancelled() else life.result()
+
+    async def _serve_operators(self) -> None:
+        if self._operators is not None:
+            server, listener = self._operators
+            await server.serve(sockets=[listener])
+
+    def _reload(self) -> None:
+        async def reload() -> None:
+            try:
+                await self.service.accounts.reload()
+            except DragomanError as error:
+                log.error("keys and limits could not be read again: %s", error.message)
+            else:
+                log.info("keys and limits are read again")
+
+        self._reloading = asyncio.create_task(reload())
 
     async def _live(self) -> int:
         starting = asyncio.create_task(self._start())

@@ -18,6 +18,7 @@ from dragoman.api.server import DragomanServer, listen
 from dragoman.cli.console import steady_error_console
 from dragoman.cli.logs import configure_logging
 from dragoman.cli.options import settings_options
+from dragoman.errors import ConfigError
 from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
 
@@ -65,7 +66,9 @@ class _Messages:
 def _run(settings: Settings, console: Console) -> int:
     """Listen, start, serve, drain. Raises `ConfigError` before anything heavy runs."""
     began_s = monotonic()
-    listener = listen(settings.server.host, settings.server.port)
+    network = settings.server
+    listener = listen(network.host, network.port)
+    operators = listen(network.operator_host, network.operator_port) if network.operator_port is not None else None
     service = TranslationService.from_settings(settings)
     messages = _Messages(settings, console)
     spec = service.spec.engine
@@ -86,12 +89,12 @@ def _run(settings: Settings, console: Console) -> int:
                 f"{spec.max_num_seqs} sequences, {spec.max_num_batched_tokens} batched tokens)"
             )
 
-        server = DragomanServer(service, listener, on_ready)
+        server = DragomanServer(service, listener, on_ready, operators)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             exit_code = runner.run(server.run())
     if server.failure is not None:
         messages.error(server.failure.message)
-    return exit_code
+    return 2 if isinstance(server.failure, ConfigError) else exit_code
 
 
 @click.command("serve")
