@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,8 +26,8 @@ from tests.serving import echoing, fake_service, served, service_over
 
 TEXT = {"text": "Good morning.", "target": "ja", "source": "en"}
 ACCOUNT = Account("", "alice")
-OPEN_PATHS = {"/", "/docs", "/openapi.json", "/healthz", "/readyz"}
-"""What needs no key: the page without what it shows, and the probes."""
+OPEN_PATHS = {"/", "/docs", "/openapi.json", "/healthz", "/readyz", "/languages", "/frontend/settings", "/health"}
+"""What needs no key: the page without what it shows, the probes, and what LibreTranslate's clients ask without one."""
 
 
 @dataclass
@@ -47,15 +47,15 @@ class Keyed:
         _, key = await account_store(self.database).keys.create(limits)
         return key
 
-    def used(self, name: str) -> int:
-        account = next(one.account for one in self.service.accounts._keys.values() if one.account.name == name)
+    async def used(self, name: str) -> int:
+        account = await self.service.accounts.authenticate(self.keys[name])
         return self.service.accounts.usage(account).characters
 
 
 @asynccontextmanager
 async def keyed(
     folder: Path, *accounts: Account, auth: AuthSettings | None = None, server: ServerSettings | None = None
-) -> AsyncIterator[Keyed]:
+) -> AsyncGenerator[Keyed]:
     settings = Settings(
         auth=auth or AuthSettings(mode="keys"), server=server or ServerSettings(), cache=CacheSettings(max_bytes=0)
     )
@@ -67,7 +67,7 @@ async def keyed(
         yield Keyed(client, service, database, keys)
 
 
-async def test_without_a_key_nothing_but_the_page_and_the_probes_is_served(tmp_path: Path) -> None:
+async def test_without_a_key_nothing_is_translated_or_shown_that_is_not_public(tmp_path: Path) -> None:
     async with keyed(tmp_path, ACCOUNT) as server:
         app = create_app(server.service)
         for route in app.routes:
@@ -79,9 +79,9 @@ async def test_without_a_key_nothing_but_the_page_and_the_probes_is_served(tmp_p
             for method in sorted((route.methods or set()) - {"HEAD"}):
                 body = {"text": ["x"], "target_lang": "DE"} if method == "POST" else None
                 answer = await server.client.request(method, path, json=body)
-                assert answer.status_code in (400, 401, 403, 422), (method, path, answer.status_code, answer.text)
+                assert 400 <= answer.status_code < 500, (method, path, answer.status_code, answer.text)
                 wrong = await server.client.request(method, path, json=body, headers={"Authorization": "Bearer drg_x"})
-                assert wrong.status_code in (400, 401, 403, 422), (method, path, wrong.status_code, wrong.text)
+                assert 400 <= wrong.status_code < 500, (method, path, wrong.status_code, wrong.text)
         for path in OPEN_PATHS:
             assert (await server.client.get(path)).status_code == 200
 
@@ -167,7 +167,7 @@ async def test_requests_in_flight_count_against_the_quota(tmp_path: Path) -> Non
     async with keyed(tmp_path, replace(ACCOUNT, characters_per_month=13 * 5)) as server:
         answers = await asyncio.gather(*(server.post(server.keys["alice"]) for _ in range(12)))
         assert sorted(answer.status_code for answer in answers) == [200] * 5 + [403] * 7
-        assert server.used("alice") == 65
+        assert await server.used("alice") == 65
 
 
 async def test_the_calls_of_a_bulk_key_are_bulk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,18 +189,18 @@ async def test_a_request_is_charged_once_with_what_it_had(tmp_path: Path) -> Non
     async with keyed(tmp_path, ACCOUNT) as server:
         headers = {"Authorization": f"Bearer {server.keys['alice']}"}
         await server.client.post("/v1/translate", json={**TEXT, "text": ["abc", "defgh"]}, headers=headers)
-        assert server.used("alice") == 8
+        assert await server.used("alice") == 8
         for _ in range(3):  # retries of one request
             again = {**headers, "X-Request-ID": "one"}
             await server.client.post("/v1/translate", json=TEXT, headers=again)
-        assert server.used("alice") == 8 + 13
+        assert await server.used("alice") == 8 + 13
         other = {**TEXT, "text": "Good evening."}  # another request, though its client gives it the same id
         await server.client.post("/v1/translate", json=other, headers={**headers, "X-Request-ID": "one"})
-        assert server.used("alice") == 8 + 26
+        assert await server.used("alice") == 8 + 26
         await server.client.post("/v1/translate", json={**TEXT, "target": "tlh"}, headers=headers)  # refused
-        assert server.used("alice") == 8 + 26
+        assert await server.used("alice") == 8 + 26
         await server.client.post("/v1/translate", json={**TEXT, "stream": True}, headers=headers)
-        assert server.used("alice") == 8 + 39
+        assert await server.used("alice") == 8 + 39
 
 
 async def test_operators_endpoints_need_an_operators_key(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ async def test_on_loopback_a_key_is_optional_and_a_valid_one_is_its_accounts(tmp
     async with keyed(tmp_path, ACCOUNT, auth=AuthSettings()) as server:
         for key in (None, "any-key-that-a-client-insists-on", server.keys["alice"]):
             assert (await server.post(key)).status_code == 200
-        assert server.used("alice") == 13
+        assert await server.used("alice") == 13
 
 
 async def test_no_key_is_in_a_log_a_metric_or_an_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

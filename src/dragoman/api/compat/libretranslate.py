@@ -164,8 +164,8 @@ async def frontend_settings(service: Service) -> Response:
         {
             "charLimit": service.settings.server.max_text_characters,
             "frontendTimeout": FRONTEND_TIMEOUT_MS,
-            "apiKeys": False,
-            "keyRequired": False,
+            "apiKeys": service.accounts.required,
+            "keyRequired": service.accounts.required,
             "suggestions": False,
             "filesTranslation": False,
             "supportedFilesFormat": [],
