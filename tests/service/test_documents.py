@@ -231,3 +231,11 @@ async def test_emphasis_that_was_cut_around_is_still_emphasis() -> None:
     )
     assert translation.text == "This is **an old letter** for you."
     assert "cut_around" in translation.retries
+
+
+async def test_a_text_is_cut_around_a_dropped_number_too_where_it_is_cut_around_placeholders() -> None:
+    translation, _ = await translated(
+        lambda text: japanese(re.sub(r"<[^>]*>|\d+|\{\w+\}", "", text)), "The price of {name} is 1985 today."
+    )
+    assert outline(translation.text) == "x x x {name} x 1985 x."
+    assert (codes(translation), translation.retries) == ([], (checks.PLACEHOLDERS_LOST, "cut_around"))

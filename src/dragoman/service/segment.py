@@ -173,11 +173,11 @@ class SegmentTranslator:
         if code == checks.COMMENTARY and (cleaned := self._without_commentary(job, segment, first)) is not None:
             return replace(cleaned, retries=(code,))
         form = _next_form(segment, code)
-        segment = self._with_missing_marked(job, segment, first)
+        marked = self._with_missing_marked(job, segment, first)
         async with call.slots:
-            output = await self._attempt(call, job, f"{part}.again", segment, form)
-        if output.marks_lost and code == checks.TERMS_MISSING:
-            output = await self._with_marks_kept(call, job, f"{part}.again", segment, output)
+            output = await self._attempt(call, job, f"{part}.again", marked, form)
+        if output.marks_lost and marked is not segment and code != checks.NUMBERS_CHANGED:
+            output = await self._with_marks_kept(call, job, f"{part}.again", marked, output)
         return replace(output, retries=(code, *output.retries))
 
     def _with_missing_marked(self, job: TextJob, segment: Segment, first: Output) -> Segment:
