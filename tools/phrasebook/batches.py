@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What to draw: `messages` a chunk, batches of at most `tokens` including padding."""
+    """What to draw: `messages` a chunk, batches of at most `tokens` including padding; `clause_share` as of Generator."""
 
     data: Path
     tokenizer_json: str
@@ -55,6 +55,7 @@ class Stream:
     tokens: int
     messages: int = 4096
     pairs_per_message: int = _PAIRS_PER_MESSAGE
+    clause_share: float = 0.0
 
     def batches(self, worker: int) -> Iterator[Batch]:
         """An endless stream, its own for each worker number."""
@@ -72,7 +73,7 @@ class Stream:
         tokenizer = Tokenizer.from_str(self.tokenizer_json)
         tokenizer.encode_special_tokens = True
         seed = self.seed * 10_007 + worker
-        generator, rng = Generator(self.split, seed, load(self.data)), Random(seed)
+        generator, rng = Generator(self.split, seed, load(self.data), self.clause_share), Random(seed)
 
         def draw(messages: int) -> list[Batch]:
             batches = list(batched(list(self._pairs(generator, tokenizer, rng, messages)), self.tokens, rng))

@@ -118,11 +118,14 @@ class CorpusError(ConfigError):
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """One sentence in every language. `droppable` holds, by language, whether it is understood without its final
-    punctuation: whether no other pattern differs from it by that alone."""
+    punctuation: whether no other pattern differs from it by that alone. `sources`, where given, is what a user wrote for it;
+    `held_out` marks a sentence that training never has, whatever its values."""
 
     topic: str
     templates: tuple[Template, ...]
     droppable: tuple[bool, ...]
+    sources: tuple[Template, ...] = ()
+    held_out: bool = False
 
     @property
     def name(self) -> str:

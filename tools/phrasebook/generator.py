@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from dragoman.phrasebook import LANGUAGES
+from tools.phrasebook.clauses.sampler import Clauses
 from tools.phrasebook.corpus import Corpus, CorpusError, Pattern, packaged
 from tools.phrasebook.render import CANONICAL, PLAIN, Filling, Layout, Message, Style, compose, render
 from tools.phrasebook.split import Fillings, Split, composition_held_out, value_held_out
@@ -47,10 +48,12 @@ class Drawer:
         On the held-out side a pattern may leave nothing to hold out; then the filling is one that training knows.
         """
         values = self._values(pattern, {})
-        if pattern.templates[0].text not in self._unsplittable:
+        if values and pattern.templates[0].text not in self._unsplittable:
             values = self._on_this_side(pattern, values)
         novel = self._held_out and (
-            any(value_held_out(value) for value in values.values()) or self._fillings.held_out(pattern, values)
+            pattern.held_out
+            or any(value_held_out(value) for value in values.values())
+            or self._fillings.held_out(pattern, values)
         )
         marked = tag_share > 0 and self._rng.random() < tag_share
         return self._marked(pattern, values) if marked else Filling(pattern, values, {}), novel
@@ -116,9 +119,11 @@ _NOISY_SHARE = 0.15
 
 
 class Generator:
-    """Messages of one side of the split. Deterministic by `seed`; not shared between threads."""
+    """Messages of one side of the split. Deterministic by `seed`; not shared between threads.
 
-    def __init__(self, split: Split, seed: int, corpus: Corpus | None = None) -> None:
+    `clause_share` of the sentences are joined from clauses; the others fill the corpus' patterns."""
+
+    def __init__(self, split: Split, seed: int, corpus: Corpus | None = None, clause_share: float = 0.0) -> None:
         self._corpus = corpus or packaged()
         self._rng = Random(f"{split} {seed}")
         self._split: Split = split
@@ -126,6 +131,8 @@ class Generator:
         self._by_topic = _by_topic(self._corpus)
         self._weights = [_weight(pattern) for pattern in self._corpus.patterns]
         self._words = _words(self._corpus)
+        self._clause_share = clause_share
+        self._clauses = Clauses(split, self._rng) if clause_share else None
 
     def sentence(self) -> Message:
         """A message of one sentence."""
@@ -164,7 +171,10 @@ class Generator:
         if count > 1 and self._rng.random() < _ONE_TOPIC_SHARE:
             topic = self._rng.choices(patterns, weights)[0].topic
             patterns, weights = self._by_topic[topic]
-        return self._rng.choices(patterns, weights, k=count)
+        picked = self._rng.choices(patterns, weights, k=count)
+        if clauses := self._clauses:
+            picked = [clauses.sample() if self._rng.random() < self._clause_share else pattern for pattern in picked]
+        return picked
 
     def _fill(self, pattern: Pattern, tag_share: float = 0.0) -> tuple[Filling, bool]:
         return self._drawer.fill(pattern, tag_share)

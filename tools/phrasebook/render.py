@@ -75,9 +75,11 @@ class Filling:
     wrap: str | None = None
 
 
-def render(filling: Filling, language: int, lower: bool = False) -> str:
-    """The sentence in the language at that index. `lower` writes English all small, copied values aside."""
-    template = filling.pattern.templates[language]
+def render(filling: Filling, language: int, lower: bool = False, source: bool = False) -> str:
+    """The sentence in the language at that index. `lower` writes English all small, copied values aside; `source` takes what
+    the pattern has as source, where it has one."""
+    pattern = filling.pattern
+    template = (pattern.sources if source and pattern.sources else pattern.templates)[language]
     if language == _KOREAN:
         return _korean(filling, template)
     pieces: list[str] = []
@@ -144,17 +146,16 @@ def compose(fillings: list[Filling], layout: Layout, novel: bool) -> Message:
         tail = f" {layout.tail}" if layout.tail and language in _SPACED else layout.tail
         texts[language] = _joined(fillings, index, CANONICAL, layout.joint) + tail
         style = layout.styles[index]
-        sources[language] = (
-            texts[language] if style is CANONICAL else _joined(fillings, index, style, layout.joint) + tail
-        )
+        same = style is CANONICAL and not any(filling.pattern.sources for filling in fillings)
+        sources[language] = texts[language] if same else _joined(fillings, index, style, layout.joint, True) + tail
     copied = [*_copied(fillings), *([Copied("emoji", layout.tail)] if layout.tail else [])]
     return Message(texts, sources, tuple(copied), len(fillings), novel)
 
 
-def _joined(fillings: list[Filling], index: int, style: Style, joint: str) -> str:
+def _joined(fillings: list[Filling], index: int, style: Style, joint: str, source: bool = False) -> str:
     sentences: list[str] = []
     for number, filling in enumerate(fillings, 1):
-        text = render(filling, index, style.lower)
+        text = render(filling, index, style.lower, source)
         if style is not CANONICAL:
             ends = bool(joint) or number == len(fillings)
             text = style.apply(text, filling.pattern.droppable[index] and ends)

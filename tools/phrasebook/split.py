@@ -1,12 +1,13 @@
 """What is held out from training, decided by hashes so that it holds by construction, in any process and any draw.
 
-Three things are split, about one tenth each:
+Four things are split, about one tenth each:
 
 - copied values (names, codes, numbers, addresses) by their text: a held-out one fills no slot of a training message.
   Numbers go by their digits, whether they stand alone, as a percentage or in a price. Placeholders are few by nature
   and are not split.
 - fillings: a pattern together with its localised and lexicon values. Every lexicon value keeps one pattern, its
   anchor, where it is never held out, and so occurs in training. A pattern without such slots has nothing to hold out.
+- sentences that clauses are joined to, by their English template.
 - compositions: the sequence of patterns in a message of several sentences.
 
 A training message has no part that is held out. A held-out message has held-out copied values only, a held-out
@@ -40,6 +41,11 @@ def value_held_out(value: Value) -> bool:
 def composition_held_out(patterns: Iterable[Pattern]) -> bool:
     """Whether these patterns in this order are held out together."""
     return _hash("composition", *(pattern.templates[0].text for pattern in patterns)) % _SHARE == 0
+
+
+def sentence_held_out(english: str) -> bool:
+    """Whether a sentence that clauses were joined to is held out, by its English template."""
+    return _hash("sentence", english.casefold()) % _SHARE == 0
 
 
 class Fillings:

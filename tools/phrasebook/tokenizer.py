@@ -84,9 +84,9 @@ def train(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Tokenizer:
     return tokenizer
 
 
-def training_texts(corpus: Corpus, messages: int, seed: int) -> Iterator[str]:
+def training_texts(corpus: Corpus, messages: int, seed: int, clause_share: float = 0.0) -> Iterator[str]:
     """What the tokenizer is fitted to: messages of the training side, every word of the lexicon, and the emoji."""
-    generator = Generator("train", seed, corpus)
+    generator = Generator("train", seed, corpus, clause_share)
     for _ in range(messages):
         message = generator.message()
         yield from message.texts.values()

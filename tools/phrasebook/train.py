@@ -60,6 +60,7 @@ class Plan:
     sizes: Mapping[str, int] = field(default_factory=lambda: dict(SIZES))
     tokenizer_messages: int = 20_000
     held_out_messages: int = 64
+    clause_share: float = 0.0
 
     def progress(self, used: "Usage") -> float:
         """Share of the budget that is used up."""
@@ -101,7 +102,7 @@ class Learner:
             self.tokenizer = self._restore()
             return
         plan.out.mkdir(parents=True, exist_ok=True)
-        texts = tokenizer.training_texts(self.corpus, plan.tokenizer_messages, plan.seed)
+        texts = tokenizer.training_texts(self.corpus, plan.tokenizer_messages, plan.seed, plan.clause_share)
         self.tokenizer = tokenizer.train(texts, plan.sizes["vocab_size"])
 
     def step(self, batch: Batch, progress: float) -> Tensor:
@@ -200,7 +201,9 @@ def run(plan: Plan, report: Report) -> Learner:
 def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> None:
     plan, used = learner.plan, learner.used
     text = learner.tokenizer.to_str()
-    stream = Stream(plan.data, text, "train", plan.seed * 101 + used.sessions, plan.tokens)
+    stream = Stream(
+        plan.data, text, "train", plan.seed * 101 + used.sessions, plan.tokens, clause_share=plan.clause_share
+    )
     held_out = Stream(
         plan.data,
         text,
@@ -209,6 +212,7 @@ def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> 
         plan.tokens,
         messages=plan.held_out_messages,
         pairs_per_message=len(DIRECTIONS),
+        clause_share=plan.clause_share,
     ).chunk()
     used.sessions += 1
     batches = iter(loader(stream, plan.workers, pin=learner.device.type == "cuda"))
@@ -244,6 +248,13 @@ def _line(used: Usage, measured: Mapping[str, float]) -> str:
 @click.option("--rate", type=float, default=2e-3, show_default=True, help="Peak learning rate.")
 @click.option("--workers", type=click.IntRange(min=0), help="Generating processes [default: cores less two].")
 @click.option("--device", default="cuda" if torch.cuda.is_available() else "cpu", show_default=True)
+@click.option(
+    "--clause-share",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Share of sentences joined from clauses.",
+)
 @click.option("--compile", is_flag=True, help="Use torch.compile.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
 def main(workers: int | None, **options: Any) -> None:
