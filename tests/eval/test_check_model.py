@@ -64,6 +64,7 @@ def test_a_server_is_started_for_the_model(tmp_path: Path) -> None:
     assert result.exit_code == 1, result.output
     report = json.loads(result.stdout.splitlines()[-1])
     assert report["model"] == DESCRIBED.name and not report["ok"]
+    assert report["conditions"]["machine"]["cores"] > 0
     assert {one["what"]: one["state"] for one in report["findings"]}["Memory"] == "ok"
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -15,6 +16,7 @@ from rich.table import Table
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import check_url
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
+from dragoman_bench.bench.results import describe_machine, git_commit
 from dragoman_bench.bench.workload import parse_pairs
 from dragoman_bench.cli.subject import describe_model
 from dragoman_bench.eval.check_model import (
@@ -81,9 +83,15 @@ def command(
         with interrupts(signal.SIGINT) as interrupted:
             return await check_model(wanted, observer, interrupted)
 
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
     report = observed(check)
     if as_json:
-        document = {"model": report.model, "ok": report.ok, "findings": [asdict(one) for one in report.findings]}
+        document = {
+            "model": report.model,
+            "ok": report.ok,
+            "findings": [asdict(one) for one in report.findings],
+            "conditions": {"started_at": started_at, "git_commit": git_commit(), "machine": asdict(describe_machine())},
+        }
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
         table = Table(box=None, show_header=False, pad_edge=False)
