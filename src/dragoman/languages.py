@@ -57,12 +57,20 @@ def normalise(tag: str) -> str:
         raise UnsupportedLanguage('The language is empty; give a tag such as "en" or "zh-Hant".')
     if len(text) > MAX_TAG_CHARACTERS:
         raise UnsupportedLanguage(f"{text[:24] + '…'!r} is no language: it has over {MAX_TAG_CHARACTERS} characters.")
-    found = _parsed(text) or _known_names().get(_folded(text)) or _named(text)
+    found = find(text)
     if found is None:
         near = _nearest(text)
         hint = f' Did you mean "{near}"?' if near else ' Give a BCP-47 tag such as "en" or "zh-Hant".'
         raise UnsupportedLanguage(f"{text!r} is not a known language.{hint}")
     return found
+
+
+def find(text: str) -> str | None:
+    """As `normalise`; None for what is no language. For words of which only some are names: nothing is suggested."""
+    text = text.strip()
+    if not 0 < len(text) <= MAX_TAG_CHARACTERS:
+        return None
+    return _parsed(text) or _known_names().get(_folded(text)) or _named(text)
 
 
 @lru_cache(maxsize=4096)

@@ -59,7 +59,7 @@ class HeartbeatResponse(Response):
         self._started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # An HTTP/1.0 client could not tell a response that was broken off from a whole one.
+        # An HTTP/1.0 client could not distinguish a response that was broken off from a whole one.
         can_break_off = scope["http_version"] != "1.0"
         try:
             async with aclosing(self._heartbeat(send)) as heartbeat:

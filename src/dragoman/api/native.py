@@ -203,16 +203,18 @@ async def list_languages(service: Service) -> schemas.LanguagesAnswer:
 
 @router.get("/models", summary="The model, in OpenAI's list shape")
 async def list_models(service: Service) -> schemas.ModelsAnswer:
-    """The one model that this server runs."""
+    """The one model that this server runs, and the names by which chat clients choose its target language: `dragoman/ja`."""
     model = service.model
+    ids = (model.name, *(f"dragoman/{tag}" for tag in model.profile.languages))
     return schemas.ModelsAnswer(
         data=[
             schemas.ModelOut(
-                id=model.name,
+                id=id_,
                 created=model.created_unix_s,
                 profile=model.profile.name,
                 max_model_len=service.spec.engine.max_model_len,
             )
+            for id_ in ids
         ]
     )
 

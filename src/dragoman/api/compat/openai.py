@@ -1,11 +1,339 @@
-"""OpenAI's chat completions, for clients that translate through a chat model: `/v1/chat/completions`."""
+"""OpenAI's chat completions, for clients that translate through a chat model: `/v1/chat/completions`.
+
+`chat` reads the messages. Parameters of sampling are accepted and not used.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import json
+import time
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any
 
-from dragoman.api.errors import ErrorFormat
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
 
-router = APIRouter()
+from dragoman.api.access import Caller, Service
+from dragoman.api.compat import chat
+from dragoman.api.errors import ErrorFormat, Fault
+from dragoman.api.input import check_texts, deadline_of
+from dragoman.api.middleware import EventStream, current_id, while_connected
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.service.service import TranslationService
+from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
 
-ERROR_FORMATS: dict[str, ErrorFormat] = {}
+router = APIRouter(prefix="/v1/chat")
+
+TARGET_HEADER = "X-Target-Language"
+_INCOMPLETE = ("length", "repetition")
+
+
+# ---- errors
+
+# Codes of the native API -> type and code of OpenAI's, where these are others. Its clients retry 429 and what is over 499.
+_ERRORS = {
+    "unauthenticated": (401, "invalid_request_error", "invalid_api_key"),
+    "invalid_key": (401, "invalid_request_error", "invalid_api_key"),
+    "forbidden": (403, "permission_error", "forbidden"),
+    "quota_exceeded": (429, "insufficient_quota", "insufficient_quota"),
+    "rate_limited": (429, "requests", "rate_limit_exceeded"),
+    "queue_full": (429, "requests", "rate_limit_exceeded"),
+}
+
+
+def _error_body(status: int, code: str, message: str, param: str | None) -> tuple[int, dict[str, Any]]:
+    type_ = "invalid_request_error" if status < 500 else "server_error"
+    status, type_, code = _ERRORS.get(code, (400 if status == 422 else status, type_, code))
+    return status, {"error": {"message": message, "type": type_, "param": param, "code": code}}
+
+
+def error_format(fault: Fault) -> Response:
+    """OpenAI's: an object with message, type, param and code."""
+    status, body = _error_body(fault.status, fault.code, fault.message, fault.param)
+    return JSONResponse(body, status, fault.headers)
+
+
+ERROR_FORMATS: dict[str, ErrorFormat] = {"/v1/chat/": error_format}
+
+
+# ---- requests
+
+
+class ContentPart(BaseModel):
+    """A part of a message's content; only text is understood."""
+
+    type: str
+    text: str = ""
+
+
+class Message(BaseModel):
+    """A message of the chat."""
+
+    role: str
+    content: str | list[ContentPart] | None = None
+
+
+class StreamOptions(BaseModel):
+    """What a stream has besides the deltas."""
+
+    include_usage: bool | None = None
+
+
+class ChatBody(BaseModel):
+    """`POST /v1/chat/completions`: the fields that are used or refused. Others are accepted and not used."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"model": "dragoman/ja", "messages": [{"role": "user", "content": "Where is the train station?"}]},
+                {
+                    "model": "dragoman",
+                    "messages": [
+                        {"role": "system", "content": "You are a translator. Translate to Japanese."},
+                        {"role": "user", "content": "Good morning."},
+                    ],
+                    "stream": True,
+                },
+            ]
+        }
+    )
+
+    model: Annotated[str, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")]
+    messages: list[Message]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    n: int | None = None
+    tools: list[Any] | None = None
+    functions: list[Any] | None = None
+    response_format: dict[str, Any] | None = None
+
+
+class ErrorObject(BaseModel):
+    """What went wrong, in OpenAI's shape."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ErrorAnswer(BaseModel):
+    """Every error's shape."""
+
+    error: ErrorObject
+
+
+def _check_supported(body: ChatBody) -> None:
+    """Raises `InvalidRequest` for what changes the answer's meaning and is not served."""
+    if body.n is not None and body.n != 1:
+        raise InvalidRequest(f"n is {body.n}; this server returns one translation", param="n")
+    for name in ("tools", "functions"):
+        if getattr(body, name):
+            raise InvalidRequest(f"{name}: this server translates, and calls no tools", param=name)
+    if (body.response_format or {}).get("type") == "json_schema":
+        raise InvalidRequest("response_format: this server returns translations, not objects", param="response_format")
+
+
+def _messages(body: ChatBody) -> list[tuple[chat.Role, str]]:
+    roles: dict[str, chat.Role] = {
+        "system": "system",
+        "developer": "system",
+        "user": "user",
+        "assistant": "assistant",
+    }
+    found: list[tuple[chat.Role, str]] = []
+    for index, message in enumerate(body.messages):
+        role = roles.get(message.role)
+        if role is None:
+            raise InvalidRequest(f"messages.{index}: the role {message.role[:40]!r} is not served", param="messages")
+        parts = (
+            [ContentPart(type="text", text=message.content)] if isinstance(message.content, str) else message.content
+        )
+        for part in parts or ():
+            if part.type != "text":
+                raise InvalidRequest(
+                    f"messages.{index}: content of type {part.type[:40]!r} is not text", param="messages"
+                )
+        found.append((role, "".join(part.text for part in parts or ())))
+    return found
+
+
+def _named_target(body: ChatBody, http: Request, service: TranslationService) -> str | None:
+    """The language that the header or the model's name has. Raises `InvalidRequest` for one that is none."""
+    if header := http.headers.get(TARGET_HEADER):
+        if (tag := chat.tag_of(header)) is None:
+            raise InvalidRequest(f"{TARGET_HEADER}: {header[:40]!r} is not a known language", param=TARGET_HEADER)
+        return tag
+    name, slash, suffix = body.model.rpartition("/")
+    if not slash or name not in ("dragoman", service.model.name) or body.model == service.model.name:
+        return None
+    if (tag := chat.tag_of(suffix)) is None:
+        raise InvalidRequest(f"model: {suffix[:40]!r} is not a known language", param="model")
+    return tag
+
+
+# ---- answers
+
+_ANSWER_EXAMPLE = {
+    "id": "chatcmpl-4e1243bd22c66e76",
+    "object": "chat.completion",
+    "created": 1795305600,
+    "model": "phrasebook",
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "駅はどこですか？"},
+            "finish_reason": "stop",
+            "logprobs": None,
+        }
+    ],
+    "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
+}
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A chat completion; with `stream` true, chunks of one as server-sent events",
+        "content": {
+            "application/json": {"schema": {"type": "object"}, "example": _ANSWER_EXAMPLE},
+            "text/event-stream": {"schema": {"type": "string"}},
+        },
+    },
+    400: {"model": ErrorAnswer, "description": "Messages that are not understood, or an option that is not served"},
+    401: {"model": ErrorAnswer, "description": "No key, or a wrong one"},
+    403: {"model": ErrorAnswer, "description": "The key may not do this"},
+    413: {"model": ErrorAnswer, "description": "Too large a body or text, or too many texts"},
+    422: {"model": ErrorAnswer, "description": "Not sent: JSON of the wrong shape is 400"},
+    429: {"model": ErrorAnswer, "description": "The queue is full, or the key's quota or rate is exceeded"},
+    503: {"model": ErrorAnswer, "description": "Starting, draining, or the engine has crashed"},
+    504: {"model": ErrorAnswer, "description": "The call's own deadline has passed"},
+}
+
+
+@router.post("/completions", summary="Translate, as a chat model", response_model=None, responses=_RESPONSES)
+async def complete(body: ChatBody, http: Request, service: Service, account: Caller) -> Response:
+    """The content of the answer is the translation of the text in the last user message."""
+    _check_supported(body)
+    task = chat.understood(_messages(body), _named_target(body, http, service))
+    given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
+    texts = await check_texts(service, given, "messages", allow_empty=task.segments is not None)
+    request = TranslationRequest(
+        texts,
+        task.target,
+        task.source,
+        format=task.format,
+        context=task.context,
+        keep=task.keep,
+        glossary=task.glossary,
+        formality=task.formality,
+        request_id=current_id(),
+        priority=account.priority,
+        account=account,
+        api="openai",
+        deadline_s=deadline_of(http),
+    )
+    answer = _Answer(service.model.name)
+    if body.stream:
+        with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+        return await _streamed(http, service, request, task, answer, with_usage=with_usage)
+    translations = await while_connected(http, service.translate(request))
+    return JSONResponse(answer.whole(task.written(translations), translations))
+
+
+class _Answer:
+    """The objects of one completion, whole or in chunks."""
+
+    def __init__(self, model: str) -> None:
+        self._common = {"id": f"chatcmpl-{current_id()}", "created": int(time.time()), "model": model}
+
+    def whole(self, content: str, translations: list[Translation]) -> dict[str, Any]:
+        message = {"role": "assistant", "content": content, "refusal": None}
+        reason = _finish_reason(translations)
+        choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
+        return self._common | {"object": "chat.completion", "choices": [choice], "usage": _usage(translations)}
+
+    def chunk(self, delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
+        return self._common | {"object": "chat.completion.chunk", "choices": [choice]}
+
+    def usage_chunk(self, translations: list[Translation]) -> dict[str, Any]:
+        return self._common | {"object": "chat.completion.chunk", "choices": [], "usage": _usage(translations)}
+
+
+def _finish_reason(translations: list[Translation]) -> str:
+    return "length" if any(one.finish_reason in _INCOMPLETE for one in translations) else "stop"
+
+
+def _usage(translations: list[Translation]) -> dict[str, int]:
+    total = sum((one.usage for one in translations), Usage())
+    return {
+        "prompt_tokens": total.prompt_tokens,
+        "completion_tokens": total.completion_tokens,
+        "total_tokens": total.prompt_tokens + total.completion_tokens,
+    }
+
+
+async def _streamed(
+    http: Request,
+    service: TranslationService,
+    request: TranslationRequest,
+    task: chat.Task,
+    answer: _Answer,
+    *,
+    with_usage: bool,
+) -> Response:
+    """Wait for the first event before the status is sent, so that a refusal is still a proper error."""
+    events = service.stream(request)
+
+    async def next_event() -> TextDelta | TextDone:
+        return await anext(events)
+
+    first = await while_connected(http, next_event())
+
+    async def every_event() -> AsyncGenerator[TextDelta | TextDone]:
+        yield first
+        async for event in events:
+            yield event
+
+    async def lines() -> AsyncGenerator[bytes]:
+        done: dict[int, Translation] = {}
+        no_usage = {"usage": None} if with_usage else {}
+        try:
+            yield _data(answer.chunk({"role": "assistant", "content": ""}) | no_usage)
+            async for content in _contents(every_event(), task, done):
+                yield _data(answer.chunk({"content": content}) | no_usage)
+            translations = list(done.values())
+            yield _data(answer.chunk({}, _finish_reason(translations)) | no_usage)
+            if with_usage:
+                yield _data(answer.usage_chunk(translations))
+            yield b"data: [DONE]\n\n"
+        except DragomanError as error:  # the status is already sent: the stream carries the error
+            yield _data(_error_body(error.status, error.code, error.message, error.param)[1])
+
+    return EventStream(lines(), source=events)
+
+
+async def _contents(
+    events: AsyncGenerator[TextDelta | TextDone], task: chat.Task, done: dict[int, Translation]
+) -> AsyncGenerator[str]:
+    """The answer's content in order, with separators between texts; segments when all are done. Fills `done`."""
+    parts: dict[int, list[str]] = {}  # of texts whose turn it is not yet
+    turn = 0
+    async for event in events:
+        if isinstance(event, TextDone):
+            done[event.index] = event.translation
+        elif task.segments is None:
+            parts.setdefault(event.index, []).append(event.text)
+        while turn < len(task.texts) and task.segments is None:
+            if content := "".join(parts.pop(turn, ())):
+                yield content
+            if turn not in done:
+                break
+            if turn < len(task.separators):
+                yield task.separators[turn]
+            turn += 1
+    if task.segments is not None:
+        yield task.segments.written([done[index] for index in range(len(task.texts))])
+
+
+def _data(value: object) -> bytes:
+    return f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()

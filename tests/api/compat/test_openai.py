@@ -1,0 +1,190 @@
+"""OpenAI's chat completions through the unmodified `openai` package, over the fake pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from dragoman.api.compat.openai import error_format
+from dragoman.api.errors import Fault
+from dragoman.errors import (
+    DragomanError,
+    EngineDead,
+    InvalidKey,
+    InvalidRequest,
+    QueueFull,
+    QuotaExceeded,
+    RateLimited,
+    Unauthenticated,
+)
+from dragoman.settings import ServerSettings
+from tests.serving import fake_service, served
+
+LIMITS = ServerSettings(max_text_characters=5_000, max_texts=10)
+SYSTEM = {"role": "system", "content": "You are a translator. Translate to Japanese."}
+TEXT = "Where is the train station?"
+
+
+@pytest.fixture(scope="module")
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with served(fake_service(server=LIMITS, step_s=0.001)) as client:
+        yield client
+
+
+@pytest.fixture
+async def client(http: httpx.AsyncClient) -> AsyncIterator[AsyncOpenAI]:
+    async with AsyncOpenAI(base_url=f"{http.base_url}/v1", api_key="any", max_retries=0) as client:
+        yield client
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+async def ask(client: AsyncOpenAI, *messages: Any, model: str = "dragoman/ja", **options: Any) -> Any:
+    return await client.chat.completions.create(model=model, messages=list(messages), **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "messages", "headers"),
+    [
+        ("dragoman/ja", [user(TEXT)], {}),
+        ("phrasebook/Japanese", [user(TEXT)], {}),
+        ("gpt-4o-mini", [user(TEXT)], {"X-Target-Language": "ja"}),
+        ("phrasebook", [SYSTEM, user(TEXT)], {}),
+        ("dragoman", [{"role": "developer", "content": "Translate into 日本語"}, user(TEXT)], {}),
+        ("gpt-4o", [user(f"Translate to ja:\n\n{TEXT}")], {}),
+        ("gpt-4o", [SYSTEM, {"role": "user", "content": [{"type": "text", "text": TEXT}]}], {}),
+    ],
+)
+async def test_the_target_language(
+    client: AsyncOpenAI, model: str, messages: list[Any], headers: dict[str, str]
+) -> None:
+    answer = await ask(client, *messages, model=model, extra_headers=headers)
+    [choice] = answer.choices
+    assert (choice.message.role, choice.message.content) == ("assistant", f"~{TEXT}")
+    assert (choice.finish_reason, answer.object, answer.model) == ("stop", "chat.completion", "phrasebook")
+    assert answer.usage.prompt_tokens > 0
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+
+
+async def test_sampling_parameters_are_accepted(client: AsyncOpenAI) -> None:
+    options = {
+        "temperature": 1.5,
+        "top_p": 0.1,
+        "presence_penalty": 1,
+        "max_tokens": 1,
+        "stop": ["a"],
+        "seed": 1,
+        "user": "a",
+    }
+    answer = await ask(client, user(TEXT), **options, n=1, response_format={"type": "text"})
+    assert answer.choices[0].message.content == f"~{TEXT}"
+
+
+async def test_texts_between_separators_are_translated_one_by_one(client: AsyncOpenAI) -> None:
+    answer = await ask(client, user("Good morning.\n\n%%\n\nGood night.\n\n%%\n\n42"))
+    assert answer.choices[0].message.content == "~Good morning.\n\n%%\n\n~Good night.\n\n%%\n\n42"
+
+
+@pytest.mark.parametrize("with_usage", [True, False])
+async def test_a_stream(client: AsyncOpenAI, with_usage: bool) -> None:
+    options = {"stream_options": {"include_usage": True}} if with_usage else {}
+    text = "Good morning, my friend.\n\n%%\n\nGood night.\n\n%%\n\nThe trains are late today, again."
+    whole = await ask(client, user(text))
+    chunks = [chunk async for chunk in await ask(client, user(text), stream=True, **options)]
+    assert {(chunk.object, chunk.id) for chunk in chunks} == {("chat.completion.chunk", chunks[0].id)}
+    assert chunks[0].choices[0].delta.role == "assistant"
+    if with_usage:
+        last = chunks.pop()
+        assert (last.choices, last.usage.prompt_tokens > 0) == ([], True)
+    assert all(chunk.usage is None for chunk in chunks)
+    assert [chunk.choices[0].finish_reason for chunk in chunks] == [None] * (len(chunks) - 1) + ["stop"]
+    contents = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices[0].delta.content]
+    assert len(contents) > 5
+    assert "".join(contents) == whole.choices[0].message.content
+
+
+async def test_a_stream_of_a_batch_is_written_when_all_is_translated(client: AsyncOpenAI) -> None:
+    batch = '{"targetLanguage": "ja", "segments": [{"id": 0, "text": "Good morning."}, {"id": 1, "text": ""}]}'
+    message = user(batch)
+    whole = (await ask(client, message, model="any")).choices[0].message.content
+    chunks = [chunk async for chunk in await ask(client, message, model="any", stream=True)]
+    assert [chunk.choices[0].delta.content for chunk in chunks] == ["", whole, None]
+
+
+@pytest.mark.parametrize(
+    ("model", "messages", "options", "param"),
+    [
+        ("gpt-4o", [user(TEXT)], {}, "messages"),
+        ("dragoman/ja", [user("Translate the following text:\nHello")], {}, "messages"),
+        ("dragoman/ja", [], {}, "messages"),
+        ("dragoman/ja", [{"role": "tool", "tool_call_id": "a", "content": "b"}], {}, "messages"),
+        (
+            "dragoman/ja",
+            [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "a"}}]}],
+            {},
+            "messages",
+        ),
+        ("dragoman/zz-nonsense", [user(TEXT)], {}, "model"),
+        ("dragoman/sw", [user(TEXT)], {}, "target"),
+        ("dragoman/ja", [user(TEXT)], {"n": 2}, "n"),
+        ("dragoman/ja", [user(TEXT)], {"tools": [{"type": "function", "function": {"name": "a"}}]}, "tools"),
+        ("dragoman/ja", [user(TEXT)], {"response_format": {"type": "json_schema"}}, "response_format"),
+        ("dragoman/ja", [user(TEXT)], {"extra_headers": {"X-Target-Language": "nonsense"}}, "X-Target-Language"),
+        ("dragoman/ja", [user("")], {}, "messages"),
+        ("dragoman/ja", [{"role": "user"}], {"stream": "maybe"}, "stream"),
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_is_not_served_is_a_bad_request(
+    client: AsyncOpenAI, model: str, messages: list[Any], options: dict[str, Any], param: str, stream: bool
+) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        await ask(client, *messages, model=model, **{"stream": stream} | options)
+    error = caught.value
+    assert (error.type, error.param, error.status_code) == ("invalid_request_error", param, 400)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "type_", "code"),
+    [
+        (Unauthenticated("no key"), 401, "invalid_request_error", "invalid_api_key"),
+        (InvalidKey("unknown"), 401, "invalid_request_error", "invalid_api_key"),
+        (QuotaExceeded("used up"), 429, "insufficient_quota", "insufficient_quota"),
+        (RateLimited("slow down", retry_after_s=1.5), 429, "requests", "rate_limit_exceeded"),
+        (QueueFull("full", retry_after_s=2), 429, "requests", "rate_limit_exceeded"),
+        (InvalidRequest("bad", param="messages"), 400, "invalid_request_error", "invalid_request"),
+        (EngineDead("crashed"), 503, "server_error", "engine_dead"),
+    ],
+)
+def test_errors_have_the_status_and_code_of_openai(error: DragomanError, status: int, type_: str, code: str) -> None:
+    fault = Fault.of(error)
+    answer = error_format(fault)
+    assert answer.status_code == status
+    body = httpx.Response(status, content=bytes(answer.body)).json()["error"]
+    assert body == {"message": error.message, "type": type_, "param": error.param, "code": code}
+    assert answer.headers.get("retry-after") == fault.headers.get("Retry-After")
+
+
+async def test_models_name_the_target_languages(client: AsyncOpenAI) -> None:
+    ids = [model.id async for model in client.models.list()]
+    assert ids[0] == "phrasebook"
+    assert {"dragoman/ja", "dragoman/en"} <= set(ids[1:])
+    answer = await ask(client, user(TEXT), model=ids[-1])
+    assert answer.choices[0].message.content
+
+
+async def test_a_stream_that_fails_is_an_error_of_the_client() -> None:
+    async with served(fake_service(lambda _: " ".join(["駅"] * 30), step_s=0.05)) as http:
+        async with AsyncOpenAI(base_url=f"{http.base_url}/v1", api_key="any", max_retries=0) as client:
+            stream = await ask(client, user(TEXT), stream=True, extra_headers={"X-Request-Timeout": "0.5"})
+            with pytest.raises(openai.APIError) as caught:
+                async for _ in stream:
+                    pass
+    assert caught.value.code == "deadline_exceeded"
