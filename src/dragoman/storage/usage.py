@@ -69,7 +69,7 @@ class UsageLedger:
             now = datetime.now(UTC).replace(tzinfo=None)
             insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
             marked = insert(_batches).values(id=batch.id, added_at=now).on_conflict_do_nothing()
-            if connection.execute(marked).rowcount == 0:
+            if connection.execute(marked.returning(_batches.c.id)).first() is None:
                 return
             for (account_id, month), used in sorted(
                 batch.used.items()

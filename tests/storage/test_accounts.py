@@ -1,0 +1,281 @@
+"""The repositories of accounts and of usage, and their use by a server, over each database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection, text
+
+from dragoman.errors import (
+    ConfigError,
+    Forbidden,
+    InvalidKey,
+    QuotaExceeded,
+    StorageUnavailable,
+    UnsupportedLanguage,
+)
+from dragoman.service.accounts import Accounts
+from dragoman.service.stack import account_store
+from dragoman.storage.database import Database
+from dragoman.storage.keys import KEY_PREFIX, Keys, digest_of
+from dragoman.storage.usage import UsageBatch, UsageLedger, Used
+from dragoman.types import Account, TranslationRequest
+
+ALICE = Account("", "alice", "operator", 1000, 2.5, frozenset({"ja", "zh-TW"}), "bulk")
+NOVEMBER = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC).timestamp()
+
+
+@pytest.fixture
+def keys(database: Database) -> Keys:
+    return Keys(database)
+
+
+async def test_an_account_is_stored_with_its_limits_and_found_by_its_key(database: Database, keys: Keys) -> None:
+    account, key = await keys.create(ALICE)
+    assert replace(account, id="") == ALICE
+    assert key.startswith(KEY_PREFIX)
+    assert len(key) > 256 / 6
+    for found in ((await keys.find(digest_of(key))), (await keys.valid())[digest_of(f"{key}:fx")]):
+        assert found is not None
+        assert found.account == account
+    [listed] = await keys.list()
+    assert (listed.account, listed.expires_at, listed.revoked_at) == (account, None, None)
+
+    def everything(connection: Connection) -> str:
+        return str(connection.execute(text("SELECT * FROM account_keys")).all())
+
+    assert key.removeprefix(KEY_PREFIX) not in await database.read(everything)
+
+
+async def test_names_are_of_one_valid_account_each(keys: Keys) -> None:
+    first, _ = await keys.create(ALICE)
+    with pytest.raises(ConfigError, match="already"):
+        await keys.create(ALICE)
+    await keys.revoke("alice")
+    second, _ = await keys.create(ALICE)
+    assert (await keys.revoke(second.id)).id == second.id != first.id
+    for reference in ("alice", first.id, "bob"):
+        with pytest.raises(ConfigError):
+            await keys.revoke(reference)
+        with pytest.raises(ConfigError):
+            await keys.rotate(reference, 0)
+    assert await keys.valid() == {}
+
+
+@pytest.mark.parametrize("name", ["", " ", "a\nb", "x" * 101, "drg_abc"])
+async def test_a_name_is_a_line_that_is_no_key(keys: Keys, name: str) -> None:
+    with pytest.raises(ConfigError):
+        await keys.create(replace(ALICE, name=name))
+
+
+async def test_languages_are_known_ones(keys: Keys) -> None:
+    with pytest.raises(UnsupportedLanguage):
+        await keys.create(replace(ALICE, languages=frozenset({"no language"})))
+
+
+async def test_expired_keys_are_not_valid(keys: Keys) -> None:
+    now = datetime.now(UTC)
+    _, old = await keys.create(replace(ALICE, name="old"), now - timedelta(seconds=1))
+    _, new = await keys.create(replace(ALICE, name="new"), now + timedelta(days=1))
+    assert await keys.find(digest_of(old)) is None
+    assert set(await keys.valid()) == {digest_of(new)}
+
+
+async def test_a_rotated_key_is_valid_for_the_overlap(keys: Keys) -> None:
+    account, first = await keys.create(ALICE)
+    _, second = await keys.rotate("alice", 3600)
+    valid = await keys.valid()
+    assert set(valid) == {digest_of(first), digest_of(second)}
+    until = valid[digest_of(first)].expires_at
+    assert until is not None
+    assert timedelta(minutes=50) < until - datetime.now(UTC) <= timedelta(hours=1)
+    assert valid[digest_of(second)].expires_at is None
+    await keys.rotate(account.id, 0)
+    assert len(await keys.valid()) == 1
+    assert await keys.find(digest_of(first)) is None
+
+
+async def test_usage_adds_up_and_a_batch_counts_once(database: Database, keys: Keys) -> None:
+    ledger = UsageLedger(database)
+    alice, _ = await keys.create(ALICE)
+    bob, _ = await keys.create(replace(ALICE, name="bob"))
+    batch = UsageBatch("1", {(alice.id, "2026-11"): Used(10, 1), (bob.id, "2026-11"): Used(5, 2)})
+    for one in (batch, batch, UsageBatch("2", {(alice.id, "2026-11"): Used(1, 1), (alice.id, "2026-12"): Used(2, 1)})):
+        await ledger.add(one)
+    assert await ledger.of_month("2026-11") == {alice.id: Used(11, 2), bob.id: Used(5, 2)}
+    assert (await ledger.by_month())[("2026-12", alice.id)] == Used(2, 1)
+
+
+# ---- a server's accounts
+
+
+@asynccontextmanager
+async def open_accounts(database: Database, now: list[float] | None = None) -> AsyncGenerator[Accounts]:
+    clock = (lambda: now[0]) if now else datetime.now(UTC).timestamp
+    accounts = Accounts(account_store(database), required=True, refresh_s=3600, clock=clock)
+    await accounts.open()
+    yield accounts
+    await accounts.close()
+
+
+def request_of(account: Account, number: int = 0, characters: int = 10) -> TranslationRequest:
+    return TranslationRequest(("x" * characters,), "ja", "en", account=account, request_id=f"id-{number}")
+
+
+async def test_10000_requests_256_at_once_on_two_servers_are_counted_exactly(url: str, keys: Keys) -> None:
+    limits = replace(ALICE, requests_per_s=None, characters_per_month=None)
+    account, key = await keys.create(limits)
+    databases = [Database(url), Database(url)]
+    for one in databases:
+        await one.open()
+    async with open_accounts(databases[0]) as first, open_accounts(databases[1]) as second:
+        servers, capacity = (first, second), asyncio.Semaphore(256)
+
+        async def call(number: int) -> None:
+            async with capacity:
+                accounts = servers[number % 2]
+                request = request_of(await accounts.authenticate(key), number, 1 + number % 100)
+                with accounts.charging(request) as charge:
+                    await asyncio.sleep(0)
+                    if number % 10:  # the others are cancelled
+                        charge.all()
+
+        await asyncio.gather(*(call(number) for number in range(10_000)))
+        expected = sum(1 + number % 100 for number in range(10_000) if number % 10)
+        assert sum(one.usage(account).characters for one in servers) == expected
+        for one in servers:
+            await one.reload()
+        await first.reload()
+        assert first.usage(account).characters == expected
+    [used] = (await UsageLedger(databases[0]).by_month()).values()
+    assert used == Used(expected, 9000)
+    for one in databases:
+        await one.close()
+
+
+async def test_what_is_not_committed_is_added_once_when_the_database_is_back(
+    database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a commit was done and its confirmation lost."""
+    account, key = await keys.create(replace(ALICE, requests_per_s=None))
+    real, outcomes = UsageLedger.add, iter(("lost", "lost after the commit", "done", "done"))
+
+    async def add(ledger: UsageLedger, batch: UsageBatch) -> None:
+        outcome = next(outcomes)
+        if outcome != "lost":
+            await real(ledger, batch)
+        if outcome != "done":
+            raise StorageUnavailable("it fails")
+
+    async with open_accounts(database) as accounts:
+        monkeypatch.setattr(UsageLedger, "add", add)
+        for number in range(3):
+            with accounts.charging(request_of(await accounts.authenticate(key), number)) as charge:
+                charge.all()
+            if number < 2:
+                with pytest.raises(StorageUnavailable):
+                    await accounts.reload()
+            assert accounts.usage(account).characters == 10 * (number + 1)
+        await accounts.reload()
+        assert accounts.usage(account).characters == 30
+    assert list((await UsageLedger(database).by_month()).values()) == [Used(30, 3)]
+
+
+async def test_a_month_begins_at_zero_and_its_predecessor_stays(database: Database, keys: Keys) -> None:
+    account, key = await keys.create(replace(ALICE, characters_per_month=15, requests_per_s=None))
+    now = [NOVEMBER]
+    async with open_accounts(database, now) as accounts:
+        assert await accounts.authenticate(key) == account
+
+        def translate(number: int) -> None:
+            with accounts.charging(request_of(account, number)) as charge:
+                charge.all()
+
+        translate(1)
+        with pytest.raises(QuotaExceeded):
+            translate(2)
+        assert accounts.usage(account).period_end == datetime(2026, 12, 1, tzinfo=UTC)
+        now[0] += 1
+        translate(3)
+        usage = accounts.usage(account)
+        assert (usage.characters, usage.period_start.month, usage.period_end) == (
+            10,
+            12,
+            datetime(2027, 1, 1, tzinfo=UTC),
+        )
+    stored = await UsageLedger(database).by_month()
+    assert stored == {("2026-11", account.id): Used(10, 1), ("2026-12", account.id): Used(10, 1)}
+
+
+async def test_a_key_expires_while_the_server_runs(database: Database, keys: Keys) -> None:
+    now = datetime.now(UTC)
+    _, key = await keys.create(ALICE, now + timedelta(hours=1))
+    clock = [now.timestamp()]
+    async with open_accounts(database, clock) as accounts:
+        await accounts.authenticate(key)
+        clock[0] += 3600
+        with pytest.raises(InvalidKey):
+            await accounts.authenticate(key)
+
+
+async def test_wrong_keys_are_looked_up_a_few_times_a_second(
+    database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, key = await keys.create(ALICE)
+    looked_up: list[str] = []
+    real = Keys.find
+
+    async def find(store: Keys, digest: str) -> object:
+        looked_up.append(digest)
+        return await real(store, digest)
+
+    monkeypatch.setattr(Keys, "find", find)
+    async with open_accounts(database) as accounts:
+        await accounts.authenticate(key)
+        assert looked_up == []
+        for number in range(1000):
+            with pytest.raises(InvalidKey):
+                await accounts.authenticate(f"drg_{number}")
+        assert 10 <= len(looked_up) < 500
+        before = len(looked_up)
+        with pytest.raises(InvalidKey):
+            await accounts.authenticate("drg_0")
+        assert len(looked_up) == before
+
+
+async def test_only_the_languages_of_a_key_are_translated_into(database: Database, keys: Keys) -> None:
+    account, _ = await keys.create(replace(ALICE, requests_per_s=None))
+    async with open_accounts(database) as accounts:
+        accounts.check(replace(request_of(account), target="ja-JP"))
+        for target in ("ko", "zh-Hans"):
+            with pytest.raises(Forbidden):
+                accounts.check(replace(request_of(account), target=target))
+
+
+# ---- backup
+
+
+async def test_a_backup_is_the_database_as_of_one_moment_while_it_is_written(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path}/dragoman.db")
+    await database.open()
+    keys = Keys(database)
+    await keys.create(ALICE)
+    writing = asyncio.gather(*(keys.create(replace(ALICE, name=f"key-{number}")) for number in range(50)))
+    other = Database(f"sqlite:///{tmp_path}/dragoman.db")
+    await other.back_up(tmp_path / "copy.db")
+    await writing
+    with pytest.raises(ConfigError, match="exists"):
+        await other.back_up(tmp_path / "copy.db")
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+    restored = Database(f"sqlite:///{tmp_path}/copy.db")
+    await restored.open()
+    assert "alice" in {one.account.name for one in await Keys(restored).list()}
+    assert len(await Keys(restored).list()) == len(await Keys(restored).valid())
+    for one in (database, other, restored):
+        await one.close()
