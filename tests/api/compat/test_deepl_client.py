@@ -160,7 +160,7 @@ async def test_what_is_refused(client: Any, tmp_path: Path) -> None:
         await run(client.translate_text, "Hello.", target_lang="XX")
     with pytest.raises(deepl.DeepLException, match="formality"):
         await run(client.translate_text, "Hello.", target_lang="JA", formality="more")
-    with pytest.raises(deepl.DeepLException, match="Unsupported file type"):
+    with pytest.raises(deepl.DeepLException, match="Invalid file"):
         await run(client.translate_document, b"Hello.", tmp_path / "out.txt", target_lang="JA", filename="in.txt")
     with pytest.raises(deepl.DeepLException, match="Not found"):
         await run(client.translate_document_get_status, deepl.DocumentHandle("id", "key"))

@@ -34,7 +34,7 @@ async def usage(call: Call) -> Response:
 @router.post("/v2/document", summary="DeepL: translate a document", responses=responses(), response_class=Response)
 async def document(call: Call) -> Response:
     """Refused for every type of file: the server translates texts."""
-    return answer({"message": "Unsupported file type", "detail": "this server translates no documents"}, 400)
+    return answer({"message": "Invalid file: unsupported file extension", "detail": "no documents are translated"}, 400)
 
 
 @router.post("/v2/document/{document_id}", include_in_schema=False)
