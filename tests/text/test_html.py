@@ -157,13 +157,13 @@ def test_attributes_of_tags_in_a_sentence_are_translated_and_the_tags_are_marks(
     text = '<p>See <a href="x" title="The &quot;map&quot;">our <img src=a alt="A map"> of it</a>, <input placeholder=Name> or'
     assert blocks(text) == ["See <g1>our <x2/> of it</g1>, <x3/> or"]
     changes = {
-        'The "map"': 'Die "Karte"',
+        'The "map"': 'Unsere "Karte"',
         "A map": "Eine Karte",
         "Name": "Der Name",
         "See <g1>our <x2/> of it</g1>, <x3/> or": "<g1>Von <x2/></g1> oder <x3/> hier",
     }
     assert translated(text, changes) == (
-        '<p><a href="x" title="Die &quot;Karte&quot;">Von <img src=a alt="Eine Karte"></a>'
+        '<p><a href="x" title="Unsere &quot;Karte&quot;">Von <img src=a alt="Eine Karte"></a>'
         " oder <input placeholder=Der&#32;Name> hier"
     )
 
