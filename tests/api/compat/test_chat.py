@@ -85,7 +85,7 @@ def test_the_text_is_taken_out_of_the_templates_of_programs(
         ("请把用户的文字翻译成日文。", (None, "ja")),
         (
             "You are a translator. Please help me translate the following English text into Simplified Chinese. "
-            "You should only tell me the translation result without any additional explanations.",
+            "You should only output the translation result without any additional explanations.",
             (None, "zh-Hans"),
         ),
         (WEBLATE.format(source="it", to="no"), ("it", "no")),

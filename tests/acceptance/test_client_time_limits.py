@@ -1,0 +1,89 @@
+"""DeepL's own clients with their default time limits, and a translation that takes 30 s: one request, one generation.
+
+The clients are installed from the package registries into a folder of the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dragoman.settings import CacheSettings, Settings
+from tests.serving import HeldPipeline, served, service_over
+from tests.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+
+TEXT, ANSWER = "Where is the train station?", "駅はどこですか？"
+TRANSLATION_S = 30.0
+Command = Callable[[str], list[str]]
+"""The client's command line for a server's address."""
+
+PYTHON_CLIENT = f"""
+import sys, deepl
+print(deepl.DeepLClient("any-key", server_url=sys.argv[1]).translate_text({TEXT!r}, target_lang="JA").text)
+"""
+NODE_CLIENT = f"""
+const deepl = require("deepl-node");
+const client = new deepl.DeepLClient("any-key", {{ serverUrl: process.argv[2] }});
+client.translateText({TEXT!r}, null, "ja").then((result) => console.log(result.text));
+"""
+
+
+@pytest.fixture(scope="module", params=["deepl", "deepl-node"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Command:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    if request.param == "deepl":
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        python = folder / "bin" / "python"
+        subprocess.run([python, "-m", "pip", "install", "-q", "deepl"], check=True)
+        return lambda url: [str(python), "-c", PYTHON_CLIENT, url]
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
+        pytest.skip("needs node and npm")
+    subprocess.run([npm, "install", "--silent", "--prefix", folder, "deepl-node"], check=True)
+    script = folder / "client.cjs"
+    script.write_text(NODE_CLIENT)
+    return lambda url: [node, str(script), url]
+
+
+def slow_pipeline() -> HeldPipeline:
+    return HeldPipeline(lambda _: ANSWER)
+
+
+async def start(command: list[str]) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+async def test_a_translation_of_30_s(client: Command, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "dragoman.request")
+    pipeline = slow_pipeline()
+    async with served(service_over(pipeline, Settings(cache=CacheSettings(max_bytes=2**20)))) as http:
+        pipeline.hold()
+        process = await start(client(str(http.base_url)))
+        await until(lambda: pipeline.stats().running == 1, "a running sequence")
+        asyncio.get_running_loop().call_later(TRANSLATION_S, pipeline.release.set)
+        output, errors = await process.communicate()
+    assert (process.returncode, output.decode().strip()) == (0, ANSWER), errors.decode()
+    assert pipeline.generations == 1
+    assert len([record for record in caplog.records if record.name == "dragoman.request"]) == 1
+
+
+async def test_a_client_that_is_killed_leaves_no_running_sequence(client: Command) -> None:
+    pipeline = slow_pipeline()
+    service = service_over(pipeline, Settings(cache=CacheSettings(max_bytes=2**20)))
+    async with served(service) as http:
+        pipeline.hold()
+        process = await start(client(str(http.base_url)))
+        await until(lambda: pipeline.stats().running == 1, "a running sequence")
+        process.kill()
+        await process.communicate()
+        await until(lambda: pipeline.stats().running == 0, "no running sequence", deadline_s=60)
+        assert (service.admission.calls, pipeline.generations) == (0, 1)
