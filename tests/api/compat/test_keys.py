@@ -1,4 +1,4 @@
-"""Keys on the APIs of LibreTranslate, Google and the plug-ins: where each takes a key, and what it answers without one."""
+"""Keys on the APIs of DeepL, LibreTranslate, Google and the plug-ins: where each takes a key, and what it answers without one."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ ACCOUNTS = (
     Account("", "korean", languages=frozenset({"ko"})),
 )
 REQUESTS: dict[str, dict[str, Any]] = {
+    "/v2/translate": {"text": ["Good morning."], "source_lang": "EN", "target_lang": "JA"},
     "/translate": {"q": "Good morning.", "source": "en", "target": "ja"},
     "/language/translate/v2": {"q": "Good morning.", "source": "en", "target": "ja"},
     "/deeplx/translate": {"text": "Good morning.", "source_lang": "en", "target_lang": "ja"},
@@ -33,6 +34,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 STATUSES = {
     #                         none wrong revoked used up, too fast, another language
+    "/v2/translate": (403, 403, 403, 456, 429, 403),
     "/translate": (400, 403, 403, 429, 429, 403),
     "/language/translate/v2": (403, 400, 400, 403, 429, 403),
     "/deeplx/translate": (401, 401, 401, 429, 429, 403),
@@ -80,6 +82,7 @@ async def test_refusals(client: httpx.AsyncClient, keys: dict[str, str], path: s
 @pytest.mark.parametrize(
     ("path", "names"),
     [
+        ("/v2/translate", ["auth_key"]),
         ("/translate", ["api_key"]),
         ("/language/translate/v2", ["key"]),
         ("/deeplx/translate", ["token", "key", "api_key"]),
