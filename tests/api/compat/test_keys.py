@@ -1,4 +1,4 @@
-"""Keys on the APIs of DeepL, LibreTranslate, Google and the plug-ins: where each takes a key, and what it answers without one."""
+"""Keys on the APIs of DeepL, LibreTranslate, Google and the plug-ins: where each takes a key, and what it returns without."""
 
 from __future__ import annotations
 
