@@ -158,7 +158,7 @@ _FOREIGN = {"en": _HAN + _KANA + _HANGUL, "ja": _HANGUL, "ko": _HAN + _KANA, "zh
 _HAS_OWN = {language: re.compile(f"[{letters}]") for language, letters in _OWN.items()}
 _HAS_FOREIGN = {language: re.compile(f"[{letters}]") for language, letters in _FOREIGN.items()}
 _CODECS = {"ja": "cp932", "zh": "gb2312"}
-_COMMON_OUTSIDE_CODECS = {"ja": "", "zh": "囧啰嘚咔噻碁瞭着蕌煊瑄镕嘢嚯嗳唔煲"}
+_COMMON_OUTSIDE_CODECS = {"ja": "圳", "zh": "囧啰嘚咔噻碁瞭着蕌煊瑄镕嘢嚯嗳唔煲"}
 """Characters in daily use that the national standard of the language lacks."""
 
 _LATIN = re.compile(r"[A-Za-z]+")
