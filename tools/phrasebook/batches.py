@@ -19,15 +19,18 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
+from tools.phrasebook import lines
 from tools.phrasebook.corpus import load
 from tools.phrasebook.generator import Generator
+from tools.phrasebook.mixture import Mixture, renumbered
 from tools.phrasebook.render import DIRECTIONS, Message
 from tools.phrasebook.split import Split
-from tools.phrasebook.tokenizer import BOS_ID, EOS_ID, PAD_ID, SEP_ID, language_id
+from tools.phrasebook.tokenizer import EOS_ID, PAD_ID, encode, prompt_ids
 
 _WIDTH_STEP = 8
 _LONGEST = 768
 _PAIRS_PER_MESSAGE = 4
+_HELD_OUT_CLAUSES = 0.5
 
 
 class Batch(NamedTuple):
@@ -46,7 +49,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What to draw: `messages` a chunk, batches of at most `tokens` including padding; `clause_share` as of Generator."""
+    """What to draw: `messages` a chunk, batches of at most `tokens` including padding."""
 
     data: Path
     tokenizer_json: str
@@ -55,7 +58,6 @@ class Stream:
     tokens: int
     messages: int = 4096
     pairs_per_message: int = _PAIRS_PER_MESSAGE
-    clause_share: float = 0.0
 
     def batches(self, worker: int) -> Iterator[Batch]:
         """An endless stream, its own for each worker number."""
@@ -73,7 +75,7 @@ class Stream:
         tokenizer = Tokenizer.from_str(self.tokenizer_json)
         tokenizer.encode_special_tokens = True
         seed = self.seed * 10_007 + worker
-        generator, rng = Generator(self.split, seed, load(self.data), self.clause_share), Random(seed)
+        generator, rng = self._messages(seed), Random(seed)
 
         def draw(messages: int) -> list[Batch]:
             batches = list(batched(list(self._pairs(generator, tokenizer, rng, messages)), self.tokens, rng))
@@ -82,7 +84,14 @@ class Stream:
 
         return draw
 
-    def _pairs(self, generator: Generator, tokenizer: Tokenizer, rng: Random, messages: int) -> Iterator[Pair]:
+    def _messages(self, seed: int) -> Mixture | Generator:
+        """The whole mixture to train on; what is held out is of patterns and clauses."""
+        corpus = load(self.data)
+        if self.split == "heldout":
+            return Generator(self.split, seed, corpus, _HELD_OUT_CLAUSES)
+        return Mixture(seed, corpus, lines.load(self.data))
+
+    def _pairs(self, generator: Mixture | Generator, tokenizer: Tokenizer, rng: Random, messages: int) -> Iterator[Pair]:
         for _ in range(messages):
             directions = rng.sample(DIRECTIONS, self.pairs_per_message)
             yield from paired(generator.message(), tokenizer, directions)
@@ -90,15 +99,10 @@ class Stream:
 
 def paired(message: Message, tokenizer: Tokenizer, directions: list[tuple[str, str]]) -> Iterator[Pair]:
     """The message's pairs in those directions, those too long for training left out."""
-    sources: dict[str, list[int]] = {}
-    targets: dict[str, list[int]] = {}
     for source, target in directions:
-        if source not in sources:
-            sources[source] = tokenizer.encode(message.sources[source], add_special_tokens=False).ids
-        if target not in targets:
-            targets[target] = tokenizer.encode(message.texts[target], add_special_tokens=False).ids
-        prompt = [BOS_ID, language_id(source), language_id(target), *sources[source], SEP_ID]
-        ids = [*prompt, *targets[target], EOS_ID]
+        text, translation = renumbered(message.sources[source], message.texts[target])
+        prompt = prompt_ids(tokenizer, source, target, text)
+        ids = [*prompt, *encode(tokenizer, translation), EOS_ID]
         if len(ids) <= _LONGEST:
             yield Pair(ids, len(prompt))
 

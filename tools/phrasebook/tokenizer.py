@@ -14,14 +14,15 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from dragoman.phrasebook import LANGUAGES
 from tools.phrasebook.corpus import Corpus
-from tools.phrasebook.generator import Generator
+from tools.phrasebook.lines import Lines
+from tools.phrasebook.mixture import Mixture
 from tools.phrasebook.values import stock
 
 PAD, BOS, EOS, SEP = "<|pad|>", "<|bos|>", "<|eos|>", "<|sep|>"
 _RESERVED = tuple(f"<|lang{number}|>" for number in range(8))
 CONTROLS = (PAD, BOS, EOS, SEP, *(f"<|{language}|>" for language in LANGUAGES), *_RESERVED)
 PAD_ID, BOS_ID, EOS_ID, SEP_ID = range(4)
-VOCABULARY = 4096
+VOCABULARY = 8192
 
 _WORD_ENDS = r"(?![A-Za-z0-9@/_:=>}%&#-]|\.[A-Za-z0-9])"
 _SPLIT = "|".join(
@@ -84,16 +85,18 @@ def train(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Tokenizer:
     return tokenizer
 
 
-def training_texts(corpus: Corpus, messages: int, seed: int, clause_share: float = 0.0) -> Iterator[str]:
-    """What the tokenizer is fitted to: messages of the training side, every word of the lexicon, and the emoji."""
-    generator = Generator("train", seed, corpus, clause_share)
+def training_texts(corpus: Corpus, rows: Lines, messages: int, seed: int) -> Iterator[str]:
+    """What the tokenizer is fitted to: messages of the training side, every row and word, and the emoji."""
+    mixture = Mixture(seed, corpus, rows)
     for _ in range(messages):
-        message = generator.message()
+        message = mixture.message()
         yield from message.texts.values()
         yield from (text for text in message.sources.values() if text not in message.texts.values())
     for values in corpus.lexicon.values():
         for value in values:
             yield from value.texts
+    for row in rows.rows:
+        yield from row.standard
     yield from stock().lists["emoji"]
 
 

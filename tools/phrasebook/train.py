@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from dragoman.errors import ConfigError
-from tools.phrasebook import data_dir, tokenizer
+from tools.phrasebook import data_dir, lines, tokenizer
 from tools.phrasebook.batches import Batch, Stream, loader
 from tools.phrasebook.corpus import load
 from tools.phrasebook.model import SIZES, create, export, parameters_total
@@ -60,7 +60,6 @@ class Plan:
     sizes: Mapping[str, int] = field(default_factory=lambda: dict(SIZES))
     tokenizer_messages: int = 20_000
     held_out_messages: int = 64
-    clause_share: float = 0.0
 
     def progress(self, used: "Usage") -> float:
         """Share of the budget that is used up."""
@@ -102,7 +101,8 @@ class Learner:
             self.tokenizer = self._restore()
             return
         plan.out.mkdir(parents=True, exist_ok=True)
-        texts = tokenizer.training_texts(self.corpus, plan.tokenizer_messages, plan.seed, plan.clause_share)
+        rows = lines.load(plan.data)
+        texts = tokenizer.training_texts(self.corpus, rows, plan.tokenizer_messages, plan.seed)
         self.tokenizer = tokenizer.train(texts, plan.sizes["vocab_size"])
 
     def step(self, batch: Batch, progress: float) -> Tensor:
@@ -201,9 +201,7 @@ def run(plan: Plan, report: Report) -> Learner:
 def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> None:
     plan, used = learner.plan, learner.used
     text = learner.tokenizer.to_str()
-    stream = Stream(
-        plan.data, text, "train", plan.seed * 101 + used.sessions, plan.tokens, clause_share=plan.clause_share
-    )
+    stream = Stream(plan.data, text, "train", plan.seed * 101 + used.sessions, plan.tokens)
     held_out = Stream(
         plan.data,
         text,
@@ -212,7 +210,6 @@ def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> 
         plan.tokens,
         messages=plan.held_out_messages,
         pairs_per_message=len(DIRECTIONS),
-        clause_share=plan.clause_share,
     ).chunk()
     used.sessions += 1
     batches = iter(loader(stream, plan.workers, pin=learner.device.type == "cuda"))
@@ -248,13 +245,6 @@ def _line(used: Usage, measured: Mapping[str, float]) -> str:
 @click.option("--rate", type=float, default=2e-3, show_default=True, help="Peak learning rate.")
 @click.option("--workers", type=click.IntRange(min=0), help="Generating processes [default: cores less two].")
 @click.option("--device", default="cuda" if torch.cuda.is_available() else "cpu", show_default=True)
-@click.option(
-    "--clause-share",
-    type=click.FloatRange(0, 1),
-    default=0.0,
-    show_default=True,
-    help="Share of sentences joined from clauses.",
-)
 @click.option("--compile", is_flag=True, help="Use torch.compile.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
 def main(workers: int | None, **options: Any) -> None:

@@ -1,0 +1,243 @@
+"""The training stream's messages: patterns, clauses, hand-written lines and words, alone and together.
+
+`Generator` (patterns with copied values) teaches to copy; `clauses` how words combine; the hand-written rows what people
+type. A message has one to eight sentences. Sources are typed as people type: without capitals or punctuation, with a slip of
+the finger; references never are. Some messages carry marks, `<g1>…</g1>` and `<x1/>`, as the server sends them.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from dragoman.phrasebook import LANGUAGES
+from tools.phrasebook import clauses, lines
+from tools.phrasebook.corpus import Corpus
+from tools.phrasebook.generator import Generator
+from tools.phrasebook.lines import Lines, Row
+from tools.phrasebook.render import Copied, Message
+from tools.phrasebook.substitution import Substitution
+from tools.phrasebook.values import stock
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How often a sentence is drawn from each kind of data."""
+
+    patterns: float = 0.2
+    clauses: float = 0.38
+    lines: float = 0.27
+    substituted: float = 0.1
+    words: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence in every language, by the order of `LANGUAGES`. `words` are equal stretches that a mark can go around."""
+
+    texts: tuple[str, ...]
+    sources: tuple[str, ...]
+    copied: tuple[Copied, ...] = ()
+    words: tuple[str, ...] = ()
+    is_noisy: bool = False  # its sources are already typed in a hurry
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """How a source is typed, each with its probability."""
+
+    lower: float = 0.12
+    bare: float = 0.18  # without final punctuation
+    half_width: float = 0.1
+    slip: float = 0.05  # two letters swapped, one left out or doubled
+    upper: float = 0.01
+    exclaimed: float = 0.02
+    spaces: float = 0.04  # Korean without spaces
+
+
+_LENGTHS = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8)
+_MARK_SHARE = 0.08
+_EMOJI_SHARE = 0.05
+_NEWLINE_SHARE = 0.1
+_ENDS = ".?!。？！…"
+_SPACED = ("en", "ko")
+_HALF_WIDTH = str.maketrans("？！，。", "?!,.")
+_PLAIN_WORD = re.compile(r"(?<![\w@/<.{%$&-])[a-z]{4,}(?![\w@/>}-])")
+
+
+@dataclass
+class Mixture:
+    """Messages of the training side. Deterministic by `seed`; not shared between threads."""
+
+    seed: int
+    corpus: Corpus
+    rows: Lines
+    shares: Shares = field(default_factory=Shares)
+    noise: Noise = field(default_factory=Noise)
+
+    def __post_init__(self) -> None:
+        self._rng = Random(f"mixture {self.seed}")
+        self._patterns = Generator("train", self.seed, self.corpus)
+        self._substitution = Substitution(self.rows.lines, self.rows.words)
+        self._clauses = clauses.Clauses(self.seed)
+        self._ambiguous = lines.ambiguous_when_bare(self.rows.rows)
+        shares = self.shares
+        self._kinds: tuple[tuple[Callable[[], Sentence], float], ...] = (
+            (self._pattern, shares.patterns),
+            (self._clause, shares.clauses),
+            (self._line, shares.lines),
+            (self._substituted, shares.substituted),
+            (self._word, shares.words),
+        )
+
+    def message(self) -> Message:
+        """The next message."""
+        count = self._rng.choice(_LENGTHS)
+        draws, weights = zip(*self._kinds, strict=True)
+        if count == 1:
+            return self._composed([self._rng.choices(draws, weights)[0]()])
+        # A word among sentences is read as one more sentence, which no text has.
+        chosen = self._rng.choices(draws[:-1], weights[:-1], k=count)
+        return self._composed([draw() for draw in chosen])
+
+    # ---- sentences
+
+    def _pattern(self) -> Sentence:
+        message = self._patterns.sentence()
+        return Sentence(
+            tuple(message.texts[language] for language in LANGUAGES),
+            tuple(message.sources[language] for language in LANGUAGES),
+            message.copied,
+            is_noisy=True,
+        )
+
+    def _clause(self) -> Sentence:
+        clause = self._clauses.draw()
+        return Sentence(clause.texts, clause.sources)
+
+    def _line(self) -> Sentence:
+        return self._of(self._rng.choice(self.rows.lines))
+
+    def _word(self) -> Sentence:
+        return self._of(self._rng.choice(self.rows.words))
+
+    def _of(self, row: Row) -> Sentence:
+        sources = tuple(
+            self._rng.choice(choices) if choices else standard
+            for choices, standard in zip(row.sources, row.standard, strict=True)
+        )
+        return Sentence(row.standard, sources)
+
+    def _substituted(self) -> Sentence:
+        made = self._substitution.draw(self._rng)
+        return Sentence(made.texts, made.texts, words=made.words)
+
+    # ---- a message of them
+
+    def _composed(self, sentences: list[Sentence]) -> Message:
+        rng = self._rng
+        if len(sentences) > 1 and not all(_ends(sentence) for sentence in sentences):
+            joint = "\n"
+        else:
+            joint = rng.choice(("\n", "\n\n")) if rng.random() < _NEWLINE_SHARE else ""
+        emoji = stock().pick(rng, "emoji") if rng.random() < _EMOJI_SHARE else ""
+        marks = _Marks(rng, len(sentences)) if rng.random() < _MARK_SHARE else None
+        texts: dict[str, str] = {}
+        sources: dict[str, str] = {}
+        for index, language in enumerate(LANGUAGES):
+            tail = f" {emoji}" if emoji and language in _SPACED else emoji
+            between = joint or (" " if language in _SPACED else "")
+            written = [sentence.texts[index] for sentence in sentences]
+            if marks is None:
+                typed = [self._typed(sentence, index) for sentence in sentences]
+            else:
+                typed = marks.put([sentence.sources[index] for sentence in sentences], sentences, index)
+                written = marks.put(written, sentences, index)
+            texts[language] = between.join(written) + tail
+            sources[language] = between.join(typed) + tail
+        copied = [copy for sentence in sentences for copy in sentence.copied]
+        if emoji:
+            copied.append(Copied("emoji", emoji))
+        return Message(texts, sources, tuple(copied), len(sentences), novel=False)
+
+    def _typed(self, sentence: Sentence, index: int) -> str:
+        """The sentence as a user might type it. Only wordings that stay clear lose their punctuation."""
+        source, rng, noise = sentence.sources[index], self._rng, self.noise
+        if sentence.is_noisy or "<" in source:
+            return source
+        if rng.random() < noise.bare and (LANGUAGES[index], lines.bare(source)) not in self._ambiguous:
+            source = source.rstrip(_ENDS) or source
+        elif rng.random() < noise.exclaimed and source.endswith((".", "。")):
+            source = source[:-1] + rng.choice(("!", "!!", "...", "…"))
+        if LANGUAGES[index] in _SPACED:
+            return self._typed_spaced(source, LANGUAGES[index])
+        return source.translate(_HALF_WIDTH) if rng.random() < noise.half_width else source
+
+    def _typed_spaced(self, source: str, language: str) -> str:
+        rng, noise = self._rng, self.noise
+        if language == "ko":
+            return source.replace(" ", "") if rng.random() < noise.spaces else source
+        if rng.random() < noise.lower:
+            source = source.lower()
+        elif rng.random() < noise.upper:
+            source = source.upper()
+        if rng.random() < noise.slip:
+            source = slip(source, rng)
+        return source.replace("'", "’") if rng.random() < noise.half_width else source
+
+
+def _ends(sentence: Sentence) -> bool:
+    return all(text.endswith(tuple(_ENDS)) for text in sentence.texts)
+
+
+def slip(text: str, rng: Random) -> str:
+    """`text` with one plain English word mistyped: two letters swapped, one left out, or one doubled."""
+    words = list(_PLAIN_WORD.finditer(text))
+    if not words:
+        return text
+    word = rng.choice(words)
+    place = rng.randint(word.start(), word.end() - 2)
+    kind = rng.randrange(3)
+    if kind == 0:
+        return text[:place] + text[place + 1] + text[place] + text[place + 2 :]
+    return text[:place] + text[place + 1 :] if kind == 1 else text[:place] + text[place] + text[place:]
+
+
+class _Marks:
+    """One or two marks in a message, at the same places in every language and in sources and references."""
+
+    def __init__(self, rng: Random, sentences: int) -> None:
+        self._places = [(rng.randrange(sentences), rng.randrange(4)) for _ in range(rng.choice((1, 1, 2)))]
+
+    def put(self, texts: list[str], sentences: list[Sentence], index: int) -> list[str]:
+        """The sentences with marks: around a word or a sentence, before or after one."""
+        marked = list(texts)
+        for number, (place, kind) in enumerate(self._places, 1):
+            text, words = marked[place], sentences[place].words
+            if kind == 0 and words and all(map(_once, sentences[place].texts, words)) and _once(text, words[index]):
+                marked[place] = text.replace(words[index], f"<g{number}>{words[index]}</g{number}>")
+            elif kind <= 1:
+                marked[place] = f"<g{number}>{text}</g{number}>"
+            else:
+                marked[place] = f"<x{number}/>{text}" if kind == 2 else f"{text}<x{number}/>"
+        return marked
+
+
+def _once(text: str, word: str) -> bool:
+    return text.count(word) == 1
+
+
+_MARK = re.compile(r"<(/?)([gx])(\d+)(/?)>")
+
+
+def renumbered(source: str, target: str) -> tuple[str, str]:
+    """Both with their marks numbered from 1 in the order of the source, as the server numbers them."""
+    if "<" not in source:
+        return source, target
+    order = dict.fromkeys(match[3] for match in _MARK.finditer(source))
+    numbers = {old: str(new) for new, old in enumerate(order, 1)}
+
+    def renumber(text: str) -> str:
+        return _MARK.sub(lambda m: f"<{m[1]}{m[2]}{numbers.get(m[3], m[3])}{m[4]}>", text)
+
+    return renumber(source), renumber(target)
