@@ -91,7 +91,9 @@ class Stream:
             return Generator(self.split, seed, corpus, _HELD_OUT_CLAUSES)
         return Mixture(seed, corpus, lines.load(self.data))
 
-    def _pairs(self, generator: Mixture | Generator, tokenizer: Tokenizer, rng: Random, messages: int) -> Iterator[Pair]:
+    def _pairs(
+        self, generator: Mixture | Generator, tokenizer: Tokenizer, rng: Random, messages: int
+    ) -> Iterator[Pair]:
         for _ in range(messages):
             directions = rng.sample(DIRECTIONS, self.pairs_per_message)
             yield from paired(generator.message(), tokenizer, directions)

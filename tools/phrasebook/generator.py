@@ -28,7 +28,7 @@ _TRIES = 60
 _PLACEHOLDER_SHARE = 0.05
 _REPLACEABLE = frozenset({"name", "company", "int", "room", "code", "file", "url", "email", "version", "phone"})
 _WRAP_SHARE = 0.15
-_TAG_LETTERS = "bbbaaiggggggutsp"
+_TAG_LETTERS = "bbaaigggggutsp"
 
 
 class Drawer:

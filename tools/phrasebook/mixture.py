@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from dragoman.phrasebook import LANGUAGES
-from tools.phrasebook import clauses, lines
+from tools.phrasebook import lines
 from tools.phrasebook.corpus import Corpus
 from tools.phrasebook.generator import Generator
 from tools.phrasebook.lines import Lines, Row
@@ -79,15 +79,15 @@ class Mixture:
         self._rng = Random(f"mixture {self.seed}")
         self._patterns = Generator("train", self.seed, self.corpus)
         self._substitution = Substitution(self.rows.lines, self.rows.words)
-        self._clauses = clauses.Clauses(self.seed)
+        self._clauses = Generator("train", self.seed, self.corpus, clause_share=1.0)
         self._ambiguous = lines.ambiguous_when_bare(self.rows.rows)
         shares = self.shares
         self._kinds: tuple[tuple[Callable[[], Sentence], float], ...] = (
             (self._pattern, shares.patterns),
             (self._clause, shares.clauses),
-            (self._line, shares.lines),
-            (self._substituted, shares.substituted),
-            (self._word, shares.words),
+            (self._line, shares.lines if self.rows.lines else 0.0),
+            (self._substituted, shares.substituted if self._substitution.slots else 0.0),
+            (self._word, shares.words if self.rows.words else 0.0),
         )
 
     def message(self) -> Message:
@@ -103,17 +103,19 @@ class Mixture:
     # ---- sentences
 
     def _pattern(self) -> Sentence:
-        message = self._patterns.sentence()
+        return self._generated(self._patterns)
+
+    def _clause(self) -> Sentence:
+        return self._generated(self._clauses)
+
+    def _generated(self, generator: Generator) -> Sentence:
+        message = generator.sentence()
         return Sentence(
             tuple(message.texts[language] for language in LANGUAGES),
             tuple(message.sources[language] for language in LANGUAGES),
             message.copied,
             is_noisy=True,
         )
-
-    def _clause(self) -> Sentence:
-        clause = self._clauses.draw()
-        return Sentence(clause.texts, clause.sources)
 
     def _line(self) -> Sentence:
         return self._of(self._rng.choice(self.rows.lines))
@@ -163,8 +165,10 @@ class Mixture:
     def _typed(self, sentence: Sentence, index: int) -> str:
         """The sentence as a user might type it. Only wordings that stay clear lose their punctuation."""
         source, rng, noise = sentence.sources[index], self._rng, self.noise
-        if sentence.is_noisy or "<" in source:
+        if "<" in source:
             return source
+        if sentence.is_noisy:
+            return slip(source, rng) if LANGUAGES[index] == "en" and rng.random() < noise.slip else source
         if rng.random() < noise.bare and (LANGUAGES[index], lines.bare(source)) not in self._ambiguous:
             source = source.rstrip(_ENDS) or source
         elif rng.random() < noise.exclaimed and source.endswith((".", "。")):

@@ -20,12 +20,12 @@ from tools.phrasebook.tokenizer import BOS_ID, EOS_ID, PAD_ID, VOCABULARY
 WEIGHTS = "model.safetensors"
 SIZES: Mapping[str, int] = {
     "vocab_size": VOCABULARY,
-    "hidden_size": 320,
+    "hidden_size": 384,
     "num_hidden_layers": 6,
-    "num_attention_heads": 5,
-    "num_key_value_heads": 5,
+    "num_attention_heads": 6,
+    "num_key_value_heads": 6,
     "head_dim": 64,
-    "intermediate_size": 704,
+    "intermediate_size": 1024,
     "max_position_embeddings": 1024,
 }
 

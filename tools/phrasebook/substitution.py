@@ -14,9 +14,7 @@ from dragoman.phrasebook import LANGUAGES
 from tools.phrasebook.grammar import PAIRS, Sound, capitalised, final_sound, indefinite, particle
 from tools.phrasebook.lines import Row
 
-COUNTED = frozenset(
-    {"animal", "furniture", "job", "tool", "city_place", "clothes", "transport", "fruit", "vegetable", "family"}
-)
+COUNTED = frozenset({"animal", "furniture", "job", "tool", "city_place", "clothes", "transport", "fruit", "vegetable"})
 """Kinds whose nouns have a plural and an article."""
 UNCOUNTED = frozenset(
     {"drink", "food", "language", "city", "country", "sport", "color", "day", "month", "material", "school"}
@@ -78,10 +76,23 @@ def _is_plain(word: Row) -> bool:
 
 def plural(noun: str) -> str:
     """Regular, and the irregular nouns of everyday kinds."""
-    irregular = {"mouse": "mice", "sheep": "sheep", "fish": "fish", "deer": "deer", "goose": "geese", "child": "children"}
+    irregular = {
+        "mouse": "mice",
+        "sheep": "sheep",
+        "fish": "fish",
+        "deer": "deer",
+        "goose": "geese",
+        "child": "children",
+    }
     if noun in irregular:
         return irregular[noun]
-    for ending, form in (("man", "men"), ("wife", "wives"), ("knife", "knives"), ("leaf", "leaves"), ("wolf", "wolves")):
+    for ending, form in (
+        ("man", "men"),
+        ("wife", "wives"),
+        ("knife", "knives"),
+        ("leaf", "leaves"),
+        ("wolf", "wolves"),
+    ):
         if noun.endswith(ending):
             return noun.removesuffix(ending) + form
     if re.search(r"[^aeiou]y$", noun):
@@ -110,7 +121,7 @@ def _slot(line: Row, word: Row, is_plural: bool, start: int, end: int) -> Slot |
     english = line.standard[_ENGLISH]
     head, tail = english[:start], english[end:]
     article = re.search(r"\b(an?) $", head, re.IGNORECASE)
-    if article and word.topic in UNCOUNTED or english.lower().count(english[start:end].lower()) > 1:
+    if (article and word.topic in UNCOUNTED) or english.lower().count(english[start:end].lower()) > 1:
         return None
     if article:
         head = head[: article.start()]
@@ -132,7 +143,12 @@ def _slot(line: Row, word: Row, is_plural: bool, start: int, end: int) -> Slot |
 
 def _ends_word(tail: str) -> bool:
     """Whether a Korean word may end before `tail`: a particle, a space, punctuation or nothing follows."""
-    return not tail or not ("가" <= tail[0] <= "힣") or _particle_of(tail) is not None or tail.startswith(("에", "의", "도"))
+    return (
+        not tail
+        or not ("가" <= tail[0] <= "힣")
+        or _particle_of(tail) is not None
+        or tail.startswith(("에", "의", "도"))
+    )
 
 
 def _particle_of(tail: str) -> str | None:

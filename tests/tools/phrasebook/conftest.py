@@ -10,7 +10,7 @@ from tools.phrasebook.corpus import Corpus, load
 from tools.phrasebook.model import create
 from transformers import LlamaForCausalLM
 
-from tools.phrasebook import tokenizer
+from tools.phrasebook import lines, tokenizer
 
 DATA = Path(__file__).parent / "data"
 SMALL = {
@@ -47,7 +47,9 @@ def corpus(data: Path) -> Corpus:
 @pytest.fixture(scope="session")
 def fitted(corpus: Corpus) -> Tokenizer:
     """A small tokenizer; of its 1024 ids only some are used."""
-    return tokenizer.train(tokenizer.training_texts(corpus, 300, seed=1), vocabulary=SMALL["vocab_size"])
+    return tokenizer.train(
+        tokenizer.training_texts(corpus, lines.load(DATA), 300, seed=1), vocabulary=SMALL["vocab_size"]
+    )
 
 
 @pytest.fixture
