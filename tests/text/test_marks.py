@@ -117,6 +117,14 @@ def test_marks_that_are_lost_are_named(output: str, numbers: list[int]) -> None:
     assert kept("<g1>a</g1> <x2/>", output) == (not numbers)
 
 
+def test_pairs_that_are_nested_otherwise_are_lost() -> None:
+    nested = "a <g1>b <g2>c</g2></g1> <g3>d</g3>"
+    assert lost(nested, "<g3>d</g3> <g1><g2>c</g2> b</g1>") == []
+    assert lost(nested, "<g1>b</g1> <g2>c</g2> <g3>d</g3>") == [2]
+    assert lost(nested, "<g1>b <g2>c <g3>d</g3></g2></g1>") == [3]
+    assert lost(nested, "<g2>c <g1>b</g1></g2> <g3>d</g3>") == [1, 2]
+
+
 def test_variants_of_marks_are_understood() -> None:
     assert normalised("＜g1＞a< /g1 > <x2 /> <X3></X3>") == "<g1>a</g1> <x2/> <x3/>"
 

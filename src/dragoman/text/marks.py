@@ -161,25 +161,37 @@ def from_words(output: str, marks: Sequence[Mark]) -> str:
 
 
 def lost(source: str, output: str) -> list[int]:
-    """Numbers of marks that the output lacks, has too often or in the wrong order of a pair, ascending."""
+    """Numbers of marks that the output lacks, has too often, in the wrong order of a pair or in another pair, ascending."""
     wanted, found = _counted(source), _counted(output)
     wrong = {number for number, _ in (wanted - found) + (found - wanted)}
+    (parents, not_nested), (source_parents, _) = _nesting(output), _nesting(source)
+    wrong |= not_nested
+    return sorted(
+        wrong | {number for number, parent in parents.items() if source_parents.get(number, parent) != parent}
+    )
+
+
+def _nesting(text: str) -> tuple[dict[int, int], set[int]]:
+    """For each pair the one directly around it (0: none), and the numbers of those that are not well nested."""
+    parents: dict[int, int] = {}
     opened: list[int] = []
-    for mark in MARK.finditer(output):
+    wrong: set[int] = set()
+    for mark in MARK.finditer(text):
         if not mark[2]:
             continue
         number = int(mark[2])
         if not mark[1]:
+            parents[number] = opened[-1] if opened else 0
             opened.append(number)
         elif opened and opened[-1] == number:
             opened.pop()
         else:
             wrong.add(number)
-    return sorted(wrong | set(opened))
+    return parents, wrong | set(opened)
 
 
 def kept(source: str, output: str) -> bool:
-    """Whether the output has each mark of the source once, and pairs well nested."""
+    """Whether the output has each mark of the source once, and pairs nested as in the source."""
     return not lost(source, output) if "<" in source or "<" in output else True
 
 
