@@ -150,8 +150,8 @@ def row_with(**fields: object) -> str:
 
 
 def test_the_sets_are_large_distinct_and_complete() -> None:
-    assert len(TEST_ROWS) >= 700
-    assert len(VALIDATION_ROWS) >= 200
+    assert len(TEST_ROWS) >= 1000
+    assert len(VALIDATION_ROWS) >= 300
     assert len(BY_ENGLISH) == len(TEST_ROWS) + len(VALIDATION_ROWS)
 
 
