@@ -341,6 +341,33 @@ async def test_documents_are_refused_and_there_are_no_style_rules_or_memories(cl
     assert (await client.get("/v3/translation_memories")).json() == {"translation_memories": [], "total_count": 0}
 
 
+# ---- Weblate
+
+
+async def test_what_weblate_sends(client: httpx.AsyncClient) -> None:
+    """Its back end for DeepL, with the address `http://HOST:8000/v2/`."""
+    sources = {one["language"] for one in (await client.get("/v2/languages", params={"type": "source"})).json()}
+    targets = {one["language"] for one in (await client.get("/v2/languages", params={"type": "target"})).json()}
+    pairs = (await client.get("/v2/glossary-language-pairs")).json()["supported_languages"]
+    assert ("JA", "EN") in {(one["source_lang"].upper(), one["target_lang"].upper()) for one in pairs}
+    assert "EN" in sources and "ZH-HANS" in targets
+    body = {
+        "text": ['Open <x id="5"></x> now.', "A &lt;b&gt; &amp; more"],
+        "source_lang": "EN",
+        "target_lang": "ZH-HANS",
+        "formality": "default",
+        "tag_handling": "xml",
+        "ignore_tags": ["x"],
+        "context": "A program",
+        "model_type": "prefer_quality_optimized",
+    }
+    one, two = checked(await client.post("/v2/translate", json=body), schemas.DeepLTranslations)["translations"]
+    assert '<x id="5"></x>' in one["text"]
+    assert "&lt;b&gt;" in two["text"] and "&amp;" in two["text"]
+    back = {**body, "source_lang": "JA", "target_lang": "EN", "text": ["これは駅です。"]}
+    checked(await client.post("/v2/translate", json=back), schemas.DeepLTranslations)
+
+
 # ---- glossaries
 
 DE = {"source_lang": "en", "target_lang": "de"}
@@ -371,6 +398,14 @@ async def test_glossaries_of_version_2(client: httpx.AsyncClient) -> None:
     assert (await client.delete(path)).status_code == 204
     error = checked(await client.get(path), schemas.DeepLError, 404)
     assert error["message"] == "Glossary not found"
+
+
+async def test_a_repeated_request_stores_a_glossary_once(client: httpx.AsyncClient) -> None:
+    """Clients send a request again that was not answered in time."""
+    assert await created(client) == await created(client)
+    answer = await client.post("/v3/glossaries", json={"name": "IT", "dictionaries": [{**DE, "entries": ENTRIES}]})
+    checked(answer, schemas.DeepLMultilingualGlossary, 201)
+    assert len((await client.get("/v2/glossaries")).json()["glossaries"]) == 1
 
 
 async def test_csv_may_name_the_languages_of_its_entries(client: httpx.AsyncClient) -> None:
@@ -412,7 +447,7 @@ async def test_glossaries_of_version_3(client: httpx.AsyncClient) -> None:
     ("method", "path", "body"),
     [
         ("POST", "/v2/glossaries", {"name": "", **DE, "entries": ENTRIES}),
-        ("POST", "/v2/glossaries", {"name": "IT", **DE, "entries": ENTRIES}),  # the name is in use
+        ("POST", "/v2/glossaries", {"name": "IT", **DE, "entries": "a\tb"}),  # the name is in use
         ("POST", "/v2/glossaries", {"name": "A", **DE}),
         ("POST", "/v2/glossaries", {"name": "A", **DE, "entries": "\n"}),
         ("POST", "/v2/glossaries", {"name": "A", **DE, "entries": "no tab"}),

@@ -24,7 +24,14 @@ from dragoman.api.compat.deepl.parameters import (
     unsupported,
 )
 from dragoman.api.glossaries import TSV, parse_csv, parse_tsv, write_tsv
-from dragoman.errors import DragomanError, InvalidGlossary, InvalidRequest, UnknownGlossary, UnsupportedLanguage
+from dragoman.errors import (
+    DragomanError,
+    GlossaryExists,
+    InvalidGlossary,
+    InvalidRequest,
+    UnknownGlossary,
+    UnsupportedLanguage,
+)
 
 if TYPE_CHECKING:
     from dragoman.storage.glossaries import DictionaryInfo, Pair, StoredGlossary
@@ -61,7 +68,7 @@ async def create(call: Call) -> Response:
     """Entries of one pair of languages, as TSV or CSV."""
     name = call.parameters.required("name")
     pair, entries = await _dictionary(call.parameters)
-    stored = await call.service.glossaries.create(name, {pair: entries})
+    stored = await _stored(call, name, {pair: entries})
     return answer(_of_version_2(stored, stored.dictionaries[0]), 201)
 
 
@@ -144,7 +151,7 @@ async def create_multilingual(call: Call) -> Response:
         raise InvalidRequest("Parameter 'dictionaries' not specified", param="dictionaries")
     if len(dict(given)) < len(given):
         raise InvalidRequest("two dictionaries are of one pair of languages", param="dictionaries")
-    return answer(_of_version_3(await call.service.glossaries.create(name, dict(given))), 201)
+    return answer(_of_version_3(await _stored(call, name, dict(given))), 201)
 
 
 @router.get(
@@ -262,6 +269,21 @@ def _parse_csv(text: str) -> dict[str, str]:
 
 
 # ---- stored glossaries
+
+
+async def _stored(call: Call, name: str, dictionaries: dict[Pair, dict[str, str]]) -> StoredGlossary:
+    """A new glossary; or the one of this name if it has these entries, because a client's request came twice."""
+    glossaries = call.service.glossaries
+    try:
+        return await glossaries.create(name, dictionaries)
+    except GlossaryExists:
+        found = await glossaries.get(name.strip())
+        if {(one.source, one.target) for one in found.dictionaries} != set(dictionaries):
+            raise
+        for pair, entries in dictionaries.items():
+            if (await glossaries.dictionary(found.id, *pair)).entries != entries:
+                raise
+        return found
 
 
 async def _with_one_pair(call: Call, glossary_id: str) -> tuple[StoredGlossary, DictionaryInfo]:
