@@ -39,6 +39,12 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
+    """The address of a listening socket."""
+    host, port = listener.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
 class _Server(uvicorn.Server):
     """uvicorn with its signal handling handed to us."""
 
@@ -120,9 +126,7 @@ class DragomanServer:
     @property
     def url(self) -> str:
         """Its address."""
-        host, port = self._listener.getsockname()[:2]
-        scheme = "https" if self.service.settings.server.tls_certificate else "http"
-        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        return url_of(self._listener, "https" if self.service.settings.server.tls_certificate else "http")
 
     async def run(self) -> int:
         """Serve until a signal. The exit code: 0 after a drain; 1 when it timed out, or engine or HTTP server failed."""

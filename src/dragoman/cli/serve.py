@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from dragoman.api.server import DragomanServer, listen
+from dragoman.api.server import DragomanServer, listen, url_of
 from dragoman.cli.console import steady_error_console
 from dragoman.cli.logs import configure_logging
 from dragoman.cli.options import settings_options
@@ -90,6 +90,8 @@ def _run(settings: Settings, console: Console) -> int:
             )
 
         server = DragomanServer(service, listener, on_ready, operators)
+        if operators is not None:
+            messages.info(f"operators' endpoints on {url_of(operators)}")
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             exit_code = runner.run(server.run())
     if server.failure is not None:
