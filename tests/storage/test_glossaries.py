@@ -55,6 +55,21 @@ async def test_each_change_is_a_version(glossaries: Glossaries) -> None:
     assert (await glossaries.dictionary("g", "en", "de")).entries == {}
 
 
+async def test_a_glossary_is_renamed_and_keeps_id_version_and_entries(glossaries: Glossaries) -> None:
+    made = await glossaries.create("g", {("en", "de"): ENTRIES})
+    await glossaries.create("taken")
+    renamed = await glossaries.rename("g", " new ")
+    assert (renamed.id, renamed.name, renamed.version, renamed.dictionaries) == (made.id, "new", 1, made.dictionaries)
+    assert (await glossaries.rename("new", "new")).name == "new"
+    for reference, name, error in (
+        ("new", "taken", GlossaryExists),
+        ("g", "x", UnknownGlossary),
+        ("new", "", InvalidGlossary),
+    ):
+        with pytest.raises(error):
+            await glossaries.rename(reference, name)
+
+
 async def test_a_dictionary_serves_regions_of_its_languages(glossaries: Glossaries) -> None:
     await glossaries.create("g", {("en", "pt"): ENTRIES, ("en", "zh"): {"queue": "队列"}})
     assert (await glossaries.dictionary("g", "en-GB", "pt-BR")).entries == ENTRIES

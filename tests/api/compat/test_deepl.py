@@ -306,6 +306,14 @@ async def test_languages_of_version_3(client: httpx.AsyncClient) -> None:
     assert [one["name"] for one in resources] == ["translate_text", "glossary"]
 
 
+@pytest.mark.parametrize("name", list(catalog.profiles()))
+def test_every_profile_has_languages_with_their_features(name: str) -> None:
+    service: Any = SimpleNamespace(model=SimpleNamespace(profile=catalog.profiles()[name]))
+    assert source_codes(service)
+    for tag in target_tags(service):
+        assert can_express(service, None, tag, PromptOptions(formality="more")) in (True, False)
+
+
 def test_languages_of_larger_models() -> None:
     service: Any = SimpleNamespace(model=SimpleNamespace(profile=catalog.profiles()["hy-mt2-7b"]))
     sources, targets = source_codes(service), target_tags(service)
