@@ -27,7 +27,8 @@ from dragoman.prompts.profile import Language, Profile, Template
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.service import TranslationService
 from dragoman.service.stack import Model
-from dragoman.settings import EngineSettings, PipelineSettings, ServerSettings, Settings
+from dragoman.settings import AuthSettings, EngineSettings, PipelineSettings, ServerSettings, Settings
+from dragoman.storage.database import Database
 from dragoman.types import Sequence
 
 SLOTS = 16
@@ -100,14 +101,19 @@ def answer(sequence: Sequence) -> str:
     return " ".join(f"{target}:{word}" for word in text.split() if not word.startswith("{"))
 
 
-def make_service(step_s: float = STEP_S) -> TranslationService:
-    """Not started."""
+def make_service(step_s: float = STEP_S, database: Database | None = None) -> TranslationService:
+    """Not started. With a database it needs keys."""
     encoder, lengths = prompts()
     engine = EngineSettings(max_num_seqs=SLOTS, max_num_batched_tokens=512, max_model_len=4096)
-    settings = Settings(pipeline=PipelineSettings(name="fake"), server=ServerSettings(max_text_characters=5000))
+    settings = Settings(
+        pipeline=PipelineSettings(name="fake"),
+        server=ServerSettings(max_text_characters=5000),
+        auth=AuthSettings(mode="keys" if database else "auto"),
+    )
     pipeline = FakePipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096)
     spec = EngineSpec("stage", "cpu", engine)
-    return TranslationService(settings, Model("stage", "stage", encoder.profile), spec, pipeline, (encoder, lengths))
+    model = Model("stage", "stage", encoder.profile)
+    return TranslationService(settings, model, spec, pipeline, (encoder, lengths), database=database)
 
 
 class _Server(uvicorn.Server):

@@ -38,7 +38,9 @@ export class Feed {
     try {
       this.onStats(await stats(asking.signal));
     } catch (error) {
-      if (!asking.signal.aborted) this.onError(error);
+      if (asking.signal.aborted) return;
+      this.onError(error);
+      if (error.forbidden) return; // asking again would not change it
     }
     if (asking.signal.aborted) return;
     this.asking = null;

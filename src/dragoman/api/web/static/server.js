@@ -1,5 +1,6 @@
 /** The server's HTTP API, as far as the page needs it. Knows no element of the page. */
 
+import { askForKey, keyHeaders } from "./key.js";
 import { eventData } from "./sse.js";
 
 const UNAVAILABLE = new Set(["starting", "draining", "engine_dead", "unavailable", "no_connection"]);
@@ -18,6 +19,11 @@ export class ServerError extends Error {
     return UNAVAILABLE.has(this.code);
   }
 
+  /** The reader's key, or the lack of one, does not allow it. */
+  get forbidden() {
+    return this.code === "forbidden" || this.code === "unauthenticated" || this.code === "invalid_key";
+  }
+
   get queueFull() {
     return this.code === "queue_full";
   }
@@ -32,15 +38,20 @@ export class ServerError extends Error {
 /** Addresses are relative to the page, so that it also works behind a proxy that serves it under a path. */
 const address = (path) => new URL(path, document.baseURI);
 
-async function request(path, options) {
-  let response;
-  try {
-    response = await fetch(address(path), options);
-  } catch (error) {
-    throw asServerError(error);
+/** The answer; where the server needs a key, with the one that the reader is asked for. */
+async function request(path, options = {}) {
+  for (;;) {
+    const key = keyHeaders();
+    let response;
+    try {
+      response = await fetch(address(path), { ...options, headers: { ...options.headers, ...key } });
+    } catch (error) {
+      throw asServerError(error);
+    }
+    if (response.ok) return response;
+    if (response.status !== 401 || !(await askForKey(key.Authorization))) throw await refusal(response);
+    options.signal?.throwIfAborted();
   }
-  if (!response.ok) throw await refusal(response);
-  return response;
 }
 
 function asServerError(error) {
