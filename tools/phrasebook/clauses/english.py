@@ -50,7 +50,6 @@ _DOUBLED = frozenset(
         "begin",
         "nap",
         "rip",
-        "pack_",
         "quit",
         "tap",
         "trip",
@@ -129,7 +128,6 @@ _LONG = frozenset(
         "expensive",
         "correct",
         "wrong",
-        "spicy_",
     ]
 )
 

@@ -58,6 +58,13 @@ def stem(verb: str, form: str) -> str:
         return _suru(verb[:-2], form)
     if verb.endswith("来る"):
         return _kuru(verb[:-2], form)
+    if verb.endswith(("てくる", "でくる")):
+        spelled = stem("来る", form)
+        return (
+            verb[:-2]
+            + {"a": "こ", "i": "き", "vol": "こ", "pot": "こ", "te": "き", "ta": "き", "ba": "く"}[form]
+            + spelled[1:]
+        )
     return _ichidan(verb, form) if verb.endswith("る") and _is_ichidan(verb) else _godan(verb, form)
 
 
@@ -94,7 +101,7 @@ def _i_adjective(word: str, form: str) -> str:
         "pastneg": "くなかったです",
         "kereba": "ければ",
     }
-    if form in ("", "na", "da"):
+    if form in ("", "na", "node", "da"):
         return word
     if form == "desu":
         return word + "です"
@@ -107,6 +114,7 @@ def _na_adjective(word: str, form: str) -> str:
     endings = {
         "": "",
         "na": "な",
+        "node": "な",
         "da": "だ",
         "desu": "です",
         "ku": "に",
@@ -128,6 +136,7 @@ def _state(word: str, form: str) -> str:
     endings = {
         "": "る",
         "na": "る",
+        "node": "る",
         "da": "る",
         "desu": "ます",
         "kute": "て",
@@ -144,7 +153,7 @@ def _state(word: str, form: str) -> str:
 
 def adjective_form(word: str, form: str) -> str:
     """`word` ends in い (難しい), in な (静かな), in の (病気の) or is a state in ている (混んでいる). Forms: "desu", "neg",
-    "past", "pastneg" (polite predicates), "da", "ta", "nai" (plain ones), "na" (before a noun), "ku", "kute", "ba", "sou",
+    "past", "pastneg" (polite predicates), "da", "ta", "nai" (plain ones), "na" (before a noun), "node" (before ので), "ku", "kute", "ba", "sou",
     "sugi". A state has no "ku" and no "sugi" (KeyError)."""
     if word.endswith("いる"):
         return _state(word, form)

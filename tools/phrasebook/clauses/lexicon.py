@@ -109,7 +109,13 @@ class Event:
             return japanese.verb_form(self.ja, name, style.plain)
         if language == "ko":
             return korean.conjugated(self.ko, name)
-        return chinese.verb_form(self.zh, name) if language == "zh" else self._english(name)
+        return self._chinese(name) if language == "zh" else self._english(name)
+
+    def _chinese(self, name: str) -> str:
+        """`+word` puts that word before the verb, behind a subject that ends in "^"."""
+        subject, _, phrase = self.zh.rpartition("^")
+        word = name.removeprefix("+") if name.startswith("+") else ""
+        return subject + word + chinese.verb_form(phrase, "" if name.startswith("+") else name)
 
     def _english(self, name: str) -> str:
         subject, _, phrase = self.en.partition("|")
@@ -138,7 +144,8 @@ class Adjective:
         if language == "ja":
             return japanese.adjective_form(self.ja, name)
         if language == "ko":
-            return korean.conjugated(self.ko, name, descriptive=not self.ko.endswith(("나다", "붐비다", "녹다")))
+            verb = self.ko.endswith(("나다", "붐비다"))
+            return korean.conjugated(self.ko, "는" if verb and name == "은" else name, descriptive=not verb)
         return chinese.predicate(self.zh) if name == "pred" else self.zh.removesuffix("=")
 
 
@@ -201,7 +208,7 @@ class NounUse:
 
     def _english(self, name: str) -> str:
         noun = self.noun
-        mass = noun.plural in "-*"
+        mass = noun.plural in ("-", "*")
         many = noun.en if mass else noun.plural or english.plural(noun.en)
         if name == "":
             return noun.en
