@@ -126,6 +126,7 @@ _LONG = frozenset(
         "famous",
         "careful",
         "expensive",
+        "fun",
         "correct",
         "wrong",
     ]

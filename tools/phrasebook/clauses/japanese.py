@@ -153,8 +153,8 @@ def _state(word: str, form: str) -> str:
 
 def adjective_form(word: str, form: str) -> str:
     """`word` ends in い (難しい), in な (静かな), in の (病気の) or is a state in ている (混んでいる). Forms: "desu", "neg",
-    "past", "pastneg" (polite predicates), "da", "ta", "nai" (plain ones), "na" (before a noun), "node" (before ので), "ku", "kute", "ba", "sou",
-    "sugi". A state has no "ku" and no "sugi" (KeyError)."""
+    "past", "pastneg" (polite predicates), "da", "ta", "nai" (plain ones), "na" (before a noun), "node" (before ので),
+    "ku", "kute", "ba", "sou", "sugi". A state has no "ku" and no "sugi" (KeyError)."""
     if word.endswith("いる"):
         return _state(word, form)
     if word.endswith("な"):

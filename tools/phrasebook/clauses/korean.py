@@ -133,6 +133,8 @@ def conjugated(verb: str, form: str, descriptive: bool = False) -> str:
     if stem.endswith("이") and verb.endswith(("생이다", "처음이다", "무료이다", "휴일이다", "생일이다", "세일이다")):
         return _copula(stem[:-1], form)
     existing = stem.endswith(("있", "없"))
+    if verb == "오래되다" and form == "요":  # it states what has become so
+        return "오래됐어요"
     if form == "다":
         return verb if descriptive or existing else _plain_present(stem)
     if form == "는" and descriptive and not existing:

@@ -144,7 +144,7 @@ class Adjective:
         if language == "ja":
             return japanese.adjective_form(self.ja, name)
         if language == "ko":
-            verb = self.ko.endswith(("나다", "붐비다"))
+            verb = self.ko.endswith(("나다", "붐비다", "헷갈리다", "끼다"))
             return korean.conjugated(self.ko, "는" if verb and name == "은" else name, descriptive=not verb)
         return chinese.predicate(self.zh) if name == "pred" else self.zh.removesuffix("=")
 
