@@ -254,6 +254,19 @@ class Translation:
 
 
 @dataclass(frozen=True, slots=True)
+class Detection:
+    """`language`: one of the served tags; None when the text has no letters, or is in a script of none of them.
+
+    `confidence` (0-1) weighs the language against those not served, too: near 0 when the text seems to be in one.
+    `has_letters`: whether there was anything to detect.
+    """
+
+    language: str | None
+    confidence: float
+    has_letters: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class TextDelta:
     """A piece of text `index`'s translation, in order; the pieces' concatenation is the translation's text."""
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.text import detect
-from dragoman.text.detect import Detection, Detector
+from dragoman.text.detect import Detector
+from dragoman.types import Detection
 
 FOUR = ("en", "ja", "ko", "zh")
 TWELVE = ("en", "ja", "ko", "zh", "de", "fr", "es", "pt", "it", "ru", "vi", "id")

@@ -37,8 +37,7 @@ from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.window import RateWindow, TrafficWindow, percentiles, traffic_of
-from dragoman.text.detect import Detection
-from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import Detection, TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Protocol, cast
@@ -19,6 +18,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier  # pyright: ignore[r
 from dragoman import languages
 from dragoman.errors import UnsupportedLanguage
 from dragoman.text.spans import without_spans
+from dragoman.types import Detection
 
 _SHARED_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva"})
 """Scripts of many languages: that only one of them is served says little about a text."""
@@ -48,19 +48,6 @@ _NOT_TEXT = regex.compile(r"[\p{Cc}\p{Cs}\p{Co}\p{Cn}]+")
 
 class _Identifier(Protocol):
     def rank(self, text: str) -> list[tuple[str, float]]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Detection:
-    """`language`: one of the served tags; None when the text has no letters, or is in a script of none of them.
-
-    `confidence` (0-1) weighs the language against those not served, too: near 0 when the text seems to be in one.
-    `has_letters`: whether there was anything to detect.
-    """
-
-    language: str | None
-    confidence: float
-    has_letters: bool = True
 
 
 class Detector:

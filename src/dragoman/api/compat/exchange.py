@@ -18,8 +18,7 @@ from dragoman.api.input import check_unicode, deadline_of
 from dragoman.api.middleware import current_id, while_connected
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.service.service import TranslationService
-from dragoman.text.detect import Detection
-from dragoman.types import Account, ApiName, TextFormat, Translation, TranslationRequest
+from dragoman.types import Account, ApiName, Detection, TextFormat, Translation, TranslationRequest
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _OTHER_FIELDS = 100  # of a form, besides the texts

@@ -14,8 +14,7 @@ from dragoman.api.errors import ErrorFormat, Fault
 from dragoman.api.input import check_texts
 from dragoman.errors import InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.text.detect import Detection
-from dragoman.types import Account, TextFormat, Translation
+from dragoman.types import Account, Detection, TextFormat, Translation
 
 router = APIRouter(prefix="/language/translate/v2", include_in_schema=False)
 

@@ -19,8 +19,7 @@ from dragoman.api.compat.exchange import Fields, detected, json_array, served_ta
 from dragoman.api.errors import ErrorFormat, Fault
 from dragoman.api.input import check_texts
 from dragoman.errors import InvalidRequest
-from dragoman.text.detect import Detection
-from dragoman.types import TextFormat, Translation
+from dragoman.types import Detection, TextFormat, Translation
 
 router = APIRouter(include_in_schema=False)
 
