@@ -109,7 +109,7 @@ class Library:
         if kind == "v":
             return VerbUse(lexicon.draw_verb(rng, spec), _agreeing(name, units))
         if kind == "a":
-            return lexicon.draw_adjective(rng, _classes(units) if spec == "t" else spec)
+            return self._adjective(spec, units, rng)
         if kind == "e":
             return lexicon.draw_event(rng, spec)
         if kind in "nt":
@@ -118,6 +118,15 @@ class Library:
             frame = rng.choice(self.inner[spec])
             return Clause(frame, self.units(frame, rng))
         return lexicon.draw_phrase(rng, kind, spec)
+
+    def _adjective(self, spec: str, units: Mapping[str, Unit], rng: Random) -> Unit:
+        """By classes, or by the thing of slot t: "t" any that suits it, "T" one that Japanese can say too much of."""
+        if spec not in ("t", "T"):
+            return self.lexicon.draw_adjective(rng, spec)
+        adjective = self.lexicon.draw_adjective(rng, _classes(units))
+        while spec == "T" and adjective.ja.endswith("いる"):
+            adjective = self.lexicon.draw_adjective(rng, _classes(units))
+        return adjective
 
     def _other_subject(self, spec: str, units: Mapping[str, Unit], rng: Random) -> Subject:
         subject = self.lexicon.draw_subject(rng, spec)
