@@ -14,7 +14,7 @@ from time import monotonic
 from dragoman.errors import DragomanError
 from dragoman.service.dispatcher import LoopTurns, TimeSlices
 from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, RecordObserver, TextRecord
-from dragoman.types import Translation, TranslationRequest
+from dragoman.types import ANONYMOUS, Account, Translation, TranslationRequest
 
 log = logging.getLogger("dragoman.service")
 
@@ -91,6 +91,8 @@ class CallTracker:
             e2e_s=monotonic() - self._began_s,
             streamed=streamed,
             texts=tuple(self.ended[index] for index in range(len(request.texts))),
+            api=request.api,
+            key_class=_key_class(request.account),
         )
         self._registry.notify(record)
 
@@ -100,6 +102,13 @@ class CallTracker:
 
     def _text(self, index: int) -> str | None:
         return self._request.texts[index] if self._registry.keep_text else None
+
+
+def _key_class(account: Account) -> str:
+    """A label of few values, whatever the number of keys."""
+    if account is ANONYMOUS:
+        return "none"
+    return "operator" if account.role == "operator" else account.priority
 
 
 class CallRegistry:

@@ -45,6 +45,12 @@ class Metrics(RecordObserver):
     def _calls(self) -> None:
         self._requests = self._counter("requests", "Calls, by outcome: ok, cancelled or an error's code", "outcome")
         self._refusals = self._counter("admission_refusals", "Calls that were not admitted, by reason", "reason")
+        self._api_calls = self._counter(
+            "api_calls", "Calls, by the API that they came by, class of key and outcome", "api", "key", "outcome"
+        )
+        self._api_characters = self._counter(
+            "api_characters", "Characters of translated texts, by API and class of key", "api", "key"
+        )
         # From 0, so that a rate shows the first of them.
         for outcome in (OK, CANCELLED, *codes()):
             self._requests.labels(outcome)
@@ -89,6 +95,9 @@ class Metrics(RecordObserver):
     def call_ended(self, call: CallRecord) -> None:
         """Every call by outcome, and the refusals among them."""
         self._requests.labels(call.outcome).inc()
+        self._api_calls.labels(call.api, call.key_class, call.outcome).inc()
+        if characters := sum(text.source_characters for text in call.texts if text.ok):
+            self._api_characters.labels(call.api, call.key_class).inc(characters)
         if call.outcome in REFUSALS:
             self._refusals.labels(call.outcome).inc()
 

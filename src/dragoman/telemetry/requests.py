@@ -83,6 +83,8 @@ class CallRecord:
     e2e_s: float
     streamed: bool
     texts: tuple[TextRecord, ...]
+    api: str = "native"  # `dragoman.types.ApiName`
+    key_class: str = "none"  # "none", "operator", or the priority of the calls of the account
 
 
 class RecordObserver:
