@@ -107,6 +107,14 @@ async def test_kiss_translator(client: httpx.AsyncClient, path: str) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsupported_language")
 
 
+async def test_a_list_is_answered_with_a_list_and_nothing_with_400(client: httpx.AsyncClient) -> None:
+    answer = await client.post("/kiss/translate", json=KISS | {"text": ["One day.", "A word."]})
+    assert [one["text"] for one in answer.json()] == ["~One day.", "~A word."]
+    for path in ("/kiss/translate", "/immersive/translate", "/deeplx/translate"):
+        answer = await client.post(path, json={"from": "en", "to": "ja", "source_lang": "en", "target_lang": "ja"})
+        assert answer.status_code == 400
+
+
 @pytest.mark.parametrize(
     ("text", "translation"),
     [

@@ -74,6 +74,8 @@ async def _translated(
 ) -> list[Translation]:
     """The translations of a plug-in's texts; `source` and `target` are the fields' names."""
     account = await account_of(http, service, fields.first("token", "api_key", "key"))
+    if texts_name not in fields:
+        raise InvalidRequest(f"{texts_name} is missing", param=texts_name)
     texts = await check_texts(service, fields.texts(texts_name), texts_name, allow_empty=True)
     return await translated(
         http,
@@ -163,7 +165,7 @@ async def kiss(http: Request, service: TranslationService, fields: Fields) -> Re
     name = "texts" if "texts" in fields else "text"
     translations = await _translated(http, service, fields, "kiss", name, source="from", target="to")
     answer = await json_array(service, ({"text": one.text, "src": _detected(one)} for one in translations))
-    return _json(answer if name == "texts" else answer[1:-1])
+    return _json(answer if isinstance(fields.texts(name), list) else answer[1:-1])
 
 
 @router.post("/kiss/translate")
