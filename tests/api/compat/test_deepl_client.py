@@ -11,11 +11,14 @@ from typing import Any, ParamSpec, TypeVar
 
 import pytest
 
+from dragoman.api import heartbeat
 from dragoman.errors import InvalidKey, QueueFull, QuotaExceeded, RateLimited
 from dragoman.service.service import TranslationService
 from dragoman.types import ANONYMOUS
 from tests.api.compat.test_deepl import service_with
+from tests.api.test_heartbeat import ANSWER, held
 from tests.serving import served
+from tests.waiting import until
 
 deepl = pytest.importorskip("deepl")
 Entries = deepl.api_data.MultilingualGlossaryDictionaryEntries
@@ -164,6 +167,25 @@ async def test_what_is_refused(client: Any, tmp_path: Path) -> None:
         await run(client.translate_document, b"Hello.", tmp_path / "out.txt", target_lang="JA", filename="in.txt")
     with pytest.raises(deepl.DeepLException, match="Not found"):
         await run(client.translate_document_get_status, deepl.DocumentHandle("id", "key"))
+
+
+async def test_it_waits_while_there_is_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """White space comes before the JSON; without it the client would give up and send the request again."""
+    monkeypatch.setattr(heartbeat, "FIRST_AFTER_S", 0.0)
+    monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
+    monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
+    service, pipeline = held()
+    async with served(service) as http:
+        pipeline.hold()
+        client = deepl.DeepLClient("any-key", server_url=str(http.base_url))
+        call = asyncio.create_task(run(client.translate_text, "Where is the train station?", target_lang="JA"))
+        await until(lambda: pipeline.stats().running == 1, "a running sequence")
+        async with http.stream("POST", "/v2/translate", json={"text": "A text.", "target_lang": "JA"}) as answer:
+            assert await anext(answer.aiter_raw()) == b" "
+            assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
+            pipeline.release.set()
+        assert (await call).text == ANSWER["texts"][0]
+        client.close()
 
 
 async def command(url: str, *arguments: str) -> str:

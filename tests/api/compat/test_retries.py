@@ -1,4 +1,4 @@
-"""Clients of LibreTranslate, Google and the plug-ins that give up: their retry joins the generation in flight."""
+"""Clients of DeepL, LibreTranslate, Google and the plug-ins that give up: their retry joins the generation in flight."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.serving import HeldPipeline, echoing, served, service_over
 from tests.waiting import until
 
 REQUESTS: dict[str, dict[str, Any]] = {
+    "/v2/translate": {"text": ["Good morning."], "source_lang": "EN", "target_lang": "JA"},
     "/translate": {"q": ["Good morning."], "source": "en", "target": "ja"},
     "/language/translate/v2": {"q": ["Good morning."], "source": "en", "target": "ja"},
     "/deeplx/translate": {"text": "Good morning.", "source_lang": "en", "target_lang": "ja"},
