@@ -61,7 +61,7 @@ async def exchange(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A request over a socket, so that the response is seen byte by byte."""
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
-    writer.write(f"{head}\r\nHost: test\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+    writer.write(f"{head}\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
     await writer.drain()
     return reader, writer
 

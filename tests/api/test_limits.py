@@ -27,7 +27,7 @@ async def answer_to(client: httpx.AsyncClient, head: str, *body: bytes) -> tuple
     assert client.base_url.port is not None
     reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
     try:
-        writer.write(f"POST /v1/translate HTTP/1.1\r\nHost: test\r\n{head}\r\n\r\n".encode())
+        writer.write(f"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode())
         for chunk in body:
             writer.write(chunk)
             await writer.drain()

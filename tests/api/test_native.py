@@ -147,7 +147,7 @@ async def test_too_long_a_text_and_too_large_a_body_are_413(client: httpx.AsyncC
 async def test_wrong_method_and_unknown_path(client: httpx.AsyncClient) -> None:
     answer = await client.get("/v1/translate")
     assert (answer.status_code, answer.json()["error"]["code"]) == (405, "method_not_allowed")
-    answer = await client.get("/v2/nothing")
+    answer = await client.get("/v1/nothing")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 

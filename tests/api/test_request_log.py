@@ -139,7 +139,7 @@ async def test_a_client_that_hangs_up_while_it_sends_is_cancelled_too(lines: Lin
     async with served(fake_service()) as client:
         port = client.base_url.port
         _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"POST /v1/translate HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n{")
+        writer.write(b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         await writer.drain()
         writer.close()
         await writer.wait_closed()

@@ -60,21 +60,21 @@ ERROR_FORMATS: dict[str, ErrorFormat] = {"/v1/chat/": error_format}
 # ---- requests
 
 
-class ContentPart(BaseModel):
+class ChatContentPart(BaseModel):
     """A part of a message's content; only text is understood."""
 
     type: str
     text: str = ""
 
 
-class Message(BaseModel):
+class ChatMessage(BaseModel):
     """A message of the chat."""
 
     role: str
-    content: str | list[ContentPart] | None = None
+    content: str | list[ChatContentPart] | None = None
 
 
-class StreamOptions(BaseModel):
+class ChatStreamOptions(BaseModel):
     """What a stream has besides the deltas."""
 
     include_usage: bool | None = None
@@ -100,16 +100,16 @@ class ChatBody(BaseModel):
     )
 
     model: Annotated[str, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")]
-    messages: list[Message]
+    messages: list[ChatMessage]
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: ChatStreamOptions | None = None
     n: int | None = None
     tools: list[Any] | None = None
     functions: list[Any] | None = None
     response_format: dict[str, Any] | None = None
 
 
-class ErrorObject(BaseModel):
+class ChatError(BaseModel):
     """What went wrong, in OpenAI's shape."""
 
     message: str
@@ -118,10 +118,10 @@ class ErrorObject(BaseModel):
     code: str | None
 
 
-class ErrorAnswer(BaseModel):
+class ChatErrorAnswer(BaseModel):
     """Every error's shape."""
 
-    error: ErrorObject
+    error: ChatError
 
 
 def _check_supported(body: ChatBody) -> None:
@@ -148,7 +148,9 @@ def _messages(body: ChatBody) -> list[tuple[chat.Role, str]]:
         if role is None:
             raise InvalidRequest(f"messages.{index}: the role {message.role[:40]!r} is not served", param="messages")
         parts = (
-            [ContentPart(type="text", text=message.content)] if isinstance(message.content, str) else message.content
+            [ChatContentPart(type="text", text=message.content)]
+            if isinstance(message.content, str)
+            else message.content
         )
         for part in parts or ():
             if part.type != "text":
@@ -198,14 +200,14 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
             "text/event-stream": {"schema": {"type": "string"}},
         },
     },
-    400: {"model": ErrorAnswer, "description": "Messages that are not understood, or an option that is not served"},
-    401: {"model": ErrorAnswer, "description": "No key, or a wrong one"},
-    403: {"model": ErrorAnswer, "description": "The key may not do this"},
-    413: {"model": ErrorAnswer, "description": "Too large a body or text, or too many texts"},
-    422: {"model": ErrorAnswer, "description": "Not sent: JSON of the wrong shape is 400"},
-    429: {"model": ErrorAnswer, "description": "The queue is full, or the key's quota or rate is exceeded"},
-    503: {"model": ErrorAnswer, "description": "Starting, draining, or the engine has crashed"},
-    504: {"model": ErrorAnswer, "description": "The call's own deadline has passed"},
+    400: {"model": ChatErrorAnswer, "description": "Messages that are not understood, or an option that is not served"},
+    401: {"model": ChatErrorAnswer, "description": "No key, or a wrong one"},
+    403: {"model": ChatErrorAnswer, "description": "The key may not do this"},
+    413: {"model": ChatErrorAnswer, "description": "Too large a body or text, or too many texts"},
+    422: {"model": ChatErrorAnswer, "description": "Not sent: JSON of the wrong shape is 400"},
+    429: {"model": ChatErrorAnswer, "description": "The queue is full, or the key's quota or rate is exceeded"},
+    503: {"model": ChatErrorAnswer, "description": "Starting, draining, or the engine has crashed"},
+    504: {"model": ChatErrorAnswer, "description": "The call's own deadline has passed"},
 }
 
 
