@@ -23,6 +23,7 @@ from dragoman.settings import AuthSettings, CacheSettings, ServerSettings, Setti
 from dragoman.storage.database import Database
 from dragoman.types import Account
 from tests.serving import echoing, fake_service, served, service_over
+from tests.waiting import until
 
 TEXT = {"text": "Good morning.", "target": "ja", "source": "en"}
 ACCOUNT = Account("", "alice")
@@ -54,7 +55,11 @@ class Keyed:
 
 @asynccontextmanager
 async def keyed(
-    folder: Path, *accounts: Account, auth: AuthSettings | None = None, server: ServerSettings | None = None
+    folder: Path,
+    *accounts: Account,
+    auth: AuthSettings | None = None,
+    server: ServerSettings | None = None,
+    step_s: float = 0.0,
 ) -> AsyncGenerator[Keyed]:
     settings = Settings(
         auth=auth or AuthSettings(mode="keys"), server=server or ServerSettings(), cache=CacheSettings(max_bytes=0)
@@ -62,7 +67,7 @@ async def keyed(
     database = Database(f"sqlite:///{folder}/dragoman.db")
     await database.open()
     keys = {one.name: (await account_store(database).keys.create(one))[1] for one in accounts}
-    service = service_over(FakePipeline(echoing()), settings, database=database)
+    service = service_over(FakePipeline(echoing(), step_s=step_s), settings, database=database)
     async with served(service) as client:
         yield Keyed(client, service, database, keys)
 
@@ -201,6 +206,30 @@ async def test_a_request_is_charged_once_with_what_it_had(tmp_path: Path) -> Non
         assert await server.used("alice") == 8 + 26
         await server.client.post("/v1/translate", json={**TEXT, "stream": True}, headers=headers)
         assert await server.used("alice") == 8 + 39
+
+
+async def test_a_client_that_gives_up_pays_once_with_its_retry(tmp_path: Path) -> None:
+    async with keyed(tmp_path, ACCOUNT, step_s=0.05) as server:
+        body = {"q": "Good morning.", "source": "en", "target": "ja", "api_key": server.keys["alice"]}
+        with pytest.raises(httpx.ReadTimeout):
+            await server.client.post("/translate", json=body, timeout=httpx.Timeout(60, read=0.02))
+        await until(lambda: server.service.admission.calls == 0, "the work that went on after the disconnect")
+        assert await server.used("alice") == 0
+        assert (await server.client.post("/translate", json=body)).status_code == 200
+        assert await server.used("alice") == 13
+
+
+async def test_a_stream_that_is_broken_off_costs_the_texts_that_were_begun(tmp_path: Path) -> None:
+    async with keyed(tmp_path, ACCOUNT, step_s=0.05) as server:
+        headers = {"Authorization": f"Bearer {server.keys['alice']}"}
+        long = "Good morning. " * 100
+        body = {"text": [TEXT["text"], long], "target": "ja", "source": "en", "stream": True}
+        async with server.client.stream("POST", "/v1/translate", json=body, headers=headers) as answer:
+            async for line in answer.aiter_lines():
+                if line.startswith("data: "):
+                    break
+        await until(lambda: server.service.admission.calls == 0, "the stream's end")
+        assert await server.used("alice") in (13, len(long), 13 + len(long))
 
 
 async def test_operators_endpoints_need_an_operators_key(tmp_path: Path) -> None:

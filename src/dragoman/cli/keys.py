@@ -120,20 +120,10 @@ def list_(loaded: Loaded, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_fields(one) for one in stored], ensure_ascii=False, indent=2))
         return
-    table = Table("name", "id", "role", "characters/month", "requests/s", "languages", "priority", "state")
-    table.box, table.pad_edge = None, False
+    table = Table("name", "id", "role", "limits", "state", box=None, pad_edge=False)
     for one in stored:
         account = one.account
-        table.add_row(
-            account.name,
-            account.id,
-            account.role,
-            _number(account.characters_per_month),
-            _number(account.requests_per_s),
-            ", ".join(sorted(account.languages)) or "all",
-            account.priority,
-            _state(one),
-        )
+        table.add_row(account.name, account.id, account.role, _limits(account), _state(one))
     console.print(table)
 
 
@@ -195,8 +185,18 @@ def _print_key(key: str) -> None:
     click.echo(key)
 
 
-def _number(value: float | None) -> str:
-    return "no limit" if value is None else f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+def _number(value: int | None) -> str:
+    return "no limit" if value is None else f"{value:,}"
+
+
+def _limits(account: Account) -> str:
+    limits = [
+        f"{account.characters_per_month:,} characters/month" if account.characters_per_month is not None else "",
+        f"{account.requests_per_s:g} requests/s" if account.requests_per_s is not None else "",
+        "+".join(sorted(account.languages)),
+        "bulk" if account.priority == "bulk" else "",
+    ]
+    return ", ".join(filter(None, limits)) or "none"
 
 
 def _state(stored: StoredAccount) -> str:

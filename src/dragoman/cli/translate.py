@@ -49,6 +49,7 @@ async def _with_own_engine(settings: Settings, request: TranslationRequest) -> t
         traffic=replace(settings.traffic, enabled=False),
         tracing=replace(settings.tracing, endpoint=""),
         storage=replace(settings.storage, url=""),
+        auth=replace(settings.auth, mode="none"),
     )
     service = TranslationService.from_settings(unrecorded)
     try:

@@ -162,7 +162,7 @@ def dragoman_serve(name: str, flags: Flags, engine_log: Path) -> ServerCommand:
 
     Settings of this environment (DRAGOMAN_*) do not apply: only the flags count.
     """
-    flags = {"cache-max-bytes": 0, **flags}
+    flags = {"cache-max-bytes": 0, "auth": "none", **flags}
     program = (sys.executable, "-m", "dragoman.cli.main", "serve", "--host", "127.0.0.1", "--port", "0")
     return ServerCommand(name, (*program, "--engine-log", str(engine_log.resolve()), *arguments(flags)), "/readyz")
 

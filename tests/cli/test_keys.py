@@ -1,0 +1,97 @@
+"""`dragoman keys` and `dragoman backup`, on a database of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from dragoman.cli import backup, keys
+from dragoman.errors import ConfigError
+from dragoman.service.stack import account_store
+from dragoman.storage.database import Database
+from dragoman.storage.usage import UsageBatch, Used
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/dragoman.db"
+
+
+def run(url: str, *arguments: str, command: click.Command = keys.command) -> Result:
+    found = CliRunner().invoke(command, [*arguments, "--storage-url", url])
+    if found.exception is not None:
+        raise found.exception
+    return found
+
+
+def listed(url: str) -> list[dict[str, Any]]:
+    return json.loads(run(url, "list", "--json").stdout)
+
+
+def test_a_key_from_its_creation_to_its_revocation(url: str) -> None:
+    limits = ("--characters-per-month", "1000", "--requests-per-second", "2.5", "--languages", "ko, ja")
+    key = run(url, "create", "alice", *limits, "--priority", "bulk", "--expires", "2099-01-02").stdout
+    assert key.startswith("drg_")
+    [one] = listed(url)
+    assert key.strip() not in str(one)
+    assert (one["name"], one["role"], one["priority"], one["languages"]) == ("alice", "translate", "bulk", ["ja", "ko"])
+    assert (one["characters_per_month"], one["requests_per_s"]) == (1000, 2.5)
+    assert (one["expires_at"], one["revoked_at"]) == ("2099-01-02T00:00:00+00:00", None)
+    assert run(url, "rotate", "alice", "--overlap", "0").stdout not in ("", key)
+    with pytest.raises(ConfigError):
+        run(url, "create", "alice")
+    run(url, "revoke", one["id"])
+    assert listed(url)[0]["revoked_at"] is not None
+    table = run(url, "list").stdout
+    assert "alice" in table
+    assert "revoked" in table
+
+
+def test_usage_is_shown_by_month_and_key(url: str) -> None:
+    for name in ("alice", "bob"):
+        run(url, "create", name)
+    ids = {one["name"]: one["id"] for one in listed(url)}
+
+    async def use() -> None:
+        database = Database(url)
+        await database.open()
+        used = {
+            (ids["alice"], "2026-10"): Used(7, 1),
+            (ids["alice"], "2026-11"): Used(5, 2),
+            (ids["bob"], "2026-11"): Used(1, 1),
+        }
+        await account_store(database).usage.add(UsageBatch("1", used))
+        await database.close()
+
+    asyncio.run(use())
+    rows = json.loads(run(url, "usage", "--json").stdout)
+    assert {(row["month"], row["name"], row["characters"], row["requests"]) for row in rows} == {
+        ("2026-10", "alice", 7, 1),
+        ("2026-11", "alice", 5, 2),
+        ("2026-11", "bob", 1, 1),
+    }
+    assert len(json.loads(run(url, "usage", "bob", "--json").stdout)) == 1
+    assert "2026-10" in run(url, "usage", "alice").stdout
+    with pytest.raises(ConfigError):
+        run(url, "usage", "carol")
+
+
+def test_without_a_database_there_are_no_keys() -> None:
+    with pytest.raises(ConfigError, match=r"storage\.url"):
+        run("", "list")
+
+
+def test_a_backup_has_the_keys(url: str, tmp_path: Path) -> None:
+    run(url, "create", "alice")
+    run(url, str(tmp_path / "copy.db"), command=backup.command)
+    assert [one["name"] for one in listed(f"sqlite:///{tmp_path}/copy.db")] == ["alice"]
+    with pytest.raises(ConfigError):
+        run(url, str(tmp_path / "copy.db"), command=backup.command)
+    with pytest.raises(ConfigError, match="pg_dump"):
+        run("postgresql://localhost/none", str(tmp_path / "other.db"), command=backup.command)
