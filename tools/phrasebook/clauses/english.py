@@ -216,7 +216,8 @@ def subject_form(subject: str, grammar: str, form: str) -> str:
 
 
 def verb_form(phrase: str, form: str, subject: str, grammar: str) -> str:
-    """`phrase` (head first; "one's" and "oneself" agree with the subject) as base, s, past, pp or ing."""
+    """`phrase` (head first; "one's" and "oneself" agree with the subject) as base, s, past, pp, ing or exp
+    (the participle of an experience: been to)."""
     _, poss, reflexive, be, was = agreement(subject, grammar)
     head, space, rest = phrase.partition(" ")
     if form == "s":
@@ -225,6 +226,8 @@ def verb_form(phrase: str, form: str, subject: str, grammar: str) -> str:
         head = was if head == "be" else past(head)
     elif form == "pp":
         head = participle(head)
+    elif form == "exp":
+        head = "been" if head == "go" else participle(head)
     elif form == "ing":
         head = gerund(head)
     rest = re.sub(r"\bone's\b", poss, rest)

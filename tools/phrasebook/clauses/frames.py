@@ -44,7 +44,8 @@ class Cell:
         pieces = [self.texts[0]]
         for (slot, form), text in zip(self.references, self.texts[1:], strict=True):
             pieces += (units[slot].form(language, form, style), text)
-        return "".join(pieces)
+        text = "".join(pieces)
+        return text.replace("在在", "在") if language == "zh" else text
 
 
 def _cell(text: str) -> Cell:

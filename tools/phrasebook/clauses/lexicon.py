@@ -71,7 +71,8 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Verb:
     """A verb phrase; `flags`: n not volitional, s state, p no progressive, h no habit, r no request, g not together,
-    l place can be added; from its text follow k skill (zh 会), x no 过, b be."""
+    l place can be added; y welcome though not volitional;
+    from its text follow k skill (zh 会), x no 过, b be."""
 
     en: str
     ja: str
@@ -198,7 +199,7 @@ class NounUse:
         text = {"ja": noun.ja, "ko": noun.ko, "zh": noun.zh}[language]
         if name == "det":
             return self._determined(language, text)
-        if name in ("a", "this", "count"):
+        if name in ("a", "obj", "this", "count"):
             return self._chinese(name) if language == "zh" else self._counted(language, name, text)
         if name == "counter":
             return self._counted(language, "counter", text)
@@ -214,6 +215,8 @@ class NounUse:
             return noun.en
         if name == "a":
             return f"some {noun.en}" if mass else indefinite(noun.en)
+        if name == "obj":
+            return noun.en if mass else indefinite(noun.en)
         if name == "any":
             return f"any {many}"
         if name == "pl":
@@ -244,7 +247,8 @@ class NounUse:
             return f"这{noun.classifier}{noun.zh}"
         if name == "count":
             return f"{_NUMBERS_ZH[self.number - 2]}{noun.classifier}{noun.zh}"
-        return noun.zh if noun.plural == "-" else f"一{noun.classifier}{noun.zh}"
+        bare = noun.plural == "-" or (name == "obj" and self.plural)
+        return noun.zh if bare else f"一{noun.classifier}{noun.zh}"
 
     def _counted(self, language: str, name: str, text: str) -> str:
         if name == "a":

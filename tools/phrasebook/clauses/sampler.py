@@ -4,7 +4,6 @@ A sentence is held out by the hash of its English text: one in ten is never draw
 another register (plain Japanese, casual or formal Korean, English without contractions), targets never.
 """
 
-from collections import Counter
 from random import Random
 
 from dragoman.phrasebook import LANGUAGES
@@ -55,8 +54,9 @@ class Clauses:
         rng = self._rng
         if rng.random() >= _VARIANT_SHARE:
             return canonical
-        cells = frame.cells[language]
-        cell = rng.choice(cells[1:]) if len(cells) > 1 and rng.random() < 0.6 else cells[0]
+        cell, *variants = frame.cells[language]
+        if variants and rng.random() < 0.6:
+            cell = rng.choice(variants)
         style = Style(plain=language == "ja" and rng.random() < 0.5, explicit=rng.random() < _EXPLICIT_SHARE)
         text = cell.fill(language, units, style)
         if language == "en":
@@ -79,21 +79,3 @@ def _droppable(language: str, text: str) -> bool:
     if text[-1] in ".。":
         return True
     return language == "en" or text.endswith(("か？", "吗？", "呢？"))
-
-
-def counts(source: Library) -> Counter[str]:
-    """How many units and frames there are, and how many sentences differ at most, by simple multiplication of slot sizes."""
-    lexicon = source.lexicon
-    return Counter(
-        {
-            "verb phrases": len(lexicon.verbs),
-            "events": len(lexicon.events),
-            "adjectives": len(lexicon.adjectives),
-            "nouns": len(lexicon.nouns),
-            "subjects": len(lexicon.subjects),
-            "times": len(lexicon.times),
-            "places": len(lexicon.places),
-            "frames": len(source.frames),
-            "inner clauses": len({frame.name for group in source.inner.values() for frame in group}),
-        }
-    )
