@@ -348,14 +348,17 @@ async def test_web_pages_may_call_the_translation_apis_alone() -> None:
     asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
     asked["Access-Control-Request-Headers"] = "authorization, content-type"
     async with served(fake_service()) as client:
-        for path in ("/v1/translate", "/translate", "/language/translate/v2"):
+        for path in (
+            *("/v1/translate", "/v1/chat/completions", "/v2/translate", "/v3/languages", "/v2/usage"),
+            *("/translate", "/language/translate/v2", "/deeplx/translate", "/immersive/translate", "/kiss/translate"),
+        ):
             preflight = await client.options(path, headers=asked)
             assert preflight.status_code == 200, path
             assert preflight.headers["Access-Control-Allow-Origin"] == "*"
             assert "authorization" in preflight.headers["Access-Control-Allow-Headers"].lower()
         answer = await client.post("/v1/translate", json=TEXT, headers={"Origin": "https://page.example"})
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
-        for path in ("/metrics", "/v1/stats", "/v1/traffic", "/v1/reload", "/v1/glossaries", "/"):
+        for path in ("/metrics", "/v1/stats", "/v1/traffic", "/v1/reload", "/v1/glossaries", "/v2/glossaries", "/"):
             answer = await client.get(path, headers={"Origin": "https://page.example"})
             assert "Access-Control-Allow-Origin" not in answer.headers, path
 

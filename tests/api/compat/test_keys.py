@@ -1,4 +1,4 @@
-"""Keys on the APIs of DeepL, LibreTranslate, Google and the plug-ins: where each takes a key, and what it returns without."""
+"""Keys on each API: where each takes a key, and what it returns without."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ ACCOUNTS = (
     Account("", "korean", languages=frozenset({"ko"})),
 )
 REQUESTS: dict[str, dict[str, Any]] = {
+    "/v1/translate": {"text": "Good morning.", "source": "en", "target": "ja"},
+    "/v1/chat/completions": {"model": "dragoman/ja", "messages": [{"role": "user", "content": "Good morning."}]},
     "/v2/translate": {"text": ["Good morning."], "source_lang": "EN", "target_lang": "JA"},
     "/translate": {"q": "Good morning.", "source": "en", "target": "ja"},
     "/language/translate/v2": {"q": "Good morning.", "source": "en", "target": "ja"},
@@ -34,6 +36,8 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 STATUSES = {
     #                         none wrong revoked used up, too fast, another language
+    "/v1/translate": (401, 401, 401, 403, 429, 403),
+    "/v1/chat/completions": (401, 401, 401, 429, 429, 403),
     "/v2/translate": (403, 403, 403, 456, 429, 403),
     "/translate": (400, 403, 403, 429, 429, 403),
     "/language/translate/v2": (403, 400, 400, 403, 429, 403),
