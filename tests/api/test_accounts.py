@@ -363,6 +363,20 @@ async def test_web_pages_may_call_the_translation_apis_alone() -> None:
             assert "Access-Control-Allow-Origin" not in answer.headers, path
 
 
+async def test_forms_of_other_origins_change_nothing() -> None:
+    async with served(fake_service()) as client:
+        own = str(client.base_url)
+        for path in ("/v1/reload", "/v1/glossaries", "/v2/glossaries"):
+            for origin, refused in (("https://page.example", True), ("null", True), (own, False), (None, False)):
+                answer = await client.post(path, data={"name": "x"}, headers={"Origin": origin} if origin else {})
+                assert ("other origins" in answer.text) == refused, (path, origin)
+                assert (answer.status_code == 403) == refused
+        answer = await client.post(
+            "/translate", data={"q": "a", "source": "en", "target": "ja"}, headers={"Origin": "null"}
+        )
+        assert answer.status_code == 200
+
+
 @pytest.mark.parametrize(("origins", "expected"), [("https://a.example", [True, False]), ("", [False, False])])
 async def test_origins_can_be_chosen(origins: str, expected: list[bool]) -> None:
     async with served(fake_service(server=ServerSettings(cors_origins=origins))) as client:

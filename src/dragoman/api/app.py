@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -13,7 +13,7 @@ from dragoman.api import errors, glossaries, native, operators
 from dragoman.api.access import NEEDS_OPERATOR
 from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
 from dragoman.api.middleware import BodyLimit, ClientGone, RequestLog, closed
-from dragoman.api.network import HostCheck, RootPath, TranslationCors, comma_separated, host_rule
+from dragoman.api.network import BrowserCheck, RootPath, TranslationCors, comma_separated, host_rule
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
@@ -39,9 +39,10 @@ def create_app(service: TranslationService) -> FastAPI:
         servers=[{"url": f"/{server.root_path.strip('/')}"}] if server.root_path.strip("/") else None,
     )
     behind_proxy = bool(server.trusted_proxies)
-    _install_middleware(app, service, host_rule(server.allowed_hosts, server.host, behind_proxy=behind_proxy))
+    paths = _translation_paths()
+    _install_middleware(app, service, host_rule(server.allowed_hosts, server.host, behind_proxy=behind_proxy), paths)
     if origins := comma_separated(server.cors_origins):
-        app.add_middleware(TranslationCors, origins=origins, paths=_translation_paths())
+        app.add_middleware(TranslationCors, origins=origins, paths=paths)
     if server.root_path.strip("/"):
         app.add_middleware(RootPath, root_path=server.root_path)
     errors.install(app, {prefix: one for api in COMPAT for prefix, one in api.ERROR_FORMATS.items()})
@@ -67,9 +68,14 @@ def create_operator_app(service: TranslationService) -> FastAPI:
     return app
 
 
-def _install_middleware(app: FastAPI, service: TranslationService, is_allowed: Callable[[str], bool]) -> None:
+def _install_middleware(
+    app: FastAPI,
+    service: TranslationService,
+    is_allowed: Callable[[str], bool],
+    open_to_origins: Sequence[re.Pattern[str]] = (),
+) -> None:
     app.state.service = service
     app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
-    app.add_middleware(HostCheck, is_allowed=is_allowed)
+    app.add_middleware(BrowserCheck, is_allowed=is_allowed, open_to_origins=open_to_origins)
     # The last one added is the outermost: what may refuse or fail belongs before this.
     app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)

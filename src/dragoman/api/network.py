@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.api import errors
-from dragoman.errors import UnknownHost
+from dragoman.errors import DragomanError, Forbidden, UnknownHost
 from dragoman.service.accounts import is_loopback
 
 _CORS_METHODS = ("GET", "POST")
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _EXPOSED_HEADERS = ("X-Request-ID", "Retry-After", "X-Trace-ID")
 
 
@@ -58,25 +60,38 @@ class TranslationCors:
             await self.app(scope, receive, send)
 
 
-class HostCheck:
-    """Refuses requests whose Host header is not one of the server's names.
+class BrowserCheck:
+    """Refuses what a browser sends for a web page that is not this server's.
 
-    A web page can have its own name resolve to 127.0.0.1 (DNS rebinding), and its scripts would then be of the same origin
-    as a server there; but the browser sends the page's name.
+    - A Host header that is not one of the server's names. A page can have its own name resolve to 127.0.0.1 (DNS
+      rebinding), and its scripts would then be of the same origin as a server there; but the browser sends the page's name.
+    - Changes by pages of other origins, on paths that are not `open_to_origins`. Browsers send forms without asking first.
     """
 
-    def __init__(self, app: ASGIApp, is_allowed: Callable[[str], bool]) -> None:
+    def __init__(
+        self, app: ASGIApp, is_allowed: Callable[[str], bool], open_to_origins: Sequence[re.Pattern[str]] = ()
+    ) -> None:
         self.app = app
         self._is_allowed = is_allowed
+        self._open_to_origins = open_to_origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
-            if host is not None and not self._is_allowed(_without_port(host)):  # browsers always send one
-                fault = UnknownHost(f"this server does not answer to the name {host[:100]!r} (server.allowed_hosts)")
-                await errors.response(fault, scope)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
+        fault = self._fault(scope) if scope["type"] == "http" else None
+        if fault is not None:
+            await errors.response(fault, scope)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    def _fault(self, scope: Scope) -> DragomanError | None:
+        headers = Headers(scope=scope)
+        host, origin = headers.get("host"), headers.get("origin")
+        if host is not None and not self._is_allowed(_without_port(host)):  # browsers always send one
+            return UnknownHost(f"this server does not answer to the name {host[:100]!r} (server.allowed_hosts)")
+        if origin is None or scope["method"] in _SAFE_METHODS or origin.partition("://")[2] == host:
+            return None
+        if any(pattern.match(scope["path"]) for pattern in self._open_to_origins):
+            return None
+        return Forbidden("web pages of other origins may not do this")
 
 
 def _without_port(host: str) -> str:

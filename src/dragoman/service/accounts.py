@@ -45,6 +45,7 @@ COMMIT_S = 0.5
 LOOKUPS_PER_S = 10.0
 """Of keys that are not known, in the database: others are refused without one, and known after `auth.refresh_s`."""
 _LOOKUP_TIMEOUT_S = 5.0
+_CLOSE_TIMEOUT_S = 10.0
 _REMEMBERED_CHARGES = 10_000
 
 
@@ -205,11 +206,11 @@ class Accounts:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         if self._store is not None:
-            async with self._storing:
-                try:
+            try:
+                async with asyncio.timeout(_CLOSE_TIMEOUT_S), self._storing:
                     await self._store_usage(self._store)
-                except StorageUnavailable:
-                    log.error("the usage of the last requests is lost: the database fails")
+            except (StorageUnavailable, TimeoutError):
+                log.error("the usage of the last requests is lost: the database fails")
 
     async def _refresh(self) -> None:
         while True:
@@ -232,8 +233,10 @@ class Accounts:
             async with self._storing:
                 try:
                     await self._store_usage(self._store)
+                    continue
                 except StorageUnavailable:
                     self._charged.set()  # again
+            await asyncio.sleep(self._refresh_s)
 
     async def _store_usage(self, store: AccountStore) -> None:
         """Add to the database what is not there. A batch that may have been committed is added again as it was."""
