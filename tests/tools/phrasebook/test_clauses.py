@@ -39,6 +39,7 @@ def test_english_verbs(verb: str, forms: str) -> None:
 
 def test_english_agrees_with_its_subject() -> None:
     assert english.verb_form("brush one's teeth", "s", "my mother", "f") == "brushes her teeth"
+    assert english.verb_form("wash one's hands", "past", "{name}", "e") == "washed their hands"
     assert english.verb_form("be late", "past", "we", "n") == "were late"
     assert english.subject_form("they", "n", "have") == "they've"
     assert english.subject_form("the students", "p", "dont") == "the students don't"
@@ -155,6 +156,7 @@ def test_registers_of_sources() -> None:
     assert japanese.plain("パンを食べたいですか？") == "パンを食べたい？"
     assert japanese.plain("これは本ですよ。") is None
     assert korean.formal("빵을 먹었어요.") == "빵을 먹었습니다."
+    assert korean.casual("책이 아니에요.") == "책이 아니야."
     assert korean.casual("빵을 먹을 거예요?") == "빵을 먹을 거야?"
     assert english.expanded("I'm sure they can't come.") == "I am sure they cannot come."
 

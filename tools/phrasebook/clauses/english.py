@@ -192,6 +192,7 @@ def subject_form(subject: str, grammar: str, form: str) -> str:
         "": subject,
         "obj": obj,
         "poss": poss,
+        "whose": poss if pronoun else f"{subject}'{'' if subject.endswith('s') else 's'}",
         "self": reflexive,
         "be": contracted,
         "is": be,

@@ -113,6 +113,7 @@ def _copula(noun: str, form: str) -> str:
         "은": "인",
         "는": "인",
         "니": "이니",
+        "아니": "이 아니" if not opened else "가 아니",
         "세": "이세",
         "습": "입",
         "다": "이다",
@@ -130,7 +131,9 @@ def conjugated(verb: str, form: str, descriptive: bool = False) -> str:
     if not verb.endswith("다"):
         raise ValueError(f"{verb!r} is no dictionary form")
     stem = verb[:-1]
-    if stem.endswith("이") and verb.endswith(("생이다", "처음이다", "무료이다", "휴일이다", "생일이다", "세일이다")):
+    if stem.endswith("이") and verb.endswith(
+        ("생이다", "처음이다", "무료이다", "색이다", "휴일이다", "생일이다", "세일이다")
+    ):
         return _copula(stem[:-1], form)
     existing = stem.endswith(("있", "없"))
     if verb == "오래되다" and form == "요":  # it states what has become so
@@ -176,6 +179,8 @@ def _past(stem: str, base: str) -> str:
 
 
 _FORMAL = (
+    (r"아니에요\.$", "아닙니다."),
+    (r"아니에요\?$", "아닙니까?"),
     (r"거예요\.$", "것입니다."),
     (r"거예요\?$", "것입니까?"),
     (r"이에요\.$", "입니다."),
@@ -203,6 +208,7 @@ def formal(sentence: str) -> str | None:
 
 
 _CASUAL = (
+    (r"아니에요([.?])$", r"아니야\1"),
     (r"거예요([.?])$", r"거야\1"),
     (r"이에요([.?])$", r"이야\1"),
     (r"예요([.?])$", r"야\1"),

@@ -169,6 +169,15 @@ _NUMBERS_EN = ("two", "three", "four", "five")
 _NUMBERS_JA = ("二", "三", "四", "五")
 _NUMBERS_KO = ("두", "세", "네", "다섯")
 _NUMBERS_ZH = ("两", "三", "四", "五")
+_DEMONSTRATED = {
+    # with a singular or a mass noun, with a plural
+    "thisis": ("this is", "these are"),
+    "isthis": ("is this", "are these"),
+    "thisisnt": ("this isn't", "these aren't"),
+    "thats": ("that's", "those are"),
+    "thatsnot": ("that's not", "those aren't"),
+    "its": ("it's", "they're"),
+}
 _DETERMINERS: Mapping[str, tuple[str, str, str, str, str]] = {
     # in English, in English before a plural, in Japanese, Korean and Chinese
     "the": ("the", "the", "", "", ""),
@@ -209,29 +218,23 @@ class NounUse:
 
     def _english(self, name: str) -> str:
         noun = self.noun
+        if name in _DEMONSTRATED:
+            return _DEMONSTRATED[name][self.plural]
         mass = noun.plural in ("-", "*")
         many = noun.en if mass else noun.plural or english.plural(noun.en)
-        if name == "":
-            return noun.en
-        if name == "a":
-            return f"some {noun.en}" if mass else indefinite(noun.en)
-        if name == "obj":
-            return noun.en if mass else indefinite(noun.en)
-        if name == "any":
-            return f"any {many}"
-        if name == "pl":
-            return many
-        if name == "one":
-            return "them" if self.plural else "it"
-        if name == "count":
-            return f"{_NUMBERS_EN[self.number - 2]} {many}"
-        if name == "det" and "u" in noun.tags:
-            return noun.en
         determiner = f"{_DETERMINERS[self.determiner][self.plural]} {noun.en}"
-        if name == "det":
-            return determiner
         subject = noun.en if "u" in noun.tags else determiner
-        return english.subject_form(subject, "p" if self.plural else "n", name)
+        forms = {
+            "": noun.en,
+            "a": f"some {noun.en}" if mass else indefinite(noun.en),
+            "obj": noun.en if mass else indefinite(noun.en),
+            "any": f"any {many}",
+            "pl": many,
+            "one": "them" if self.plural else "it",
+            "count": f"{_NUMBERS_EN[self.number - 2]} {many}",
+            "det": subject,
+        }
+        return forms[name] if name in forms else english.subject_form(subject, "p" if self.plural else "n", name)
 
     def _determined(self, language: str, text: str) -> str:
         if "u" in self.noun.tags:
