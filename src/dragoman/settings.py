@@ -178,7 +178,7 @@ class TrafficSettings:
 class StorageSettings:
     url: str = _setting(
         "sqlite:///.dragoman/dragoman.db",
-        "database of stored glossaries: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; empty: none are stored",
+        "database of keys, usage and glossaries: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; empty: none",
     )
 
 

@@ -1,1 +1,1 @@
-"""What the server keeps: stored glossaries, in a SQLite file or in PostgreSQL. SQLAlchemy is imported here alone."""
+"""What the server keeps: keys, usage and glossaries, in a SQLite file or in PostgreSQL. SQLAlchemy is imported here alone."""
