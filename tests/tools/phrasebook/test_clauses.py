@@ -158,6 +158,8 @@ def test_registers_of_sources() -> None:
     assert korean.formal("빵을 먹었어요.") == "빵을 먹었습니다."
     assert korean.casual("책이 아니에요.") == "책이 아니야."
     assert korean.casual("빵을 먹을 거예요?") == "빵을 먹을 거야?"
+    assert japanese.plain("パンを食べましょうか？") is None
+    assert english.expanded("Why don't you come?") == "Why don't you come?"
     assert english.expanded("I'm sure they can't come.") == "I am sure they cannot come."
 
 

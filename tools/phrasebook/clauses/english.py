@@ -251,8 +251,9 @@ _EXPANSIONS = (
 
 
 def expanded(sentence: str) -> str:
-    """`sentence` without contractions."""
+    """`sentence` without contractions; unchanged where a negative stands before its subject ("Why don't you")."""
+    if re.search(r"n't (you|it|he|she|they|we)\b", sentence):
+        return sentence
     for pattern, full in _EXPANSIONS:
         sentence = re.sub(pattern, full, sentence)
-    # A question that opens with a contracted negative keeps its order: "Did not you" is no English.
     return sentence

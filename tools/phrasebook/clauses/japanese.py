@@ -181,7 +181,7 @@ _PLAIN_ENDINGS = (
     (r"と思います。$", "と思う。"),
     (r"そうです。$", "そうだ。"),
 )
-_POLITE = re.compile(r"(です|ます|ません|でした|ました|ください)(か|ね|よ|よね)?[。？]")
+_POLITE = re.compile(r"(です|ます|ません|でした|ました|ください|ましょう)(か|ね|よ|よね)?[。？]")
 
 
 def plain(sentence: str) -> str | None:
