@@ -72,7 +72,7 @@ class Subject:
 class Verb:
     """A verb phrase; `flags`: n not volitional, s state, p no progressive, h no habit, r no request, g not together,
     l place can be added; y welcome though not volitional;
-    from its text follow k skill (zh 会), x no 过, b be."""
+    from its text follow k skill (zh 会), x no 过, b be, q speaks a language."""
 
     en: str
     ja: str
@@ -428,6 +428,8 @@ def _verb(cells: list[str]) -> Verb:
     languages = ("speak English", "speak Japanese", "speak Korean", "speak Chinese")
     if en in (*_SKILLS, *languages) or en.startswith(("play the ", "play chess", "play tennis", "knit ")):
         flags += "k"
+    if en in languages:
+        flags += "q"
     if en.startswith("be "):
         flags += "b"
     if "|" not in zh and "/" not in zh:
