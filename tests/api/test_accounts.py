@@ -387,6 +387,24 @@ async def test_origins_can_be_chosen(origins: str, expected: list[bool]) -> None
         assert found == expected
 
 
+async def test_what_pages_of_other_origins_may_send() -> None:
+    asked = {"authorization", "content-type", "x-api-key", "x-goog-api-key", "x-request-timeout", "x-target-language"}
+    async with served(fake_service()) as client:
+        for path in ("/v1/translate", "/v1/chat/completions", "/v2/translate", "/translate", "/language/translate/v2"):
+            answer = await client.options(
+                path,
+                headers={
+                    "Origin": "https://page.example",
+                    "Access-Control-Request-Method": "POST",
+                    "Access-Control-Request-Headers": ",".join(sorted(asked)),
+                },
+            )
+            assert answer.status_code == 200
+            allowed = answer.headers["Access-Control-Allow-Headers"].lower().replace(" ", "").split(",")
+            assert asked <= set(allowed), path
+            assert answer.headers["Access-Control-Max-Age"] == "1728000"
+
+
 async def test_the_path_of_a_proxy_may_be_left_or_taken_off() -> None:
     async with served(fake_service(server=ServerSettings(root_path="/mt"))) as client:
         for prefix in ("", "/mt"):

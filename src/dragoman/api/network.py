@@ -16,6 +16,7 @@ from dragoman.service.accounts import is_loopback
 _CORS_METHODS = ("GET", "POST")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _EXPOSED_HEADERS = ("X-Request-ID", "Retry-After", "X-Trace-ID")
+_PREFLIGHT_MAX_AGE_S = 20 * 86_400  # LibreTranslate's; browsers cap it at 2 h or 24 h
 
 
 def comma_separated(value: str) -> list[str]:
@@ -48,8 +49,9 @@ class TranslationCors:
             app,
             allow_origins=list(origins),
             allow_methods=_CORS_METHODS,
-            allow_headers=("*",),
+            allow_headers=("*",),  # whatever a page asks for: Authorization, X-Request-Timeout, X-Target-Language
             expose_headers=_EXPOSED_HEADERS,
+            max_age=_PREFLIGHT_MAX_AGE_S,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+import deepl
 import pytest
 
 from dragoman.api import heartbeat
@@ -20,7 +21,6 @@ from tests.api.test_heartbeat import ANSWER, held
 from tests.serving import served
 from tests.waiting import until
 
-deepl = pytest.importorskip("deepl")
 Entries = deepl.api_data.MultilingualGlossaryDictionaryEntries
 
 P = ParamSpec("P")

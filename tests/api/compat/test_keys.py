@@ -130,6 +130,17 @@ async def test_what_else_needs_a_key(client: httpx.AsyncClient, keys: dict[str, 
     assert (await client.get("/languages")).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "refused"), [("/v1/glossaries", 401), ("/v2/glossaries", 403), ("/v3/glossaries", 403)]
+)
+async def test_glossaries_need_a_key(client: httpx.AsyncClient, keys: dict[str, str], path: str, refused: int) -> None:
+    assert (await client.get(path)).status_code == refused
+    assert (await client.post(path, json={"name": "x"})).status_code == refused
+    assert (await client.get(path, headers={"Authorization": f"Bearer {keys['good']}"})).status_code == 200
+    for method in ("GET", "DELETE"):
+        assert (await client.request(method, f"{path}/00000000-0000-0000-0000-000000000000")).status_code == refused
+
+
 async def test_deep_translator_has_its_own_error_for_a_wrong_key(client: httpx.AsyncClient) -> None:
     from deep_translator import LibreTranslator
     from deep_translator.exceptions import AuthorizationException
