@@ -5,10 +5,12 @@ pairs is sorted by length and cut into batches of about equal size, which are th
 model; it hands out token ids and the positions to learn from.
 """
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -151,6 +153,13 @@ def _quiet_worker(_: int) -> None:
     torch.set_num_threads(1)
 
 
+def _processes() -> ForkServerContext:
+    """Worker processes forked from one that has imported what they need: importing it in each takes a minute together."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "transformers"])
+    return context
+
+
 def loader(stream: Stream, workers: int, pin: bool) -> DataLoader[Batch]:
     """The stream from that many processes (0: this one), in a fixed order for a fixed number of workers."""
     return DataLoader(
@@ -160,5 +169,5 @@ def loader(stream: Stream, workers: int, pin: bool) -> DataLoader[Batch]:
         pin_memory=pin,
         prefetch_factor=8 if workers else None,
         worker_init_fn=_quiet_worker if workers else None,
-        multiprocessing_context="spawn" if workers else None,
+        multiprocessing_context=_processes() if workers else None,
     )

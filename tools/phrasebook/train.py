@@ -94,8 +94,11 @@ class Learner:
         self.device = torch.device(plan.device)
         self.model = create(plan.sizes, plan.seed).to(self.device)  # pyright: ignore[reportArgumentType]
         self.optimiser = torch.optim.AdamW(_groups(self.model), lr=plan.rate, betas=(0.9, 0.95), fused=True)
-        trunk = cast(Any, self.model.model)
-        self._trunk: Any = torch.compile(trunk, dynamic=True) if plan.compile else trunk
+        self._trunk = cast(Any, self.model.model)
+        if plan.compile:
+            # Layer by layer: they share one compiled function, where the whole model would take minutes to compile.
+            for layer in self._trunk.layers:
+                layer.compile(dynamic=True)
         self.corpus = load(plan.data)
         if plan.resume:
             self.tokenizer = self._restore()
