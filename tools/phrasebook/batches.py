@@ -51,10 +51,11 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What to draw: `messages` a chunk, batches of at most `tokens` including padding."""
+    """What to draw: `messages` a chunk, batches of at most `tokens` including padding. The tokenizer is a file: what is sent
+    to a worker process must be small, or the next one starts only when this one has read it."""
 
     data: Path
-    tokenizer_json: str
+    tokenizer: Path
     split: Split
     seed: int
     tokens: int
@@ -74,7 +75,7 @@ class Stream:
         return self._drawing(0)(self.messages)
 
     def _drawing(self, worker: int) -> Callable[[int], list[Batch]]:
-        tokenizer = Tokenizer.from_str(self.tokenizer_json)
+        tokenizer = Tokenizer.from_file(str(self.tokenizer))
         tokenizer.encode_special_tokens = True
         seed = self.seed * 10_007 + worker
         generator, rng = self._messages(seed), Random(seed)

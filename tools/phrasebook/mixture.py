@@ -202,9 +202,9 @@ def slip(text: str, rng: Random) -> str:
     word = rng.choice(words)
     place = rng.randint(word.start(), word.end() - 2)
     kind = rng.randrange(3)
-    if kind == 0:
+    if kind == 0 and text[place] != text[place + 1]:
         return text[:place] + text[place + 1] + text[place] + text[place + 2 :]
-    return text[:place] + text[place + 1 :] if kind == 1 else text[:place] + text[place] + text[place:]
+    return text[:place] + text[place + 1 :] if kind < 2 else text[:place] + text[place] + text[place:]
 
 
 class _Marks:

@@ -203,11 +203,12 @@ def run(plan: Plan, report: Report) -> Learner:
 
 def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> None:
     plan, used = learner.plan, learner.used
-    text = learner.tokenizer.to_str()
-    stream = Stream(plan.data, text, "train", plan.seed * 101 + used.sessions, plan.tokens)
+    fitted = plan.out / "tokenizer.json"
+    learner.tokenizer.save(str(fitted))
+    stream = Stream(plan.data, fitted, "train", plan.seed * 101 + used.sessions, plan.tokens)
     held_out = Stream(
         plan.data,
-        text,
+        fitted,
         "heldout",
         plan.seed,
         plan.tokens,

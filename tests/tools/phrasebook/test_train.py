@@ -25,8 +25,9 @@ from tools.phrasebook import train
 
 
 @pytest.fixture
-def stream(data: Path, fitted: Tokenizer) -> Stream:
-    return Stream(data, fitted.to_str(), "train", seed=1, tokens=2048, messages=40)
+def stream(data: Path, fitted: Tokenizer, tmp_path: Path) -> Stream:
+    fitted.save(str(tmp_path / "tokenizer.json"))
+    return Stream(data, tmp_path / "tokenizer.json", "train", seed=1, tokens=2048, messages=40)
 
 
 @pytest.fixture
