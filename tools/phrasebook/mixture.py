@@ -62,7 +62,7 @@ _NEWLINE_SHARE = 0.1
 _ENDS = ".?!。？！…"
 _SPACED = ("en", "ko")
 _HALF_WIDTH = str.maketrans("？！，。", "?!,.")
-_PLAIN_WORD = re.compile(r"(?<![\w@/<.{%$&-])[a-z]{4,}(?![\w@/>}-])")
+_PLAIN_WORD = re.compile(r"(?<![\w@/<.{%$&-])[a-z]{4,}(?![\w@/:>}-])")
 
 
 @dataclass
