@@ -8,7 +8,7 @@ ARGS ?=
 BEFORE ?= 9384b23
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test acceptance check words structure format journey results
+.PHONY: help setup serve test acceptance clients check words structure format journey results
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ test: check  ## the tests, real engine included; 12 minutes on 2 cores
 
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
 	$(VENV)/bin/pytest -m acceptance
+
+clients: setup  ## clients of other APIs, installed unmodified, against a server: docs/clients.md (ARGS="--only deepl")
+	$(VENV)/bin/python -m tests.clients $(or $(ARGS),--out results/clients.json --page docs/clients.md)
 
 format: setup  ## let ruff rewrite
 	$(VENV)/bin/ruff format .

@@ -1,0 +1,1 @@
+"""The unmodified clients of other APIs against a real server: `make clients`."""

@@ -1,0 +1,186 @@
+"""deepl, DeepL's Python client, and its command line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from typing import Any
+
+import deepl
+from cells import EXPECTED, JA, KEY, TEXT, TEXTS, URL, cell, equal, japanese, main, refused, same_tags
+
+client = deepl.DeepLClient(KEY, server_url=URL)
+Entries = deepl.api_data.MultilingualGlossaryDictionaryEntries
+STATION = {"train station": "ターミナル"}
+
+
+@cell("text", "translate_text, the source detected")
+def text() -> None:
+    found = client.translate_text(TEXT, target_lang="JA")
+    equal((found.text, found.detected_source_lang, found.billed_characters), (JA, "EN", len(TEXT)))
+
+
+@cell("text", "formality, context, split_sentences, model_type")
+def options() -> None:
+    found = client.translate_text(
+        TEXT,
+        source_lang="EN",
+        target_lang="JA",
+        formality="prefer_more",
+        context="A traveller asks.",
+        split_sentences="nonewlines",
+        preserve_formatting=True,
+        model_type="prefer_quality_optimized",
+    )
+    japanese(found.text)
+
+
+@cell("text", "each target language")
+def targets() -> None:
+    for target, expected in EXPECTED.items():
+        equal(client.translate_text(TEXT, source_lang="EN", target_lang=target).text, expected[0])
+
+
+@cell("batch", "a list of texts, in order")
+def batch() -> None:
+    found = client.translate_text(TEXTS, source_lang="EN", target_lang="JA")
+    equal([one.text for one in found], EXPECTED["ja"])
+
+
+@cell("batch", "1,000 texts, in order")
+def long_batch() -> None:
+    texts = [TEXTS[number % len(TEXTS)] for number in range(1000)]
+    found = client.translate_text(texts, source_lang="EN", target_lang="JA")
+    equal([one.text for one in found], [EXPECTED["ja"][number % len(TEXTS)] for number in range(1000)])
+
+
+@cell("tags", "tag_handling=xml, ignore_tags, outline_detection")
+def xml() -> None:
+    source = "<doc><p>Where is the <b>train station</b>?</p><keep>Not this.</keep></doc>"
+    options = {"tag_handling": "xml", "ignore_tags": ["keep"], "splitting_tags": ["p"], "outline_detection": False}
+    found = client.translate_text(source, source_lang="EN", target_lang="JA", **options).text
+    same_tags(found, source)
+    assert "<keep>Not this.</keep>" in found, found
+    japanese(found.replace("Not this.", ""))
+
+
+@cell("tags", "tag_handling=html")
+def html() -> None:
+    source = '<p class="a">Where is the <b>train station</b>?</p><p translate="no">Stay.</p>'
+    found = client.translate_text(source, source_lang="EN", target_lang="JA", tag_handling="html").text
+    same_tags(found, source)
+    assert found.endswith('<p translate="no">Stay.</p>'), found
+
+
+@cell("languages", "source and target languages, pairs of glossaries")
+def languages() -> None:
+    assert "EN" in {one.code for one in client.get_source_languages()}
+    targets = {one.code for one in client.get_target_languages()}
+    assert {"JA", "KO", "EN-US", "EN-GB"} <= targets, targets
+    pairs = {(one.source_lang, one.target_lang) for one in client.get_glossary_languages()}
+    assert ("en", "ja") in pairs, pairs
+
+
+@cell("usage", "get_usage counts what was translated")
+def usage() -> None:
+    before = client.get_usage().character.count
+    client.translate_text(TEXT, source_lang="EN", target_lang="JA")
+    equal(client.get_usage().character.count, before + len(TEXT))
+
+
+@cell("glossaries", "version 2: create, get, list, entries, use, CSV, delete")
+def glossaries_2() -> None:
+    name = f"v2 {uuid.uuid4()}"
+    made = client.create_glossary(name, "EN", "JA", STATION)
+    try:
+        equal((made.source_lang, made.target_lang, made.entry_count, made.ready), ("EN", "JA", 1, True))
+        equal(client.get_glossary(made.glossary_id).name, name)
+        assert made.glossary_id in {one.glossary_id for one in client.list_glossaries()}
+        equal(client.get_glossary_entries(made), STATION)
+        found = client.translate_text(TEXT, source_lang="EN", target_lang="JA", glossary=made).text
+        assert "ターミナル" in found, found
+    finally:
+        client.delete_glossary(made)
+    from_csv = client.create_glossary_from_csv(f"csv {name}", "EN", "JA", 'hello,"こんにちは"\n')
+    equal(client.get_glossary_entries(from_csv), {"hello": "こんにちは"})
+    client.delete_glossary(from_csv)
+    try:
+        client.get_glossary(made.glossary_id)
+    except deepl.GlossaryNotFoundException:
+        pass
+    else:
+        raise AssertionError("a deleted glossary was found")
+
+
+def entries_of(glossary: Any) -> dict[str, str]:
+    found = client.get_multilingual_glossary_entries(glossary, "EN", "JA").dictionaries[0].entries
+    return found if isinstance(found, dict) else deepl.convert_tsv_to_dict(found)
+
+
+@cell("glossaries", "version 3: two dictionaries, use, rename, add, replace, delete")
+def glossaries_3() -> None:
+    name = f"v3 {uuid.uuid4()}"
+    made = client.create_multilingual_glossary(
+        name, [Entries("EN", "JA", STATION), Entries("EN", "KO", {"server": "서버"})]
+    )
+    try:
+        equal(sorted(one.target_lang.lower() for one in made.dictionaries), ["ja", "ko"])
+        found = client.translate_text(TEXT, source_lang="EN", target_lang="JA", glossary=made).text
+        assert "ターミナル" in found, found
+        client.update_multilingual_glossary_name(made, f"{name} renamed")
+        equal(client.get_multilingual_glossary(made.glossary_id).name, f"{name} renamed")
+        client.update_multilingual_glossary_dictionary(made, Entries("EN", "JA", {"queue": "列"}))
+        equal(entries_of(made), {**STATION, "queue": "列"})
+        client.replace_multilingual_glossary_dictionary(made, Entries("EN", "JA", {"queue": "列"}))
+        equal(entries_of(made), {"queue": "列"})
+        client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="KO")
+        equal(len(client.get_multilingual_glossary(made.glossary_id).dictionaries), 1)
+        assert made.glossary_id in {one.glossary_id for one in client.list_multilingual_glossaries()}
+    finally:
+        client.delete_multilingual_glossary(made)
+
+
+@cell("errors", "an unknown language, a document: DeepLException, without retries")
+def errors() -> None:
+    for call in (
+        lambda: client.translate_text(TEXT, target_lang="XX"),
+        lambda: client.translate_document(b"text", None, target_lang="JA", filename="a.txt"),
+    ):
+        try:
+            call()
+        except deepl.DeepLException as error:
+            assert "400" in str(error) or "Bad request" in str(error), error
+        else:
+            raise AssertionError("no exception")
+
+
+def command(*arguments: str) -> str:
+    settings = {**os.environ, "DEEPL_AUTH_KEY": KEY, "DEEPL_SERVER_URL": URL}
+    line = [sys.executable, "-m", "deepl", *arguments]
+    done = subprocess.run(line, env=settings, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr[-300:]
+    return done.stdout.strip()
+
+
+@cell("command line", "text, languages, usage, glossary")
+def command_line() -> None:
+    equal(command("text", "--from", "EN", "--to", "JA", TEXT), JA)
+    equal(command("text", "--to", "JA", *TEXTS[:3]).splitlines(), EXPECTED["ja"][:3])
+    assert "JA: Japanese" in command("languages")
+    assert "character" in command("usage").lower()
+    name = f"command line {uuid.uuid4()}"
+    made = command("glossary", "create", "--name", name, "--from", "EN", "--to", "JA", "train station=ターミナル")
+    assert name in made, made
+    identifier = next(one.glossary_id for one in client.list_glossaries() if one.name == name)
+    assert "ターミナル" in command("text", "--from", "EN", "--to", "JA", "--glossary-id", identifier, TEXT)
+    command("glossary", "delete", identifier)
+
+
+@refused
+def translate(key: str) -> str:
+    return deepl.DeepLClient(key, server_url=URL).translate_text(TEXT, source_lang="EN", target_lang="JA").text
+
+
+main()

@@ -1,0 +1,91 @@
+"""The generated parts of docs/clients.md: the matrix, and what each client raises for a key that is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+COLUMNS = {
+    "text": "text",
+    "batch": "several texts",
+    "tags": "HTML, XML",
+    "detection": "detection",
+    "languages": "languages",
+    "glossaries": "glossaries",
+    "usage": "usage",
+    "streaming": "streaming",
+    "command line": "command line",
+    "errors": "errors",
+}
+REFUSED = ("wrong", "revoked", "over quota", "rate-limited")
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def matrix(results: dict[str, Any]) -> str:
+    """Clients by columns: how many cells passed, of how many."""
+    rows: list[list[str]] = []
+    for client in results["clients"]:
+        row = [f"[{client['title']}](#{anchor(client['title'])})", ", ".join(client["packages"]) or "–"]
+        for column in COLUMNS:
+            cells = [one for one in client["cells"] if one["column"] == column]
+            passed = sum(not one["reason"] for one in cells)
+            row.append(
+                "" if not cells else f"✓ {passed}" if passed == len(cells) else f"**✗ {passed} of {len(cells)}**"
+            )
+        rows.append(row)
+    cells = [one for client in results["clients"] for one in client["cells"]]
+    passed = sum(not one["reason"] for one in cells)
+    head = f"{passed} of {len(cells)} cells passed; Python {results['python']}, Node {results['node']}.\n\n"
+    return head + _table(["client", "packages", *COLUMNS.values()], rows)
+
+
+def cells(results: dict[str, Any]) -> str:
+    """What each cell shows, and why it failed if it did."""
+    rows: list[list[str]] = []
+    for client in results["clients"]:
+        for one in client["cells"]:
+            outcome = f"**✗** {_escaped(one['reason'])}" if one["reason"] else "✓"
+            rows.append([client["title"], COLUMNS[one["column"]], _escaped(one["title"]), outcome])
+    return _table(["client", "column", "cell", ""], rows)
+
+
+def refusals(results: dict[str, Any]) -> str:
+    """The exception classes."""
+    rows: list[list[str]] = []
+    for client in results["clients"]:
+        found = {one["refused"]: one for one in client["refusals"]}
+        row = [client["title"]]
+        for name in REFUSED:
+            one = found.get(name)
+            row.append("" if one is None else f"`{one['raises']}`" if one["raises"] else _escaped(one["message"][:60]))
+        rows.append(row)
+    return _table(["client", *REFUSED], rows)
+
+
+def anchor(title: str) -> str:
+    """As GitHub makes it of a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+PARTS = {"matrix": matrix, "cells": cells, "keys": refusals}
+
+
+def write(results: dict[str, Any], path: Path) -> None:
+    """Replace what is between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
+    text = path.read_text()
+    for name, part in PARTS.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        if begin not in text or end not in text:
+            raise SystemExit(f"{path} has no part {begin} ... {end}")
+        before, rest = text.split(begin, 1)
+        text = f"{before}{begin}\n{part(results)}\n{end}{rest.split(end, 1)[1]}"
+    path.write_text(text)
