@@ -63,10 +63,11 @@ class Client:
 
 @dataclass(frozen=True)
 class Server:
-    """A running server, its good key, and the keys that it refuses, by reason."""
+    """A running server, its good keys, and the keys that it refuses, by reason."""
 
     url: str
     key: str
+    operator_key: str
     refused: dict[str, str]
 
 
@@ -120,7 +121,7 @@ def serving(*flags: str) -> Iterator[Server]:
             line = [*dragoman, "keys", "create", name, *options, *storage]
             return subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip()
 
-        good = key("clients")
+        good, operator = key("clients"), key("operator", "--role", "operator")
         refused = {
             "wrong": "drg_wrong",
             "revoked": key("revoked"),
@@ -133,7 +134,7 @@ def serving(*flags: str) -> Iterator[Server]:
         with log.open("w") as output:
             line = [*dragoman, "serve", "--port", str(port), "--auth", "keys", *storage, *flags]
             process = subprocess.Popen(line, stdout=output, stderr=subprocess.STDOUT)
-        server = Server(f"http://127.0.0.1:{port}", good, refused)
+        server = Server(f"http://127.0.0.1:{port}", good, operator, refused)
         try:
             _wait_until_ready(server, process, log)
             yield server

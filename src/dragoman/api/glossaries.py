@@ -10,7 +10,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -221,15 +221,38 @@ def _body_of(schema: dict[str, Any], *, tables: bool) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
+def _with_definitions(model: type[BaseModel]) -> dict[str, Any]:
+    """The model's schema with those of its parts in their places: OpenAPI does not look for them beside it."""
+    schema = model.model_json_schema()
+    definitions = schema.pop("$defs", {})
+
+    def resolved(node: Any) -> Any:
+        if isinstance(node, list):
+            return [resolved(one) for one in cast(list[Any], node)]
+        if not isinstance(node, dict):
+            return node
+        entries = cast(dict[str, Any], node)
+        if reference := entries.get("$ref"):
+            return resolved(definitions[reference.rpartition("/")[2]])
+        return {name: resolved(one) for name, one in entries.items()}
+
+    return resolved(schema)
+
+
 def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     descriptions = {
+        400: "Not a language, or not JSON",
+        401: "The server needs a key, and the request has none or a wrong one",
         404: "No such glossary",
         409: "Another glossary has this name",
         413: "Too large a body, or too many entries",
         422: "Entries, a name or JSON of the wrong form",
         503: "The database does not answer",
     }
-    return {status: {"description": descriptions[status], "model": schemas.ErrorAnswer} for status in (*statuses, 503)}
+    return {
+        status: {"description": descriptions[status], "model": schemas.ErrorAnswer}
+        for status in (400, 401, *statuses, 503)
+    }
 
 
 Reference = Annotated[str, Path(description="The glossary's id or its name.")]
@@ -244,7 +267,7 @@ Target = Annotated[str, Query(description="BCP-47 tag of the translations' langu
     summary="Store a glossary",
     status_code=201,
     responses=_errors(409, 413, 422),
-    openapi_extra=_body_of(GlossaryBody.model_json_schema(), tables=False),
+    openapi_extra=_body_of(_with_definitions(GlossaryBody), tables=False),
 )
 async def create(request: Request, service: Service) -> GlossaryOut:
     """A new glossary, with entries or without."""

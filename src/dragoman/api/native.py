@@ -18,11 +18,21 @@ from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
 
-router = APIRouter(prefix="/v1", dependencies=[NEEDS_KEY])
+_NOT_READY: dict[int | str, dict[str, Any]] = {
+    503: {"description": "Starting, draining, or restarting", "model": schemas.ErrorAnswer}
+}
+_NO_KEY: dict[int | str, dict[str, Any]] = {
+    401: {
+        "description": "The server needs a key, and the request has none or a wrong one",
+        "model": schemas.ErrorAnswer,
+    }
+}
+router = APIRouter(prefix="/v1", dependencies=[NEEDS_KEY], responses=_NO_KEY | _NOT_READY)
 probes = APIRouter()
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Bad JSON, an unsupported language, an empty text"},
+    404: {"description": "No stored glossary has the id or name"},
     401: {"description": "The server needs a key, and the request has none or a wrong one"},
     403: {"description": "The key may not do this, or has used up its characters of this month"},
     413: {"description": "Too many texts, or too large a body"},
@@ -44,7 +54,7 @@ _STREAM_EXAMPLE = (
 _TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {
         "model": schemas.TranslateAnswer,
-        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}},
+        "content": {"text/event-stream": {"schema": schemas.EVENT, "example": _STREAM_EXAMPLE}},
     },
     **_ERRORS,
 }
@@ -225,7 +235,7 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@probes.get("/readyz", summary="A request sent now would be served")
+@probes.get("/readyz", summary="A request sent now would be served", responses=_NOT_READY)
 async def readyz(service: Service) -> dict[str, str]:
     """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""
     await service.check_ready()

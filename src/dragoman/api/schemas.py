@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from dragoman import types as translation
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
+EVENT: dict[str, object] = {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]}
+"""How OpenAPI describes one of several server-sent events."""
 
 
 class TranslateBody(BaseModel):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from dragoman import languages
 from dragoman.api.access import Service, account_of
+from dragoman.api.compat import openapi
 from dragoman.api.compat.exchange import Fields, detected, json_array, regional_code, served_tag, translated
 from dragoman.api.errors import ErrorFormat, Fault
 from dragoman.api.input import check_texts
@@ -16,7 +17,7 @@ from dragoman.errors import InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, Detection, TextFormat, Translation
 
-router = APIRouter(prefix="/language/translate/v2", include_in_schema=False)
+router = APIRouter(prefix="/language/translate/v2", tags=["Google"])
 
 _KINDS = {
     400: ("INVALID_ARGUMENT", "invalid"),
@@ -48,6 +49,57 @@ def error_format(fault: Fault) -> Response:
 
 ERROR_FORMATS: dict[str, ErrorFormat] = {"/language/translate": error_format}
 
+# ---- OpenAPI
+
+_KEY = {"key": openapi.TEXT}
+_TRANSLATE = {
+    "q": openapi.example(openapi.TEXT_OR_TEXTS, "Where is the train station?"),
+    "target": openapi.example(openapi.TEXT, "ja"),
+    "source": openapi.example(openapi.TEXT, "en"),
+    "format": {**openapi.TEXT, "enum": ["html", "text"]},
+    "model": openapi.TEXT,
+    **_KEY,
+}
+_DETECT = {"q": _TRANSLATE["q"], **_KEY}
+_LIST = {"target": openapi.TEXT, "model": openapi.TEXT, **_KEY}
+_FAULT = {"message": openapi.TEXT, "domain": openapi.TEXT, "reason": openapi.TEXT}
+_ERROR = openapi.object_of(
+    {
+        "error": openapi.object_of(
+            {
+                "code": openapi.INTEGER,
+                "message": openapi.TEXT,
+                "errors": openapi.array(openapi.object_of(_FAULT)),
+                "status": openapi.TEXT,
+            }
+        )
+    }
+)
+
+
+def _answers(name: str, item: openapi.Schema, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    data = openapi.object_of({"data": openapi.object_of({name: openapi.array(item)})})
+    return openapi.answers(data, _ERROR, 403, *statuses)
+
+
+_TRANSLATED = _answers(
+    "translations",
+    openapi.object_of(
+        {"translatedText": openapi.TEXT, "detectedSourceLanguage": openapi.TEXT, "model": openapi.TEXT},
+        "detectedSourceLanguage",
+        "model",
+    ),
+    429,
+    504,
+)
+_DETECTED = _answers(
+    "detections",
+    openapi.array(
+        openapi.object_of({"language": openapi.TEXT, "isReliable": {"type": "boolean"}, "confidence": openapi.NUMBER})
+    ),
+)
+_LANGUAGES = _answers("languages", openapi.object_of({"language": openapi.TEXT, "name": openapi.TEXT}, "name"))
+
 
 async def _account(http: Request, service: TranslationService, fields: Fields) -> Account:
     return await account_of(http, service, fields.text("key") or http.headers.get("x-goog-api-key"))
@@ -63,7 +115,20 @@ def _data(body: str) -> Response:
     return Response(f'{{"data":{body}}}'.encode(), media_type="application/json")
 
 
-@router.api_route("", methods=["GET", "POST"])
+@router.get(
+    "",
+    summary="Google: translate, by the query",
+    openapi_extra=openapi.query(_TRANSLATE, "q", "target"),
+    responses=_TRANSLATED,
+    response_class=Response,
+)
+@router.post(
+    "",
+    summary="Google: translate",
+    openapi_extra=openapi.body(_TRANSLATE, "q", "target"),
+    responses=_TRANSLATED,
+    response_class=Response,
+)
 async def translate(http: Request, service: Service) -> Response:
     """Texts are HTML unless `format` is `text`."""
     fields = await Fields.read(http, service)
@@ -96,7 +161,20 @@ def _translation(one: Translation, model: str) -> dict[str, str]:
     return answer | ({"model": model} if model else {})
 
 
-@router.api_route("/detect", methods=["GET", "POST"])
+@router.get(
+    "/detect",
+    summary="Google: detect languages, by the query",
+    openapi_extra=openapi.query(_DETECT, "q"),
+    responses=_DETECTED,
+    response_class=Response,
+)
+@router.post(
+    "/detect",
+    summary="Google: detect languages",
+    openapi_extra=openapi.body(_DETECT, "q"),
+    responses=_DETECTED,
+    response_class=Response,
+)
 async def detect(http: Request, service: Service) -> Response:
     """A list of one detection for each text."""
     fields = await Fields.read(http, service)
@@ -110,7 +188,14 @@ def _detection(one: Detection) -> dict[str, object]:
     return {"language": language, "isReliable": False, "confidence": one.confidence}
 
 
-@router.api_route("/languages", methods=["GET", "POST"])
+@router.post("/languages", include_in_schema=False)
+@router.get(
+    "/languages",
+    summary="Google: the languages",
+    openapi_extra=openapi.query(_LIST),
+    responses=_LANGUAGES,
+    response_class=Response,
+)
 async def list_languages(http: Request, service: Service) -> Response:
     """The languages that the model serves; with `target`, their names in that language."""
     fields = await Fields.read(http, service)

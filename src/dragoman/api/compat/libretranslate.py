@@ -14,14 +14,14 @@ from fastapi.responses import JSONResponse, Response
 
 from dragoman import languages
 from dragoman.api.access import Service, account_of
-from dragoman.api.compat import plugins
+from dragoman.api.compat import openapi, plugins
 from dragoman.api.compat.exchange import Fields, detected, json_array, served_tag, translated
 from dragoman.api.errors import ErrorFormat, Fault
 from dragoman.api.input import check_texts
 from dragoman.errors import InvalidRequest
 from dragoman.types import Detection, TextFormat, Translation
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(tags=["LibreTranslate"])
 
 FRONTEND_TIMEOUT_MS = 500
 _CODES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
@@ -46,6 +46,35 @@ def error_format(fault: Fault) -> Response:
 ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
     ("/translate", "/detect", "/languages", "/frontend/settings", "/suggest", "/health"), error_format
 )
+
+# ---- OpenAPI
+
+_ERROR = openapi.object_of({"error": openapi.TEXT})
+_REFUSED = (403, 429)
+_LANGUAGE = openapi.object_of({"confidence": openapi.NUMBER, "language": openapi.TEXT})
+_KEY = {"api_key": openapi.TEXT}
+_TRANSLATE = {
+    "q": openapi.example(openapi.TEXT_OR_TEXTS, "Where is the train station?"),
+    "source": openapi.example(openapi.TEXT, "auto"),
+    "target": openapi.example(openapi.TEXT, "ja"),
+    "format": {**openapi.TEXT, "enum": ["text", "html"]},
+    "alternatives": {**openapi.INTEGER, "minimum": 0},
+    **_KEY,
+}
+_TRANSLATED = openapi.object_of(
+    {
+        "translatedText": openapi.TEXT_OR_TEXTS,
+        "detectedLanguage": {"anyOf": [_LANGUAGE, openapi.array(_LANGUAGE)]},
+        "alternatives": openapi.array({}),
+    },
+    "detectedLanguage",
+    "alternatives",
+)
+_LANGUAGES = openapi.array(
+    openapi.object_of({"code": openapi.TEXT, "name": openapi.TEXT, "targets": openapi.array(openapi.TEXT)})
+)
+_SUGGESTION = {"q": openapi.TEXT, "s": openapi.TEXT, "source": openapi.TEXT, "target": openapi.TEXT}
+_SETTINGS = {"type": "object", "required": ["charLimit", "keyRequired", "language"]}
 
 
 def code_of(tag: str) -> str:
@@ -81,7 +110,13 @@ def _tag(service: Service, fields: Fields, name: str) -> str:
     return served_tag(service, _CODES.get(code.lower(), code), name)
 
 
-@router.post("/translate")
+@router.post(
+    "/translate",
+    summary="LibreTranslate: translate",
+    openapi_extra=openapi.body(_TRANSLATE, "q", "source", "target"),
+    responses=openapi.answers(_TRANSLATED, _ERROR, *_REFUSED, 504),
+    response_class=Response,
+)
 async def translate(http: Request, service: Service) -> Response:
     """A string is answered with a string, an array with arrays."""
     fields = await Fields.read(http, service)
@@ -121,7 +156,13 @@ def _language(one: Detection) -> dict[str, object]:
     return {"confidence": round(100 * one.confidence, 1), "language": code_of(one.language)}
 
 
-@router.post("/detect")
+@router.post(
+    "/detect",
+    summary="LibreTranslate: detect the language",
+    openapi_extra=openapi.body({"q": openapi.example(openapi.TEXT_OR_TEXTS, "Guten Morgen."), **_KEY}, "q"),
+    responses=openapi.answers(openapi.array(_LANGUAGE), _ERROR, *_REFUSED),
+    response_class=Response,
+)
 async def detect(http: Request, service: Service) -> Response:
     """The language of a text; of several, each language with its average confidence, the most of the text first."""
     fields = await Fields.read(http, service)
@@ -138,7 +179,13 @@ async def detect(http: Request, service: Service) -> Response:
     return JSONResponse([_language(one) for one in known or averages])
 
 
-@router.api_route("/languages", methods=["GET", "POST"])
+@router.post("/languages", include_in_schema=False)
+@router.get(
+    "/languages",
+    summary="LibreTranslate: the languages",
+    responses=openapi.answers(_LANGUAGES, _ERROR),
+    response_class=Response,
+)
 async def list_languages(service: Service) -> Response:
     """The languages that the model serves. POST, because libretranslatepy 2.1.1 sends it."""
     profile = service.model.profile
@@ -154,7 +201,12 @@ async def list_languages(service: Service) -> Response:
     )
 
 
-@router.get("/frontend/settings")
+@router.get(
+    "/frontend/settings",
+    summary="LibreTranslate: what its front ends ask first",
+    responses=openapi.answers(_SETTINGS, _ERROR),
+    response_class=Response,
+)
 async def frontend_settings(service: Service) -> Response:
     """What LibreTranslate's front ends ask first."""
     served = tuple(service.model.profile.languages)
@@ -176,7 +228,13 @@ async def frontend_settings(service: Service) -> Response:
     )
 
 
-@router.post("/suggest")
+@router.post(
+    "/suggest",
+    summary="LibreTranslate: suggest a translation",
+    openapi_extra=openapi.body({**_SUGGESTION, **_KEY}, *_SUGGESTION),
+    responses=openapi.answers(openapi.object_of({"success": {"const": True}}), _ERROR, *_REFUSED),
+    response_class=Response,
+)
 async def suggest(http: Request, service: Service) -> Response:
     """A user's better translation. It is not stored."""
     fields = await Fields.read(http, service)
@@ -186,7 +244,17 @@ async def suggest(http: Request, service: Service) -> Response:
     return JSONResponse({"success": True})
 
 
-@router.post("/translate_file")
+@router.post(
+    "/translate_file",
+    summary="LibreTranslate: translate a document",
+    openapi_extra={
+        "requestBody": {
+            "content": {"multipart/form-data": {"schema": {"type": "object", "properties": {"file": openapi.TEXT}}}}
+        }
+    },
+    responses=openapi.answers(openapi.object_of({}), _ERROR, *_REFUSED),
+    response_class=Response,
+)
 async def translate_file(http: Request, service: Service) -> Response:
     """Documents are not translated: every format is an unsupported one."""
     fields = await Fields.read(http, service)
@@ -196,7 +264,7 @@ async def translate_file(http: Request, service: Service) -> Response:
     raise InvalidRequest("Invalid request: file format not supported", param="file")
 
 
-@router.get("/health")
+@router.get("/health", summary="LibreTranslate: the process is running")
 async def health() -> dict[str, str]:
     """The process is running; `/readyz` says whether it would translate."""
     return {"status": "ok"}

@@ -19,6 +19,7 @@ from dragoman.api.compat import chat
 from dragoman.api.errors import ErrorFormat, Fault
 from dragoman.api.input import check_texts, deadline_of
 from dragoman.api.middleware import EventStream, current_id, while_connected
+from dragoman.api.schemas import EVENT
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
@@ -197,7 +198,7 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
         "description": "A chat completion; with `stream` true, chunks of one as server-sent events",
         "content": {
             "application/json": {"schema": {"type": "object"}, "example": _ANSWER_EXAMPLE},
-            "text/event-stream": {"schema": {"type": "string"}},
+            "text/event-stream": {"schema": EVENT},
         },
     },
     400: {"model": ChatErrorAnswer, "description": "Messages that are not understood, or an option that is not served"},

@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse, Response
 
 from dragoman import languages
 from dragoman.api.access import Service, account_of
+from dragoman.api.compat import openapi
 from dragoman.api.compat.exchange import Fields, json_array, regional_code, served_tag, translated
 from dragoman.api.errors import ErrorFormat, Fault, native_format
 from dragoman.api.input import check_texts
@@ -23,7 +24,7 @@ from dragoman.errors import EmptyText, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import ApiName, TextFormat, Translation
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(tags=["plug-ins"])
 
 PlugIn = Callable[[Request, TranslationService, Fields], Awaitable[Response]]
 
@@ -38,6 +39,49 @@ def deeplx_format(fault: Fault) -> Response:
 
 
 ERROR_FORMATS: dict[str, ErrorFormat] = {"/deeplx/translate": deeplx_format}
+
+# ---- OpenAPI
+
+_TEXT_EXAMPLE = openapi.example(openapi.TEXT, "Where is the train station?")
+_SOURCE, _TARGET = openapi.example(openapi.TEXT, "en"), openapi.example(openapi.TEXT, "ja")
+_NATIVE_ERROR = openapi.object_of(
+    {"error": openapi.object_of({"code": openapi.TEXT, "message": openapi.TEXT, "param": openapi.TEXT}, "param")}
+)
+_DEEPLX_ERROR = openapi.object_of({"code": openapi.INTEGER, "message": openapi.TEXT})
+_REFUSED = (401, 403, 413, 429, 504)
+_DEEPLX = {
+    "text": _TEXT_EXAMPLE,
+    "source_lang": _SOURCE,
+    "target_lang": _TARGET,
+    "tag_handling": {**openapi.TEXT, "enum": ["html", "xml"]},
+}
+_DEEPLX_ANSWER = openapi.object_of(
+    {
+        "code": {"const": 200},
+        "id": openapi.INTEGER,
+        "data": openapi.TEXT,
+        "alternatives": openapi.array(openapi.TEXT),
+        "source_lang": openapi.TEXT,
+        "target_lang": openapi.TEXT,
+        "method": openapi.TEXT,
+    }
+)
+_IMMERSIVE = {
+    "text_list": {**openapi.array(_TEXT_EXAMPLE), "minItems": 1},
+    "source_lang": _SOURCE,
+    "target_lang": _TARGET,
+}
+_IMMERSIVE_ANSWER = openapi.object_of(
+    {"translations": openapi.array(openapi.object_of({"detected_source_lang": openapi.TEXT, "text": openapi.TEXT}))}
+)
+_KISS = {
+    "text": _TEXT_EXAMPLE,
+    "texts": {**openapi.array(openapi.TEXT), "minItems": 1},
+    "from": _SOURCE,
+    "to": _TARGET,
+}
+_KISS_ITEM = openapi.object_of({"text": openapi.TEXT, "src": openapi.TEXT})
+_KISS_ANSWER = {"anyOf": [_KISS_ITEM, openapi.array(_KISS_ITEM)]}
 
 
 def recognised(fields: Fields) -> PlugIn | None:
@@ -131,7 +175,13 @@ async def deeplx(http: Request, service: TranslationService, fields: Fields) -> 
     return JSONResponse(answer)
 
 
-@router.post("/deeplx/translate")
+@router.post(
+    "/deeplx/translate",
+    summary="DeepLX: translate a text",
+    openapi_extra=openapi.body(_DEEPLX, "text", "target_lang"),
+    responses=openapi.answers(_DEEPLX_ANSWER, _DEEPLX_ERROR, *_REFUSED),
+    response_class=Response,
+)
 async def translate_deeplx(http: Request, service: Service) -> Response:
     """DeepLX's `POST /translate`, where nothing else is."""
     return await deeplx(http, service, await Fields.read(http, service))
@@ -150,7 +200,13 @@ async def immersive(http: Request, service: TranslationService, fields: Fields) 
     return _json(f'{{"translations":{await json_array(service, items)}}}')
 
 
-@router.post("/immersive/translate")
+@router.post(
+    "/immersive/translate",
+    summary="Immersive Translate: translate texts",
+    openapi_extra=openapi.body(_IMMERSIVE, "text_list", "target_lang"),
+    responses=openapi.answers(_IMMERSIVE_ANSWER, _NATIVE_ERROR, *_REFUSED),
+    response_class=Response,
+)
 async def translate_immersive(http: Request, service: Service) -> Response:
     """Immersive Translate's custom API."""
     return await immersive(http, service, await Fields.read(http, service))
@@ -168,7 +224,13 @@ async def kiss(http: Request, service: TranslationService, fields: Fields) -> Re
     return _json(answer if isinstance(fields.texts(name), list) else answer[1:-1])
 
 
-@router.post("/kiss/translate")
+@router.post(
+    "/kiss/translate",
+    summary="KISS Translator: translate a text or several",
+    openapi_extra=openapi.body(_KISS, "to"),
+    responses=openapi.answers(_KISS_ANSWER, _NATIVE_ERROR, *_REFUSED),
+    response_class=Response,
+)
 async def translate_kiss(http: Request, service: Service) -> Response:
     """KISS Translator's custom API, a single text and a batch."""
     return await kiss(http, service, await Fields.read(http, service))

@@ -1,0 +1,41 @@
+"""schemathesis over our OpenAPI description: no failure of the server, no undocumented answer, in every API."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.clients.__main__ import serving
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
+
+SCHEMATHESIS = "schemathesis==4.32.5"
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+CONFIGURATION = """
+[checks.not_a_server_error]
+expected-statuses = ["2xx", "3xx", "4xx", "504"]  # 504: a deadline that the request itself names
+"""
+
+
+@pytest.fixture(scope="module")
+def schemathesis(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command, in an environment of its own."""
+    folder = tmp_path_factory.mktemp("schemathesis")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    subprocess.run([folder / "bin/python", "-m", "pip", "install", "-q", SCHEMATHESIS], check=True)
+    return folder / "bin/schemathesis"
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_answers_are_as_documented(schemathesis: Path, tmp_path: Path, with_key: bool) -> None:
+    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
+    with serving("--pipeline", "fake") as server:
+        line = [str(schemathesis), "--config-file", "schemathesis.toml", "run", f"{server.url}/openapi.json"]
+        line += ["--checks", CHECKS, "--max-examples", "30", "--seed", "1", "--no-color", "--continue-on-failure"]
+        if with_key:
+            line += ["--header", f"Authorization: Bearer {server.operator_key}"]
+        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
