@@ -64,3 +64,10 @@ def test_variables_of_the_bench_and_of_the_tests_are_not_settings() -> None:
 def test_every_setting_says_what_it_is_for() -> None:
     assert all(option.help for option in options().values())
     assert options()["engine.max_num_seqs"].variable == "DRAGOMAN_ENGINE_MAX_NUM_SEQS"
+
+
+def test_none_is_the_default_or_a_value_of_the_setting() -> None:
+    known = options()
+    assert known["auth.mode"].parse("none", "flag") == "none"
+    assert known["engine.max_num_seqs"].parse("none", "flag") is None
+    assert known["engine.quantization"].parse("none", "flag") is None

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_type_hints
+from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 
 from pydantic import Field as Bound
 from pydantic import TypeAdapter, ValidationError
@@ -230,8 +230,11 @@ class Option:
 
     def parse(self, value: Any, origin: str) -> Any:
         """Check one value. Raises `ConfigError` naming the setting and where the value came from."""
+        type_ = TypeAdapter[Any](self.type)
         try:
-            return TypeAdapter[Any](self.type).validate_python(None if value == "none" else value)
+            if value == "none" and "none" not in get_args(self.type):  # else it is one of the setting's values
+                value = None
+            return type_.validate_python(value)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise ConfigError(f"{self.path} = {value!r} ({origin}): {reason}", param=self.path) from None

@@ -1,4 +1,4 @@
-"""Measures a model on everyday lines that no one who made it has seen: `python -m tools.phrasebook.independent`.
+"""Measures a model on everyday lines that were written apart from its training data: `python -m tools.phrasebook.independent`.
 
 Adequacy is judged by content checks (`adequacy`). `validation` is for choosing among models, `test` for the published figures;
 `typed` is the list of lines that people type first, which is training data: its figures are of memory. For each translation the

@@ -71,7 +71,7 @@ def test_a_bad_line_is_refused_with_file_line_and_reason(tmp_path: Path, rows: t
     [
         "OK. | Okay.\tOK。 | オーケー。\tOK. | 오케이.\t好的。 | OK。",
         "It is 3 May.\t5月3日です。\t5월 3일이에요.\t五月三号。",
-        "Room 20, please.\t２０号室をお願いします。\t20호실 부탁해요.\t请给我20号房。",
+        "No. 20, please.\t２０番をお願いします。\t20번 부탁해요.\t请给我20号。",
         "lol\t笑 | lol\tㅋㅋㅋ | lol\t哈哈哈 | lol",
     ],
 )

@@ -18,7 +18,7 @@ _FUSED = {
     "ㅚ": "ㅙ",
 }
 # Regular stems that end like an irregular class.
-_REGULAR_D = frozenset("받믿닫쏟얻묻뜯굳뻗")  # 묻다 "bury"; 묻다 "ask" is written 물어보다 in the data
+_REGULAR_D = frozenset("받믿닫쏟얻묻뜯굳뻗")  # 묻다 of the earth; 묻다 "ask" is written 물어보다 in the data
 _REGULAR_B = frozenset("입잡씹뽑접집좁업꼽")
 _IRREGULAR_S = frozenset("낫짓붓젓잇긋")
 _IRREGULAR_H = re.compile(r"(파랗|빨갛|노랗|까맣|하얗|그렇|이렇|저렇|어떻)$")
