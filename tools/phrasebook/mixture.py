@@ -24,11 +24,11 @@ from tools.phrasebook.values import stock
 class Shares:
     """How often a sentence is drawn from each kind of data."""
 
-    patterns: float = 0.2
-    clauses: float = 0.38
-    lines: float = 0.27
+    patterns: float = 0.18
+    clauses: float = 0.33
+    lines: float = 0.31
     substituted: float = 0.1
-    words: float = 0.05
+    words: float = 0.08
 
 
 @dataclass(frozen=True, slots=True)
