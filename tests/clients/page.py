@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,18 +72,37 @@ def refusals(results: dict[str, Any]) -> str:
     return _table(["client", *REFUSED], rows)
 
 
+def published(results: dict[str, Any]) -> str:
+    """What DeepL publishes: responses as described, and its client's tests."""
+    responses, tests = results["responses"], results["tests"]
+    described = sum(not one["fault"] for one in responses)
+    reasons: dict[str, list[str]] = {}
+    for one in tests["failed"]:
+        reasons.setdefault(one["reason"] or f"Not explained: {one['error']}", []).append(f"`{one['test']}`")
+    faults = "".join(f"\n- {one['fault']}" for one in responses if one["fault"])
+    rows = [[_escaped(why), str(len(names)), ", ".join(names)] for why, names in reasons.items()]
+    return (
+        f"Checked out: {results['revisions']}.\n\n"
+        f"{described} of {len(responses)} responses are as the description, version {results['description']}, says. "
+        f"Not (DeepL Write is not offered):\n{faults}\n\n"
+        f"{tests['passed']} tests passed, {tests['skipped']} were skipped (they need the headers of DeepL's mock server), "
+        f"{len(tests['failed'])} failed:\n\n" + _table(["why", "tests", ""], rows)
+    )
+
+
 def anchor(title: str) -> str:
     """As GitHub makes it of a heading."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-PARTS = {"matrix": matrix, "cells": cells, "keys": refusals}
+CLIENTS = {"matrix": matrix, "cells": cells, "keys": refusals}
+PUBLISHED = {"published": published}
 
 
-def write(results: dict[str, Any], path: Path) -> None:
+def write(results: dict[str, Any], path: Path, parts: dict[str, Callable[[dict[str, Any]], str]] = CLIENTS) -> None:
     """Replace what is between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
     text = path.read_text()
-    for name, part in PARTS.items():
+    for name, part in parts.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin not in text or end not in text:
             raise SystemExit(f"{path} has no part {begin} ... {end}")
