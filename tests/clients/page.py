@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +64,13 @@ def refusals(results: dict[str, Any]) -> str:
     rows: list[list[str]] = []
     for client in results["clients"]:
         found = {one["refused"]: one for one in client["refusals"]}
+        alike = len({one["raises"] for one in client["refusals"]}) == 1  # then the message alone says what it is
         row = [client["title"]]
         for name in REFUSED:
-            one = found.get(name)
-            row.append("" if one is None else f"`{one['raises']}`" if one["raises"] else _escaped(one["message"][:60]))
+            one = found.get(name, {"raises": None, "message": ""})
+            message = _escaped(re.split(r"[;,]", one["message"])[0][:50])
+            shown = f"`{one['raises']}`" + (f": {message}" if alike else "") if one["raises"] else message
+            row.append(shown)
         rows.append(row)
     return _table(["client", *REFUSED], rows)
 
@@ -95,11 +98,12 @@ def anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-CLIENTS = {"matrix": matrix, "cells": cells, "keys": refusals}
-PUBLISHED = {"published": published}
+Parts = Mapping[str, Callable[[dict[str, Any]], str]]
+CLIENTS: Parts = {"matrix": matrix, "cells": cells, "keys": refusals}
+PUBLISHED: Parts = {"published": published}
 
 
-def write(results: dict[str, Any], path: Path, parts: dict[str, Callable[[dict[str, Any]], str]] = CLIENTS) -> None:
+def write(results: dict[str, Any], path: Path, parts: Parts = CLIENTS) -> None:
     """Replace what is between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
     text = path.read_text()
     for name, part in parts.items():

@@ -1,0 +1,42 @@
+"""docs/clients.md has what the results files have."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.clients import page
+from tests.clients.__main__ import HERE, clients
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(("results", "parts"), [("clients.json", page.CLIENTS), ("deepl-public.json", page.PUBLISHED)])
+def test_the_page_is_current(tmp_path: Path, results: str, parts: page.Parts) -> None:
+    shutil.copy(ROOT / "docs/clients.md", tmp_path)
+    page.write(json.loads((ROOT / "results" / results).read_text()), tmp_path / "clients.md", parts)
+    assert (tmp_path / "clients.md").read_text() == (ROOT / "docs/clients.md").read_text()
+
+
+def test_every_client_has_a_script_a_section_and_results() -> None:
+    sections = {line.removeprefix("## ").lower() for line in (ROOT / "docs/clients.md").read_text().splitlines()}
+    run = {one["id"]: one for one in json.loads((ROOT / "results/clients.json").read_text())["clients"]}
+    for client in clients():
+        assert (HERE / "cells" / client.script).exists()
+        assert client.title.lower() in sections
+        assert run[client.id]["packages"] == client.packages
+
+
+def test_failed_cells_are_shown() -> None:
+    cells = [
+        {"column": "text", "title": "one", "reason": None},
+        {"column": "text", "title": "two", "reason": "a < b | c"},
+    ]
+    client = {"id": "x", "title": "X", "packages": [], "cells": cells, "refusals": []}
+    results = {"python": "3", "node": "v20", "clients": [client]}
+    assert "1 of 2 cells passed" in page.matrix(results)
+    assert "**✗ 1 of 2**" in page.matrix(results)
+    assert "a &lt; b \\| c" in page.cells(results)
