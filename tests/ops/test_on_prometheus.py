@@ -18,8 +18,8 @@ from tests.serving import served
 from tests.telemetry.metered import metered_service, some_of_everything
 
 VARIABLES = {"__rate_interval": "10s", "job": "dragoman", "instance": ".*"}
-# The fake has no KV cache and runs no vLLM.
-NOT_OF_THE_FAKE = ("vllm:", "dragoman_engine_kv_cache_tokens")
+# The fake has no KV cache and runs no vLLM, and its server has no cache and needs no keys.
+NOT_OF_THE_FAKE = ("vllm:", "dragoman_engine_kv_cache_tokens", "invalid_key", 'result!="miss"')
 
 
 @pytest.fixture

@@ -76,6 +76,9 @@ async def some_of_everything(client: httpx.AsyncClient, service: TranslationServ
     assert await post(client, text="Please babble.", source="en", target="ja") == 200
     assert await post(client, text="Good evening.", source="en", target="ja", stream=True) == 200
     assert await post(client, text="Good evening.", target="tlh") == 400
+    deepl = {"text": ["Good evening."], "source_lang": "EN", "target_lang": "JA"}
+    headers = {"Authorization": "DeepL-Auth-Key any"}
+    assert (await client.post("/v2/translate", json=deepl, headers=headers)).status_code == 200
     assert (await client.post("/v1/translate", content=b"{", headers=JSON)).status_code == 400
     assert (await client.get("/v1/no-such-thing")).status_code == 404
     full = asyncio.create_task(post(client, text=["slow"] * 30, source="en", target="ja"))
