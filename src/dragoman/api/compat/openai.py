@@ -24,7 +24,7 @@ from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
 
-router = APIRouter(prefix="/v1/chat")
+router = APIRouter(prefix="/v1/chat", tags=["OpenAI"])
 
 TARGET_HEADER = "X-Target-Language"
 _INCOMPLETE = ("length", "repetition")

@@ -46,9 +46,15 @@ function nested(api, schema, seen = new Set()) {
 function content(api, title, media) {
   if (!media) return [];
   const parts = [el("h3", {}, title)];
-  for (const [type, { schema, example }] of Object.entries(media)) {
-    if (!schema) continue;
-    parts.push(el("p", {}, type), ...fields(api, schema));
+  const types = new Map(); // by their schema: an object that may also come as a form is shown once
+  for (const [type, { schema }] of Object.entries(media)) {
+    const key = JSON.stringify(schema);
+    types.set(key, [...(types.get(key) ?? []), type]);
+  }
+  for (const { schema, example } of Object.values(media)) {
+    const kinds = types.get(JSON.stringify(schema));
+    if (!schema || !types.delete(JSON.stringify(schema))) continue;
+    parts.push(el("p", {}, kinds.join(", ")), ...fields(api, schema));
     for (const ref of nested(api, schema)) {
       parts.push(el("h4", {}, ref.split("/").at(-1)), ...fields(api, { $ref: ref }));
     }
@@ -60,6 +66,12 @@ function content(api, title, media) {
   return parts;
 }
 
+function parameters(api, found) {
+  const properties = Object.fromEntries(found.map(({ name, schema, description }) => [name, { ...schema, description }]));
+  const required = found.filter((one) => one.required).map((one) => one.name);
+  return found.length ? [el("h3", {}, "Path, query and headers"), ...fields(api, { properties, required })] : [];
+}
+
 function operation(api, method, path, found) {
   const errors = Object.entries(found.responses).filter(([status]) => status >= "400");
   return el(
@@ -68,6 +80,7 @@ function operation(api, method, path, found) {
     el("h2", {}, el("code", {}, `${method.toUpperCase()} ${path}`)),
     el("p", {}, found.summary ?? ""),
     el("p", {}, found.description ?? ""),
+    ...parameters(api, found.parameters ?? []),
     ...content(api, "Body", found.requestBody?.content),
     ...content(api, "Answer", found.responses["200"]?.content),
     ...(errors.length ? [el("h3", {}, "Errors"), el("table", {}, ...errors.map(([status, one]) => row("td", [status, one.description])))] : []),
@@ -76,8 +89,15 @@ function operation(api, method, path, found) {
 
 const api = await (await fetch("openapi.json")).json();
 byId("version").textContent = `${api.info.title} ${api.info.version}`;
+const groups = new Map();
+for (const [path, methods] of Object.entries(api.paths)) {
+  for (const [method, found] of Object.entries(methods)) {
+    const name = found.tags?.[0] ?? "dragoman";
+    groups.set(name, [...(groups.get(name) ?? []), operation(api, method, path, found)]);
+  }
+}
 byId("operations").append(
-  ...Object.entries(api.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, found]) => operation(api, method, path, found)),
+  ...[...groups].map(([name, operations], index) =>
+    el("details", index === 0 ? { open: "" } : {}, el("summary", {}, `${name} (${operations.length})`), ...operations),
   ),
 );
