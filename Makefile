@@ -38,7 +38,8 @@ acceptance: setup  ## what is slow by nature: servers as processes, crashes, the
 	$(VENV)/bin/pytest -m acceptance
 
 clients: setup  ## clients of other APIs, installed unmodified, against a server: docs/clients.md (ARGS="--only deepl")
-	$(VENV)/bin/python -m tests.clients $(or $(ARGS),--out results/clients.json --page docs/clients.md)
+	@$(VENV)/bin/python -m tests.clients $(or $(ARGS),--out results/clients.json); \
+		failed=$$?; $(VENV)/bin/python -m tests.clients.page; exit $$failed
 
 format: setup  ## let ruff rewrite
 	$(VENV)/bin/ruff format .

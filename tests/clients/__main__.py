@@ -1,6 +1,6 @@
-"""Install the clients, start one server with the packaged model and keys, run every cell, and write the matrix.
+"""Install the clients, start one server with the packaged model and keys, run every cell, and write the results.
 
-    python -m tests.clients --out results/clients.json --page docs/clients.md
+    python -m tests.clients --out results/clients.json
     python -m tests.clients --only deepl,openai        # prints what happened, writes nothing
 
 The environments are kept in `.dragoman/clients`, one for each set of pinned packages.
@@ -29,7 +29,6 @@ from typing import Any
 import httpx
 
 from dragoman import __version__
-from tests.clients import page
 
 HERE = Path(__file__).parent
 CACHE = Path(".dragoman/clients")
@@ -202,12 +201,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="ids of clients, separated by commas")
     parser.add_argument("--out", type=Path, help="results file")
-    parser.add_argument("--page", type=Path, help="page whose generated parts are replaced")
-    parser.add_argument("--render", type=Path, help="a results file: write the page from it, and run nothing")
     options = parser.parse_args()
-    if options.render:
-        page.write(json.loads(options.render.read_text()), options.page)
-        return
     chosen = [one for one in clients() if not options.only or one.id in options.only.split(",")]
     for client in chosen:
         command_of(client)
@@ -226,8 +220,6 @@ def main() -> None:
     failed = _print(found)
     if options.out:
         options.out.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n")
-    if options.page:
-        page.write(results, options.page)
     raise SystemExit(1 if failed else 0)
 
 

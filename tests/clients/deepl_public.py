@@ -1,8 +1,8 @@
 """What DeepL publishes, against our server: the tests of its Python client, and its OpenAPI description.
 
     git clone https://github.com/DeepLcom/deepl-python; git clone https://github.com/DeepLcom/openapi
-    python -m tests.clients.deepl_public --tests deepl-python --openapi openapi/openapi.json \\
-        --out results/deepl-public.json --page docs/clients.md
+    python -m tests.clients.deepl_public --tests deepl-python --openapi openapi/openapi.json --out results/deepl-public.json
+    python -m tests.clients.page
 
 Neither is part of this repository. `deepl_public.toml` explains the tests that do not pass.
 """
@@ -41,7 +41,6 @@ from dragoman.service.stack import account_store, choose_model, load_prompts
 from dragoman.settings import AuthSettings, ModelSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
 from dragoman.types import Account, Sequence
-from tests.clients import page
 from tests.clients.__main__ import HERE, Client, Server, command_of
 from tests.serving import served
 
@@ -303,7 +302,6 @@ def main() -> None:
     parser.add_argument("--openapi", type=Path, required=True, help="openapi.json of a checkout of DeepLcom/openapi")
     parser.add_argument("--revisions", default="", help="which checkouts these are")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--page", type=Path, help="page whose generated part is replaced")
     options = parser.parse_args()
     with serving_examples(options.tests) as server:
         checked = check(options.openapi, server)
@@ -315,8 +313,6 @@ def main() -> None:
         "tests": tests,
     }
     options.out.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n")
-    if options.page:
-        page.write(results, options.page, page.PUBLISHED)
     for one in checked:
         if one.fault:
             print(one.fault)

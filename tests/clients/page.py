@@ -1,12 +1,15 @@
-"""The generated parts of docs/clients.md: the matrix, and what each client raises for a key that is refused."""
+"""The generated parts of docs/clients.md, from results/: `python -m tests.clients.page`."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/clients.md"
 COLUMNS = {
     "text": "text",
     "batch": "several texts",
@@ -98,18 +101,46 @@ def anchor(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
-Parts = Mapping[str, Callable[[dict[str, Any]], str]]
-CLIENTS: Parts = {"matrix": matrix, "cells": cells, "keys": refusals}
-PUBLISHED: Parts = {"published": published}
+def cpu(results: dict[str, Any]) -> str:
+    """The server's CPU time a request in each API."""
+    found = {(row["api"], row["texts"]): row for row in results["rows"]}
+    counts = sorted({count for _, count in found})
+    rows: list[list[str]] = []
+    for api in dict.fromkeys(name for name, _ in found):
+        row = [api]
+        for count in counts:
+            one = found.get((api, count))
+            row += ["", ""] if one is None else [f"{one['cpu_ms']:.1f} ms", f"{one['ratio_to_native']:.2f}"]
+        rows.append(row)
+    head = ["API", *(cell for count in counts for cell in (f"{count:,} text{'s' * (count > 1)}", "to native"))]
+    conditions = results["conditions"]
+    return (
+        f"{conditions['clients']} clients, the median of {conditions['rounds']} rounds, {conditions['cpus']} CPUs "
+        f"with a load of {conditions['load_before']} before.\n\n" + _table(head, rows)
+    )
 
 
-def write(results: dict[str, Any], path: Path, parts: Parts = CLIENTS) -> None:
-    """Replace what is between `<!-- begin NAME -->` and `<!-- end NAME -->`."""
-    text = path.read_text()
-    for name, part in parts.items():
+PARTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "matrix": ("clients.json", matrix),
+    "keys": ("clients.json", refusals),
+    "published": ("deepl-public.json", published),
+    "cpu": ("apis-cpu.json", cpu),
+    "cells": ("clients.json", cells),
+}
+"""Each part's results file, and what is made of it."""
+
+
+def rendered(text: str) -> str:
+    """The page with what is between `<!-- begin NAME -->` and `<!-- end NAME -->` replaced."""
+    for name, (file, part) in PARTS.items():
         begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
         if begin not in text or end not in text:
-            raise SystemExit(f"{path} has no part {begin} ... {end}")
+            raise SystemExit(f"{PAGE} has no part {begin} ... {end}")
         before, rest = text.split(begin, 1)
-        text = f"{before}{begin}\n{part(results)}\n{end}{rest.split(end, 1)[1]}"
-    path.write_text(text)
+        made = part(json.loads((ROOT / "results" / file).read_text()))
+        text = f"{before}{begin}\n{made}\n{end}{rest.split(end, 1)[1]}"
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(rendered(PAGE.read_text()))
