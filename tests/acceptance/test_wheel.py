@@ -10,6 +10,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -100,13 +101,26 @@ def test_commands_of_the_bench_say_what_to_install(installed: Path, tmp_path: Pa
     assert "dragoman[bench]" in line
 
 
+def test_on_a_network_the_server_needs_a_key(installed: Path, tmp_path: Path) -> None:
+    done = run(installed / "dragoman", "serve", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "dragoman keys create" in done.stderr
+
+
+@dataclass(frozen=True)
+class Server:
+    url: str
+    key: str
+
+
 @pytest.fixture
-def server(installed: Path, tmp_path: Path) -> Iterator[str]:
-    """The address of a server from the wheel, which has answered its warm-up."""
+def server(installed: Path, tmp_path: Path) -> Iterator[Server]:
+    """A server from the wheel on all addresses, with a key, which has answered its warm-up."""
+    key = run(installed / "dragoman", "keys", "create", "client", cwd=tmp_path).stdout.strip()
     log = tmp_path / "server.log"
     port = 8930 + os.getpid() % 1000
     with log.open("w") as output:
-        command = [str(installed / "dragoman"), "serve", "--port", str(port)]
+        command = [str(installed / "dragoman"), "serve", "--host", "0.0.0.0", "--port", str(port)]
         process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=output, stderr=output)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -115,7 +129,7 @@ def server(installed: Path, tmp_path: Path) -> Iterator[str]:
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.2)
-        yield url
+        yield Server(url, key)
     finally:
         process.terminate()
         process.wait(60)
@@ -128,9 +142,11 @@ def ready(url: str) -> bool:
         return False
 
 
-def test_the_installed_server_translates_with_the_packaged_model(server: str) -> None:
+def test_the_installed_server_translates_with_the_packaged_model_for_those_with_a_key(server: Server) -> None:
     body = {"text": "Where is the station?", "source": "en", "target": "ko"}
-    answer = httpx.post(f"{server}/v1/translate", json=body, timeout=120)
+    url = f"{server.url}/v1/translate"
+    assert httpx.post(url, json=body, timeout=120).status_code == httpx.codes.UNAUTHORIZED
+    answer = httpx.post(url, json=body, timeout=120, headers={"Authorization": f"Bearer {server.key}"})
     assert answer.status_code == httpx.codes.OK, answer.text
     (translation,) = answer.json()["translations"]
     assert any("가" <= letter <= "힣" for letter in translation["text"])

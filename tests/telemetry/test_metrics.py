@@ -79,7 +79,10 @@ async def test_names_have_base_units_and_counters_end_in_total(service: Translat
 
 
 async def test_outcomes_warnings_and_refusals_are_counted(service: TranslationService) -> None:
-    assert value(service, "dragoman_requests_total", outcome="ok") == 5
+    assert value(service, "dragoman_requests_total", outcome="ok") == 6
+    assert value(service, "dragoman_api_calls_total", api="native", key="none", outcome="ok") == 5
+    assert value(service, "dragoman_api_calls_total", api="deepl", key="none", outcome="ok") == 1
+    assert value(service, "dragoman_api_characters_total", api="deepl", key="none") == len("Good evening.")
     assert value(service, "dragoman_requests_total", outcome="cancelled") == 1
     assert value(service, "dragoman_requests_total", outcome="unsupported_language") == 1
     assert value(service, "dragoman_admission_refusals_total", reason="queue_full") == 1
