@@ -35,7 +35,7 @@ from transformers import LlamaForCausalLM
 from dragoman import __version__
 from dragoman.errors import ConfigError
 from dragoman.phrasebook import model_dir
-from tools.phrasebook import data_dir, tokenizer
+from tools.phrasebook import data_dir, lines, tokenizer
 from tools.phrasebook.corpus import Corpus, load
 from tools.phrasebook.generator import Generator
 from tools.phrasebook.model import WEIGHTS, parameters_total
@@ -188,6 +188,8 @@ def conditions(model: LlamaForCausalLM, directory: Path, corpus: Corpus, message
         "weights_bytes": (directory / WEIGHTS).stat().st_size,
         "patterns": len(corpus.patterns),
         "lexicon_entries": sum(len(values) for values in corpus.lexicon.values()),
+        "lines": len(lines.packaged().lines),
+        "words": len(lines.packaged().words),
         "data_sha256": _fingerprint(data_dir()),
         "training": _training(json.loads(training.read_text(encoding="utf-8"))) if training.is_file() else None,
     }
@@ -196,7 +198,7 @@ def conditions(model: LlamaForCausalLM, directory: Path, corpus: Corpus, message
 def _fingerprint(directory: Path) -> str:
     """A hash of the data files, which identifies the corpus that a figure belongs to."""
     digest = hashlib.sha256()
-    for path in sorted(directory.rglob("*.toml")):
+    for path in sorted((*directory.rglob("*.toml"), *directory.rglob("*.tsv"))):
         digest.update(path.relative_to(directory).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -212,11 +214,16 @@ def _training(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def page(result: Mapping[str, Any]) -> str:
-    """docs/phrasebook.md for one result."""
+def page(result: Mapping[str, Any], independent: Mapping[str, Any] | None) -> str:
+    """docs/phrasebook.md for one result, and for the figures on independent lines where there are some."""
     # Markdown for a file of the repository, not HTML for a browser: nothing to escape.
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    return environment.from_string(_PAGE.read_text(encoding="utf-8")).render(result)
+    return environment.from_string(_PAGE.read_text(encoding="utf-8")).render(result, independent=independent)
+
+
+def _independent(path: Path) -> dict[str, Any] | None:
+    """What `independent` has written for the page."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def table(result: Mapping[str, Any]) -> Table:
@@ -256,7 +263,7 @@ def main(directory: Path, messages: int, seed: int, out: Path, docs: Path | None
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if docs is not None:
-        docs.write_text(page(result), encoding="utf-8")
+        docs.write_text(page(result, _independent(out.with_name("phrasebook-independent.json"))), encoding="utf-8")
     console.print(table(result))
     for kind, copied in result["messages"]["copies"].items():
         console.print(f"{kind}: {copied['exact']:.2%} of {copied['count']} copied exactly")

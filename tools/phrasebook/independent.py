@@ -7,25 +7,27 @@ log-probabilities of its tokens are kept, from which its confidence is fitted.
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import click
+import httpx
 import torch
 from rich.console import Console
-from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
 from dragoman.errors import ConfigError
 from dragoman.phrasebook import LANGUAGES, model_dir
 from tools.phrasebook import adequacy, data_dir, lines, tokenizer
-from tools.phrasebook.adequacy import EvaluationRow
+from tools.phrasebook.adequacy import EvaluationRow, Translate
 from tools.phrasebook.evaluate import Task, translate
 from tools.phrasebook.model import load as load_model
 
 SETS = ("validation", "test", "typed")
+_FAILURES = 40
 
 
 def rows_of(name: str) -> list[EvaluationRow]:
@@ -47,36 +49,81 @@ def typed_rows() -> list[EvaluationRow]:
     return found
 
 
-def measure(model: LlamaForCausalLM, fitted: Tokenizer, name: str, batch: int) -> dict[str, Any]:
-    """Summary and every line's result on a set."""
-    rows = rows_of(name)
+def of_weights(directory: Path, device: str, batch: int) -> Translate:
+    """Translates with the weights alone, greedily, by transformers. Raises ConfigError where there are none."""
+    loaded = load_model(directory, torch.float32 if device == "cpu" else torch.bfloat16)
+    model = cast(LlamaForCausalLM, cast(Any, loaded).to(device))
+    fitted = tokenizer.load(directory)
 
     def translated(texts: list[str], source: str, target: str) -> list[str]:
         tasks = [Task((source, target), text) for text in texts]
         return [one.answer for one in translate(model, fitted, tasks, batch)]
 
+    return translated
+
+
+def of_server(url: str) -> Translate:
+    """Translates with a running server, checks and all."""
+
+    def translated(texts: list[str], source: str, target: str) -> list[str]:
+        body = {"text": texts, "source": source, "target": target}
+        answer = httpx.post(f"{url}/v1/translate", json=body, timeout=600).raise_for_status().json()
+        return [one["text"] for one in answer["translations"]]
+
+    return translated
+
+
+def measure(translated: Translate, name: str) -> dict[str, Any]:
+    """Summary and every line's result on a set."""
+    rows = rows_of(name)
     results = adequacy.judge(rows, translated)
     return {"set": name, "summary": adequacy.summarise(rows, results), "results": [asdict(one) for one in results]}
+
+
+def published(measured: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What docs/phrasebook.md shows: summaries by set, those of another model, and failures drawn at random."""
+    rng = Random("failures")
+    sets: dict[str, Any] = {}
+    for one in measured:
+        failures = [line for line in one["results"] if not line["adequate"]]
+        sample = rng.sample(failures, min(_FAILURES, len(failures)))
+        sets[one["set"]] = {**one["summary"], "rows": len(rows_of(one["set"])), "failures": sample}
+    return {"sets": sets, "before": {one["set"]: one["summary"] for one in earlier}}
 
 
 @click.command(help="Measure a packaged model on independent everyday lines.")
 @click.option("--model", "directory", type=click.Path(path_type=Path, file_okay=False), default=model_dir())
 @click.option("--set", "names", type=click.Choice(SETS), multiple=True, default=("validation",))
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of summaries and lines.")
+@click.option("--url", help="Measure a running server instead of the weights alone.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of summaries and all lines.")
+@click.option("--before", type=click.Path(path_type=Path, exists=True), help="--out of another model, to compare with.")
+@click.option("--publish", type=click.Path(path_type=Path, dir_okay=False), help="JSON file for docs/phrasebook.md.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--batch", type=click.IntRange(min=1), default=512, show_default=True)
-def main(directory: Path, names: Sequence[str], out: Path | None, device: str, batch: int) -> None:
+def main(
+    directory: Path,
+    names: Sequence[str],
+    url: str | None,
+    out: Path | None,
+    before: Path | None,
+    publish: Path | None,
+    device: str,
+    batch: int,
+) -> None:
     console = Console()
     try:
-        model = load_model(directory, torch.float32 if device == "cpu" else torch.bfloat16)
+        translated = of_server(url) if url else of_weights(directory, device, batch)
     except ConfigError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
-    model = cast(LlamaForCausalLM, cast(Any, model).to(device))
-    fitted = tokenizer.load(directory)
-    measured = [measure(model, fitted, name, batch) for name in names]
+    measured = [measure(translated, name) for name in names]
     if out is not None:
         out.write_text(json.dumps(measured, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if publish is not None:
+        earlier: list[dict[str, Any]] = json.loads(before.read_text(encoding="utf-8")) if before else []
+        publish.write_text(
+            json.dumps(published(measured, earlier), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
     for one in measured:
         console.print_json(json.dumps({"set": one["set"], **one["summary"]}))
 

@@ -96,13 +96,16 @@ def test_a_model_is_evaluated_into_a_table_a_file_and_a_page(
     written = json.loads(out.read_text(encoding="utf-8"))
     assert written["messages"]["all"]["count"] == written["sentences"]["all"]["count"] == 12
     assert written["conditions"]["training"] is None
-    assert docs.read_text(encoding="utf-8") == page(written)
+    assert docs.read_text(encoding="utf-8") == page(written, None)
 
 
 def test_the_committed_page_is_that_of_the_committed_figures() -> None:
     root = Path(__file__).parents[3]
-    result = json.loads((root / "results/phrasebook.json").read_text(encoding="utf-8"))
-    assert (root / "docs/phrasebook.md").read_text(encoding="utf-8") == page(result)
+    result, independent = (
+        json.loads((root / f"results/{name}.json").read_text(encoding="utf-8"))
+        for name in ("phrasebook", "phrasebook-independent")
+    )
+    assert (root / "docs/phrasebook.md").read_text(encoding="utf-8") == page(result, independent)
 
 
 def test_evaluating_an_empty_directory_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
