@@ -93,6 +93,14 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Natural logarithms of the probabilities that the model gave the tokens it chose, before sampling changed them."""
+
+    mean: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """A finished sequence. `text` is the whole output, streamed or not."""
 
@@ -103,6 +111,7 @@ class Completion:
     timings: Timings | None = field(default=None, compare=False)  # two equal answers may take different times
     # Nothing was generated for this caller: from the cache, or shared with an equal sequence that was in flight.
     cached: bool = field(default=False, compare=False)
+    logprobs: TokenLogprobs | None = field(default=None, compare=False)  # None: the engine does not report them
 
 
 FinishReason = Literal["stop", "length", "repetition", "unchanged"]
@@ -217,6 +226,7 @@ WarningCode = Literal[
     "context_ignored",
     "instructions_ignored",
     "language_undetermined",
+    "low_confidence",
 ]
 """Stable codes of warnings, and of the reasons for which a segment is retried. `dragoman.text.checks` says what they mean."""
 
@@ -236,6 +246,18 @@ class TranslationWarning:
 
 
 @dataclass(frozen=True, slots=True)
+class Features:
+    """What the confidence in one segment's translation is computed from (`dragoman.text.confidence`)."""
+
+    mean_logprob: float
+    least_logprob: float
+    length_deviation: float  # absolute logarithm of target to source characters, over the direction's usual ratio
+    source_rarity: float = 0.0  # share of the source's character n-grams that the training text lacks
+    retried: bool = False
+    cut_around: bool = False  # the text between its marks was translated alone, or they are at aligned positions
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """One text's result. `warnings` are for the caller's user: each says what may be wrong with `text`."""
 
@@ -248,7 +270,10 @@ class Translation:
     retries: tuple[RetryReason, ...] = ()  # why or how segments were retried, one for each retry
     cached: int = 0  # segments for which nothing was generated: from the cache, or shared with an equal one in flight
     failed: bool = False  # under `strict`: a check failed, and `text` is not to be used
-    confidence: float = 1.0  # of the detection, 0 to 1
+    detection_confidence: float = 1.0  # 0 to 1
+    confidence: float | None = None  # that the translation is right, 0 to 1; None: unknown, or nothing was translated
+    # One for each segment that the engine translated, where it reports probabilities.
+    features: tuple[Features, ...] = field(default=(), compare=False)
     # One for each segment that the engine translated, where it reports them.
     timings: tuple[Timings, ...] = field(default=(), compare=False)
 

@@ -222,6 +222,7 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
                 id=id_,
                 created=model.created_unix_s,
                 profile=model.profile.name,
+                confidence_calibrated=model.confidence.calibrated,
                 max_model_len=service.spec.engine.max_model_len,
             )
             for id_ in ids

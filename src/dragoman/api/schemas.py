@@ -110,6 +110,12 @@ class TranslationOut(BaseModel):
         ),
     ]
     warnings: Annotated[list[WarningOut], Field(description="What may be wrong with the text.")]
+    confidence: Annotated[
+        float | None,
+        Field(
+            description="That the translation is right, 0 to 1; calibrated where `GET /v1/models` says so. null: unknown."
+        ),
+    ] = None
     retries: Annotated[
         list[translation.RetryReason],
         Field(description="Why segments were translated again; `cut_around`, `aligned`: how tags were kept."),
@@ -129,6 +135,7 @@ class TranslationOut(BaseModel):
             detected=one.detected,
             finish_reason=one.finish_reason,
             warnings=[WarningOut.of(warning) for warning in one.warnings],
+            confidence=None if one.confidence is None else round(one.confidence, 4),
             retries=list(one.retries),
             cached=one.cached,
             error=_failure(one) if one.failed else None,
@@ -170,6 +177,7 @@ class TranslateAnswer(BaseModel):
                             "detected": False,
                             "finish_reason": "stop",
                             "warnings": [],
+                            "confidence": 0.9731,
                             "retries": [],
                             "cached": 0,
                             "error": None,
@@ -217,6 +225,9 @@ class ModelOut(BaseModel):
     owned_by: str = "dragoman"
     profile: str
     max_model_len: int | None = None
+    confidence_calibrated: Annotated[
+        bool, Field(description="Whether `confidence` is fitted for this model; only then is there `low_confidence`.")
+    ] = False
 
 
 class ModelsAnswer(BaseModel):

@@ -23,13 +23,20 @@ from vllm.v1.metrics.loggers import StatLoggerBase
 
 from dragoman import heap
 from dragoman.engine import process, startup
-from dragoman.engine.compat import CRASHED, engine_arguments, prompt_of, sampling_params, translated_errors
+from dragoman.engine.compat import (
+    CRASHED,
+    engine_arguments,
+    prompt_of,
+    sampling_params,
+    token_logprobs,
+    translated_errors,
+)
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.prefill_gate import PrefillGate
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed
 from dragoman.telemetry.engine import EngineGauge, EngineStats
-from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings
+from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings, TokenLogprobs
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
 _CRASH_POLL_S = 1.0
@@ -49,6 +56,8 @@ class AsyncEngine:
     ) -> None:
         """`import_s`: what importing this module took, to be reported with the phases of the first start."""
         self.spec = spec
+        # Random weights (`dummy`) have no probabilities that mean anything.
+        self._with_logprobs = spec.engine.token_logprobs and spec.engine.load_format != "dummy"
         self._import_s = import_s
         self._log_file = log_file
         self._shutdown_timeout_s = shutdown_timeout_s
@@ -111,10 +120,12 @@ class AsyncEngine:
         arrived, waited_s = time(), await self.prefill_gate.wait()
         with translated_errors(self._has_crashed):
             # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
-            async for output in self._outputs(sequence, sampling_params(sequence, detokenize=not deferred), arrived):
+            params = sampling_params(sequence, detokenize=not deferred, logprobs=self._with_logprobs)
+            async for output in self._outputs(sequence, params, arrived):
                 whole = output.outputs[0]
                 text = self._detokenizer.text_of(whole, taken=deferred)
-                completion = _completion(output, text, len(whole.token_ids), waited_s)
+                logprobs = token_logprobs(whole.logprobs.logprobs) if whole.logprobs else None
+                completion = _completion(output, text, len(whole.token_ids), waited_s, logprobs)
         if completion is None:
             raise EngineDead("the engine ended a sequence without an answer")
         return completion
@@ -123,16 +134,20 @@ class AsyncEngine:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
         parts: list[str] = []
         tokens = 0
+        logprobs: list[float] = []
         arrived, waited_s = time(), await self.prefill_gate.wait()
         with translated_errors(self._has_crashed):
-            async for output in self._outputs(sequence, sampling_params(sequence, stream=True), arrived):
+            params = sampling_params(sequence, stream=True, logprobs=self._with_logprobs)
+            async for output in self._outputs(sequence, params, arrived):
                 part = output.outputs[0]
                 tokens += len(part.token_ids)
+                if part.logprobs:
+                    logprobs += part.logprobs.logprobs
                 if part.text:
                     parts.append(part.text)
                     yield Delta(part.text)
                 if output.finished:
-                    yield _completion(output, "".join(parts), tokens, waited_s)
+                    yield _completion(output, "".join(parts), tokens, waited_s, token_logprobs(logprobs))
                     return
         raise EngineDead("the engine ended a sequence without an answer")
 
@@ -195,13 +210,20 @@ def _kv_cache_tokens(config: Any) -> int | None:
     return tokens * config.parallel_config.data_parallel_size if tokens else None
 
 
-def _completion(output: Any, text: str, tokens: int, waited_s: float) -> Completion:
+def _completion(output: Any, text: str, tokens: int, waited_s: float, logprobs: TokenLogprobs | None) -> Completion:
     reason = output.outputs[0].finish_reason
     if reason == "error":
         raise EngineFailed("the engine failed on this sequence")
     if reason not in _REASONS:  # "abort", and not by us: it is about to end
         raise EngineDead(f"the engine ended a sequence with {reason!r}")
-    return Completion(text, _REASONS[reason], len(output.prompt_token_ids), tokens, _timings(output.metrics, waited_s))
+    return Completion(
+        text,
+        _REASONS[reason],
+        prompt_tokens=len(output.prompt_token_ids),
+        completion_tokens=tokens,
+        timings=_timings(output.metrics, waited_s),
+        logprobs=logprobs,
+    )
 
 
 def _timings(stats: Any, waited_s: float) -> Timings | None:

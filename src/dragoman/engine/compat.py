@@ -20,7 +20,7 @@ from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected, Unavailable
-from dragoman.types import Sequence
+from dragoman.types import Sequence, TokenLogprobs
 
 # A loop is a pattern of up to 32 tokens, 24 times over: no human text that has to be translated does that, and a
 # greedy decode that started to do it never stops by itself.
@@ -78,8 +78,13 @@ def prompt_of(sequence: Sequence, arrival_time: float | None = None) -> Any:
     return prompt if arrival_time is None else {**prompt, "arrival_time": arrival_time}
 
 
-def sampling_params(sequence: Sequence, *, stream: bool = False, detokenize: bool = True) -> SamplingParams:
-    """One output item for a whole answer (`FINAL_ONLY`), deltas for a stream. Without `detokenize`: ids and no text."""
+def sampling_params(
+    sequence: Sequence, *, stream: bool = False, detokenize: bool = True, logprobs: bool = False
+) -> SamplingParams:
+    """One output item for a whole answer (`FINAL_ONLY`), deltas for a stream. Without `detokenize`: ids and no text.
+
+    `logprobs`: the log-probability of each chosen token too, in flat lists, which `token_logprobs` reduces.
+    """
     sampling = sequence.sampling
     return SamplingParams(
         temperature=sampling.temperature,
@@ -95,8 +100,15 @@ def sampling_params(sequence: Sequence, *, stream: bool = False, detokenize: boo
         ignore_eos=sequence.forced,
         repetition_detection=None if sequence.forced else _LOOP,
         detokenize=detokenize,
+        logprobs=0 if logprobs else None,
+        flat_logprobs=logprobs,
         output_kind=RequestOutputKind.DELTA if stream else RequestOutputKind.FINAL_ONLY,
     )
+
+
+def token_logprobs(values: list[float]) -> TokenLogprobs | None:
+    """Mean and least of the chosen tokens' log-probabilities (`CompletionOutput.logprobs.logprobs`); None of no tokens."""
+    return TokenLogprobs(sum(values) / len(values), min(values)) if values else None
 
 
 @contextmanager

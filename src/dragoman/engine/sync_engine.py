@@ -13,7 +13,7 @@ from typing import Any, get_args
 from vllm import LLM
 from vllm.engine.arg_utils import EngineArgs
 
-from dragoman.engine.compat import engine_arguments, prompt_of, sampling_params, translated_errors
+from dragoman.engine.compat import engine_arguments, prompt_of, sampling_params, token_logprobs, translated_errors
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.process import keep_off_workers
 from dragoman.engine.spec import EngineSpec
@@ -35,6 +35,7 @@ class SyncEngine:
         self._llm: Any = LLM(
             **{member.name: getattr(arguments, member.name) for member in dataclasses.fields(EngineArgs)}
         )
+        self._with_logprobs = spec.engine.token_logprobs and spec.engine.load_format != "dummy"
         self._detokenizer = Detokenizer(self._llm.get_tokenizer())
         if spec.device == "cpu":
             keep_off_workers([os.getpid()])
@@ -64,7 +65,10 @@ class SyncEngine:
             with translated_errors():
                 outputs = self._llm.generate(
                     [prompt_of(sequence) for sequence in batch],
-                    [sampling_params(one, detokenize=not own) for one, own in zip(batch, ours, strict=True)],
+                    [
+                        sampling_params(one, detokenize=not own, logprobs=self._with_logprobs)
+                        for one, own in zip(batch, ours, strict=True)
+                    ],
                     use_tqdm=False,
                 )
         except EngineRejected as refusal:
@@ -79,7 +83,13 @@ class SyncEngine:
         if answer.finish_reason not in _REASONS:
             return EngineFailed(f"the engine ended a sequence with {answer.finish_reason!r}")
         text = self._detokenizer.text_of(answer, taken=ours)
-        return Completion(text, answer.finish_reason, len(output.prompt_token_ids), len(answer.token_ids))
+        return Completion(
+            text,
+            answer.finish_reason,
+            prompt_tokens=len(output.prompt_token_ids),
+            completion_tokens=len(answer.token_ids),
+            logprobs=token_logprobs(answer.logprobs.logprobs) if answer.logprobs else None,
+        )
 
     def close(self) -> None:
         """End the processes that vLLM started for this engine, if any."""

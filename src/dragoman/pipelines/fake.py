@@ -13,7 +13,7 @@ from time import monotonic
 
 from dragoman.errors import EngineDead
 from dragoman.telemetry.engine import EngineGauge, EngineStats
-from dragoman.types import Completion, Delta, Sequence, Timings
+from dragoman.types import Completion, Delta, Sequence, Timings, TokenLogprobs
 
 Answer = Callable[[Sequence], str]
 
@@ -35,7 +35,10 @@ class FakePipeline:
         slots: int = 256,
         max_model_len: int = 1024,
         start_s: float = 0.0,
+        logprobs: TokenLogprobs | None = None,
     ) -> None:
+        """`logprobs`: of every answer."""
+        self._logprobs = logprobs
         self._answer = answer
         self._step_s = step_s
         self._slots = asyncio.Semaphore(slots)
@@ -108,7 +111,13 @@ class FakePipeline:
         self._gauge.prompt_tokens += len(sequence.prompt_token_ids)
         self._gauge.completion_tokens += len(generated)
         reason = "stop" if len(generated) == len(words) else "length"
-        yield Completion(" ".join(generated), reason, len(sequence.prompt_token_ids), len(generated))
+        yield Completion(
+            " ".join(generated),
+            reason,
+            prompt_tokens=len(sequence.prompt_token_ids),
+            completion_tokens=len(generated),
+            logprobs=self._logprobs,
+        )
 
     def _report(self) -> None:
         self._gauge.load(self._running, self._waiting, 0.0)

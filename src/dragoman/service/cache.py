@@ -28,17 +28,17 @@ from time import monotonic
 from typing import Literal
 
 from dragoman.errors import ConfigError
-from dragoman.types import Completion, Sampling, Sequence
+from dragoman.types import Completion, Sampling, Sequence, TokenLogprobs
 from dragoman.wire import CacheStats
 
 log = logging.getLogger("dragoman.cache")
 
 CacheHit = Literal["miss", "stored", "in_flight"]
-ENTRY_BYTES = 300
+ENTRY_BYTES = 420
 """Of memory that an entry takes besides its text: key, completion, and its place in the order of use."""
 
 _KEY_BYTES = 16
-_FORMAT = 1  # of the file's entries: others are not read
+_FORMAT = 2  # of the file's entries: others are not read
 _FLUSH_EVERY_S = 0.5
 _MAX_BATCH = 500  # entries of one transaction
 _MAX_QUEUED = 20_000  # entries that wait to be written; more are not
@@ -253,7 +253,7 @@ def size_bytes(completion: Completion) -> int:
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL,
-    prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL
+    prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, mean_logprob REAL, least_logprob REAL
 )
 """
 
@@ -297,6 +297,9 @@ class CacheFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE))
             with closing(self._connect()) as database:
+                if database.execute("PRAGMA user_version").fetchone()[0] != _FORMAT:
+                    database.execute("DROP TABLE IF EXISTS entries")
+                    database.execute(f"PRAGMA user_version = {_FORMAT}")
                 database.execute(_SCHEMA)
         except (OSError, sqlite3.Error) as error:
             raise ConfigError(
@@ -376,17 +379,22 @@ class CacheFile:
 
 def _select(database: sqlite3.Connection, key: bytes) -> Completion | None:
     row = database.execute(
-        "SELECT text, prompt_tokens, completion_tokens FROM entries WHERE key = ?", (key,)
+        "SELECT text, prompt_tokens, completion_tokens, mean_logprob, least_logprob FROM entries WHERE key = ?", (key,)
     ).fetchone()
-    return None if row is None else Completion(row[0], "stop", row[1], row[2], cached=True)
+    if row is None:
+        return None
+    logprobs = None if row[3] is None else TokenLogprobs(row[3], row[4])
+    return Completion(row[0], "stop", row[1], row[2], cached=True, logprobs=logprobs)
 
 
 def _insert(database: sqlite3.Connection, batch: list[_Write], max_bytes: int) -> None:
     """In one transaction; where the file is then too large, a tenth of the entries, the oldest, is deleted, and so on."""
-    rows = [(w.key, w.completion.text, w.completion.prompt_tokens, w.completion.completion_tokens) for w in batch]
+    rows = [_row(write.key, write.completion) for write in batch]
     database.execute("BEGIN IMMEDIATE")
     database.executemany(
-        "INSERT OR REPLACE INTO entries (key, text, prompt_tokens, completion_tokens) VALUES (?, ?, ?, ?)", rows
+        "INSERT OR REPLACE INTO entries (key, text, prompt_tokens, completion_tokens, mean_logprob, least_logprob) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        rows,
     )
     deleted = 1
     while deleted and _used_bytes(database) > max_bytes:
@@ -395,6 +403,12 @@ def _insert(database: sqlite3.Connection, batch: list[_Write], max_bytes: int) -
             "(SELECT number FROM entries ORDER BY number LIMIT (SELECT 1 + COUNT(*) / 10 FROM entries))"
         ).rowcount
     database.execute("COMMIT")
+
+
+def _row(key: bytes, completion: Completion) -> tuple[bytes, str, int, int, float | None, float | None]:
+    logprobs = completion.logprobs
+    mean, least = (logprobs.mean, logprobs.least) if logprobs else (None, None)
+    return key, completion.text, completion.prompt_tokens, completion.completion_tokens, mean, least
 
 
 def _used_bytes(database: sqlite3.Connection) -> int:

@@ -22,9 +22,10 @@ from dragoman.telemetry import tracing
 from dragoman.text import checks, glossary, marks
 from dragoman.text.checks import Finding
 from dragoman.text.commentary import without_commentary
+from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.text.marks import Block
 from dragoman.text.segments import Segment, adds_spaces, join, lines, needs_space
-from dragoman.types import Completion, FinishReason, RetryReason, Sequence, Timings, Usage, WarningCode
+from dragoman.types import Completion, Features, FinishReason, RetryReason, Sequence, Timings, Usage, WarningCode
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ class Output:
     timings: tuple[Timings, ...] = field(default=(), compare=False)
     retries: tuple[RetryReason, ...] = ()
     findings: tuple[Finding, ...] = ()
+    features: tuple[Features, ...] = ()  # of each completion that it is made of; nothing where they are unknown
 
     @property
     def marks_lost(self) -> bool:
@@ -61,10 +63,13 @@ class Output:
 class SegmentTranslator:
     """Translates segments with one model. Keeps no state between them but the cache."""
 
-    def __init__(self, pipeline: Pipeline, planner: Planner, cache: SegmentCache) -> None:
+    def __init__(
+        self, pipeline: Pipeline, planner: Planner, cache: SegmentCache, confidence: ConfidenceModel = UNCALIBRATED
+    ) -> None:
         self.pipeline = pipeline
         self.planner = planner
         self.cache = cache
+        self.confidence = confidence
 
     async def translate(self, call: CallContext, job: TextJob, part: str, segment: Segment) -> Output:
         """The translation of `segment`, in a slot that the call has acquired for it; it is released here."""
@@ -129,7 +134,9 @@ class SegmentTranslator:
         plain = marks.plain(text)
         findings = () if self.planner.forced_lengths else self._findings(job, attempt, text, plain, completion.reason)
         written = marks.restore(text, segment.marks, segment.writer)
-        return Output(written, plain, completion.reason, findings=findings)
+        direction = (job.source, job.request.target)
+        features = self.confidence.features(marks.plain(segment.text), plain, direction, completion.logprobs)
+        return Output(written, plain, completion.reason, findings=findings, features=features)
 
     def _findings(
         self, job: TextJob, attempt: Attempt, text: str, plain: str, reason: FinishReason
@@ -197,7 +204,7 @@ class SegmentTranslator:
         if not cleaned:
             return None
         output = self.finished(job, self.planner.attempt(job, segment), Completion(cleaned, "stop", 0, 0))
-        return None if output.findings else output
+        return None if output.findings else replace(output, features=first.features)
 
     async def _in_smaller_segments(
         self,
@@ -238,7 +245,8 @@ class SegmentTranslator:
         """The output of a segment that was translated in parts, which keep its structure by themselves."""
         reason = worst(output.reason for output in outputs)
         findings = checks.findings(marks.plain(whole.text), plain, job.check_context)
-        joined = Output(text, plain, reason, retries=retries, findings=tuple(findings))
+        features = tuple(one for output in outputs for one in output.features)
+        joined = Output(text, plain, reason, retries=retries, findings=tuple(findings), features=features)
         return with_costs(joined, joined, *outputs)
 
     async def _with_marks_kept(
@@ -259,6 +267,7 @@ class SegmentTranslator:
             bare.reason,
             retries=("aligned",),
             findings=(*bare.findings, moved),
+            features=bare.features,
         )
         if better(around, bare) is around:
             return with_costs(around, failed, around, bare)

@@ -142,7 +142,7 @@ class TranslationService:
         # Some sequences wait in the engine: no slot is empty meanwhile.
         share = self.settings.admission.interactive_share
         dispatcher = Dispatcher(slots, queued=max(slots // 8, 1), interactive_share=share)
-        self._translator = Translator(self.pipeline, planner, dispatcher, self.turns, self.cache)
+        self._translator = Translator(self.pipeline, planner, dispatcher, self.turns, self.cache, self.model.confidence)
         await self._translator.translate(self._warm_up())
         self.cache.clear()  # the first call of this text is measured like any other
         if self.recorder is not None:  # only now: what the engine forks has no use for a thread

@@ -29,6 +29,8 @@ from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.cache import CacheFile, SegmentCache
 from dragoman.settings import CacheSettings, ModelSettings, Settings, StorageSettings
 from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
+from dragoman.text import confidence
+from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 
 if TYPE_CHECKING:
     from dragoman.service.accounts import AccountStore
@@ -47,10 +49,11 @@ class Model:
     profile: Profile
     created_unix_s: int = 0  # when its config.json was written; of a hub id, when this process chose it
     trust_remote_code: bool = False
+    confidence: ConfidenceModel = UNCALIBRATED
 
 
 def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) -> Model:
-    """Resolve the model and its profile. Raises `ConfigError`. Touches only config.json."""
+    """Resolve the model and its profile. Raises `ConfigError`. Reads no weights."""
     path = settings.path or str(phrasebook.model_dir())
     config = read_config(path)
     file = Path(settings.profile_file) if settings.profile_file else None
@@ -58,7 +61,14 @@ def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) ->
     name = settings.name or ("phrasebook" if not settings.path else Path(path).name)
     config_file = Path(path) / "config.json"
     created_unix_s = config_file.stat().st_mtime if config_file.is_file() else time.time()
-    return Model(path, name, profile, int(created_unix_s), trust_remote_code)
+    return Model(
+        path,
+        name,
+        profile,
+        created_unix_s=int(created_unix_s),
+        trust_remote_code=trust_remote_code,
+        confidence=confidence.load(path),
+    )
 
 
 def engine_spec(settings: Settings) -> EngineSpec:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dragoman.errors import DeadlineExceeded
@@ -21,8 +21,9 @@ from dragoman.service.planner import UNDETERMINED, Planner, TextJob
 from dragoman.service.segment import CallContext, Output, SegmentTranslator, worst
 from dragoman.telemetry import tracing
 from dragoman.text import checks, marks
+from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.text.segments import Joiner, Segment
-from dragoman.types import FinishReason, RetryReason, Timings, Translation, TranslationRequest, Usage
+from dragoman.types import Features, FinishReason, RetryReason, Timings, Translation, TranslationRequest, Usage
 
 TextDoneCallback = Callable[[int, Translation], None]
 DeltaCallback = Callable[[int, str], None]
@@ -43,9 +44,11 @@ class TextAssembly:
         on_delta: DeltaCallback | None,
         *,
         forced: bool,
+        confidence: ConfidenceModel = UNCALIBRATED,
     ) -> None:
         self.job = job
         self._forced = forced
+        self._confidence = confidence
         self._pace = pace
         self._on_done = on_done
         self._on_delta = on_delta
@@ -63,6 +66,7 @@ class TextAssembly:
         self._usage = [0, 0, 0]
         self._timings: list[Timings] = []
         self._retries: list[RetryReason] = []
+        self._features: list[Features] = []
         self._cached = 0  # segments for which nothing was generated
 
     def append(self, segment: Segment) -> int:
@@ -128,6 +132,11 @@ class TextAssembly:
         self._reasons.add(output.reason)
         self._timings += output.timings
         self._retries += output.retries
+        if output.retries:
+            around = any(reason in ("cut_around", "aligned") for reason in output.retries)
+            self._features += (replace(one, retried=True, cut_around=around) for one in output.features)
+        else:
+            self._features += output.features
         self._cached += not output.generated
         if not self._forced:
             self._checks.add(marks.plain(segment.text), output.plain, output.findings)
@@ -140,21 +149,26 @@ class TextAssembly:
             warnings = (checks.warning(checks.LANGUAGE_UNDETERMINED),) if job.undetermined else ()
             usage = Usage(characters=len(job.text))
             return Translation(
-                job.text, job.source, job.detected, "unchanged", warnings, usage, confidence=job.confidence
+                job.text, job.source, job.detected, "unchanged", warnings, usage, detection_confidence=job.confidence
             )
         reason = worst(self._reasons)
         warnings = self._checks.warnings()
+        features = tuple(self._features)
+        confidence = self._confidence.confidence(features)
+        doubts = (checks.warning(checks.LOW_CONFIDENCE),) if self._confidence.is_doubtful(confidence) else ()
         return Translation(
             "".join(self._text),
             job.source,
             job.detected,
             reason,
-            (*warnings, *map(checks.warning, job.notes)),
+            (*warnings, *map(checks.warning, job.notes), *doubts),
             Usage(len(job.text), *self._usage),
             tuple(self._retries),
             failed=job.request.strict and bool(warnings),
             cached=self._cached,
-            confidence=job.confidence,
+            detection_confidence=job.confidence,
+            confidence=confidence,
+            features=features,
             timings=tuple(self._timings),
         )
 
@@ -176,11 +190,17 @@ class Translator:
     """Translates with one model, over any pipeline that has started, which runs `slots` sequences at the same time."""
 
     def __init__(
-        self, pipeline: Pipeline, planner: Planner, dispatcher: Dispatcher, turns: LoopTurns, cache: SegmentCache
+        self,
+        pipeline: Pipeline,
+        planner: Planner,
+        dispatcher: Dispatcher,
+        turns: LoopTurns,
+        cache: SegmentCache,
+        confidence: ConfidenceModel = UNCALIBRATED,
     ) -> None:
         self.pipeline = pipeline
         self.planner = planner
-        self.segments = SegmentTranslator(pipeline, planner, cache)
+        self.segments = SegmentTranslator(pipeline, planner, cache, confidence)
         self._dispatcher = dispatcher
         self._turns = turns
 
@@ -261,7 +281,14 @@ class Translator:
         glossary = await self.planner.glossary(request)
         with tracing.span("segment"):
             for job in self.planner.jobs(request, glossary):
-                text = TextAssembly(job, pace, on_done, on_delta, forced=self.planner.forced_lengths)
+                text = TextAssembly(
+                    job,
+                    pace,
+                    on_done,
+                    on_delta,
+                    forced=self.planner.forced_lengths,
+                    confidence=self.segments.confidence,
+                )
                 part = 0
                 for segment in job.segments:
                     if segment is not None:

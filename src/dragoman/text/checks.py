@@ -50,6 +50,7 @@ FORMALITY_IGNORED: Final = "formality_ignored"
 CONTEXT_IGNORED: Final = "context_ignored"
 INSTRUCTIONS_IGNORED: Final = "instructions_ignored"
 LANGUAGE_UNDETERMINED: Final = "language_undetermined"
+LOW_CONFIDENCE: Final = "low_confidence"
 
 WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
     {
@@ -73,6 +74,7 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
         CONTEXT_IGNORED: "The model cannot be given a context; it was ignored.",
         INSTRUCTIONS_IGNORED: "The model cannot be given instructions; they were ignored.",
         LANGUAGE_UNDETERMINED: "The source language could not be detected; the text is returned unchanged.",
+        LOW_CONFIDENCE: "The model was unsure; the translation may be wrong.",
     }
 )
 """Every code that a warning may have, and what it means; the worst first."""

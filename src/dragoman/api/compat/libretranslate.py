@@ -146,7 +146,7 @@ async def translate(http: Request, service: Service) -> Response:
 
 def _detected(one: Translation) -> dict[str, object]:
     served = None if one.source == "und" else one.source
-    return _language(Detection(served, one.confidence))
+    return _language(Detection(served, one.detection_confidence))
 
 
 def _language(one: Detection) -> dict[str, object]:
