@@ -10,7 +10,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from json import loads
@@ -29,7 +29,8 @@ from dragoman.service.service import TranslationService
 from dragoman.service.stack import Model
 from dragoman.settings import AuthSettings, EngineSettings, PipelineSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
-from dragoman.types import Sequence
+from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
+from dragoman.types import Sequence, TokenLogprobs
 
 SLOTS = 16
 STEP_S = 0.02
@@ -101,8 +102,15 @@ def answer(sequence: Sequence) -> str:
     return " ".join(f"{target}:{word}" for word in text.split() if not word.startswith("{"))
 
 
-def make_service(step_s: float = STEP_S, database: Database | None = None) -> TranslationService:
-    """Not started. With a database it needs keys."""
+def make_service(
+    step_s: float = STEP_S,
+    database: Database | None = None,
+    *,
+    profile: str = "stage",
+    confidence: ConfidenceModel = UNCALIBRATED,
+    logprobs: TokenLogprobs | None = None,
+) -> TranslationService:
+    """Not started. With a database it needs keys. `logprobs`: of every answer."""
     encoder, lengths = prompts()
     engine = EngineSettings(max_num_seqs=SLOTS, max_num_batched_tokens=512, max_model_len=4096)
     settings = Settings(
@@ -110,9 +118,9 @@ def make_service(step_s: float = STEP_S, database: Database | None = None) -> Tr
         server=ServerSettings(max_text_characters=5000),
         auth=AuthSettings(mode="keys" if database else "auto"),
     )
-    pipeline = FakePipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096)
+    pipeline = FakePipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096, logprobs=logprobs)
     spec = EngineSpec("stage", "cpu", engine)
-    model = Model("stage", "stage", encoder.profile)
+    model = Model("stage", "stage", replace(encoder.profile, name=profile), confidence=confidence)
     return TranslationService(settings, model, spec, pipeline, (encoder, lengths), database=database)
 
 

@@ -8,6 +8,8 @@ from itertools import pairwise
 import pytest
 from playwright.async_api import Page, expect
 
+from dragoman.text.confidence import ConfidenceModel, Regression
+from dragoman.types import TokenLogprobs
 from tests.browser.conftest import open_page
 from tests.browser.stage import Stage, make_service, serving
 from tests.waiting import until
@@ -249,3 +251,25 @@ async def test_an_example_is_one_click_away(live: Page) -> None:
     await live.click("#example")
     await expect(live.locator("#source")).not_to_have_value("")
     await expect(live.locator("#output[data-phase=done]")).not_to_be_empty()
+
+
+async def test_doubtful_translations_are_marked_and_the_packaged_model_is_explained(page: Page) -> None:
+    doubtful = ConfidenceModel(Regression(0.0, {"mean_logprob": 1.0}), threshold=0.3)
+    service = make_service(0.0, profile="phrasebook", confidence=doubtful, logprobs=TokenLogprobs(-2.0, -4.0))
+    async with serving(service) as stage:
+        await service.start()
+        await open_page(page, stage)
+        await expect(page.locator("#packaged-model")).to_contain_text("dragoman serve --model")
+        await page.fill("#source", "one two")
+        await expect(page.locator("#output[data-doubtful]")).to_have_text("ko:one ko:two")
+        await expect(page.locator("#measured")).to_contain_text("confidence 12 %")
+        await expect(page.locator("#notes p")).to_have_count(1)
+        await page.fill("#source", "")
+        await expect(page.locator("#output[data-doubtful]")).to_have_count(0)
+
+
+async def test_a_translation_without_the_warning_is_not_marked(live: Page) -> None:
+    await live.fill("#source", "one two")
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:one ko:two")
+    await expect(live.locator("[data-doubtful]")).to_have_count(0)
+    await expect(live.locator("#packaged-model")).to_be_hidden()

@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import tracemalloc
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from dragoman.errors import ConfigError, EngineFailed
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import cache as caching
 from dragoman.service.cache import CacheFile, Emit, SegmentCache, size_bytes
-from dragoman.types import Completion, Sampling, Sequence, Timings
+from dragoman.types import Completion, Sampling, Sequence, Timings, TokenLogprobs
 
 MIB = 2**20
 CALLER: ContextVar[str] = ContextVar("CALLER", default="")
@@ -166,8 +166,10 @@ async def test_the_memory_of_entries_is_what_is_counted() -> None:
     tracemalloc.start()
     try:
         for number in range(10_000):
+            logprobs = TokenLogprobs(-0.001 * number, -0.002 * number)
+            text = f"駅は{number}番です。" * 5
             await store(
-                cache, sequence(number), Completion(f"駅は{number}番です。" * 5, "stop", 300 + number, 300 + number)
+                cache, sequence(number), Completion(text, "stop", 300 + number, 300 + number, logprobs=logprobs)
             )
         held, _ = tracemalloc.get_traced_memory()
     finally:
@@ -333,6 +335,28 @@ async def test_a_file_keeps_segments_over_a_restart(tmp_path: Path) -> None:
         assert (await cache.generate(sequence(max_tokens=3), engine.compute))[1] == "miss"
     assert engine.began == 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_file_keeps_the_probabilities_of_tokens(tmp_path: Path) -> None:
+    made = Completion("駅", "stop", 3, 4, logprobs=TokenLogprobs(-0.5, -1.5))
+    async with filed(tmp_path / "cache.sqlite") as cache:
+        await store(cache, sequence(), made)
+    async with filed(tmp_path / "cache.sqlite") as cache:
+        found = await find(cache, sequence())
+    assert found is not None
+    assert found.logprobs == made.logprobs
+
+
+async def test_a_file_of_an_older_format_is_emptied(tmp_path: Path) -> None:
+    path, engine = tmp_path / "cache.sqlite", Engine()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, key BLOB, text TEXT)")
+        database.execute("INSERT INTO entries (text) VALUES ('old')")
+        database.commit()
+    async with filed(path) as cache:
+        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+    async with filed(path) as cache:
+        assert await find(cache, sequence()) == engine.completion
 
 
 async def test_a_file_of_another_model_has_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from dragoman.service.planner import Planner
 from dragoman.service.streaming import stream
 from dragoman.service.translator import Translator
 from dragoman.text import checks
+from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, Regression
 from dragoman.text.segments import Segment, cut
 from dragoman.types import (
     Completion,
@@ -25,6 +27,7 @@ from dragoman.types import (
     Sequence,
     TextDelta,
     TextDone,
+    TokenLogprobs,
     Translation,
     TranslationRequest,
 )
@@ -68,10 +71,12 @@ def completed(text: str, reason: CompletionReason = "stop") -> Completion:
     return Completion(text, reason, 10, len(text.split()))
 
 
-def translator(pipeline: FakePipeline, slots: int = 8, cache_bytes: int = 0) -> Translator:
+def translator(
+    pipeline: FakePipeline, slots: int = 8, cache_bytes: int = 0, confidence: ConfidenceModel = UNCALIBRATED
+) -> Translator:
     planner = Planner(*prompts(), pipeline.max_model_len)
     cache = SegmentCache(cache_bytes)
-    return Translator(pipeline, planner, dispatcher.Dispatcher(slots, queued=1), LoopTurns(), cache)
+    return Translator(pipeline, planner, dispatcher.Dispatcher(slots, queued=1), LoopTurns(), cache, confidence)
 
 
 async def translated(
@@ -390,3 +395,55 @@ async def test_an_error_of_the_engine_ends_a_stream_with_it() -> None:
 
     with pytest.raises(EngineDead):
         await streamed(answer, ENGLISH, ENGLISH)
+
+
+# ---- confidence
+
+FITTED = ConfidenceModel(Regression(0.0, {"mean_logprob": 1.0, "retried": -3.0}), threshold=0.4)
+
+
+def answered(mean_logprob: float, text: str = "駅はどこにありますか。") -> Completion:
+    return replace(completed(text), logprobs=TokenLogprobs(mean_logprob, 2 * mean_logprob))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_below_the_threshold_a_translation_has_a_warning_and_nothing_else_changes(strict: bool) -> None:
+    pipeline = AnsweringPipeline(lambda _: answered(-2.0))
+    request = TranslationRequest((ENGLISH,), "ja", "en", strict=strict)
+    [found] = await translator(pipeline, confidence=FITTED).translate(request)
+    assert (codes(found), found.failed, found.retries) == ([checks.LOW_CONFIDENCE], False, ())
+    assert found.confidence == pytest.approx(0.1192, abs=1e-4)
+    assert len(pipeline.given) == 1
+
+
+async def test_above_the_threshold_and_for_models_that_were_not_fitted_there_is_no_warning() -> None:
+    request = TranslationRequest((ENGLISH,), "ja", "en")
+    [sure] = await translator(AnsweringPipeline(lambda _: answered(-0.1)), confidence=FITTED).translate(request)
+    [other] = await translator(AnsweringPipeline(lambda _: answered(-5.0))).translate(request)
+    assert (codes(sure), codes(other)) == ([], [])
+    assert other.confidence == pytest.approx(0.0067, abs=1e-4)
+
+
+async def test_without_probabilities_and_without_a_translation_the_confidence_is_unknown() -> None:
+    request = TranslationRequest((ENGLISH, "42"), "ja", "en")
+    pipeline = AnsweringPipeline(lambda _: "駅はどこにありますか。")
+    found = await translator(pipeline, confidence=FITTED).translate(request)
+    assert [one.confidence for one in found] == [None, None]
+
+
+async def test_a_cached_translation_has_the_confidence_of_the_one_that_was_made() -> None:
+    pipeline = AnsweringPipeline(lambda _: answered(-2.0))
+    service = translator(pipeline, cache_bytes=10_000, confidence=FITTED)
+    request = TranslationRequest((ENGLISH,), "ja", "en")
+    [[made], [cached]] = [await service.translate(request) for _ in range(2)]
+    assert (cached.cached, cached.confidence, codes(cached)) == (1, made.confidence, codes(made))
+
+
+async def test_a_retried_segment_is_less_certain() -> None:
+    pipeline = AnsweringPipeline(
+        lambda sequence: answered(-0.1) if sequence.id.endswith("again") else answered(-0.1, "駅 駅 " * 40)
+    )
+    [found] = await translator(pipeline, confidence=FITTED).translate(TranslationRequest((ENGLISH,), "ja", "en"))
+    assert found.retries
+    assert found.confidence is not None
+    assert found.confidence < 0.1

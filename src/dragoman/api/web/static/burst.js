@@ -5,6 +5,7 @@ import { duration } from "./format.js";
 import * as server from "./server.js";
 import { TEXTS, drawTexts } from "./texts.js";
 import { Row, Timeline } from "./timeline.js";
+import { isDoubtful } from "./translator.js";
 
 const STILL_FRAME_MS = 500; // for readers who want little motion
 
@@ -86,7 +87,7 @@ export class Burst {
     for await (const { index, delta, translation } of server.translate(call, signal)) {
       const row = this.timeline.rows[index];
       if (delta) row.append(delta, this.nowS());
-      else if (translation) row.finish(translation.text, this.nowS());
+      else if (translation) row.finish(translation.text, this.nowS(), isDoubtful(translation));
     }
   }
 

@@ -89,9 +89,10 @@ export class Engine {
     this.draw();
   }
 
-  identify({ state, model, pipeline, device, uptime_s: uptimeS }) {
+  identify({ state, model, profile, pipeline, device, uptime_s: uptimeS }) {
     this.state(state, state === "starting" ? `starting, ${ago(uptimeS)}` : (STATES[state] ?? state));
     say(byId("identity"), `${model} · ${pipeline} · ${device}`);
+    byId("packaged-model").hidden = profile !== "phrasebook";
   }
 
   state(name, words) {

@@ -43,10 +43,11 @@ export class Row {
     this.report();
   }
 
-  finish(text, atS) {
+  finish(text, atS, doubtful = false) {
     this.firstS ??= atS;
     this.doneS = atS;
     say(this.translation, text);
+    this.translation.toggleAttribute("data-doubtful", doubtful);
     this.element.dataset.phase = "done";
     this.report();
   }

@@ -92,6 +92,7 @@ export class Translator {
 
   clear() {
     this.pair.detect("");
+    this.output.removeAttribute("data-doubtful");
     this.output.replaceChildren();
     delete this.output.dataset.phase;
     say(this.measured, "");
@@ -128,6 +129,7 @@ export class Translator {
   }
 
   begin(target) {
+    this.output.removeAttribute("data-doubtful");
     mark(this.output, target);
     this.output.replaceChildren();
     this.output.dataset.phase = "streaming";
@@ -137,6 +139,7 @@ export class Translator {
     mark(this.output, translation.finish_reason === "unchanged" ? translation.source : request.target);
     say(this.output, translation.text);
     this.output.dataset.phase = "done";
+    this.output.toggleAttribute("data-doubtful", isDoubtful(translation));
     this.copyButton.disabled = false;
     this.pair.detect(translation.detected ? translation.source : "");
     mark(this.source, request.source || this.pair.detected);
@@ -148,7 +151,9 @@ export class Translator {
   measure(translation, firstS, totalS) {
     const found = translation.detected ? `${this.detectedName(translation)} detected` : "";
     const first = firstS === null ? "" : `first token ${duration(firstS)}`;
-    say(this.measured, [found, first, `total ${duration(totalS)}`].filter(Boolean).join(" · "));
+    const { confidence } = translation;
+    const sure = typeof confidence === "number" ? `confidence ${Math.round(100 * confidence)} %` : "";
+    say(this.measured, [found, first, `total ${duration(totalS)}`, sure].filter(Boolean).join(" · "));
   }
 
   detectedName({ source }) {
@@ -215,6 +220,11 @@ export class Translator {
     }
     setTimeout(() => say(this.copyButton, "Copy"), 1500);
   }
+}
+
+/** Whether the server warns that the model was unsure. */
+export function isDoubtful({ warnings }) {
+  return warnings.some(({ code }) => code === "low_confidence");
 }
 
 /** The clipboard API exists on secure origins alone; a server on a local network is none, so there the selection is copied. */
