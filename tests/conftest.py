@@ -46,6 +46,7 @@ def engine_spec(model_dir: Path) -> EngineSpec:
         max_num_batched_tokens=2048,
         max_model_len=1024,
         gpu_memory_utilization=0.3,
+        token_logprobs=True,
         load_format=LOAD_FORMAT,  # pyright: ignore[reportArgumentType]
     )
     return resolve(str(model_dir), settings, device())

@@ -54,6 +54,21 @@ async def test_stream_says_what_generate_says(engine_pipeline: Pipeline) -> None
     assert last.completion_tokens == whole.completion_tokens == 24
 
 
+async def test_answers_and_streams_have_the_log_probabilities_of_their_tokens(
+    engine: AsyncEngine, engine_pipeline: Pipeline
+) -> None:
+    if engine.spec.engine.load_format == "dummy":
+        pytest.skip("random weights have no probabilities that mean anything")
+    whole = await engine_pipeline.generate(sequence(24))
+    *_, last = [item async for item in engine_pipeline.stream(sequence(24))]
+    assert isinstance(last, Completion)
+    assert whole.logprobs is not None
+    assert last.logprobs is not None
+    assert whole.logprobs.least <= whole.logprobs.mean <= 0
+    assert last.logprobs.mean == pytest.approx(whole.logprobs.mean, abs=0.05)
+    assert last.logprobs.least == pytest.approx(whole.logprobs.least, abs=0.2)
+
+
 async def test_many_sequences_run_at_once_and_short_ones_leave_first(engine_pipeline: Pipeline) -> None:
     finished: list[int] = []
 

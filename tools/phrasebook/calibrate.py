@@ -98,6 +98,7 @@ async def judged(model: Path, base: ConfidenceModel, names: Sequence[str]) -> di
         "storage.url": "",
         "traffic.enabled": False,
         "cache.max_bytes": 0,
+        "engine.token_logprobs": True,
     }
     service = TranslationService.from_settings(load_settings(flags=flags, environment={}).settings)
     service.model = replace(service.model, confidence=base)

@@ -57,7 +57,7 @@ class AsyncEngine:
         """`import_s`: what importing this module took, to be reported with the phases of the first start."""
         self.spec = spec
         # Random weights (`dummy`) have no probabilities that mean anything.
-        self._with_logprobs = spec.engine.token_logprobs and spec.engine.load_format != "dummy"
+        self.with_logprobs = spec.engine.token_logprobs and spec.engine.load_format != "dummy"
         self._import_s = import_s
         self._log_file = log_file
         self._shutdown_timeout_s = shutdown_timeout_s
@@ -120,7 +120,7 @@ class AsyncEngine:
         arrived, waited_s = time(), await self.prefill_gate.wait()
         with translated_errors(self._has_crashed):
             # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
-            params = sampling_params(sequence, detokenize=not deferred, logprobs=self._with_logprobs)
+            params = sampling_params(sequence, detokenize=not deferred, logprobs=self.with_logprobs)
             async for output in self._outputs(sequence, params, arrived):
                 whole = output.outputs[0]
                 text = self._detokenizer.text_of(whole, taken=deferred)
@@ -137,7 +137,7 @@ class AsyncEngine:
         logprobs: list[float] = []
         arrived, waited_s = time(), await self.prefill_gate.wait()
         with translated_errors(self._has_crashed):
-            params = sampling_params(sequence, stream=True, logprobs=self._with_logprobs)
+            params = sampling_params(sequence, stream=True, logprobs=self.with_logprobs)
             async for output in self._outputs(sequence, params, arrived):
                 part = output.outputs[0]
                 tokens += len(part.token_ids)
