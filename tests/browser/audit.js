@@ -77,7 +77,7 @@ function skippedHeadings() {
 }
 
 function outsideLandmarks() {
-  return [...document.body.children].filter((element) => !element.matches("header, main, footer, script")).map(describe);
+  return [...document.body.children].filter((element) => !element.matches("header, main, footer, script, dialog")).map(describe);
 }
 
 // Text that is cut off without an ellipsis or a way to scroll to it

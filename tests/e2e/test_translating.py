@@ -91,7 +91,7 @@ async def test_the_first_delta_comes_before_the_last(client: httpx.AsyncClient, 
                 deltas += [event["delta"]] if "delta" in event else []
                 if running_at_first_delta is None:
                     running_at_first_delta = service.pipeline.stats().running
-    assert running_at_first_delta == 1  # the sequence was still decoding when its beginning was here
+    assert running_at_first_delta  # the sequence was still decoding when its beginning was here
     assert len(deltas) > 3
     assert "".join(deltas) == event["translation"]["text"]
     [whole] = await translate(client, text, source="en", target="zh")

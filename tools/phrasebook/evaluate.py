@@ -16,7 +16,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
+import httpx
 import torch
 from jinja2 import Environment, StrictUndefined
 from rich.console import Console
@@ -95,6 +96,18 @@ def translate(model: LlamaForCausalLM, fitted: Tokenizer, tasks: Sequence[Task],
     return [Translated(task, answer) for task, answer in zip(tasks, answers, strict=True)]
 
 
+def translate_served(url: str, tasks: Sequence[Task]) -> list[Translated]:
+    """Every task translated by a running server with these weights, checks and all, in order."""
+    answers = [""] * len(tasks)
+    for direction in DIRECTIONS:
+        chosen = [index for index, task in enumerate(tasks) if task.direction == direction]
+        body = {"text": [tasks[index].text for index in chosen], "source": direction[0], "target": direction[1]}
+        answer = httpx.post(f"{url}/v1/translate", json=body, timeout=600).raise_for_status().json()
+        for index, one in zip(chosen, answer["translations"], strict=True):
+            answers[index] = one["text"]
+    return [Translated(task, answer) for task, answer in zip(tasks, answers, strict=True)]
+
+
 def tasks_of(messages: Iterable[Message], fitted: Tokenizer) -> list[Task]:
     """Each message in every direction."""
     tasks: list[Task] = []
@@ -105,7 +118,11 @@ def tasks_of(messages: Iterable[Message], fitted: Tokenizer) -> list[Task]:
 
 
 def measure(
-    model: LlamaForCausalLM, fitted: Tokenizer, corpus: Corpus, messages: int, seed: int, batch: int = 512
+    translated: Callable[[Sequence[Task]], list[Translated]],
+    fitted: Tokenizer,
+    corpus: Corpus,
+    messages: int,
+    seed: int,
 ) -> dict[str, Any]:
     """Scores on that many held-out messages of one to ten sentences, and on as many single sentences."""
     generator = Generator("heldout", seed, corpus)
@@ -113,9 +130,7 @@ def measure(
         "messages": [generator.message() for _ in range(messages)],
         "sentences": [generator.sentence() for _ in range(messages)],
     }
-    return {
-        name: summarise(translate(model, fitted, tasks_of(some, fitted), batch=batch)) for name, some in texts.items()
-    }
+    return {name: summarise(translated(tasks_of(some, fitted))) for name, some in texts.items()}
 
 
 def summarise(translations: Sequence[Translated]) -> dict[str, Any]:
@@ -240,13 +255,16 @@ def table(result: Mapping[str, Any]) -> Table:
 
 @click.command(help="Measure a packaged model on held-out messages.")
 @click.option("--model", "directory", type=click.Path(path_type=Path, file_okay=False), default=model_dir())
+@click.option("--url", help="Translate by this running server, which has these weights.")
 @click.option("--messages", type=click.IntRange(min=1), default=500, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("results/phrasebook.json"))
 @click.option("--docs", type=click.Path(path_type=Path, dir_okay=False), help="Also write the figures as Markdown.")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--batch", type=click.IntRange(min=1), default=512, show_default=True)
-def main(directory: Path, messages: int, seed: int, out: Path, docs: Path | None, device: str, batch: int) -> None:
+def main(
+    directory: Path, url: str | None, messages: int, seed: int, out: Path, docs: Path | None, device: str, batch: int
+) -> None:
     console = Console()
     try:
         corpus = load(data_dir())
@@ -257,8 +275,15 @@ def main(directory: Path, messages: int, seed: int, out: Path, docs: Path | None
         sys.exit(2)
     model = cast(LlamaForCausalLM, cast(Any, model).to(device))
     began = time.monotonic()
-    figures = measure(model, tokenizer.load(directory), corpus, messages, seed, batch)
+    fitted = tokenizer.load(directory)
+
+    def translated(tasks: Sequence[Task]) -> list[Translated]:
+        return translate_served(url, tasks) if url else translate(model, fitted, tasks, batch)
+
+    figures = measure(translated, fitted, corpus, messages, seed)
     result = {"conditions": conditions(model, directory, corpus, messages, seed), **figures}
+    if url:
+        result["conditions"]["decoding"] = "greedy, by the server"
     result["conditions"]["measuring_s"] = round(time.monotonic() - began, 1)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
