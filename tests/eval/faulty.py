@@ -136,11 +136,17 @@ class PhrasebookAnswers:
 
     def _line(self, text: str, source: str, target: str) -> str:
         translated = self._plain(MARK.sub("", text), source, target)
-        return aligned(text, translated) if MARK.search(text) else translated
+        return _around_words(aligned(text, translated)) if MARK.search(text) else translated
 
     def _plain(self, text: str, source: str, target: str) -> str:
         joined = " " if target in ("en", "ko") else ""
         return joined.join(sentence.translated(source, target) for sentence in sentences(text, source))
+
+
+def _around_words(text: str) -> str:
+    """`text` with pairs around nothing put around the next word, or the one before: so a right answer has them."""
+    text = re.sub(r"<g(\d+)>(\s*)</g\1>(\s*)([^\s<]+)", r"\2\3<g\1>\4</g\1>", text)
+    return re.sub(r"([^\s<>]+)(\s*)<g(\d+)>(\s*)</g\3>", r"<g\3>\1</g\3>\2\4", text)
 
 
 @dataclass(frozen=True, slots=True)

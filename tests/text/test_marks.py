@@ -15,6 +15,7 @@ from dragoman.text.marks import (
     Mark,
     Piece,
     aligned,
+    emptied,
     from_words,
     kept,
     local,
@@ -196,3 +197,16 @@ def test_blocks_restore_to_their_source_and_aligned_marks_are_always_kept(found:
 )
 def test_tags_that_a_model_made_up_are_dropped(source: str, output: str, expected: str) -> None:
     assert without_invented(source, output) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "numbers"),
+    [
+        ("a <g1>b</g1>", "ab <g1></g1>", [1]),
+        ("a <g1>b</g1>", "ab <g1> </g1>", [1]),
+        ("a <g1></g1> b", "a b<g1></g1>", []),
+        ("a <g1>b</g1>", "<g1>b</g1> a", []),
+    ],
+)
+def test_pairs_that_lost_their_text_are_named(source: str, output: str, numbers: list[int]) -> None:
+    assert emptied(source, output) == numbers

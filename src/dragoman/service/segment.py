@@ -143,7 +143,8 @@ class SegmentTranslator:
     ) -> tuple[Finding, ...]:
         segment, terms = attempt.segment, attempt.options.terms
         found = list[Finding]()
-        if lost := marks.lost(segment.text, text) if segment.marks or "<" in text else []:
+        has_marks = segment.marks or "<" in text
+        if has_marks and (lost := marks.lost(segment.text, text) or marks.emptied(segment.text, text)):
             sources = tuple(segment.marks[number - 1].opening for number in lost if 0 < number <= len(segment.marks))
             found.append(Finding(checks.PLACEHOLDERS_LOST, sources))
         if reason in INCOMPLETE:  # what else it lacks follows from that

@@ -190,6 +190,15 @@ def _nesting(text: str) -> tuple[dict[int, int], set[int]]:
     return parents, wrong | set(opened)
 
 
+_WITHOUT_TEXT = re.compile(r"<g(\d+)>\s*</g\1>")
+
+
+def emptied(source: str, output: str) -> list[int]:
+    """Numbers of pairs around nothing that have text in the source, ascending: a model has moved it out of them."""
+    source_pairs, output_pairs = (set(_WITHOUT_TEXT.findall(text)) for text in (source, output))
+    return sorted(map(int, output_pairs - source_pairs))
+
+
 def kept(source: str, output: str) -> bool:
     """Whether the output has each mark of the source once, and pairs nested as in the source."""
     return not lost(source, output) if "<" in source or "<" in output else True
