@@ -119,7 +119,7 @@ class EngineSettings:
     tensor_parallel_size: Positive = _setting(1, "GPUs that share one copy of the model")
     data_parallel_size: Positive = _setting(1, "copies of the model, one a GPU (or group of GPUs)")
     token_logprobs: bool = _setting(
-        False, "report how probable the model's tokens were, from which the confidence in a translation is computed"
+        True, "report how probable the model's tokens were, from which the confidence in a translation is computed"
     )
     trust_remote_code: bool = _setting(False, "run code that comes with the model")
     seed: int = _setting(0, "for sampling, where the profile samples")
