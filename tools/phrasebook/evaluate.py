@@ -229,15 +229,20 @@ def _training(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def page(result: Mapping[str, Any], independent: Mapping[str, Any] | None) -> str:
-    """docs/phrasebook.md for one result, and for the figures on independent lines where there are some."""
+def page(
+    result: Mapping[str, Any], independent: Mapping[str, Any] | None, confidence: Mapping[str, Any] | None = None
+) -> str:
+    """docs/phrasebook.md for one result, and for the figures on independent lines and of confidence where there are some."""
     # Markdown for a file of the repository, not HTML for a browser: nothing to escape.
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
-    return environment.from_string(_PAGE.read_text(encoding="utf-8")).render(result, independent=independent)
+    return environment.from_string(_PAGE.read_text(encoding="utf-8")).render(
+        result, independent=independent, confidence=confidence
+    )
 
 
-def _independent(path: Path) -> dict[str, Any] | None:
-    """What `independent` has written for the page."""
+def _beside(out: Path, name: str) -> dict[str, Any] | None:
+    """What `independent` or `calibrate` has written for the page."""
+    path = out.with_name(f"phrasebook-{name}.json")
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
@@ -288,7 +293,7 @@ def main(
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if docs is not None:
-        docs.write_text(page(result, _independent(out.with_name("phrasebook-independent.json"))), encoding="utf-8")
+        docs.write_text(page(result, *(_beside(out, name) for name in ("independent", "confidence"))), encoding="utf-8")
     console.print(table(result))
     for kind, copied in result["messages"]["copies"].items():
         console.print(f"{kind}: {copied['exact']:.2%} of {copied['count']} copied exactly")

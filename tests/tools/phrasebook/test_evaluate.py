@@ -53,7 +53,7 @@ def test_a_batch_answers_each_task_as_if_it_were_alone(model: LlamaForCausalLM, 
 def test_the_packaged_model_translates() -> None:
     tasks = [Task(("en", "ko"), "Where is the station?"), Task(("ja", "en"), "駅はどこですか？")]
     answers = translate(load(model_dir(), torch.float32), tokenizer.load(model_dir()), tasks)
-    assert [one.answer for one in answers] == ["기차역은 어디에 있나요?", "Where is the train station?"]
+    assert [one.answer for one in answers] == ["역이 어디예요?", "Where is the train station?"]
 
 
 def test_an_equal_translation_scores_full_and_a_near_one_between() -> None:
@@ -101,11 +101,11 @@ def test_a_model_is_evaluated_into_a_table_a_file_and_a_page(
 
 def test_the_committed_page_is_that_of_the_committed_figures() -> None:
     root = Path(__file__).parents[3]
-    result, independent = (
+    result, independent, confidence = (
         json.loads((root / f"results/{name}.json").read_text(encoding="utf-8"))
-        for name in ("phrasebook", "phrasebook-independent")
+        for name in ("phrasebook", "phrasebook-independent", "phrasebook-confidence")
     )
-    assert (root / "docs/phrasebook.md").read_text(encoding="utf-8") == page(result, independent)
+    assert (root / "docs/phrasebook.md").read_text(encoding="utf-8") == page(result, independent, confidence)
 
 
 def test_evaluating_an_empty_directory_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
