@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.engine
 
-PROMPT = (1, 4, 5, 87, 88, 89, 90)
+PROMPT = (1, 4, 5, 56, 772, 709, 29, 3)
 
 
 def sequence(max_tokens: int = 8, *, forced: bool = True, prompt: tuple[int, ...] = PROMPT) -> Sequence:

@@ -23,7 +23,7 @@ from dragoman.types import Completion, Sequence
 from tests.waiting import until
 
 WINDOW = 1024
-PROMPT = (1, 4, 5, 87, 88, 89, 90)
+PROMPT = (1, 4, 5, 56, 772, 709, 29, 3)
 KILL, KILL_ONCE, BREAK, REJECT, FAIL = 900, 901, 902, 903, 904
 FIRST_GATE = 1000
 START_GATE = 1099
