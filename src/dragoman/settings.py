@@ -118,8 +118,10 @@ class EngineSettings:
     quantization: str | None = _setting(None, "vLLM's quantization method, such as fp8")
     tensor_parallel_size: Positive = _setting(1, "GPUs that share one copy of the model")
     data_parallel_size: Positive = _setting(1, "copies of the model, one a GPU (or group of GPUs)")
-    token_logprobs: bool = _setting(
-        True, "report how probable the model's tokens were, from which the confidence in a translation is computed"
+    token_logprobs: bool | None = _setting(
+        None,
+        "report how probable the model's tokens were, from which the confidence in a translation is computed; "
+        "default: where the model's folder has a confidence.json",
     )
     trust_remote_code: bool = _setting(False, "run code that comes with the model")
     seed: int = _setting(0, "for sampling, where the profile samples")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from dragoman.errors import ConfigError
 from dragoman.prompts import catalog
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service import stack
-from dragoman.settings import ModelSettings
+from dragoman.settings import EngineSettings, ModelSettings, Settings
 
 
 def test_trust_remote_code_reaches_the_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,3 +31,13 @@ def test_trust_remote_code_reaches_the_tokenizer(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError):  # the packaged tokenizer has no chat template
         catalog.select(str(phrasebook.model_dir()), config, trust_remote_code=True)
     assert given == [True, False, True]
+
+
+def test_probabilities_are_reported_where_the_model_is_calibrated(tmp_path: Path) -> None:
+    assert stack.engine_spec(Settings()).engine.token_logprobs is True
+    off = Settings(engine=EngineSettings(token_logprobs=False))
+    assert stack.engine_spec(off).engine.token_logprobs is False
+    folder = tmp_path / "model"
+    shutil.copytree(phrasebook.model_dir(), folder, ignore=shutil.ignore_patterns("confidence.*", "*.safetensors"))
+    other = Settings(model=ModelSettings(path=str(folder)))
+    assert stack.engine_spec(other).engine.token_logprobs is False

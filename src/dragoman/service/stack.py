@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -73,7 +73,10 @@ def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) ->
 
 def engine_spec(settings: Settings) -> EngineSpec:
     """The engine's settings with every number resolved for this machine and model."""
-    return resolve(settings.model.path or str(phrasebook.model_dir()), settings.engine, device())
+    model, engine = settings.model.path or str(phrasebook.model_dir()), settings.engine
+    if engine.token_logprobs is None:  # they cost time in each step: only where there is a calibration to use them
+        engine = replace(engine, token_logprobs=(Path(model) / confidence.FILE).is_file())
+    return resolve(model, engine, device())
 
 
 def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
