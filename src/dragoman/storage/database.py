@@ -13,6 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Lock
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import alembic.command
@@ -35,6 +37,8 @@ BUSY_TIMEOUT_S = 10  # to get SQLite's lock, or a connection to PostgreSQL
 POSTGRES_CONNECTIONS = 4
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x647261676F6D616E  # of PostgreSQL's advisory locks; any number that other programs do not use
+
+_ALEMBIC = Lock()  # what a migration runs in is a global of alembic: two databases of one process migrate in turn
 
 
 class Database:
@@ -147,7 +151,7 @@ class Database:
     def _migrate(self, engine: Engine) -> None:
         config = alembic.config.Config()
         config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-        with engine.connect().execution_options(dragoman_writes=True) as connection, connection.begin():
+        with _ALEMBIC, engine.connect().execution_options(dragoman_writes=True) as connection, connection.begin():
             if not self._is_sqlite:  # servers that start at the same time migrate one after the other
                 connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _MIGRATION_LOCK})
             config.attributes["connection"] = connection
@@ -181,8 +185,16 @@ class Database:
 
 
 def _set_pragmas(connection: Any, _: object) -> None:
-    for pragma in ("journal_mode=WAL", "foreign_keys=ON"):
-        connection.execute(f"PRAGMA {pragma}")
+    until_s = monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            break
+        except sqlite3.OperationalError:  # another process changes it now: SQLite does not wait for that by itself
+            if monotonic() > until_s:
+                raise
+            sleep(0.02)
+    connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _begin(connection: Connection) -> None:

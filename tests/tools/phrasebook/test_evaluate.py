@@ -53,7 +53,7 @@ def test_a_batch_answers_each_task_as_if_it_were_alone(model: LlamaForCausalLM, 
 def test_the_packaged_model_translates() -> None:
     tasks = [Task(("en", "ko"), "Where is the station?"), Task(("ja", "en"), "駅はどこですか？")]
     answers = translate(load(model_dir(), torch.float32), tokenizer.load(model_dir()), tasks)
-    assert [one.answer for one in answers] == ["역이 어디예요?", "Where is the train station?"]
+    assert [one.answer for one in answers] == ["역이 어디예요?", "Where is the station?"]
 
 
 def test_an_equal_translation_scores_full_and_a_near_one_between() -> None:
