@@ -12,7 +12,7 @@ import json
 import os
 import statistics
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -21,11 +21,14 @@ from typing import Any
 import click
 import psutil
 
-from dragoman.engine.spec import device, resolve, vllm_version
+from dragoman.engine import process
+from dragoman.engine.spec import device, resolve
+from dragoman.gpu import find_gpus
 from dragoman.phrasebook import model_dir, sentences_file
 from dragoman.service.stack import choose_model, load_prompts
 from dragoman.settings import EngineSettings, ModelSettings
 from dragoman.types import Sequence
+from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
 
 IN_FLIGHT = 32
 
@@ -72,7 +75,9 @@ async def measure(requests: int, turns: int) -> dict[str, Any]:
     from dragoman.engine.async_engine import AsyncEngine
 
     spec = resolve(str(model_dir()), EngineSettings(max_num_seqs=IN_FLIGHT), device())
-    engine = AsyncEngine(spec, Path(".dragoman/benchmark.log"))
+    log_file = Path(".dragoman/token-logprobs.log")
+    process.log_to_file(log_file)
+    engine = AsyncEngine(spec, log_file)
     await engine.start()
     try:
         sequences = _sequences(requests)
@@ -87,9 +92,12 @@ async def measure(requests: int, turns: int) -> dict[str, Any]:
     medians = {
         name: {key: statistics.median(one[key] for one in some) for key in some[0]} for name, some in runs.items()
     }
+    gpus = find_gpus()
     return {
         "date": datetime.now(UTC).date().isoformat(),
-        "vllm": vllm_version(),
+        "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
+        "packages": installed_packages(),
+        "git_commit": git_commit(),
         "device": spec.device,
         "requests_per_run": requests,
         "in_flight": IN_FLIGHT,
