@@ -1,4 +1,4 @@
-"""Typed models of `GET /v1/stats`, `GET /v1/traffic` and `dragoman models --json`, used by server and bench.
+"""Typed models of `GET /v1/stats`, `/v1/traffic`, `/v1/replicas` and `dragoman models --json`, used by server and bench.
 
 A field that a later version adds has a default, and unknown fields are ignored, so that a bench reads older and newer servers.
 """
@@ -44,9 +44,22 @@ class CacheStats(BaseModel):
 
 
 class Stats(BaseModel):
-    """`GET /v1/stats`: the engine and admission now, rates over the last minute."""
+    """`GET /v1/stats`: the engine and admission now, rates over the last minute.
 
-    state: Literal["starting", "serving", "draining", "restarting"]
+    Of several replicas: counters, sequences, limits, sizes and rates are added up; `kv_cache_usage` is the share of all
+    their caches; a percentile is the largest of any replica, which that of all their texts together cannot exceed;
+    `uptime_s` and `startup` are those of the replica that runs longest; `settings` are those of one replica.
+    """
+
+    state: Annotated[
+        Literal["starting", "serving", "draining", "restarting", "unreachable"],
+        Field(
+            description="Of several replicas: serving where one of them is. Unreachable: a replica that did not answer."
+        ),
+    ]
+    replica: Annotated[
+        str, Field(description="Which of several replicas this is about; empty: all, or the only one.")
+    ] = ""
     version: str = ""
     model: str
     profile: str
@@ -79,6 +92,9 @@ class Stats(BaseModel):
     startup: list[StartupPhase] = []
     last_minute: dict[str, Any] = {}
     settings: dict[str, Any] = {}
+    replicas: Annotated[
+        list[Stats], Field(description="Each of several replicas by itself, in the order of names.")
+    ] = []
 
 
 class TrafficPercentiles(BaseModel):
@@ -98,7 +114,18 @@ class RecorderState(BaseModel):
 
 
 class Traffic(BaseModel):
-    """`GET /v1/traffic`: the texts that ended within the last hour."""
+    """`GET /v1/traffic`: the texts that ended within the last hour.
+
+    Of several replicas: texts, arrivals per second and outcomes are added up. A percentile and `peak_tokens` are the
+    largest of any replica; for lengths and times that is a bound, which those of all texts together cannot exceed.
+    `in_flight` and `peak_tokens` stay those of one replica, whose slots and cache they are to be compared with: how many
+    texts were in flight in all replicas together only their recorded files say (`dragoman traffic show`).
+    """
+
+    replica: Annotated[
+        str, Field(description="Which of several replicas this is about; empty: all, or the only one.")
+    ] = ""
+    unreachable: Annotated[bool, Field(description="The replica did not answer: nothing below is known of it.")] = False
 
     records: Annotated[int, Field(description="Texts, whatever their outcome.")]
     window_s: Annotated[float, Field(description="3600, or less: since the start, or as far back as is remembered.")]
@@ -116,6 +143,17 @@ class Traffic(BaseModel):
     ]
     outcomes: Annotated[dict[str, int], Field(description="Texts by outcome: ok, cancelled or an error's code.")]
     recorder: RecorderState
+    replicas: Annotated[
+        list[Traffic], Field(description="Each of several replicas by itself, in the order of names.")
+    ] = []
+
+
+class MetricsTarget(BaseModel):
+    """An entry of `GET /v1/replicas`, as Prometheus' HTTP and file service discovery read it: where one replica's
+    `/metrics` are."""
+
+    targets: Annotated[list[str], Field(description="One address, host:port, that the Prometheus server can reach.")]
+    labels: Annotated[dict[str, str], Field(description="`replica`, and what else distinguishes the replicas.")] = {}
 
 
 class PromptTemplate(BaseModel):

@@ -14,6 +14,7 @@ from dragoman.api.access import NEEDS_OPERATOR
 from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
 from dragoman.api.middleware import BodyLimit, ClientGone, RequestLog, closed
 from dragoman.api.network import BrowserCheck, RootPath, TranslationCors, comma_separated, host_rule
+from dragoman.api.replicas import Replicas
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
@@ -27,8 +28,9 @@ def _translation_paths() -> list[re.Pattern[str]]:
     return [route.path_regex for route in routes if isinstance(route, Route) and "glossar" not in route.path]
 
 
-def create_app(service: TranslationService) -> FastAPI:
-    """All routes over `service`."""
+def create_app(service: TranslationService, replicas: Replicas | None = None) -> FastAPI:
+    """All routes over `service`. `replicas`: it is one of several that serve one address, and what operators ask is
+    answered for all of them."""
     server = service.settings.server
     app = FastAPI(
         title="dragoman",
@@ -41,6 +43,7 @@ def create_app(service: TranslationService) -> FastAPI:
     behind_proxy = bool(server.trusted_proxies)
     paths = _translation_paths()
     _install_middleware(app, service, host_rule(server.allowed_hosts, server.host, behind_proxy=behind_proxy), paths)
+    app.state.replicas = replicas
     if origins := comma_separated(server.cors_origins):
         app.add_middleware(TranslationCors, origins=origins, paths=paths)
     if server.root_path.strip("/"):
@@ -58,10 +61,12 @@ def create_app(service: TranslationService) -> FastAPI:
 
 
 def create_operator_app(service: TranslationService) -> FastAPI:
-    """What operators ask, and the probes, without keys: for a port that they alone can reach."""
+    """What operators ask, and the probes, without keys: for a port that they alone can reach. It answers for `service`
+    alone, also where that is one of several replicas."""
     server = service.settings.server
     app = FastAPI(title="dragoman", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     _install_middleware(app, service, host_rule(server.allowed_hosts, server.operator_host))
+    app.state.replicas = None
     errors.install(app, {})
     app.include_router(operators.router)
     app.include_router(native.probes)

@@ -61,8 +61,10 @@ class TranslationService:
         tracing: Tracing | None = None,
         cache: SegmentCache | None = None,
         database: Database | None = None,
+        replica: str = "",
     ) -> None:
         self.settings = settings
+        self.replica = replica  # its name among several that serve one address; empty: it is the only one
         self.model = model
         self.spec = spec
         self.pipeline = pipeline
@@ -99,8 +101,9 @@ class TranslationService:
         stack.watch(self.metrics, model, spec, pipeline, self._snapshot)
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> TranslationService:
-        """Choose model, engine settings and pipeline; nothing heavy runs yet. Raises `ConfigError`."""
+    def from_settings(cls, settings: Settings, replica: str = "") -> TranslationService:
+        """Choose model, engine settings and pipeline; nothing heavy runs yet. `replica`: its name among several that serve
+        one address. Raises `ConfigError`."""
         model = stack.choose_model(settings.model, trust_remote_code=settings.engine.trust_remote_code)
         tracing = Tracing(settings.tracing, model.name) if settings.tracing.endpoint else None
         spec = stack.engine_spec(settings)
@@ -116,6 +119,7 @@ class TranslationService:
             tracing=tracing,
             cache=cache,
             database=stack.database(settings.storage),
+            replica=replica,
         )
 
     # ---- start, drain, stop
@@ -300,13 +304,14 @@ class TranslationService:
         if self.recorder is not None:
             state = "failing" if self.recorder.failing else "on"
             recorder = RecorderState(state=state, written=self.recorder.written, lost=self.recorder.lost)
-        return traffic_of(summary, recorder)
+        return traffic_of(summary, recorder, self.replica)
 
     def stats(self) -> Stats:
         """`GET /v1/stats`: the engine and admission now, rates over the last minute."""
         engine = self.pipeline.stats()
         return Stats(
             state="restarting" if engine.restarting and self.admission.state == "serving" else self.admission.state,
+            replica=self.replica,
             version=__version__,
             model=self.model.name,
             profile=self.model.profile.name,

@@ -188,13 +188,14 @@ def summarise(table: TrafficTable, window_s: float) -> TrafficSummary:
     )
 
 
-def traffic_of(summary: TrafficSummary, recorder: RecorderState) -> Traffic:
+def traffic_of(summary: TrafficSummary, recorder: RecorderState, replica: str = "") -> Traffic:
     """The summary as `GET /v1/traffic` returns it."""
 
     def percentiles(found: Quantiles | None) -> TrafficPercentiles:
         return TrafficPercentiles(p50=found.p50, p95=found.p95, max=found.highest) if found else TrafficPercentiles()
 
     return Traffic(
+        replica=replica,
         records=summary.records,
         window_s=summary.window_s,
         in_flight=percentiles(summary.in_flight),
