@@ -28,7 +28,7 @@ async def recorded(service: TranslationService, folder: Path) -> list[TrafficEnt
     """What is on disk, with the service still running."""
     assert service.recorder is not None
     await asyncio.to_thread(service.recorder.flush)
-    return list(TrafficReader(folder))
+    return list(TrafficReader([folder]))
 
 
 async def test_the_last_hour_is_reported_in_distributions(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ async def test_what_a_stop_cuts_off_is_recorded(tmp_path: Path) -> None:
         await until(lambda: service.pipeline.stats().running == 1, "a running sequence")
         await service.stop()
         assert (await call).status_code == 503
-    assert [entry.outcome for entry in TrafficReader(tmp_path)] == ["engine_dead"]
+    assert [entry.outcome for entry in TrafficReader([tmp_path])] == ["engine_dead"]
 
 
 async def test_texts_are_kept_only_where_the_operator_asked_for_it(tmp_path: Path) -> None:
@@ -103,8 +103,8 @@ async def test_texts_are_kept_only_where_the_operator_asked_for_it(tmp_path: Pat
         async with served(recording_service(folder, record_text=wanted)) as client:
             await client.post("/v1/translate", json={"text": "Secret plans.", "source": "en", "target": "ja"})
             await client.post("/v1/translate", json={"text": "More of them.", "source": "en", "target": "xx"})
-    assert [entry.text for entry in TrafficReader(tmp_path / "without")] == [None, None]
-    assert [entry.text for entry in TrafficReader(tmp_path / "with")] == ["Secret plans.", "More of them."]
+    assert [entry.text for entry in TrafficReader([tmp_path / "without"])] == [None, None]
+    assert [entry.text for entry in TrafficReader([tmp_path / "with"])] == ["Secret plans.", "More of them."]
     assert not any("Secret" in path.read_text() for path in (tmp_path / "without").iterdir())
 
 

@@ -46,6 +46,7 @@ class Shown:
     hours: Sequence[Hour]
     pairs: Counter[str]
     of_day: bool  # `hours` are of all days together
+    counted_anew: bool = False  # texts in flight: over all recorders, not as each counted its own
 
     @property
     def histograms(self) -> dict[str, list[Bin]]:
@@ -79,7 +80,9 @@ def document(shown: Shown) -> dict[str, Any]:
     """For `--json`: everything that is printed, in full."""
     reading = shown.reading
     return {
-        "folder": str(reading.folder),
+        "folder": reading.where,
+        "recorders": len(reading.spans_unix_s),
+        "in_flight_counted_anew": shown.counted_anew,
         "files": reading.files,
         "torn_lines": reading.torn,
         "alien_lines": reading.alien,
@@ -117,11 +120,13 @@ def _heading(shown: Shown, console: Console) -> None:
     outcomes = ", ".join(f"{count} {name}" for name, count in summary.outcomes.items())
     files = "one file" if shown.reading.files == 1 else f"{shown.reading.files} files"
     lines = [
-        f"{summary.records} texts from {first} to {last} (in {shown.reading.folder}, {files}): {outcomes}",
+        f"{summary.records} texts from {first} to {last} (in {shown.reading.where}, {files}): {outcomes}",
         f"{summary.arrivals_per_s:.3g} texts/s on average, {summary.busiest_minute_per_s:.3g} in the busiest minute",
     ]
     if summary.peak_tokens is not None:
         lines.append(f"{summary.peak_tokens} tokens in flight at the peak (prompts and outputs)")
+    if shown.counted_anew:
+        lines.append(f"texts in flight are counted over all {len(shown.reading.spans_unix_s)} recorders together")
     for line in lines:
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     console.print()

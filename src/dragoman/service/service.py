@@ -69,7 +69,7 @@ class TranslationService:
         self.spec = spec
         self.pipeline = pipeline
         self.rates = RateWindow()
-        self.metrics = Metrics()
+        self.metrics = Metrics(replica)
         self.window = TrafficWindow()
         self.recorder = recorder
         self.tracing = tracing
@@ -107,7 +107,7 @@ class TranslationService:
         model = stack.choose_model(settings.model, trust_remote_code=settings.engine.trust_remote_code)
         tracing = Tracing(settings.tracing, model.name) if settings.tracing.endpoint else None
         spec = stack.engine_spec(settings)
-        recorder = Recorder(settings.traffic) if settings.traffic.enabled else None
+        recorder = Recorder(settings.traffic, replica) if settings.traffic.enabled else None
         cache = stack.build_cache(settings.cache, model, spec)
         pipeline = stack.build_pipeline(settings, spec)
         return cls(

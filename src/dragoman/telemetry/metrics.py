@@ -6,7 +6,7 @@ codes; never texts, addresses or keys. docs/operating.md lists all of them, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -32,10 +32,12 @@ UNKNOWN = "unknown"
 
 
 class Metrics(RecordObserver):
-    """The service's metrics in a registry of its own, so that several services (in tests) do not collide."""
+    """The service's metrics in a registry of its own, so that several services (in tests) do not collide. Where the
+    service is one of several replicas, every sample of the exposition has its name as the label `replica`."""
 
-    def __init__(self) -> None:
+    def __init__(self, replica: str = "") -> None:
         self.registry = CollectorRegistry()
+        self._labels = {"replica": replica} if replica else {}
         self._calls()
         self._texts()
         self._answers = self._counter(
@@ -113,20 +115,28 @@ class Metrics(RecordObserver):
 
     def exposition(self, *others: CollectorRegistry) -> bytes:
         """All metrics in Prometheus' text format."""
-        own = CollectorRegistry()
-        own.register(_WithoutCreated(self.registry))
-        return b"".join(generate_latest(registry) for registry in (own, *others))
+        exposed = [_Exposed(self.registry, self._labels, created=False)]
+        exposed += [_Exposed(registry, self._labels, created=True) for registry in others]
+        return b"".join(map(generate_latest, exposed))
 
 
-class _WithoutCreated(Collector):
-    """Without the gauge of its creation time that the client library adds to every counter and histogram."""
+class _Exposed(CollectorRegistry):
+    """A registry's families with more labels on every sample, and with `created` False without the gauge of its creation
+    time that the client library adds to every counter and histogram."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str], *, created: bool) -> None:
+        super().__init__()
         self._registry = registry
+        self._labels = labels
+        self._created = created
 
     def collect(self) -> Iterator[Metric]:
         for family in self._registry.collect():
-            family.samples = [one for one in family.samples if not one.name.endswith("_created")]
+            family.samples = [
+                one._replace(labels={**one.labels, **self._labels})
+                for one in family.samples
+                if self._created or not one.name.endswith("_created")
+            ]
             yield family
 
 

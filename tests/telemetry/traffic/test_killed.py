@@ -76,7 +76,7 @@ async def test_kill_9_loses_at_most_the_last_second_and_corrupts_nothing(tmp_pat
     folder = tmp_path / "traffic"
     async with serving(folder) as (process, url):
         answered = await load_until_killed(process, url)
-    killed = TrafficReader(folder)
+    killed = TrafficReader([folder])
     entries = list(killed)
     assert killed.alien == 0
     assert killed.torn <= 1
@@ -94,4 +94,4 @@ async def test_kill_9_loses_at_most_the_last_second_and_corrupts_nothing(tmp_pat
         assert await process.wait() == 0
     assert {path: path.read_bytes() for path in before} == before  # a new start begins a new file
     assert len(traffic_files(folder)) == len(before) + 1
-    assert list(TrafficReader(folder))[-1].request_id == name  # what was left was written at the end
+    assert list(TrafficReader([folder]))[-1].request_id == name  # what was left was written at the end

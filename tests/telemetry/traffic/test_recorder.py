@@ -24,7 +24,7 @@ def _heard() -> Iterator[None]:
 
 
 def read(folder: Path) -> list[TrafficEntry]:
-    return list(TrafficReader(folder))
+    return list(TrafficReader([folder]))
 
 
 def recorder(folder: Path) -> Recorder:

@@ -1,4 +1,4 @@
-"""One recorded text, as a value and as a line of a file, and reading the files of a folder.
+"""One recorded text, as a value and as a line of a file, and reading the files of folders.
 
 A line is one JSON object with the keys below; what has its default is left out. `v` is the format's version: a reader takes
 the versions that it knows and counts the rest. Unknown keys are skipped, so that a key can be added without a new version.
@@ -7,8 +7,9 @@ the versions that it knows and counts the rest. Unknown keys are skipped, so tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal
@@ -102,9 +103,16 @@ def from_line(line: bytes) -> TrafficEntry | None:
         return None
 
 
-# ---- reading a folder
+# ---- reading folders
 
-_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z-\d+-\d+\.jsonl")
+_NAME = re.compile(r"\d{8}T\d{6}\.\d{6}Z(?P<recorder>(?P<host>-[\w.~]+)?-\d+)-\d+\.jsonl")
+"""`host` is `HOST` or `HOST~REPLICA`; the earlier form left it out."""
+
+
+def file_name(began: datetime, host: str, replica: str, pid: int, number: int) -> str:
+    """Of a process's file `number`, which began at that UTC time; names sort by it."""
+    names = [re.sub(r"[^A-Za-z0-9_.]+", "_", name) for name in (host or "host", replica) if name]
+    return f"{began:%Y%m%dT%H%M%S.%fZ}-{'~'.join(names)}-{pid}-{number}.jsonl"
 
 
 def traffic_files(folder: Path) -> list[Path]:
@@ -115,26 +123,69 @@ def traffic_files(folder: Path) -> list[Path]:
         return []
 
 
+def _recorder(path: Path) -> str:
+    """Which process wrote it: host, replica and process, or folder and process where the name has no host."""
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        return path.name
+    return found["recorder"] if found["host"] else f"{path.parent}{found['recorder']}"
+
+
 @dataclass(slots=True)
 class TrafficReader:
-    """Iterate for the entries that arrived since `since_unix_s`; afterwards the counts say what was not read."""
+    """Iterate for the entries that arrived since `since_unix_s`; afterwards the counts say what was not read.
 
-    folder: Path
+    Several folders, such as those of several hosts, are read as one; a file of the same name in two of them is read once,
+    from where it is longer.
+    """
+
+    folders: Sequence[Path]
     since_unix_s: float = 0.0
     files: int = 0
     torn: int = 0  # lines, here and below
     alien: int = 0
+    spans_unix_s: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """By recorder: the first arrival and the last end of its entries."""
 
     def __iter__(self) -> Iterator[TrafficEntry]:
         """Raises ConfigError where there is no folder, or a file may not be read."""
         self.files = self.torn = self.alien = 0
-        try:
-            if not self.folder.is_dir():
-                raise ConfigError(f"no traffic was recorded in {self.folder}: there is no such folder", param="folder")
-            for path in traffic_files(self.folder):
+        self.spans_unix_s.clear()
+        for path in self._paths():
+            try:
                 yield from self._entries(path)
-        except OSError as error:
-            raise ConfigError(f"cannot read the traffic in {self.folder}: {error}", param="folder") from None
+            except OSError as error:
+                raise ConfigError(f"cannot read the traffic in {path.parent}: {error}", param="folder") from None
+
+    @property
+    def where(self) -> str:
+        """The folders' names."""
+        return ", ".join(map(str, self.folders))
+
+    @property
+    def overlapping(self) -> bool:
+        """Whether two recorders ran at the same time, as far as was read: each then counted only its own share of the texts
+        in flight."""
+        last_unix_s = float("-inf")
+        for first, last in sorted(self.spans_unix_s.values()):
+            if first < last_unix_s:
+                return True
+            last_unix_s = last
+        return False
+
+    def _paths(self) -> list[Path]:
+        found: dict[str, Path] = {}
+        for folder in self.folders:
+            try:
+                if not folder.is_dir():
+                    raise ConfigError(f"no traffic was recorded in {folder}: there is no such folder", param="folder")
+                for path in traffic_files(folder):
+                    other = found.get(path.name)
+                    if other is None or path.stat().st_size > other.stat().st_size:
+                        found[path.name] = path
+            except OSError as error:
+                raise ConfigError(f"cannot read the traffic in {folder}: {error}", param="folder") from None
+        return [found[name] for name in sorted(found)]
 
     def _entries(self, path: Path) -> Iterator[TrafficEntry]:
         try:
@@ -144,11 +195,17 @@ class TrafficReader:
         except FileNotFoundError:  # rotated away meanwhile
             return
         self.files += 1
+        recorder = _recorder(path)
+        first, last = self.spans_unix_s.get(recorder, (float("inf"), float("-inf")))
         with file:
             for line in file:
                 entry = self._entry(line)
                 if entry is not None and entry.arrived_unix_s >= self.since_unix_s:
+                    first = min(first, entry.arrived_unix_s)
+                    last = max(last, entry.arrived_unix_s + entry.e2e_s)
                     yield entry
+        if first <= last:
+            self.spans_unix_s[recorder] = first, last
 
     def _entry(self, line: bytes) -> TrafficEntry | None:
         if not line.endswith(b"\n"):

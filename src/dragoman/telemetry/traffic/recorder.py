@@ -1,5 +1,8 @@
 """Records each text that ends to the files of a folder: a line per text, rotated, bounded by deleting the oldest files.
 
+A file's name says when it began and which recorder wrote it (host, replica, process), so that the folders of several hosts can
+be copied into one.
+
 On the event loop a text costs one append to a queue. Lines are made and written by a thread, a few at a time, so that the
 event loop never waits long for the interpreter. A process that is killed loses what ended within the last `FLUSH_EVERY_S`.
 A folder that cannot be written costs records, never translations. Servers may share a folder: each writes files of its own.
@@ -10,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -21,7 +25,7 @@ from time import monotonic
 
 from dragoman.settings import TrafficSettings
 from dragoman.telemetry.requests import RecordObserver, TextRecord
-from dragoman.telemetry.traffic.entry import TrafficEntry, to_line, traffic_files
+from dragoman.telemetry.traffic.entry import TrafficEntry, file_name, to_line, traffic_files
 
 _PRIVATE = 0o600  # lengths and times are the operator's, and texts may be asked for
 _LEAST_FILES = 4  # of the bound: deleting one file must not lose most of what there is
@@ -30,9 +34,10 @@ _LEAST_FILES = 4  # of the bound: deleting one file must not lose most of what t
 class TrafficFiles:
     """Appends lines to the newest file of its own. Not for two threads at the same time."""
 
-    def __init__(self, folder: Path, *, file_bytes: int, max_bytes: int) -> None:
+    def __init__(self, folder: Path, *, file_bytes: int, max_bytes: int, replica: str = "") -> None:
         self.written = 0  # lines
         self._folder = folder
+        self._replica = replica
         self._file_bytes = max(1, min(file_bytes, max_bytes // _LEAST_FILES))
         self._max_bytes = max_bytes
         self._number = 0
@@ -94,8 +99,9 @@ class TrafficFiles:
         self._folder.mkdir(parents=True, exist_ok=True)
         delete_oldest(self._folder, self._max_bytes - self._file_bytes)
         self._number += 1
-        started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-        path = self._folder / f"{started}-{os.getpid()}-{self._number}.jsonl"
+        path = self._folder / file_name(
+            datetime.now(UTC), socket.gethostname(), self._replica, os.getpid(), self._number
+        )
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, _PRIVATE)
         self._path, self._size = path, 0
         return fd
@@ -149,10 +155,12 @@ AT_ONCE = 64  # lines made before the event loop gets its turn: about half a mil
 class Recorder(RecordObserver):
     """Writes every text that ends to a folder, from `start` to `close`."""
 
-    def __init__(self, settings: TrafficSettings) -> None:
+    def __init__(self, settings: TrafficSettings, replica: str = "") -> None:
         self.lost = 0  # texts that could not be written
         self._folder = Path(settings.folder)
-        self._files = TrafficFiles(self._folder, file_bytes=settings.file_bytes, max_bytes=settings.max_bytes)
+        self._files = TrafficFiles(
+            self._folder, file_bytes=settings.file_bytes, max_bytes=settings.max_bytes, replica=replica
+        )
         self._pending: deque[TextRecord] = deque()
         self._writing = Lock()
         self._stop = Event()

@@ -119,6 +119,24 @@ def table_of(texts: Iterable[EndedText]) -> TrafficTable:
     return TrafficTable(np.array(rows, dtype=np.float64).reshape(len(rows), len(TrafficColumn)), outcomes.names)
 
 
+def in_flight_at_arrivals(arrived_unix_s: Floats, e2e_s: Floats) -> NDArray[np.int64]:
+    """For each text the texts, itself included, that had arrived when it did and had not ended: whose time from the arrival
+    to before the end covers its arrival. A text that took no time is in flight at its own arrival all the same."""
+    ends = np.maximum(arrived_unix_s + e2e_s, np.nextafter(arrived_unix_s, np.inf))
+    arrived = np.searchsorted(np.sort(arrived_unix_s), arrived_unix_s, side="right")
+    return arrived - np.searchsorted(np.sort(ends), arrived_unix_s, side="right")
+
+
+def with_in_flight_counted(table: TrafficTable) -> TrafficTable:
+    """With `IN_FLIGHT` counted anew from all rows: for texts of several recorders that ran at the same time, as each
+    recorded only its own share."""
+    rows = table.rows.copy()
+    rows[:, TrafficColumn.IN_FLIGHT] = in_flight_at_arrivals(
+        table.column(TrafficColumn.ARRIVED_UNIX_S), table.column(TrafficColumn.E2E_S)
+    )
+    return TrafficTable(rows, table.outcomes)
+
+
 # ---- distributions
 
 _MINUTE_S, _HOUR_S = 60.0, 3600.0
