@@ -10,7 +10,15 @@ references, and it does not repeat itself.
 How an alternative matches: both sides are normalised first (NFKC, lower case, plain apostrophes).
 In Japanese, Korean and Chinese an alternative is a substring, spaces ignored. In English it is a whole
 word or phrase that may carry a regular ending ("visit" matches "visits" and "visiting", not
-"visitor"); a trailing ``*`` marks a stem with any ending, and ``n't`` matches inside a word.
+"visitor"); a trailing ``*`` marks a stem with any ending, and ``n't`` matches inside a word. A leading
+``=`` marks an alternative that must be the whole translation, but for an article or "to" in English and
+a copula in Japanese and Korean: single words are judged so.
+
+Besides, a translation must deny where the references of all languages do, and ask where they do, and
+must not where none does (``sentence_form``).
+
+The references and the checks of both sets were written by one author and read and corrected by a second
+one, who did not see any model's translations meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +32,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from tools.phrasebook import sentence_form
+
 LANGUAGES = ("en", "ja", "ko", "zh")
 DIRECTIONS = tuple((source, target) for source in LANGUAGES for target in LANGUAGES if source != target)
 EVALUATION_FOLDER = Path(__file__).parent / "evaluation"
@@ -35,6 +45,12 @@ _ENGLISH_ENDINGS = r"(?:s|es|'s|d|ed|ing|ly|n't|'re|'m|'ve|'ll)?"
 _FINAL_PUNCTUATION = " .!?。！？…~～、,;:"
 _LONGEST_FACTOR = 3
 _LONGEST_EXTRA_CHARACTERS = 10
+_WHOLE = {
+    "en": re.compile(r"^(?:an?|the|to|some|it's|i'm|i am) "),
+    "ja": re.compile(r"(?:です|だ|でした)$"),
+    "ko": re.compile(r"(?:입니다|이에요|예요|이다)$"),
+    "zh": re.compile(r"^(?:一个|一只|一|我|很)|[了啊]$"),
+}
 _REPETITION = re.compile(r"(.{2,}?)\1{3,}|(.)\2{5,}", re.DOTALL)
 _MOST_GROUPS = 4
 
@@ -102,7 +118,9 @@ def adequate(row: EvaluationRow, language: str, translation: str) -> bool:
         return False
     if any(_occurs(alternative, text, language) for alternative in row.absent.get(language, [])):
         return False
-    return all(any(_occurs(alternative, text, language) for alternative in group) for group in row.checks[language])
+    if not all(any(_occurs(alternative, text, language) for alternative in group) for group in row.checks[language]):
+        return False
+    return sentence_form.same_form(text, language, _normalised_references(row))
 
 
 def exact_match(row: EvaluationRow, language: str, translation: str) -> bool:
@@ -193,7 +211,14 @@ def _bare(text: str, language: str) -> str:
     return bare if language == "en" else bare.replace(" ", "")
 
 
+def _normalised_references(row: EvaluationRow) -> dict[str, list[str]]:
+    return {language: [normalised(reference) for reference in some] for language, some in row.texts.items()}
+
+
 def _occurs(alternative: str, text: str, language: str) -> bool:
+    if alternative.startswith("="):
+        wanted = _bare(alternative[1:], language)
+        return _WHOLE[language].sub("", _bare(text, language)) in (wanted, _WHOLE[language].sub("", wanted))
     if language == "en":
         return _english_pattern(normalised(alternative)).search(text) is not None
     return normalised(alternative).replace(" ", "") in text.replace(" ", "")
