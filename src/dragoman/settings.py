@@ -67,6 +67,11 @@ class ServerSettings:
     )
     tls_certificate: str = _setting("", "PEM file of the certificate and those between it and the root; empty: no TLS")
     tls_key: str = _setting("", "PEM file of the certificate's key; empty: it is in the certificate's file")
+    replicas: Positive | Literal["auto"] | None = _setting(
+        None,
+        "whole servers behind one address, each with its own engine, one a GPU (or tensor_parallel_size GPUs); "
+        "auto: one for each GPU; default: one server without Ray",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +141,7 @@ class PipelineSettings:
     max_failed_starts: Positive = _setting(
         3, "continuous: when a crashed engine fails to start so often in a row, give up"
     )
+    fake_step_ms: Seconds = _setting(0.0, "fake: how long it takes to generate each word, in milliseconds")
 
 
 @dataclass(frozen=True, slots=True)

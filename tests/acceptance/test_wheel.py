@@ -26,7 +26,7 @@ import importlib, pkgutil, sys
 for name in ("aiohttp", "jinja2", "matplotlib", "dragoman_bench", "vllm"):
     sys.modules[name] = None  # importing it fails
 import dragoman
-on_the_engine = ("dragoman.engine.", "dragoman.pipelines.", "dragoman.telemetry.tracing")
+on_the_engine = ("dragoman.engine.", "dragoman.pipelines.", "dragoman.telemetry.tracing", "dragoman.deploy.")
 for module in pkgutil.walk_packages(dragoman.__path__, "dragoman."):
     if not module.name.startswith(on_the_engine):
         importlib.import_module(module.name)

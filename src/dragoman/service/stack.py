@@ -85,7 +85,8 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     if chosen.name == "fake":
         from dragoman.pipelines.fake import FakePipeline
 
-        return FakePipeline(slots=spec.slots, max_model_len=spec.engine.max_model_len or 1024)
+        max_model_len = spec.engine.max_model_len or 1024
+        return FakePipeline(step_s=chosen.fake_step_ms / 1000, slots=spec.slots, max_model_len=max_model_len)
     log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
     if log_file is not None:
         process.log_to_file(log_file)
