@@ -1,6 +1,6 @@
 """DeepL's own clients with their default time limits, and a translation that takes 30 s: one request, one generation.
 
-The clients are installed from the package registries into a folder of the test.
+The clients are those of `make clients`, of the same versions.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import asyncio
 import logging
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dragoman.settings import CacheSettings, Settings
+from tests.clients.__main__ import clients, command_of
 from tests.serving import HeldPipeline, served, service_over
 from tests.waiting import until
 
@@ -38,20 +38,16 @@ client.translateText({TEXT!r}, null, "ja").then((result) => console.log(result.t
 
 
 @pytest.fixture(scope="module", params=["deepl", "deepl-node"])
-def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Command:
-    folder: Path = tmp_path_factory.mktemp(request.param)
-    if request.param == "deepl":
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        python = folder / "bin" / "python"
-        subprocess.run([python, "-m", "pip", "install", "-q", "deepl"], check=True)
-        return lambda url: [str(python), "-c", PYTHON_CLIENT, url]
-    npm, node = shutil.which("npm"), shutil.which("node")
-    if npm is None or node is None:
+def client(request: pytest.FixtureRequest) -> Command:
+    [pinned] = [one for one in clients() if one.id == request.param]
+    if pinned.runs == "node" and not (shutil.which("npm") and shutil.which("node")):
         pytest.skip("needs node and npm")
-    subprocess.run([npm, "install", "--silent", "--prefix", folder, "deepl-node"], check=True)
-    script = folder / "client.cjs"
+    program, cell = command_of(pinned)
+    if pinned.runs == "python":
+        return lambda url: [program, "-c", PYTHON_CLIENT, url]
+    script = Path(cell).with_name("time_limits.cjs")  # Node looks for packages beside the script
     script.write_text(NODE_CLIENT)
-    return lambda url: [node, str(script), url]
+    return lambda url: [program, str(script), url]
 
 
 def slow_pipeline() -> HeldPipeline:

@@ -15,8 +15,9 @@ from dragoman.api.access import Service
 from dragoman.api.heartbeat import HeartbeatResponse
 from dragoman.api.middleware import current_id
 from dragoman.errors import EngineFailed
+from dragoman.prompts.profile import Profile
 from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, CacheSettings, Settings
+from dragoman.settings import AdmissionSettings, CacheSettings, EngineSettings, Settings
 from dragoman.types import Translation, TranslationRequest
 from tests.serving import HeldPipeline, served, service_over
 from tests.waiting import until
@@ -28,10 +29,11 @@ router = APIRouter()
 
 @router.post("/slow")
 async def slow(http: Request, service: Service) -> HeartbeatResponse:
-    """The body is the text; `?to=` the target, `?grace=` seconds."""
+    """The body's lines are the texts; `?to=` the target, `?from=` the source (empty: detected), `?grace=` seconds."""
     query = http.query_params
-    text = (await http.body()).decode()
-    request = TranslationRequest((text,), query.get("to", "ja"), "en", request_id=current_id())
+    texts = tuple((await http.body()).decode().splitlines())
+    source = query.get("from", "en") or None
+    request = TranslationRequest(texts, query.get("to", "ja"), source, request_id=current_id())
     return HeartbeatResponse(
         service, request, _render, grace_s=float(query.get("grace", "0")), headers={"X-Trace-ID": "a"}
     )
@@ -132,6 +134,24 @@ async def test_a_late_failure_breaks_the_response_off(caplog: pytest.LogCaptureF
     assert set(rest) <= set(b"1\r\n ")
     lines = [record.fields for record in caplog.records if record.name == "dragoman.request"]  # type: ignore[attr-defined]
     assert [(line["status"], line["outcome"]) for line in lines] == [(200, "engine_failed")] * 2
+
+
+@pytest.mark.usefixtures("quick")
+async def test_directions_of_all_texts_are_checked_before_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of texts that wait for a slot, whose language is detected."""
+
+    def serves(_: Profile, source: str | None, target: str) -> bool:
+        return (source, target) != ("ko", "ja")
+
+    monkeypatch.setattr(Profile, "serves", serves)
+    pipeline = HeldPipeline(lambda _: ANSWER["texts"][0])
+    service = service_over(pipeline, Settings(engine=EngineSettings(max_num_seqs=1)))
+    async with served(service, router=router) as client:
+        pipeline.hold()
+        texts = "\n".join((TEXT, "Is it far from here?", "기차역이 어디에 있나요?"))
+        answer = await client.post("/slow", params={"from": ""}, content=texts)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsupported_language")
+    assert pipeline.generations == 0
 
 
 @pytest.mark.usefixtures("quick")

@@ -127,6 +127,13 @@ async def test_under_strict_a_text_that_fails_a_check_has_failed(strict: bool) -
     assert checks.SOURCE_COPIED in codes(translation)
 
 
+async def test_lines_that_the_model_makes_of_one_are_joined() -> None:
+    translation, _ = await translated(
+        lambda text: japanese(text).replace(" ", "\n\n", 1), "# Can I *pay*?\n\nHi", format="markdown"
+    )
+    assert outline(translation.text) == "# x x *x*?\n\nx"
+
+
 async def test_lists_come_back_as_they_were() -> None:
     text = "Shopping:\r\n  - two apples\r\n  - one  pear \r\n\r\n1. first\r\n\t2. second\r\n"
     translation, _ = await translated(japanese, text)

@@ -25,7 +25,7 @@ ENTRIES = {"server": "Server", "queue": "Warteschlange"}
 async def test_a_glossary_is_created_and_found_by_id_and_by_name(glossaries: Glossaries) -> None:
     made = await glossaries.create(" IT 用語 ", {("EN_us", "de"): {" server ": "Server"}, ("de", "en"): ENTRIES})
     assert (made.name, made.version) == ("IT 用語", 1)
-    assert made.dictionaries == (DictionaryInfo("de", "en", 2), DictionaryInfo("en-US", "de", 1))
+    assert made.dictionaries == (DictionaryInfo("en-US", "de", 1), DictionaryInfo("de", "en", 2))
     assert made.created_at == made.updated_at
     assert made.created_at.tzinfo is UTC
     assert await glossaries.get(made.id) == await glossaries.get("IT 用語") == made
@@ -68,6 +68,17 @@ async def test_a_glossary_is_renamed_and_keeps_id_version_and_entries(glossaries
     ):
         with pytest.raises(error):
             await glossaries.rename(reference, name)
+
+
+async def test_dictionaries_are_in_the_order_in_which_they_were_created(glossaries: Glossaries) -> None:
+    created = await glossaries.create("a", {("ja", "en"): {"猫": "cat"}, ("en", "ko"): {"cat": "고양이"}})
+    await glossaries.merge(created.id, "en", "de", {"cat": "Katze"})
+    await glossaries.replace(created.id, "ja", "en", {"犬": "dog"})
+    pairs = [("ja", "en"), ("en", "ko"), ("en", "de")]
+    assert [(one.source, one.target) for one in (await glossaries.get("a")).dictionaries] == pairs
+    await glossaries.delete_dictionary(created.id, "ja", "en")
+    await glossaries.merge(created.id, "ja", "en", {"猫": "cat"})
+    assert [(one.source, one.target) for one in (await glossaries.get("a")).dictionaries] == [*pairs[1:], pairs[0]]
 
 
 async def test_a_dictionary_serves_regions_of_its_languages(glossaries: Glossaries) -> None:

@@ -216,6 +216,9 @@ def test_characters_are_written_as_the_block_writes_them(text: str, translation:
         ("write &lt;b&gt; here", "write <x1/> here", ["&lt;b&gt;"]),
         ("see http://a.b/?c=1&amp;d=2 now", "see <x1/> now", ["http://a.b/?c=1&amp;d=2"]),
         ("one &notit; two", "one <x1/>it; two", ["&not"]),
+        ("from &euro;9.50 on", "from <x1/> on", ["&euro;9.50"]),
+        ("if &euro;5 &le; &euro;9 &rarr; A&amp;B", "if <x1/>", ["&euro;5 &le; &euro;9 &rarr; A&amp;B"]),
+        ("ask {a} {b} <img> {c} now", "ask <x1/> <x2/> <x3/> <x4/> now", ["{a}", "{b}", "<img>", "{c}"]),
         ("one &#xZZ; two &#xFFFFFFFF;!", "one <x1/> two <x2/>!", ["&#xZZ;", "&#xFFFFFFFF;"]),
     ],
 )
@@ -269,6 +272,7 @@ def test_the_branches_of_a_message_are_blocks_and_its_syntax_is_copied() -> None
         ("<pre>one</pre><code>two</code><p>three<br/>four</p>", ["one", "two", "three<x1/>four"]),
         ("<p translate='no'>one</p><title>two</title>", ["two"]),
         ("<r><p>one <b>two</p><p>three</p></r>", ["one <x1/>two", "three"]),
+        ('<p>at <say-as as="time">6:30</say-as>, <b>now</b></p>', ["at <x1/>, <g2>now</g2>"]),
     ],
 )
 def test_xml(text: str, expected: list[str]) -> None:

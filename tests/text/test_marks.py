@@ -206,7 +206,11 @@ def test_tags_that_a_model_made_up_are_dropped(source: str, output: str, expecte
         ("a <g1>b</g1>", "ab <g1> </g1>", [1]),
         ("a <g1></g1> b", "a b<g1></g1>", []),
         ("a <g1>b</g1>", "<g1>b</g1> a", []),
+        ("a <g1><x2/>b</g1>", "a b<g1><x2/></g1>", [1]),
+        ("a <g1><x3/> b</g1>", "b a <g1><x3/></g1>", []),
+        ("a <g1><g4>b</g4> c</g1>", "<g1><g4>b c</g4></g1> a", []),
     ],
 )
 def test_pairs_that_lost_their_text_are_named(source: str, output: str, numbers: list[int]) -> None:
-    assert emptied(source, output) == numbers
+    pair = Mark("<b>", "</b>")
+    assert emptied(source, output, (pair, Mark("<br>"), Mark("{0}", word=True), pair)) == numbers

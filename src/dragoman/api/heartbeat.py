@@ -34,7 +34,8 @@ _STREAM_HEADERS = {"Cache-Control": "no-transform", "X-Accel-Buffering": "no"}
 class HeartbeatResponse(Response):
     """Translates `request` while the response is awaited, and is the JSON that `render` makes of the translations.
 
-    Until `FIRST_AFTER_S`, and until the service has admitted the call, a failure is an ordinary response with its own status.
+    Until `FIRST_AFTER_S`, and until the service has admitted the call and settled the languages and limits of all its texts, a
+    failure is an ordinary response with its own status. Later only the engine and the call's deadline can fail.
     A client that disconnects leaves the work running for `grace_s`, with its permit, so that its retry joins it.
     """
 
@@ -55,7 +56,7 @@ class HeartbeatResponse(Response):
         self._render = render
         self._grace_s = grace_s
         self._sent_headers = dict(headers or {})
-        self._admitted = False
+        self._planned = False
         self._started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -84,14 +85,14 @@ class HeartbeatResponse(Response):
                 await Response(body, 200, self._sent_headers, self.media_type)(scope, receive, send)
 
     async def _translated(self) -> bytes:
-        def admitted() -> None:
-            self._admitted = True
+        def planned() -> None:
+            self._planned = True
 
-        return await self._render(await self._service.translate(self._request, on_admitted=admitted))
+        return await self._render(await self._service.translate(self._request, on_planned=planned))
 
     async def _heartbeat(self, send: Send) -> AsyncGenerator[float]:
         yield FIRST_AFTER_S
-        while not self._admitted:
+        while not self._planned:
             yield EVERY_S
         headers = Response(None, 200, _STREAM_HEADERS | self._sent_headers, self.media_type).headers
         del headers["content-length"]

@@ -175,12 +175,13 @@ class Planner:
             return job
         if not self._prompts.profile.serves(source, request.target):
             raise UnsupportedLanguage(f"the model does not translate from {source} to {request.target}", param="target")
+        budget = self._budget(job)
         if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
-            split = tuple(self._segments(job))
+            split = tuple(self._segments(job, budget))
             number = sum(segment is not None and segment.translatable for segment in split)
             forced = max(round(request.forced_output_tokens[index] / max(number, 1)), 1)
             return replace(job, segments=iter(split), forced_tokens=forced)
-        return replace(job, segments=self._segments(job), notes=self._notes(job))
+        return replace(job, segments=self._segments(job, budget), notes=self._notes(job))
 
     def _notes(self, job: TextJob) -> tuple[WarningCode, ...]:
         request = job.request
@@ -207,10 +208,9 @@ class Planner:
             self._honoured[key] = honoured == options.given
         return self._honoured[key]
 
-    def _segments(self, job: TextJob) -> Iterator[Segment | None]:
+    def _segments(self, job: TextJob, budget: int) -> Iterator[Segment | None]:
         """Literals and segments of a document, in order."""
         request = job.request
-        budget = self._budget(job)
         with_context = self._honours(job, ANY_CONTEXT)
         before = ""
         for piece in document.pieces(job.text, document_options(request)):

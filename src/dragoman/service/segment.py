@@ -133,6 +133,9 @@ class SegmentTranslator:
         text = self.planner.canonical(job, completion.text, attempt).strip()
         plain = marks.plain(text)
         findings = () if self.planner.forced_lengths else self._findings(job, attempt, text, plain, completion.reason)
+        if "\n" not in segment.text and not (findings and findings[0].code == checks.COMMENTARY):
+            # Line breaks in one line are the model's; those around its comments show where these end.
+            text, plain = (" ".join(filter(None, map(str.strip, one.splitlines()))) for one in (text, plain))
         written = marks.restore(text, segment.marks, segment.writer)
         direction = (job.source, job.request.target)
         features = self.confidence.features(marks.plain(segment.text), plain, direction, completion.logprobs)
@@ -144,7 +147,7 @@ class SegmentTranslator:
         segment, terms = attempt.segment, attempt.options.terms
         found = list[Finding]()
         has_marks = segment.marks or "<" in text
-        if has_marks and (lost := marks.lost(segment.text, text) or marks.emptied(segment.text, text)):
+        if has_marks and (lost := marks.lost(segment.text, text) or marks.emptied(segment.text, text, segment.marks)):
             sources = tuple(segment.marks[number - 1].opening for number in lost if 0 < number <= len(segment.marks))
             found.append(Finding(checks.PLACEHOLDERS_LOST, sources))
         if reason in INCOMPLETE:  # what else it lacks follows from that
@@ -221,12 +224,9 @@ class SegmentTranslator:
         async def translated(number: int, segment: Segment) -> Output:
             async with call.slots:
                 output = await self._attempt(call, job, f"{part}.{number}", segment)
-            if output.marks_lost:
-                output = await self._with_marks_kept(call, job, f"{part}.{number}", segment, output)
-            if "\n" in segment.text:
+            if not output.marks_lost:
                 return output
-            # Line breaks in one line are the model's.
-            return replace(output, text=" ".join(output.text.splitlines()), plain=" ".join(output.plain.splitlines()))
+            return await self._with_marks_kept(call, job, f"{part}.{number}", segment, output)
 
         wanted = [segment for segment in segments if segment.translatable]
         outputs = await gather_all([translated(number, segment) for number, segment in enumerate(wanted)])

@@ -229,14 +229,15 @@ class TranslationService:
         return TimeSlices(self.turns)
 
     async def translate(
-        self, request: TranslationRequest, *, on_admitted: Callable[[], None] | None = None
+        self, request: TranslationRequest, *, on_planned: Callable[[], None] | None = None
     ) -> list[Translation]:
-        """All texts of a call, or the one error that the call ends with. `on_admitted` is called when it has its permit."""
+        """All texts of a call, or the one error that the call ends with.
+
+        `on_planned` is called when the call has its permit and its languages and limits are settled (`Translator.translate`).
+        """
         request = self.accounts.prepare(request)
         async with self._admitted(request, streamed=False) as (done, charge):
-            if on_admitted is not None:
-                on_admitted()
-            translations = await self.translator.translate(request, done)
+            translations = await self.translator.translate(request, done, on_planned)
             if not requests.is_abandoned():
                 charge.all()
             return translations

@@ -8,7 +8,7 @@ text that may be incomplete or wrong is returned without a warning (`service.seg
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -205,9 +205,16 @@ class Translator:
         self._turns = turns
 
     async def translate(
-        self, request: TranslationRequest, on_done: TextDoneCallback | None = None
+        self,
+        request: TranslationRequest,
+        on_done: TextDoneCallback | None = None,
+        on_planned: Callable[[], None] | None = None,
     ) -> list[Translation]:
-        """All texts. `on_done` is called with each as it finishes. Raises `InvalidRequest`, or the engine's errors."""
+        """All texts. `on_done` is called with each as it finishes. Raises `InvalidRequest`, or the engine's errors.
+
+        With `on_planned`, the languages and limits of all texts are settled before the first is translated, and it is
+        called then: what fails later is the engine's, or the deadline.
+        """
         translations: dict[int, Translation] = {}
 
         def done(index: int, translation: Translation) -> None:
@@ -219,7 +226,7 @@ class Translator:
             output = await self.segments.translate(call, task.text.job, task.part, task.segment)
             await task.text.finish(task.number, output)
 
-        await self.run(request, segment, done)
+        await self.run(request, segment, done, on_planned=on_planned)
         return [translations[index] for index in range(len(request.texts))]
 
     async def run(
@@ -228,6 +235,7 @@ class Translator:
         work: SegmentWork,
         on_done: TextDoneCallback,
         on_delta: DeltaCallback | None = None,
+        on_planned: Callable[[], None] | None = None,
     ) -> None:
         """Start `work` for each segment when a slot is free for it; return when all are done. The first failure ends all.
 
@@ -236,7 +244,7 @@ class Translator:
         deadline = asyncio.timeout(request.deadline_s)
         try:
             async with deadline:
-                await self._run(request, work, on_done, on_delta)
+                await self._run(request, work, on_done, on_delta, on_planned)
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -250,11 +258,12 @@ class Translator:
         work: SegmentWork,
         on_done: TextDoneCallback,
         on_delta: DeltaCallback | None,
+        on_planned: Callable[[], None] | None,
     ) -> None:
         pace = TimeSlices(self._turns)
         with self._dispatcher.call(request.priority) as slots:
             call = CallContext(slots, pace)
-            async with aclosing(self._segments(request, pace, on_done, on_delta)) as segments:
+            async with aclosing(self._segments(request, pace, on_done, on_delta, on_planned)) as segments:
                 first = await anext(segments, None)
                 if first is None:
                     return
@@ -275,12 +284,25 @@ class Translator:
                     raise failures.exceptions[0] from None
 
     async def _segments(
-        self, request: TranslationRequest, pace: TimeSlices, on_done: TextDoneCallback, on_delta: DeltaCallback | None
+        self,
+        request: TranslationRequest,
+        pace: TimeSlices,
+        on_done: TextDoneCallback,
+        on_delta: DeltaCallback | None,
+        on_planned: Callable[[], None] | None,
     ) -> AsyncGenerator[SegmentTask]:
         """All segments that the model has to translate, text by text, made as they are asked for."""
         glossary = await self.planner.glossary(request)
         with tracing.span("segment"):
-            for job in self.planner.jobs(request, glossary):
+            jobs: Iterable[TextJob] = self.planner.jobs(request, glossary)
+            if on_planned is not None:
+                planned = list[TextJob]()
+                for job in jobs:
+                    planned.append(job)
+                    await pace.pause()
+                jobs = planned
+                on_planned()
+            for job in jobs:
                 text = TextAssembly(
                     job,
                     pace,

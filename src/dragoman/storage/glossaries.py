@@ -59,6 +59,8 @@ _entries = Table(
     Column("target", String(64), primary_key=True),
     Column("term", String(MAX_TERM_CHARACTERS), primary_key=True),
     Column("translation", String(MAX_TERM_CHARACTERS), nullable=False),
+    # Its number in its glossary, in the order in which dictionaries were created.
+    Column("dictionary", Integer, nullable=False, server_default="0"),
 )
 
 Pair = tuple[str, str]
@@ -76,7 +78,7 @@ class DictionaryInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoredGlossary:
-    """A glossary without its entries. Times are in UTC."""
+    """A glossary without its entries. Times are in UTC; dictionaries are in the order in which they were created."""
 
     id: str
     name: str
@@ -129,8 +131,8 @@ class Glossaries:
                 connection.execute(insert(_glossaries), [row])
             except IntegrityError:  # created by another server in between
                 raise GlossaryExists(f"there is a glossary named {name!r} already", param="name") from None
-            for pair, entries in checked.items():
-                _insert(connection, str(row["id"]), pair, entries)
+            for number, (pair, entries) in enumerate(checked.items()):
+                _insert(connection, str(row["id"]), pair, entries, number)
             return _described(connection, str(row["id"]))
 
         return await self._database.write(create)
@@ -213,6 +215,7 @@ class Glossaries:
     async def _changed(self, reference: str, pair: Pair, entries: Mapping[str, str], *, keep: bool) -> StoredGlossary:
         def change(connection: Connection) -> StoredGlossary:
             row = _row(connection, reference, for_update=True)
+            number = _dictionary_number(connection, row.id, pair)
             of_pair = (
                 (_entries.c.glossary_id == row.id) & (_entries.c.source == pair[0]) & (_entries.c.target == pair[1])
             )
@@ -221,7 +224,7 @@ class Glossaries:
             elif entries:
                 same_term = delete(_entries).where(of_pair, _entries.c.term == bindparam("replaced"))
                 connection.execute(same_term, [{"replaced": term} for term in entries])
-            _insert(connection, row.id, pair, entries)
+            _insert(connection, row.id, pair, entries, number)
             connection.execute(
                 update(_glossaries)
                 .where(_glossaries.c.id == row.id)
@@ -305,13 +308,24 @@ def _row(connection: Connection, reference: str, *, for_update: bool = False) ->
     return found
 
 
-def _insert(connection: Connection, glossary_id: str, pair: Pair, entries: Mapping[str, str]) -> None:
+def _dictionary_number(connection: Connection, glossary_id: str, pair: Pair) -> int:
+    """That of a glossary's dictionary, or the next one where there is none for these languages."""
+    c = _entries.c
+    numbers = select(func.max(c.dictionary)).where(c.glossary_id == glossary_id)
+    own = connection.scalar(numbers.where(c.source == pair[0], c.target == pair[1]))
+    if own is not None:
+        return own
+    last = connection.scalar(numbers)
+    return 0 if last is None else last + 1
+
+
+def _insert(connection: Connection, glossary_id: str, pair: Pair, entries: Mapping[str, str], number: int) -> None:
     if not entries:
         return
     count = connection.scalar(select(func.count()).select_from(_entries).where(_entries.c.glossary_id == glossary_id))
     if (count or 0) + len(entries) > MAX_ENTRIES:
         raise BodyTooLarge(f"a glossary has at most {MAX_ENTRIES} entries", param="entries")
-    head = {"glossary_id": glossary_id, "source": pair[0], "target": pair[1]}
+    head = {"glossary_id": glossary_id, "source": pair[0], "target": pair[1], "dictionary": number}
     connection.execute(
         insert(_entries), [{**head, "term": term, "translation": entries[term]} for term in sorted(entries)]
     )
@@ -343,7 +357,7 @@ def _counts(connection: Connection, glossary_id: str | None = None) -> dict[str,
     if glossary_id is not None:
         query = query.where(_entries.c.glossary_id == glossary_id)
     found: dict[str, tuple[DictionaryInfo, ...]] = {}
-    for row in connection.execute(query.order_by(*columns)):
+    for row in connection.execute(query.order_by(func.min(_entries.c.dictionary), *columns)):
         owner = str(row[0])
         found[owner] = (*found.get(owner, ()), DictionaryInfo(str(row[1]), str(row[2]), int(row[3])))
     return found

@@ -282,7 +282,7 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
                 closing = replace(node.closing, source=inner.closing.source + node.closing.source)
                 node = _Node(opening, closing, inner.content)
         between = merged.pop() if len(merged) > 1 and _is_blank(merged[-1]) and _is_single(node) else None
-        if between is not None and not (_is_single(merged[-1]) and not (_is_word(merged[-1]) or _is_word(node))):
+        if between is not None and not _belong_together(merged[-1], node):
             merged.append(between)
             between = None
         if merged and _is_single(merged[-1]) and _is_single(node):
@@ -291,6 +291,16 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
             node = _Node(_together(items, word=before.item.word or node.item.word))
         merged.append(node)
     return merged
+
+
+def _belong_together(first: _Node, second: _Node) -> bool:
+    """Whether two nodes with only white space between them are one mark: tags, and what stands beside a symbol."""
+    if not (_is_single(first) and _is_single(second)):
+        return False
+    if not (_is_word(first) or _is_word(second)):
+        return True
+    sources = first.item.source, second.item.source
+    return not any("<" in one for one in sources) and any(one.endswith(";") for one in sources)
 
 
 def _is_single(node: _Node) -> bool:

@@ -337,9 +337,20 @@ class _Parser:
         if element.inline:
             name = element.name if kind != "single" else ""
             self._add(InlineItem(kind, self._text[start:stop], name=name, pieces=pieces))
+            if self._xml and kind == "close":
+                self._keep_without_letters(name)
             return
         self._end_block()
         self._done += pieces or (Literal(self._text[start:stop]),)
+
+    def _keep_without_letters(self, name: str) -> None:
+        """The XML element that has just been closed as one word where it has no letters: a value such as a time."""
+        items = self._items[-3:]
+        if [item.kind for item in items] != ["open", "text", "close"] or items[0].name != name:
+            return
+        shown = items[1].shown
+        if any(map(str.isdigit, shown)) and not any(map(str.isalpha, shown)):
+            self._items[-3:] = [InlineItem("single", "".join(item.source for item in items), word=True)]
 
     def _tag_pieces(self, start: int, stop: int, values: Iterable[tuple[int, int, str]]) -> Iterator[Piece]:
         """The pieces of a tag of which some values are translated."""

@@ -193,10 +193,17 @@ def _nesting(text: str) -> tuple[dict[int, int], set[int]]:
 _WITHOUT_TEXT = re.compile(r"<g(\d+)>\s*</g\1>")
 
 
-def emptied(source: str, output: str) -> list[int]:
-    """Numbers of pairs around nothing that have text in the source, ascending: a model has moved it out of them."""
-    source_pairs, output_pairs = (set(_WITHOUT_TEXT.findall(text)) for text in (source, output))
-    return sorted(map(int, output_pairs - source_pairs))
+def emptied(source: str, output: str, marks: Sequence[Mark]) -> list[int]:
+    """Numbers of pairs around no text that have some in the source, ascending: a model has moved it out of them.
+
+    A single that is a word is text, and one that is a tag or a symbol is not.
+    """
+    others = {f"<x{number}/>" for number, mark in enumerate(marks, 1) if not mark.word}
+
+    def without_text(text: str) -> set[str]:
+        return set(_WITHOUT_TEXT.findall(MARK.sub(lambda found: "" if found[0] in others else found[0], text)))
+
+    return sorted(map(int, without_text(output) - without_text(source)))
 
 
 def kept(source: str, output: str) -> bool:

@@ -42,6 +42,7 @@ def chunks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
 _ENTITY = re.compile(r"&(?:#[0-9]{1,10};?|#[xX][0-9a-fA-F]{1,8};?|[A-Za-z][A-Za-z0-9]{1,31};?)")
 _ENTITY_OR_SPACE = re.compile(rf"{_ENTITY.pattern}|[\t\n\f\r ]{{2,}}+|[\t\n\f\r]")
 
+_AMOUNT = re.compile(r"\d+(?:[.,]\d+)*")
 _TAG_START = re.compile("<[A-Za-z/!?]")
 _RUN = re.compile("[A-Za-z0-9#]*+")
 
@@ -101,8 +102,11 @@ def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[In
             character, length = entity
         if character != " " and is_symbol(character):
             yield from text(start)
-            yield InlineItem("single", source[start : start + length], word=not character)
-            begin = at = start + length
+            end = start + length
+            amount = _AMOUNT.match(source, end) if character and unicodedata.category(character[0]) == "Sc" else None
+            end = amount.end() if amount else end
+            yield InlineItem("single", source[start:end], word=not character or bool(amount))
+            begin = at = end
             shown, offsets = [], []
             continue
         shown += source[at:start], character
