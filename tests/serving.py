@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from dragoman import phrasebook
 from dragoman.api.app import create_app
+from dragoman.api.replicas import Replicas
 from dragoman.api.server import listen
 from dragoman.engine.spec import resolve
 from dragoman.pipelines.base import Pipeline
@@ -82,11 +83,14 @@ def service_over(
     settings: Settings | None = None,
     recorder: Recorder | None = None,
     database: Database | None = None,
+    replica: str = "",
 ) -> TranslationService:
     settings = settings or Settings(cache=CacheSettings(max_bytes=0))
     engine = replace(settings.engine, max_num_seqs=settings.engine.max_num_seqs or 32)
     spec = resolve(str(phrasebook.model_dir()), engine, "cpu")
-    return TranslationService(settings, model(), spec, pipeline, prompts(), recorder, database=database)
+    return TranslationService(
+        settings, model(), spec, pipeline, prompts(), recorder, database=database, replica=replica
+    )
 
 
 def fake_service(
@@ -108,10 +112,14 @@ def fake_service(
 
 @asynccontextmanager
 async def served(
-    service: TranslationService, *, stop: bool = True, router: APIRouter | None = None
+    service: TranslationService,
+    *,
+    stop: bool = True,
+    router: APIRouter | None = None,
+    replicas: Replicas | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """An HTTP client of `service`, started and listening. `stop` False leaves its pipeline running; `router`: more routes."""
-    app = create_app(service)
+    app = create_app(service, replicas)
     if router is not None:
         app.include_router(router)
     await service.start()

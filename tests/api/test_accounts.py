@@ -234,7 +234,13 @@ async def test_a_stream_that_is_broken_off_costs_the_texts_that_were_begun(tmp_p
 
 async def test_operators_endpoints_need_an_operators_key(tmp_path: Path) -> None:
     async with keyed(tmp_path, ACCOUNT, Account("", "op", role="operator")) as server:
-        for method, path in (("GET", "/metrics"), ("GET", "/v1/stats"), ("GET", "/v1/traffic"), ("POST", "/v1/reload")):
+        for method, path in (
+            ("GET", "/metrics"),
+            ("GET", "/v1/stats"),
+            ("GET", "/v1/traffic"),
+            ("GET", "/v1/replicas"),
+            ("POST", "/v1/reload"),
+        ):
             statuses: list[int] = []
             for key in (None, server.keys["alice"], server.keys["op"]):
                 headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -246,7 +252,7 @@ async def test_the_operators_port_serves_them_without_a_key_and_nothing_else(tmp
     async with keyed(tmp_path, ACCOUNT) as server:
         transport = httpx.ASGITransport(create_operator_app(server.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            for path in ("/metrics", "/v1/stats", "/v1/traffic", "/healthz", "/readyz"):
+            for path in ("/metrics", "/v1/stats", "/v1/traffic", "/v1/replicas", "/healthz", "/readyz"):
                 assert (await client.get(path)).status_code == 200
             assert (await client.post("/v1/reload")).status_code == 204
             for path in ("/", "/v1/translate", "/v1/glossaries", "/v1/languages"):

@@ -19,6 +19,7 @@ import uvicorn
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 from dragoman.api.app import create_app
+from dragoman.api.replicas import Replicas
 from dragoman.engine.spec import EngineSpec
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.prompts.encoder import PromptEncoder
@@ -109,6 +110,7 @@ def make_service(
     profile: str = "stage",
     confidence: ConfidenceModel = UNCALIBRATED,
     logprobs: TokenLogprobs | None = None,
+    replica: str = "",
 ) -> TranslationService:
     """Not started. With a database it needs keys. `logprobs`: of every answer."""
     encoder, lengths = prompts()
@@ -121,7 +123,7 @@ def make_service(
     pipeline = FakePipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096, logprobs=logprobs)
     spec = EngineSpec("stage", "cpu", engine)
     model = Model("stage", "stage", replace(encoder.profile, name=profile), confidence=confidence)
-    return TranslationService(settings, model, spec, pipeline, (encoder, lengths), database=database)
+    return TranslationService(settings, model, spec, pipeline, (encoder, lengths), database=database, replica=replica)
 
 
 class _Server(uvicorn.Server):
@@ -130,10 +132,10 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(service: TranslationService) -> AsyncIterator[Stage]:
+async def serving(service: TranslationService, replicas: Replicas | None = None) -> AsyncIterator[Stage]:
     """Listens; starts the service no more than it is."""
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(create_app(service), log_config=None, access_log=False, lifespan="off", ws="none")
+    config = uvicorn.Config(create_app(service, replicas), log_config=None, access_log=False, lifespan="off", ws="none")
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:

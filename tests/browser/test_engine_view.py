@@ -8,7 +8,8 @@ import pytest
 from playwright.async_api import Page, Request, expect
 
 from tests.browser.conftest import open_page
-from tests.browser.stage import SLOTS, Stage
+from tests.browser.stage import SLOTS, Stage, make_service, serving
+from tests.replicas import ReplicasHere
 from tests.waiting import until
 
 pytestmark = pytest.mark.browser
@@ -50,6 +51,29 @@ async def test_readouts_are_the_server_s_numbers(live: Page, stage: Stage) -> No
     await expect(live.locator("#latency tbody tr").first.locator("td").first).to_have_text(re.compile(r"\d m?s$"))
     tokens = live.locator("#readouts > div").filter(has_text="Tokens/s").locator("dd").first
     await expect(tokens).to_have_text(re.compile(r"[1-9]"))
+
+
+async def test_several_replicas_are_added_up_and_each_is_in_a_table(page: Page) -> None:
+    services = [make_service(replica="a"), make_service(replica="b")]
+    everyone = ReplicasHere(services, missing=("c",))
+    async with serving(services[0], everyone) as a, serving(services[1], everyone):
+        for service in services:
+            await service.start()
+        await open_page(page, a)
+        await expect(page.locator("#state")).to_have_text("serving, 2 of 3 replicas")
+        await expect(page.locator("#slots i")).to_have_count(2 * SLOTS)
+        rows = page.locator("#replicas-table tbody tr")
+        await expect(rows.locator("th")).to_have_text(["a", "b", "c"])
+        await expect(rows.locator("td:nth-child(2)")).to_have_text(["serving", "serving", "unreachable"])
+        await expect(rows.locator("td:nth-child(3)")).to_have_text(["0", "0", "–"])
+        services[1].admission.drain()
+        await expect(rows.locator("td:nth-child(2)")).to_have_text(["serving", "draining", "unreachable"])
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+async def test_the_only_server_has_no_table_of_replicas(live: Page) -> None:
+    await expect(live.locator("#readouts")).to_contain_text("limit")
+    await expect(live.locator("#replicas")).to_be_hidden()
 
 
 async def test_a_burst_shows_each_text_s_way_and_short_ones_overtake(live: Page, stage: Stage) -> None:

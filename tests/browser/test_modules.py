@@ -151,7 +151,9 @@ async def test_slots_are_what_the_pipeline_can_have_in_the_engine(
     module_page: Page, pipeline: dict[str, Any], slots: int
 ) -> None:
     settings = {"engine": {"max_num_seqs": 64, "data_parallel_size": 2}, "pipeline": pipeline}
-    assert await run(module_page, "history", "return m.slotsOf(a[0])", settings) == slots
+    slots_of = "return m.slotsOf({settings: a[0], replicas: a[1].map((state) => ({state}))})"
+    assert await run(module_page, "history", slots_of, settings, []) == slots
+    assert await run(module_page, "history", slots_of, settings, ["serving", "unreachable", "starting"]) == 2 * slots
 
 
 async def test_many_slots_are_one_bar(live: Page) -> None:

@@ -27,8 +27,8 @@ from tests.serving import echoing, served, service_over
 from tests.telemetry.traffic.making import refused, text
 
 
-def record(folder: Path, texts: Iterable[TextRecord]) -> None:
-    recorder = Recorder(TrafficSettings(folder=str(folder)))
+def record(folder: Path, texts: Iterable[TextRecord], replica: str = "") -> None:
+    recorder = Recorder(TrafficSettings(folder=str(folder)), replica)
     for one in texts:
         recorder.text_ended(one)
     recorder.close()
@@ -90,6 +90,34 @@ def test_a_torn_line_is_counted_and_the_rest_is_shown(folder: Path, capfd: pytes
     shown = invoke("show", "--folder", folder, "--since", "all", "--json")
     shown_json = json.loads(shown.stdout.splitlines()[0])
     assert (shown_json["summary"]["records"], shown_json["torn_lines"]) == (102, 1)
+
+
+def test_texts_in_flight_are_counted_over_the_recorders_that_ran_at_the_same_time(tmp_path: Path) -> None:
+    """Texts of 10 s each that arrive every second, by turns at two replicas: each replica sees half of them."""
+    began = time.time() - 3_600
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for place, folder in enumerate(folders):
+        texts = [
+            text(number, arrived_unix_s=began + number, e2e_s=10.0, in_flight=min(number // 2 + 1, 5))
+            for number in range(place, 40, 2)
+        ]
+        record(folder, texts, f"replica-{place}")
+    both = [argument for folder in folders for argument in ("--folder", folder)]
+    lines = [json.loads(line) for line in invoke("export", *both).stdout.splitlines() if line.startswith("{")]
+    assert [line["in_flight"] for line in lines] == [min(number + 1, 10) for number in range(40)]
+    assert [line["at_s"] for line in lines] == list(range(40))  # merged by time
+    document = json.loads(invoke("show", *both, "--json").output)
+    assert document["summary"]["in_flight"]["highest"] == 10
+    assert (document["recorders"], document["in_flight_counted_anew"]) == (2, True)
+    assert max(hour["in_flight"]["highest"] for hour in document["hours"]) == 10
+    assert "all 2 recorders together" in invoke("show", *both).output
+
+    alone = json.loads(invoke("show", "--folder", folders[0], "--json").output)
+    own = json.loads(invoke("show", *both, "--per-replica", "--json").output)
+    for kept in (alone, own):
+        assert (kept["summary"]["in_flight"]["highest"], kept["in_flight_counted_anew"]) == (5, False)
+    lines = [line for line in invoke("export", *both, "--per-replica").stdout.splitlines() if line.startswith("{")]
+    assert [json.loads(line)["in_flight"] for line in lines] == [min(number // 2 + 1, 5) for number in range(40)]
 
 
 @pytest.mark.parametrize(

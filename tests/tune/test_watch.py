@@ -95,6 +95,33 @@ def test_counters_are_compared_with_the_last_look_unless_the_server_was_restarte
     assert severity("state", restarted, before) == "note"
 
 
+def test_each_replica_is_judged_by_itself_and_the_worst_is_reported() -> None:
+    def replicas(shared: dict[str, Any], *own: dict[str, Any]) -> list[dict[str, Any]]:
+        return [shared | values | {"replica": name} for name, values in zip("abc", own, strict=True)]
+
+    stats = {
+        "running": 21,
+        "kv_cache": {"tokens": 80_000},
+        "replicas": replicas(
+            STATS, {"preemptions": 300}, {"preemptions": 300, "finished": 50_000}, {"state": "unreachable"}
+        ),
+    }
+    traffic = {"replicas": replicas(TRAFFIC, {"peak_tokens": 50_000}, {}, {"unreachable": True, "records": 0})}
+    now = observed(stats, traffic)
+    found = {one.about: one for one in remarks(now, None, parse_slo("p95_s=2"))}
+    assert found["KV cache"].severity == "problem"  # one replica's peak against its own cache, not against both caches
+    assert "replica a:" in found["KV cache"].text
+    assert "replica c:" in found["state"].text
+    assert found["slots"].severity == "fits"
+    assert "replica a, and 1 more like it" in found["preemptions"].text
+    grown = observed(
+        stats | {"replicas": replicas(STATS, {"preemptions": 300}, {"preemptions": 400}, {"state": "unreachable"})},
+        traffic,
+    )
+    [since] = [one for one in remarks(grown, now) if one.about == "preemptions"]
+    assert since.text.startswith("replica b: 100 since the last look")
+
+
 @pytest.mark.parametrize(
     ("limit", "expected"),
     [

@@ -2,7 +2,8 @@
 
 It reads `GET /v1/stats` and `GET /v1/traffic` and changes nothing. The rules compare what arrived with what the server holds:
 sequences with concurrency, cache with tokens, waiting with the whole time, refusals, preemptions, the SLO. They say what to
-look at; what would be better only a measurement can show.
+look at; what would be better only a measurement can show. Of several replicas each is judged by itself, as its sequences and
+its cache are its own, and the worst finding of each rule is reported.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -76,6 +77,12 @@ class Observation:
         """Sequences that run at the same time; None where the pipeline has none that can be compared."""
         sequences = whole(self.engine.get("max_num_seqs")) if self.stats.pipeline in _WITH_SLOTS else None
         return None if sequences is None else sequences * (whole(self.engine.get("data_parallel_size")) or 1)
+
+    @property
+    def replicas(self) -> dict[str, Observation]:
+        """By name; empty where the server is the only one."""
+        traffic = {one.replica: one for one in self.traffic.replicas} if self.traffic is not None else {}
+        return {one.replica: Observation(one, traffic.get(one.replica)) for one in self.stats.replicas}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +187,34 @@ def verdict_of(found: tuple[Remark, ...], traffic: Traffic | None) -> WatchVerdi
 
 def remarks(now: Observation, before: Observation | None = None, slo: Slo | None = None) -> tuple[Remark, ...]:
     """The worst first. `before`: an earlier look at the same server, for what has grown since."""
+    found = _of_replicas(now, before, slo) if now.stats.replicas else _of_one(now, before, slo)
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(remark: Remark) -> int:
+    return list(SIGNS).index(remark.severity)
+
+
+def _of_replicas(now: Observation, before: Observation | None, slo: Slo | None) -> Iterator[Remark]:
+    """The worst remark of each rule, with the replica that it is of, and how many others are as bad."""
+    earlier = before.replicas if before is not None else {}
+    by_rule: dict[tuple[str, str], list[tuple[str, Remark]]] = {}
+    for name, replica in now.replicas.items():
+        if replica.stats.state == "unreachable":
+            found = [Remark("state", "warning", "it does not answer")]
+        else:
+            found = _of_one(replica, earlier.get(name), slo)
+        for one in found:
+            limit = one.text.partition(":")[0] if one.about == "SLO" else ""
+            by_rule.setdefault((one.about, limit), []).append((name, one))
+    for rule in by_rule.values():
+        name, worst = min(rule, key=lambda named: _rank(named[1]))
+        others = sum(one.severity == worst.severity for _, one in rule) - 1
+        where = f"replica {name}" + (f", and {others} more like it" if others else "")
+        yield replace(worst, text=f"{where}: {worst.text}")
+
+
+def _of_one(now: Observation, before: Observation | None, slo: Slo | None) -> list[Remark]:
     restarted = before is not None and now.stats.uptime_s < before.stats.uptime_s
     found = list(_of_server(now, restarted))
     found.append(_of_preemptions(now.stats, None if before is None or restarted else before.stats))
@@ -189,7 +224,7 @@ def remarks(now: Observation, before: Observation | None = None, slo: Slo | None
             found.append(Remark("SLO", severity, f"{limit.label}: {text}"))
         for rule in (_of_slots, _of_queue, _of_cache, _of_outcomes):
             found += rule(now, now.traffic)
-    return tuple(sorted(found, key=lambda remark: list(SIGNS).index(remark.severity)))
+    return found
 
 
 def _of_server(now: Observation, restarted: bool) -> Iterator[Remark]:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from dragoman.telemetry.requests import TextRecord
-from dragoman.telemetry.traffic.window import by_hour, peak_tokens, quantiles, summarise, table_of
+from dragoman.telemetry.traffic.window import (
+    by_hour,
+    in_flight_at_arrivals,
+    peak_tokens,
+    quantiles,
+    summarise,
+    table_of,
+)
 from tests.telemetry.traffic.making import NOON, refused, text
 
 MIDNIGHT = 1_699_920_000.0  # 2023-11-14, UTC
@@ -104,3 +111,13 @@ def test_days_lie_on_top_of_each_other() -> None:
 def test_a_table_has_a_row_a_text() -> None:
     assert table_of([text(0), refused(1)]).ok.tolist() == [True, False]
     assert table_of([text(0)]).rows[0][0] == NOON
+
+
+def test_texts_in_flight_are_those_whose_time_covers_an_arrival() -> None:
+    random = np.random.default_rng(1)
+    arrived = random.integers(0, 60, 300).astype(float)  # many arrive together, as those of one call do
+    lasting = random.integers(0, 20, 300).astype(float)  # some take no time, as what is refused
+    counted = in_flight_at_arrivals(arrived, lasting)
+    for place, moment in enumerate(arrived):
+        covers = (arrived <= moment) & (moment < arrived + lasting) | ((arrived == moment) & (lasting == 0))
+        assert counted[place] == covers.sum()

@@ -4,6 +4,7 @@ import { Chart } from "./chart.js";
 import { byId, el, say } from "./dom.js";
 import { ago, count, duration, durationMark, mark, rate, share } from "./format.js";
 import { History, slotsOf } from "./history.js";
+import { Replicas } from "./replicas.js";
 import { Slots } from "./slots.js";
 
 const TABLE_EVERY_S = 10;
@@ -11,7 +12,7 @@ const PERCENTILES = ["p50", "p95", "p99"];
 const STATES = { starting: "starting", serving: "serving", draining: "shutting down" };
 
 const READOUTS = [
-  ["Running", (s) => count(s.running), (s) => `of ${count(slotsOf(s.settings))} slots, ${count(s.peak_running)} at most`],
+  ["Running", (s) => count(s.running), (s) => `of ${count(slotsOf(s))} slots, ${count(s.peak_running)} at most`],
   ["Waiting", (s) => count(s.waiting), (s) => `in the engine, ${count(s.preemptions)} preempted`],
   ["In flight", (s) => count(s.in_flight_characters), (s) => `characters, limit ${count(s.max_in_flight_characters)}, ${count(s.refused)} calls refused`],
   ["KV cache", (s) => share(s.kv_cache_usage), () => "in use"],
@@ -57,6 +58,7 @@ export class Engine {
   constructor() {
     this.history = new History();
     this.slots = new Slots();
+    this.replicas = new Replicas();
     this.cursorS = null;
     this.tableAtS = -Infinity;
     this.readouts = READOUTS.map(([name]) => readout(name));
@@ -77,8 +79,9 @@ export class Engine {
       say(this.readouts[at].note, note(stats));
     });
     const { running, waiting, peak_running: peak } = stats;
-    this.slots.draw({ slots: slotsOf(stats.settings), running, waiting, peak });
+    this.slots.draw({ slots: slotsOf(stats), running, waiting, peak });
     LATENCIES.forEach(([, of], row) => PERCENTILES.forEach((p, at) => say(this.cells[row][at], duration(of(stats)[p]))));
+    this.replicas.show(stats.replicas);
     this.identify(stats);
     this.draw();
   }
@@ -89,8 +92,10 @@ export class Engine {
     this.draw();
   }
 
-  identify({ state, model, profile, pipeline, device, uptime_s: uptimeS }) {
-    this.state(state, state === "starting" ? `starting, ${ago(uptimeS)}` : (STATES[state] ?? state));
+  identify({ state, model, profile, pipeline, device, uptime_s: uptimeS, replicas }) {
+    const words = state === "starting" ? `starting, ${ago(uptimeS)}` : (STATES[state] ?? state);
+    const serving = replicas.filter((one) => one.state === "serving").length;
+    this.state(state, replicas.length > 1 ? `${words}, ${serving} of ${replicas.length} replicas` : words);
     say(byId("identity"), `${model} · ${pipeline} · ${device}`);
     byId("packaged-model").hidden = profile !== "phrasebook";
   }

@@ -1,0 +1,47 @@
+/** Each of several replicas in a table; hidden where there is one. What the rest of the page shows is all of them together. */
+
+import { byId, el, say } from "./dom.js";
+import { count, duration, rate, share } from "./format.js";
+
+const COLUMNS = [
+  ["State", (s) => s.state],
+  ["Running", (s) => count(s.running)],
+  ["Waiting", (s) => count(s.waiting)],
+  ["KV cache", (s) => share(s.kv_cache_usage)],
+  ["Texts/s", (s) => rate(s.last_minute.texts_per_s)],
+  ["p95", (s) => duration(s.last_minute.e2e_s?.p95)],
+];
+
+export class Replicas {
+  constructor() {
+    this.box = byId("replicas");
+    this.names = null;
+    this.rows = [];
+  }
+
+  /** @param {object[]} replicas each one's own statistics */
+  show(replicas) {
+    this.box.hidden = replicas.length < 2;
+    if (this.box.hidden) return;
+    const names = JSON.stringify(replicas.map(({ replica }) => replica));
+    if (names !== this.names) this.build(replicas);
+    this.names = names;
+    replicas.forEach((one, row) => {
+      const silent = one.state === "unreachable";
+      this.rows[row].box.dataset.state = one.state;
+      COLUMNS.forEach(([, of], at) => say(this.rows[row].cells[at], silent && at ? "–" : of(one)));
+    });
+  }
+
+  build(replicas) {
+    const head = ["Replica", ...COLUMNS.map(([name]) => name)].map((name) => el("th", { scope: "col" }, name));
+    this.rows = replicas.map(({ replica }) => {
+      const cells = COLUMNS.map(() => el("td", { class: "figure" }));
+      return { cells, box: el("tr", {}, el("th", { scope: "row" }, replica), ...cells) };
+    });
+    byId("replicas-table").replaceChildren(
+      el("thead", {}, el("tr", {}, ...head)),
+      el("tbody", {}, ...this.rows.map(({ box }) => box)),
+    );
+  }
+}
