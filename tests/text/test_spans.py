@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.text import checks
 from dragoman.text import spans as module
-from dragoman.text.spans import has_letters, keep_spans, spans, without_spans
+from dragoman.text.comparisons import CheckContext
+from dragoman.text.detect import Detector
+from dragoman.text.spans import has_letters, keep_spans, pseudolocalized, spans, without_spans
 
 
 def found(text: str) -> list[str]:
@@ -196,3 +199,20 @@ def test_spans_are_in_order_and_do_not_overlap(text: str, terms: list[str]) -> N
 @given(st.lists(SIGNS, max_size=40).map("".join))
 def test_the_check_for_signs_misses_no_span(text: str) -> None:
     assert list(spans(text)) == list(module._spans(text))  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("target", ["en", "ja", "ko", "zh", "de", "ar"])
+def test_no_check_finds_anything_wrong_with_a_pseudolocalized_text(target: str) -> None:
+    sources = (
+        "Yes.",
+        "Order 5 has 3 items, {name}; write to help@example.com 🎉.",
+        "The train to the coast leaves at a quarter past nine from platform four. " * 3,
+        "<g1>Buy</g1> it <x1/> now!",
+        "駅はどこですか？３番線です。",
+    )
+    for source in sources:
+        answer = pseudolocalized(source)
+        assert answer != source
+        assert not checks.findings(
+            source, answer, CheckContext(None, target, Detector(("en", "ja", "ko", "zh", "de", "ar")))
+        )

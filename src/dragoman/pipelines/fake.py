@@ -1,7 +1,8 @@
 """`fake`: a pipeline without an engine, for tests of everything above the engine and for measuring the server's overhead.
 
-It answers by a given function (by default with the prompt's own token ids as words), one step at a time, in slots, so that
-queueing, streaming and cancellation behave as they do over an engine. It translates nothing.
+It answers by a given function (by default with the prompt's own token ids as words; `dragoman serve` gives one whose answers
+pass the checks), one step at a time, in slots, so that queueing, streaming and cancellation behave as they do over an engine.
+It translates nothing.
 """
 
 from __future__ import annotations

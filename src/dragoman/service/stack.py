@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman import __version__, phrasebook
 from dragoman.engine import process
@@ -31,6 +31,8 @@ from dragoman.settings import CacheSettings, ModelSettings, Settings, StorageSet
 from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
+from dragoman.text.spans import pseudolocalized
+from dragoman.types import Sequence
 
 if TYPE_CHECKING:
     from dragoman.service.accounts import AccountStore
@@ -85,8 +87,9 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     if chosen.name == "fake":
         from dragoman.pipelines.fake import FakePipeline
 
+        answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
         max_model_len = spec.engine.max_model_len or 1024
-        return FakePipeline(step_s=chosen.fake_step_ms / 1000, slots=spec.slots, max_model_len=max_model_len)
+        return FakePipeline(answer, step_s=chosen.fake_step_ms / 1000, slots=spec.slots, max_model_len=max_model_len)
     log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
     if log_file is not None:
         process.log_to_file(log_file)
@@ -113,6 +116,18 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         import_s=monotonic() - began_s,
     )
     return ContinuousPipeline(engine, max_failed_starts=chosen.max_failed_starts)
+
+
+def _pseudolocalized_prompt(model: str) -> Callable[[Sequence], str]:
+    """What the fake engine answers: its prompt's text, so changed that the checks find nothing wrong with it.
+
+    An answer with a finding would be generated again, and the overhead of the server would be measured twice.
+    """
+    from tokenizers import Tokenizer
+
+    file = Path(model) / "tokenizer.json"
+    tokenizer: Any = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(model)
+    return lambda sequence: pseudolocalized(tokenizer.decode(sequence.prompt_token_ids, skip_special_tokens=True))
 
 
 def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> SegmentCache:

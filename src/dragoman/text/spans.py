@@ -168,6 +168,36 @@ def has_letters(text: str) -> bool:
     return any(any(map(str.isalpha, part)) for part in _between_spans(text))
 
 
+def pseudolocalized(text: str) -> str:
+    """The text with its letters, except the first, replaced by circled ones, which belong to no language; spans are kept.
+
+    For a fake engine: no check of a translation finds anything wrong with it, whatever the languages.
+    """
+    made, end, first = list[str](), 0, 1
+    for start, stop in (*spans(text), (len(text), len(text))):
+        part = text[end:start]
+        if first and (letter := _LETTER.search(part)):
+            made.append(part[: letter.end()])
+            part, first = part[letter.end() :], 0
+        made += (part.translate(_CIRCLED), text[start:stop])
+        end = stop
+    return "".join(made)
+
+
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+class _Circled(dict[int, int]):
+    """A circled letter for each letter; other characters as they are."""
+
+    def __missing__(self, code: int) -> int:
+        self[code] = 0x24D0 + code % 26 if chr(code).isalpha() else code
+        return self[code]
+
+
+_CIRCLED = _Circled()
+
+
 def _between_spans(text: str) -> Iterator[str]:
     end = 0
     for start, stop in spans(text):
