@@ -217,6 +217,15 @@ async def test_a_number_that_the_model_dropped_is_a_mark_in_the_second_attempt()
     assert source_of(pipeline.given[-1]) == "The price of it is <x1/> today."
 
 
+async def test_a_number_that_the_model_drops_from_several_sentences_is_translated_in_smaller_segments() -> None:
+    def answer(text: str) -> str:
+        return japanese(re.sub(r" [^ ]*(\d|<x)[^ ]*", "", text) if ". " in text else text)
+
+    translation, _ = await translated(answer, "The price of it is 1985 today. Please see the map of it.")
+    assert outline(translation.text) == "x x x x x 1985 x. x x x x x x."
+    assert (codes(translation), set(translation.retries)) == ([], {checks.NUMBERS_CHANGED})
+
+
 async def test_a_number_that_was_dropped_beside_a_placeholder_is_a_mark_too() -> None:
     def answer(text: str) -> str:
         return japanese(re.sub(r"\d+|\{\w+\}", "", text) if "<x" not in text else text)

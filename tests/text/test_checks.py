@@ -21,8 +21,10 @@ from dragoman.text.comparisons import (
     CheckContext,
     line_breaks_kept,
     numbers_lost,
+    numbers_repeated,
     placeholders_lost,
     repeats,
+    repeats_sentence,
     sentences_dropped,
 )
 from dragoman.text.detect import Detector
@@ -144,6 +146,21 @@ def test_a_number_that_is_in_no_form_there_is_lost(source: str, output: str, los
 
 
 @pytest.mark.parametrize(
+    ("source", "output", "repeated"),
+    [
+        ("March 22, July 2", "3月22日、7月22日", ("22",)),
+        ("call 865-7081", "865-7081, 865-7081", ("865", "7081")),
+        ("at 3 PM, for 15 people", "15時に15人", ()),
+        ("7 of them", "7, 7", ()),
+        ("30 of 30", "30, 30", ()),
+        ("see https://a.com/4711", "https://a.com/4711 4711", ()),
+    ],
+)
+def test_a_number_that_is_there_too_often(source: str, output: str, repeated: tuple[str, ...]) -> None:
+    assert numbers_repeated(source, output) == repeated
+
+
+@pytest.mark.parametrize(
     "output",
     [
         "!" * 40,
@@ -175,6 +192,20 @@ def test_a_loop_is_a_repetition(output: str) -> None:
 )
 def test_laughter_emphasis_rulers_and_choruses_are_no_repetition(source: str, output: str) -> None:
     assert not repeats(source, output)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "repeated"),
+    [
+        ("今天很热。去开罗吧。", "The best time is spring. The best time is spring.", True),
+        ("今天很热。去开罗吧。", "今日は本当にとても暑いですね。今日は本当にとても暑いですね。", True),
+        ("ありがとう。どうも。", "Thank you. Thank you.", False),
+        ("It goes on and on. It goes on and on.", "それはずっと続いていきます。それはずっと続いていきます。", False),
+        ("今天很热。去开罗吧。", "The best time is spring. The best time is summer.", False),
+    ],
+)
+def test_a_sentence_twice_in_a_row(source: str, output: str, repeated: bool) -> None:
+    assert repeats_sentence(source, output) is repeated
 
 
 def test_ordinary_long_text_is_no_repetition() -> None:

@@ -135,6 +135,8 @@ def test_words_to_keep_may_be_shown_and_are_found_again() -> None:
     shown = with_words("<x1/> and <g2>it</g2> <x3/>", marks)
     assert shown == "{a} and <g2>it</g2> {a}"
     assert from_words("{a} と {a} と {a} <g2>それ</g2>", marks) == "<x1/> と <x3/> と {a} <g2>それ</g2>"
+    assert from_words("HB-157348と", (Mark("HB-1573", word=True),)) == "HB-157348と"
+    assert from_words("コードHB-1573を", (Mark("HB-1573", word=True),)) == "コード<x1/>を"
 
 
 def test_aligned_marks_are_all_there_and_between_words() -> None:

@@ -128,6 +128,8 @@ def test_prose_is_not_taken_for_a_span(text: str) -> None:
         ("https://a.com/b(c).", "https://a.com/b(c)"),
         ("https://a.com/bを見て", "https://a.com/b"),
         ('"https://a.com/b"', "https://a.com/b"),
+        ("auf https://öbb.at/züge, hier", "https://öbb.at/züge"),
+        ("на https://ru.wikipedia.org/wiki/Москва, да", "https://ru.wikipedia.org/wiki/Москва"),
         ("Really, https://a.com?!", "https://a.com"),
     ],
 )

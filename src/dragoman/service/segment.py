@@ -187,9 +187,17 @@ class SegmentTranslator:
         marked = self._with_missing_marked(job, segment, first)
         async with call.slots:
             output = await self._attempt(call, job, f"{part}.again", marked, form)
+        output = replace(output, retries=(code, *output.retries))
         if output.marks_lost and marked is not segment and code != checks.NUMBERS_CHANGED:
-            output = await self._with_marks_kept(call, job, f"{part}.again", marked, output)
-        return replace(output, retries=(code, *output.retries))
+            return await self._with_marks_kept(call, job, f"{part}.again", marked, output)
+        if (
+            output.findings
+            and code == checks.NUMBERS_CHANGED
+            and len(smaller := self.planner.smaller(job, segment)) > 1
+        ):
+            parts = await self._in_smaller_segments(call, job, part, segment, smaller, code)
+            return with_costs(better(output, parts), output, parts)
+        return output
 
     def _with_missing_marked(self, job: TextJob, segment: Segment, first: Output) -> Segment:
         """The segment with the terms and numbers that the output lacks as marks, where nothing worse is to be retried."""

@@ -23,8 +23,10 @@ from dragoman.text.comparisons import (
     line_breaks_kept,
     may_be_equal,
     numbers_lost,
+    numbers_repeated,
     placeholders_lost,
     repeats,
+    repeats_sentence,
     too_few_sentences,
 )
 from dragoman.text.detect import Detector
@@ -56,7 +58,7 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
     {
         EMPTY_OUTPUT: "The model returned no words.",
         REFUSAL: "The model refused to translate, or answered instead.",
-        REPETITION: "The output repeats one part of itself many times; the translation may be incomplete.",
+        REPETITION: "The output repeats a part of itself; the translation may be incomplete.",
         WRONG_LANGUAGE: "The translation is not in the target language, or not in its script.",
         SOURCE_COPIED: "The translation is the same as the source; it may not have been translated.",
         LENGTH_LIMIT: "The output reached its length limit; the translation may be incomplete.",
@@ -65,7 +67,7 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
         COMMENTARY: "The translation has comments of the model, such as a preamble, a note or the source once more.",
         PLACEHOLDERS_LOST: "Placeholders, tags, URLs or other things to keep are not in the translation.",
         MARKS_MOVED: "The model lost tags or placeholders; they were put back where they are in the source.",
-        NUMBERS_CHANGED: "Numbers of the source are not in the translation.",
+        NUMBERS_CHANGED: "Numbers of the source are not in the translation, or are there more often.",
         TERMS_MISSING: "Terms of the glossary are not translated as it says.",
         LINE_BREAKS_LOST: "The translation does not have the line breaks of the source.",
         PLURAL_CATEGORIES: "The target language has plural categories that the message lacks.",
@@ -87,7 +89,7 @@ _MAX_LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check that failed. `missing`: what the output lacks, in the source's order."""
+    """A check that failed. `missing`: what the output lacks, in the source's order; and numbers that it has too often."""
 
     code: WarningCode
     missing: tuple[str, ...] = ()
@@ -100,7 +102,7 @@ def findings(source: str, output: str, context: CheckContext) -> tuple[Finding, 
     found: list[Finding] = []
     if is_refusal(source, output):
         found.append(Finding(REFUSAL))
-    loops = repeats(source, output)
+    loops = repeats(source, output) or repeats_sentence(source, output)
     if loops:
         found.append(Finding(REPETITION))
     if is_copied(source, output, context):
@@ -118,8 +120,8 @@ def findings(source: str, output: str, context: CheckContext) -> tuple[Finding, 
 def _lost(source: str, output: str) -> Iterator[Finding]:
     if missing := placeholders_lost(source, output):
         yield Finding(PLACEHOLDERS_LOST, missing)
-    if missing := numbers_lost(source, output):
-        yield Finding(NUMBERS_CHANGED, missing)
+    if changed := (*numbers_lost(source, output), *numbers_repeated(source, output)):
+        yield Finding(NUMBERS_CHANGED, changed)
     if not line_breaks_kept(source, output):
         yield Finding(LINE_BREAKS_LOST)
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -151,6 +152,8 @@ _SENTENCE_END = re.compile(r"[.!?…؟۔।។။።。！？](?:(?<=[。！？]
 _UNMARKED_ENDS = re.compile(r"[\u0e00-\u0eff]")
 _MIN_SENTENCES = 4
 _MIN_SENTENCES_KEPT = 0.75
+_MIN_REPEATED_SENTENCE = 12
+"""Characters; shorter ones (thanks, yes) are translations of several."""
 
 
 def line_breaks_kept(source: str, output: str) -> bool:
@@ -175,6 +178,16 @@ def both_sentence_ends(source: str, output: str) -> tuple[int, int]:
     """Ends of sentences in both. Thai and Lao do not mark them: an output in these has those of its source."""
     ends = _sentence_ends(source)
     return ends, ends if _UNMARKED_ENDS.search(output) else _sentence_ends(output)
+
+
+def repeats_sentence(source: str, output: str) -> bool:
+    """Whether the output has one sentence twice in a row, and the source none: another one is missing instead."""
+    return _has_sentence_twice(output) and not _has_sentence_twice(source)
+
+
+def _has_sentence_twice(text: str) -> bool:
+    found = [one.strip() for one in _SENTENCE_END.split(text)]
+    return any(one == other and len(one) >= _MIN_REPEATED_SENTENCE for one, other in pairwise(found))
 
 
 def _sentence_ends(text: str) -> int:
@@ -303,6 +316,25 @@ def numbers_lost(source: str, output: str) -> tuple[str, ...]:
     key = _significant if _SCALE.search(source) or _SCALE.search(output) else _value
     present = {key(digits) for number in _numbers(output) for digits in (number, *_DIGITS.findall(number))}
     return tuple(number for number in numbers if not _is_present(number, present, key))
+
+
+_AFTERNOON = re.compile(r"\bp\.?m\b|午後|下午|晚上|오후|저녁|밤", re.IGNORECASE)
+
+
+def numbers_repeated(source: str, output: str) -> tuple[str, ...]:
+    """Numbers that the output has more often than the source has them, where an hour of the afternoon cannot be the reason.
+
+    Only numbers of the source are looked for: others may be words there, and so may small ones.
+    """
+    listed = _NUMBER.findall(without_spans(source))
+    if not listed or _AFTERNOON.search(source):
+        return ()
+    ours, theirs = (Counter(map(_ascii_digits, found)) for found in (listed, _NUMBER.findall(without_spans(output))))
+    return tuple(number for number, times in ours.items() if theirs[number] > times and not _may_be_a_word(number))
+
+
+def _may_be_a_word(number: str) -> bool:
+    return number.isdecimal() and _is_small(number)
 
 
 def _is_present(number: str, present: set[str], key: Callable[[str], str]) -> bool:

@@ -143,7 +143,8 @@ def with_words(text: str, marks: Sequence[Mark]) -> str:
 def from_words(output: str, marks: Sequence[Mark]) -> str:
     """An output of `with_words`, with the marks again: the first occurrences of each word, in the marks' order.
 
-    A word that the output lacks leaves its mark lost, and one that it has more often stays where it is too much.
+    A word that the output lacks leaves its mark lost, and one that it has more often stays where it is too much. One that is
+    part of a longer word or number (`HB-1573` of `HB-157348`) is not there.
     """
     numbers: dict[str, list[int]] = {}
     for number, mark in enumerate(marks, 1):
@@ -151,13 +152,22 @@ def from_words(output: str, marks: Sequence[Mark]) -> str:
             numbers.setdefault(mark.opening, []).append(number)
     if not numbers:
         return output
-    words = re.compile("|".join(re.escape(word) for word in sorted(numbers, key=len, reverse=True)))
+    words = re.compile("|".join(map(_as_a_word, sorted(numbers, key=len, reverse=True))))
 
     def marked(found: re.Match[str]) -> str:
         left = numbers[found[0]]
         return f"<x{left.pop(0)}/>" if left else found[0]
 
     return words.sub(marked, output)
+
+
+_ALNUM = "[A-Za-z0-9]"
+
+
+def _as_a_word(word: str) -> str:
+    """A pattern that finds the word where no letter or digit of ASCII continues it."""
+    before, after = (re.match(_ALNUM, edge) for edge in (word[:1], word[-1:]))
+    return f"{f'(?<!{_ALNUM})' if before else ''}{re.escape(word)}{f'(?!{_ALNUM})' if after else ''}"
 
 
 def lost(source: str, output: str) -> list[int]:

@@ -12,7 +12,7 @@ _W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u052f"
 _NAME = rf"[{_W}@+%~-]"
 _PATH = rf"[{_W}@+%~.-]"
 _TOKEN_START = rf"(?<![{_W}][@+%~.-])"  # not inside of what was scanned from its beginning
-_URL_TAIL = r"[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%]"
+_URL_TAIL = rf"[{_W}\-.~:/?#\[\]@!$&'()*+,;=%]"
 _EXTENSIONS = (
     "7z|aac|apk|avi|bash|bat|bin|bmp|bz2|cfg|conf|config|cpp|css|csv|dat|deb|dll|dmg|docx?|dockerfile|env|eot|epub|exe|flac"
     "|gif|gitignore|go|gradle|gz|hpp|html?|ico|ini|ipa|ipynb|iso|jar|java|jpe?g|jsx?|json[5l]?|kts?|lock|log|lua|m4a|md|mdx"
@@ -84,7 +84,7 @@ _BY_FIRST_CHARACTER = (
     _EMOJI,
 )
 _BY_WORD = (
-    rf"(?P<url>(?:[a-z][a-z0-9+.-]{{1,14}}://(?=[\w/\[])|www\.(?=[A-Za-z]|\d[\w-]{{0,62}}\.[a-z])|mailto:(?=[\w.+%-]{{1,64}}@)|tel:(?=\+?\d{{3}})){_URL_TAIL}{{1,2048}})",
+    rf"(?P<url>(?:[a-z][a-z0-9+.-]{{1,14}}://(?=[{_W}/\[])|www\.(?=[A-Za-z]|\d[\w-]{{0,62}}\.[a-z])|mailto:(?=[\w.+%-]{{1,64}}@)|tel:(?=\+?\d{{3}})){_URL_TAIL}{{1,2048}})",
     rf"{_TOKEN_START}[A-Za-z0-9][A-Za-z0-9._%+'-]{{0,63}}@(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}[A-Za-z]{{2,24}}",
     rf"(?P<domain>{_TOKEN_START}(?:[A-Za-z0-9-]{{1,63}}\.){{1,8}}(?:{_DOMAINS})(?:\.[a-z]{{2}})?(?![{_W}])"
     rf"(?::\d{{1,5}})?(?:/{_URL_TAIL}{{0,2000}})?)",

@@ -15,6 +15,8 @@ from dragoman_bench.eval.results import EvalConditions, EvalResults, JudgedRow
 
 CUT_AROUND, ALIGNED = "cut_around", "aligned"
 """How dragoman reports that a text was cut around its tags, and that tags were put at aligned positions."""
+LOW_CONFIDENCE = "low_confidence"
+"""dragoman's warning of a translation that the model is unsure of, which no check found fault with."""
 STRUCTURE_GOAL, KIND_GOAL = 0.98, 0.95
 _MISSES_SHOWN = 40
 _MINIMUM_NAMES = 2
@@ -85,7 +87,8 @@ _FALLBACKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
     ("again", lambda row: any(code not in (CUT_AROUND, ALIGNED) for code in row.retries)),
     ("cut around", lambda row: CUT_AROUND in row.retries),
     ("aligned", lambda row: ALIGNED in row.retries),
-    ("warned", lambda row: bool(row.warnings)),
+    ("warned", lambda row: any(code != LOW_CONFIDENCE for code in row.warnings)),
+    ("unsure", lambda row: LOW_CONFIDENCE in row.warnings),
 )
 
 
@@ -155,7 +158,7 @@ not the server's own.
 - **clean**: a translation and nothing else: no echo, commentary, refusal, answer or loop, in the target's script.
 
 *again*: texts of which a part was translated again; *cut around*: the text between tags was translated alone; *aligned*:
-tags were put at aligned positions; *warned*: the answer has a warning. All are shares of the texts.
+tags were put at aligned positions; *warned*: the answer has a warning of a check; *unsure*: that of a low confidence. All are shares of the texts.
 """
 
 
