@@ -202,6 +202,7 @@ def test_laughter_emphasis_rulers_and_choruses_are_no_repetition(source: str, ou
         ("ありがとう。どうも。", "Thank you. Thank you.", False),
         ("It goes on and on. It goes on and on.", "それはずっと続いていきます。それはずっと続いていきます。", False),
         ("今天很热。去开罗吧。", "The best time is spring. The best time is summer.", False),
+        ("你累吗？你累吗？", "Are you tired today? Are you tired today?", False),
     ],
 )
 def test_a_sentence_twice_in_a_row(source: str, output: str, repeated: bool) -> None:

@@ -153,7 +153,7 @@ _UNMARKED_ENDS = re.compile(r"[\u0e00-\u0eff]")
 _MIN_SENTENCES = 4
 _MIN_SENTENCES_KEPT = 0.75
 _MIN_REPEATED_SENTENCE = 12
-"""Characters; shorter ones (thanks, yes) are translations of several."""
+"""Characters; shorter ones (thanks, yes) may be translations of several."""
 
 
 def line_breaks_kept(source: str, output: str) -> bool:
@@ -182,12 +182,12 @@ def both_sentence_ends(source: str, output: str) -> tuple[int, int]:
 
 def repeats_sentence(source: str, output: str) -> bool:
     """Whether the output has one sentence twice in a row, and the source none: another one is missing instead."""
-    return _has_sentence_twice(output) and not _has_sentence_twice(source)
+    return _has_sentence_twice(output, _MIN_REPEATED_SENTENCE) and not _has_sentence_twice(source, 1)
 
 
-def _has_sentence_twice(text: str) -> bool:
+def _has_sentence_twice(text: str, min_characters: int) -> bool:
     found = [one.strip() for one in _SENTENCE_END.split(text)]
-    return any(one == other and len(one) >= _MIN_REPEATED_SENTENCE for one, other in pairwise(found))
+    return any(one == other and len(one) >= min_characters for one, other in pairwise(found))
 
 
 def _sentence_ends(text: str) -> int:
