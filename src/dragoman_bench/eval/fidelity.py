@@ -158,7 +158,8 @@ not the server's own.
 - **clean**: a translation and nothing else: no echo, commentary, refusal, answer or loop, in the target's script.
 
 *again*: texts of which a part was translated again; *cut around*: the text between tags was translated alone; *aligned*:
-tags were put at aligned positions; *warned*: the answer has a warning of a check; *unsure*: that of a low confidence. All are shares of the texts.
+tags were put at aligned positions; *warned*: the answer has a warning of a check; *unsure*: that of a low confidence. All are
+shares of the texts.
 """
 
 
