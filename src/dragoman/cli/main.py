@@ -7,15 +7,16 @@ import sys
 from importlib import metadata
 
 import click
-from packaging.requirements import Requirement
 from rich.markup import escape
 
 from dragoman import __version__
 from dragoman.cli.console import error_console
+from dragoman.cli.extras import missing_packages
 from dragoman.errors import ConfigError, DragomanError
 
 _COMMANDS = {
     "serve": "Serve a model over HTTP.",
+    "deploy": "Write the configuration of a Ray cluster of several hosts.",
     "translate": "Translate a text, a file or standard input.",
     "glossary": "Store glossaries on a running server, and import and export them.",
     "keys": "Create, list, rotate and revoke keys; show what each has used.",
@@ -37,25 +38,9 @@ _BENCH_COMMANDS = {
 _ENTRY_POINTS = "dragoman.commands"
 
 
-def _missing(extra: str) -> list[str]:
-    """Packages of one of dragoman's extras that are not installed."""
-    wanted = (Requirement(line) for line in metadata.requires("dragoman") or ())
-    missing: list[str] = []
-    for requirement in wanted:
-        if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
-            continue
-        if requirement.marker.evaluate({"extra": ""}):  # not of the extra alone
-            continue
-        try:
-            metadata.version(requirement.name)
-        except metadata.PackageNotFoundError:
-            missing.append(requirement.name)
-    return missing
-
-
 def _bench_command(name: str) -> click.Command:
     """A command of `dragoman_bench`. Raises `ConfigError` where the extra `bench` is not installed."""
-    if missing := _missing("bench"):
+    if missing := missing_packages("bench"):
         raise ConfigError(
             f"dragoman {name} needs the extra 'bench' ({', '.join(missing)} not installed): pip install 'dragoman[bench]'"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from dataclasses import replace
 from time import monotonic
@@ -16,11 +17,12 @@ from rich.text import Text
 
 from dragoman.api.server import DragomanServer, listen, url_of
 from dragoman.cli.console import steady_error_console
-from dragoman.cli.logs import configure_logging
+from dragoman.cli.extras import missing_packages
 from dragoman.cli.options import settings_options
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DragomanError
 from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
+from dragoman.telemetry.logs import configure_logging
 
 log = logging.getLogger("dragoman.serve")
 
@@ -37,7 +39,7 @@ class _PhaseColumn(ProgressColumn):
         return Text(" > ".join(f"{name} {duration_s:.0f} s" for name, duration_s in phases))
 
 
-class _Messages:
+class Messages:
     """What the command itself prints: for people on the console, for machines as records of the log."""
 
     def __init__(self, settings: Settings, console: Console) -> None:
@@ -70,7 +72,7 @@ def _run(settings: Settings, console: Console) -> int:
     listener = listen(network.host, network.port)
     operators = listen(network.operator_host, network.operator_port) if network.operator_port is not None else None
     service = TranslationService.from_settings(settings)
-    messages = _Messages(settings, console)
+    messages = Messages(settings, console)
     spec = service.spec.engine
     for warning in service.spec.warnings:
         log.warning("%s", warning)
@@ -99,6 +101,44 @@ def _run(settings: Settings, console: Console) -> int:
     return 2 if isinstance(server.failure, ConfigError) else exit_code
 
 
+def _run_replicas(settings: Settings, console: Console) -> int:
+    """The same with several replicas. Raises `ConfigError` where the extra `ray` is not installed."""
+    if missing := missing_packages("ray"):
+        raise ConfigError(
+            f"--replicas needs the extra 'ray' ({', '.join(missing)} not installed): pip install 'dragoman[ray]'",
+            param="server.replicas",
+        )
+    from dragoman.deploy import local
+
+    began_s = monotonic()
+    messages = Messages(settings, console)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    is_shown = console.is_terminal and not messages.as_json
+    with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
+        task = progress.add_task("")
+        last = ""
+
+        def status(text: str) -> None:
+            nonlocal last
+            progress.update(task, description=text)
+            if not is_shown and text != last:
+                messages.info(text)
+            last = text
+
+        def ready(url: str) -> None:
+            progress.stop()
+            messages.info(f"dragoman listens on {url} after {monotonic() - began_s:.0f} s  ({last})")
+
+        def output(line: str) -> None:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+        try:
+            return local.serve(settings, local.Progress(status=status, ready=ready, output=output))
+        except DragomanError as error:
+            messages.error(error.message)
+            return 2 if isinstance(error, ConfigError) else 1
+
+
 @click.command("serve")
 @settings_options(
     "server", "auth", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage", "tracing"
@@ -111,4 +151,9 @@ def command(loaded: Loaded, verbose: bool) -> None:
         settings = replace(settings, log=replace(settings.log, engine_file=""))
     console = steady_error_console()
     configure_logging(settings.log.level, settings.log.format, console, timed=True)
-    sys.exit(_run(settings, console))
+    exit_code = (_run if settings.server.replicas is None else _run_replicas)(settings, console)
+    if settings.server.replicas is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(exit_code)  # Ray's threads may wait for processes that have ended
+    sys.exit(exit_code)

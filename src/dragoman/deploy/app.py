@@ -1,0 +1,187 @@
+"""The Ray Serve application: each replica is a whole server, the same app over the same service as without Ray.
+
+`build` makes it from plain values, for `dragoman serve --replicas` and for `serve deploy` alike. A replica counts as ready
+when its service has started; Serve replaces it when its engine has crashed for good, which is when `check_health` raises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, cast
+
+import ray
+from fastapi import FastAPI
+from ray import serve
+from rich.console import Console
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dragoman.api.app import create_app
+from dragoman.deploy import config
+from dragoman.deploy.peers import DirectoryClient, Entry, Membership, OperatorPort, Peers, failed
+from dragoman.errors import EngineDead
+from dragoman.service.service import TranslationService
+from dragoman.settings import Settings
+from dragoman.telemetry import logs
+
+_ray: Any = ray  # typed in part
+APPLICATION = "dragoman"
+MAX_ONGOING_REQUESTS = 1_000_000
+"""More than admission lets in flight: its answers, with Retry-After, are what clients see, and not Ray's."""
+LOOPBACK = "127.0.0.1"
+
+
+def arguments(settings: Settings, deployment: config.Deployment, *, folder: str, log_to: str) -> dict[str, Any]:
+    """What `build` takes, in plain values, for replicas on this machine.
+
+    `folder`: where relative paths of the settings begin; `log_to`: a named pipe that takes the replicas' logs.
+    """
+    return {"settings": asdict(settings), "deployment": asdict(deployment), "folder": folder, "log_to": log_to}
+
+
+def _settings(args: Mapping[str, Any], several_hosts: bool) -> Settings:
+    """Of several hosts, each completes them by its environment."""
+    return config.settings_of(args["settings"], environment=os.environ if several_hosts else None)
+
+
+def build(args: Mapping[str, Any]) -> Any:
+    """The application, from `arguments`, or those of `serve.yaml`, for which `serve deploy` calls it.
+
+    Raises `ConfigError` for settings that several replicas cannot have.
+    """
+    deployment = config.Deployment(**args["deployment"])
+    settings = _settings(args, deployment.several_hosts)
+    config.check(settings, several_hosts=deployment.several_hosts)
+    options: dict[str, Any] = {
+        "ray_actor_options": {"num_cpus": deployment.num_cpus, "num_gpus": deployment.num_gpus},
+        "max_ongoing_requests": MAX_ONGOING_REQUESTS,
+        "max_queued_requests": -1,
+        "health_check_period_s": 2.0,
+        "health_check_timeout_s": 30.0,
+        "graceful_shutdown_wait_loop_s": 0.5,
+        "graceful_shutdown_timeout_s": config.graceful_shutdown_s(settings),
+    }
+    if deployment.autoscaling is None:
+        options["num_replicas"] = deployment.replicas
+    else:
+        options["autoscaling_config"] = dict(deployment.autoscaling)
+    ingress: Any = cast(Any, serve).ingress()
+    deployed: Any = serve.deployment(name="dragoman", **options)(ingress(Replica))
+    return deployed.bind(dict(args))
+
+
+class Replica:
+    """One server. Made by Ray, in a process of its own."""
+
+    async def __init__(self, args: dict[str, Any]) -> None:
+        if folder := args.get("folder"):
+            os.chdir(folder)
+        context: Any = serve.get_replica_context()
+        name, node = str(context.rank.rank), str(_ray.util.get_node_ip_address())
+        several_hosts = config.Deployment(**args["deployment"]).several_hosts
+        if several_hosts:
+            config.check_cluster(len(_ray.nodes()))
+        else:
+            _keep_to_loopback()
+        _answer_with_our_request_ids()
+        settings = _own_settings(_settings(args, several_hosts), name, node if several_hosts else LOOPBACK)
+        _configure_logging(settings, args.get("log_to", ""), name)
+        self._lost: asyncio.Task[EngineDead] | None = None
+        directory, entry = DirectoryClient(), Entry(context.replica_tag, name, node, os.getpid())
+        membership: Membership | None = None
+        try:
+            self.service = TranslationService.from_settings(settings, replica=name)
+            self._membership = membership = Membership(directory, self.service, entry)
+            membership.start()
+            await self.service.start()
+        except Exception as error:
+            if membership is not None:
+                await membership.leave()
+            await directory.report(failed(entry, error))
+            raise
+        self.service.freeze_heap()
+        self._lost = asyncio.create_task(self.service.lost())
+        self._operators = OperatorPort(self.service, settings.server.operator_host)
+        self._operators.start()
+        self._membership.serving(self._operators.address)
+        self._peers = Peers(directory, self.service, context.replica_tag)
+
+    def __serve_build_asgi_app__(self) -> FastAPI:
+        return create_app(self.service, self._peers)
+
+    async def check_health(self) -> None:
+        """Raises `EngineDead` once the engine is lost: Serve then replaces the replica. A restart of the engine is its
+        server's, which holds calls meanwhile."""
+        if self._lost is not None and self._lost.done():
+            raise self._lost.result()
+
+    async def __del__(self) -> None:
+        """Serve has waited for requests by now."""
+        if self._lost is None:
+            return
+        self._lost.cancel()
+        await self.service.drain()
+        await self.service.stop()
+        await self._operators.close()
+        await self._membership.leave()
+
+
+def _own_settings(settings: Settings, name: str, operator_host: str) -> Settings:
+    """Files that one process alone may write get the replica's name."""
+
+    def own(file: str) -> str:
+        path = Path(file)
+        return str(path.with_name(f"{path.stem}-{name}{path.suffix}")) if file else ""
+
+    return replace(
+        settings,
+        server=replace(settings.server, operator_host=operator_host),
+        cache=replace(settings.cache, file=own(settings.cache.file)),
+        log=replace(settings.log, engine_file=own(settings.log.engine_file)),
+    )
+
+
+def _configure_logging(settings: Settings, log_to: str, name: str) -> None:
+    """To the named pipe `log_to`, or to standard error, which Ray keeps in a file of the replica's."""
+    stream = sys.stderr
+    if log_to:
+        descriptor = os.open(log_to, os.O_WRONLY | os.O_NONBLOCK)  # lines are lost when the other end does not read
+        stream = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+    logs.configure_logging(settings.log.level, settings.log.format, Console(file=stream), timed=True, replica=name)
+
+
+# ---- what Ray has no options for
+
+
+def _keep_to_loopback() -> None:
+    """Have Serve's gRPC server of this replica, which only its controller calls, listen on loopback."""
+    from ray.serve._private import replica
+
+    add_port: Any = getattr(replica, "add_port_to_grpc_server", None)
+    if add_port is not None:
+        setattr(  # noqa: B010
+            replica,
+            "add_port_to_grpc_server",
+            lambda server, address: add_port(server, address.replace("[::]", LOOPBACK)),  # pyright: ignore[reportUnknownLambdaType]
+        )
+
+
+class _Unchanged:
+    """In place of a middleware of Serve's: changes nothing."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+def _answer_with_our_request_ids() -> None:
+    """Have Serve add no X-Request-ID to answers, which have ours."""
+    from ray.serve._private import http_util
+
+    setattr(http_util, "RequestIdMiddleware", _Unchanged)  # noqa: B010

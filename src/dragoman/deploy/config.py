@@ -1,0 +1,192 @@
+"""What is checked and written before Ray starts: settings that replicas can have, Ray's environment, `serve.yaml`.
+
+Imports no ray: its environment is read when it is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dragoman import settings as known
+from dragoman.errors import ConfigError
+from dragoman.gpu import find_gpus
+from dragoman.settings import Settings
+
+DRAIN_PERIOD_S = 10
+"""How long a replica that is replaced answers on, so that every HAProxy has a configuration without it."""
+STOP_S = 30
+"""For an engine to end, after its calls have."""
+LONGEST_REQUEST_S = 900
+"""After a change of replicas, a request that runs for longer than this from then on is cut off."""
+BUFFER_BYTES = 64 * 1024
+"""Of HAProxy, taken up to twice for each connection: it repeats a request on another replica only if it fits in one."""
+_AUTOSCALING = {"upscale_delay_s": 15.0, "downscale_delay_s": 600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """How the application is deployed. `num_gpus` and `num_cpus` are of one replica; `autoscaling` replaces `replicas`."""
+
+    replicas: int = 1
+    num_cpus: float = 1
+    num_gpus: float = 0
+    several_hosts: bool = False
+    autoscaling: Mapping[str, Any] | None = None
+
+
+def settings_of(values: Mapping[str, Mapping[str, Any]], *, environment: Mapping[str, str] | None = None) -> Settings:
+    """Settings from plain values by section and key; others are those of `environment`, and then defaults."""
+    flags = {f"{section}.{key}": value for section, table in values.items() for key, value in table.items()}
+    return known.load(flags=flags, environment=environment or {}).settings
+
+
+def changed(settings: Settings) -> dict[str, dict[str, Any]]:
+    """The values that differ from the defaults."""
+    defaults = asdict(Settings())
+    return {
+        section: differing
+        for section, table in asdict(settings).items()
+        if (differing := {key: value for key, value in table.items() if value != defaults[section][key]})
+    }
+
+
+def check(settings: Settings, *, several_hosts: bool) -> None:
+    """Raises `ConfigError` for settings that several replicas behind one address cannot have."""
+    if settings.pipeline.name not in ("continuous", "fake"):
+        raise ConfigError(
+            f"pipeline {settings.pipeline.name} cannot have replicas: use continuous, or serve without --replicas",
+            param="pipeline.name",
+        )
+    if settings.server.tls_certificate or settings.server.tls_key:
+        raise ConfigError(
+            "HAProxy, which distributes requests over replicas, does not terminate TLS here: put a proxy with the "
+            "certificate before it, and leave server.tls_certificate and server.tls_key empty",
+            param="server.tls_certificate",
+        )
+    if settings.server.operator_port is not None:
+        raise ConfigError(
+            "each replica has an operators' port of its own, which GET /v1/replicas names: leave server.operator_port unset",
+            param="server.operator_port",
+        )
+    if several_hosts and settings.storage.url.startswith("sqlite"):
+        raise ConfigError(
+            "several hosts cannot share a SQLite file: set storage.url (DRAGOMAN_STORAGE_URL on each node) to a PostgreSQL "
+            "database, or to nothing where no keys and glossaries are needed",
+            param="storage.url",
+        )
+
+
+def check_cluster(nodes: int) -> None:
+    """Raises `ConfigError` in a cluster of several nodes whose ports run anybody's code."""
+    if nodes > 1 and os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
+        raise ConfigError(
+            "this Ray cluster accepts code from all who reach its ports: set RAY_AUTH_MODE=token and the same RAY_AUTH_TOKEN "
+            "on each node before `ray start`"
+        )
+
+
+def gpus_per_replica(settings: Settings) -> int:
+    """GPUs that one engine runs on, where there are any."""
+    return settings.engine.tensor_parallel_size * settings.engine.data_parallel_size
+
+
+def local_deployment(settings: Settings) -> Deployment:
+    """How `--replicas` deploys on this machine. Raises `ConfigError` where its GPUs do not suffice."""
+    found = find_gpus()
+    gpus = len(found.describe()) if found is not None and settings.pipeline.name != "fake" else 0
+    each = gpus_per_replica(settings) if gpus else 0
+    most = gpus // each if each else None
+    wanted = settings.server.replicas
+    replicas = wanted if isinstance(wanted, int) else max(1, most or 1)
+    if most is not None and replicas > most:
+        raise ConfigError(
+            f"{replicas} replicas need {replicas * each} GPUs ({each} each), and this machine has {gpus}",
+            param="server.replicas",
+        )
+    return Deployment(replicas=replicas, num_gpus=each)
+
+
+def graceful_shutdown_s(settings: Settings) -> float:
+    """How long Serve waits for a replica that it replaces: its drain, and some more for the engine to end."""
+    return settings.server.drain_timeout_s + DRAIN_PERIOD_S + STOP_S
+
+
+def ray_environment(settings: Settings) -> dict[str, str]:
+    """Ray's variables, on each node, before Ray starts. Ray Serve's defaults cost 10 ms a request and lose requests."""
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # HAProxy needs 2.5 files for each connection, and does not start when it cannot have them.
+    connections = 20_000 if most_files == resource.RLIM_INFINITY else min(20_000, (most_files - 200) * 2 // 5)
+    proxies = settings.server.trusted_proxies
+    return {
+        "RAY_AUTH_MODE": "token",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_SERVE_ENABLE_HA_PROXY": "1",
+        "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
+        "RAY_SERVE_HAPROXY_RETRY_ON": "conn-failure empty-response",
+        "RAY_SERVE_HAPROXY_TUNE_BUFSIZE": str(BUFFER_BYTES),
+        "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": str(LONGEST_REQUEST_S),
+        "RAY_SERVE_HAPROXY_MAXCONN": str(connections),
+        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": str(DRAIN_PERIOD_S),
+        # uvicorn's: whose X-Forwarded headers count. HAProxy passes on those of its client.
+        "FORWARDED_ALLOW_IPS": f"{proxies},127.0.0.1" if proxies else "",
+    }
+
+
+def serve_yaml(settings: Settings, deployment: Deployment) -> str:
+    """A configuration for `serve deploy`, with what each node needs before `ray start` in comments.
+
+    Without the database's address, which holds a password: nodes have it in their environment. Raises `ConfigError`.
+    """
+    import yaml
+
+    check(settings, several_hosts=True)
+    values = changed(settings)
+    for section, key in (("storage", "url"), ("server", "replicas"), ("server", "host"), ("server", "port")):
+        values.get(section, {}).pop(key, None)
+    # The address that clients reach: on each node, HAProxy listens there.
+    values.setdefault("server", {})["host"] = "0.0.0.0"
+    given = {name: value for name, value in asdict(deployment).items() if value is not None}
+    document = {
+        "proxy_location": "EveryNode",
+        "http_options": {"host": "0.0.0.0", "port": settings.server.port},
+        "applications": [
+            {
+                "name": "dragoman",
+                "route_prefix": "/",
+                "import_path": "dragoman.deploy.app:build",
+                "args": {"settings": {key: table for key, table in values.items() if table}, "deployment": given},
+            }
+        ],
+    }
+    variables = {
+        **ray_environment(settings),
+        "RAY_AUTH_TOKEN": "...  # the same on each node: openssl rand -hex 32",
+        "RAY_SERVE_HAPROXY_BINARY_PATH": '"$(command -v dragoman-haproxy)"',
+        "DRAGOMAN_STORAGE_URL": "postgresql://...  # or empty",
+    }
+    comments = [
+        "# dragoman on a Ray cluster: serve deploy serve.yaml",
+        "# On each node, before `ray start`:",
+        *(f"#   export {name}={_quoted(value)}" for name, value in variables.items()),
+    ]
+    return "\n".join(comments) + "\n" + yaml.safe_dump(document, sort_keys=False)
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"' if (" " in value and "#" not in value and not value.startswith('"')) or not value else value
+
+
+def autoscaling(fewest: int, most: int, target_in_flight: float) -> dict[str, Any]:
+    """Serve's autoscaling: so many in-flight requests a replica. Raises `ConfigError`."""
+    if not 1 <= fewest <= most:
+        raise ConfigError(f"replicas from {fewest} to {most}: the first must be at least 1 and no more than the second")
+    return {
+        "min_replicas": fewest,
+        "max_replicas": most,
+        "target_ongoing_requests": target_in_flight,
+        **_AUTOSCALING,
+    }

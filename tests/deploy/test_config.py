@@ -1,0 +1,173 @@
+"""What is decided before Ray starts: refusals, Ray's environment, `serve.yaml`, HAProxy's configuration. Starts no Ray."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dragoman.cli.deploy import command
+from dragoman.deploy import config, haproxy
+from dragoman.errors import ConfigError
+from dragoman.settings import EngineSettings, PipelineSettings, ServerSettings, Settings, StorageSettings, load
+
+POSTGRES = StorageSettings(url="postgresql://dragoman:secret@db/dragoman")
+
+
+@pytest.mark.parametrize(
+    ("settings", "param"),
+    [
+        (Settings(pipeline=PipelineSettings(name="workers")), "pipeline.name"),
+        (Settings(pipeline=PipelineSettings(name="static_batch")), "pipeline.name"),
+        (Settings(server=ServerSettings(tls_certificate="server.pem")), "server.tls_certificate"),
+        (Settings(server=ServerSettings(operator_port=9000)), "server.operator_port"),
+    ],
+)
+def test_settings_that_replicas_cannot_have(settings: Settings, param: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        config.check(settings, several_hosts=False)
+    assert refused.value.param == param
+
+
+def test_several_hosts_need_a_database_that_they_share() -> None:
+    config.check(Settings(), several_hosts=False)
+    with pytest.raises(ConfigError) as refused:
+        config.check(Settings(), several_hosts=True)
+    assert refused.value.param == "storage.url"
+    config.check(Settings(storage=POSTGRES), several_hosts=True)
+
+
+def test_several_nodes_need_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    config.check_cluster(nodes=1)
+    with pytest.raises(ConfigError):
+        config.check_cluster(nodes=2)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    config.check_cluster(nodes=2)
+
+
+@pytest.mark.parametrize("value", ["2", "auto"])
+def test_replicas_are_a_number_or_auto(value: str) -> None:
+    settings = load(flags={"server.replicas": value}, environment={}).settings
+    assert settings.server.replicas == (2 if value == "2" else "auto")
+    deployment = config.local_deployment(replace(settings, pipeline=PipelineSettings(name="fake")))
+    assert (deployment.replicas, deployment.num_gpus) == (2 if value == "2" else 1, 0)
+
+
+@pytest.mark.parametrize("value", ["0", "all"])
+def test_other_values_of_replicas_are_refused(value: str) -> None:
+    with pytest.raises(ConfigError):
+        load(flags={"server.replicas": value}, environment={})
+
+
+@pytest.mark.parametrize(("wanted", "found"), [(2, 2), ("auto", 2)])
+def test_each_replica_has_the_gpus_of_its_engine(monkeypatch: pytest.MonkeyPatch, wanted: Any, found: int) -> None:
+    monkeypatch.setattr(config, "find_gpus", FourGpus)
+    settings = Settings(server=ServerSettings(replicas=wanted), engine=EngineSettings(tensor_parallel_size=2))
+    deployment = config.local_deployment(settings)
+    assert (deployment.replicas, deployment.num_gpus) == (found, 2)
+
+
+def test_more_replicas_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "find_gpus", FourGpus)
+    with pytest.raises(ConfigError) as refused:
+        config.local_deployment(Settings(server=ServerSettings(replicas=5)))
+    assert refused.value.param == "server.replicas"
+
+
+class FourGpus:
+    def describe(self) -> tuple[int, ...]:
+        return (0, 1, 2, 3)
+
+
+def test_x_forwarded_headers_count_only_where_a_proxy_is_trusted() -> None:
+    behind = Settings(server=ServerSettings(trusted_proxies="10.0.0.0/8"))
+    assert config.ray_environment(Settings())["FORWARDED_ALLOW_IPS"] == ""
+    assert config.ray_environment(behind)["FORWARDED_ALLOW_IPS"].split(",") == ["10.0.0.0/8", "127.0.0.1"]
+
+
+def test_serve_outwaits_our_drain() -> None:
+    settings = Settings(server=ServerSettings(drain_timeout_s=300))
+    assert config.graceful_shutdown_s(settings) > 300 + config.DRAIN_PERIOD_S
+
+
+def written(*flags: str) -> tuple[dict[str, Any], str]:
+    done = CliRunner().invoke(command, ["config", *flags], catch_exceptions=False)
+    assert done.exit_code == 0
+    return yaml.safe_load(done.output), done.output
+
+
+def test_the_configuration_of_a_cluster_has_an_ingress_on_every_node_and_the_settings_that_differ() -> None:
+    url = "postgresql://dragoman:secret@db/dragoman"
+    document, text = written("--replicas=4", "--model=/models/m", f"--storage-url={url}", "--tensor-parallel-size=2")
+    assert document["proxy_location"] == "EveryNode"
+    (application,) = document["applications"]
+    assert application["import_path"] == "dragoman.deploy.app:build"
+    args = application["args"]
+    assert args["deployment"] == {"replicas": 4, "num_cpus": 2, "num_gpus": 2, "several_hosts": True}
+    settings = config.settings_of(args["settings"], environment={"DRAGOMAN_STORAGE_URL": url})
+    assert (settings.model.path, settings.engine.tensor_parallel_size) == ("/models/m", 2)
+    assert (settings.server.host, settings.storage.url) == ("0.0.0.0", url)
+    assert "secret" not in text
+    for variable in ("RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN=", "RAY_SERVE_ENABLE_HA_PROXY=1", "DRAGOMAN_STORAGE_URL="):
+        assert f"export {variable}" in text
+
+
+def test_a_cluster_scales_on_in_flight_requests() -> None:
+    flags = ("--replicas=2", "--max-replicas=8", "--target-in-flight=90", "--storage-url=postgresql://db/dragoman")
+    scaling = written(*flags)[0]["applications"][0]["args"]["deployment"]["autoscaling"]
+    assert (scaling["min_replicas"], scaling["max_replicas"], scaling["target_ongoing_requests"]) == (2, 8, 90)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--storage-url=postgresql://db/d",),
+        ("--replicas=auto", "--storage-url=postgresql://db/d"),
+        ("--replicas=2",),
+        ("--replicas=2", "--storage-url=postgresql://db/d", "--max-replicas=4"),
+        ("--replicas=4", "--storage-url=postgresql://db/d", "--max-replicas=2", "--target-in-flight=10"),
+    ],
+)
+def test_configurations_that_are_refused(flags: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError):
+        CliRunner().invoke(command, ["config", *flags], catch_exceptions=False)
+
+
+HAPROXY = """global
+    stats socket /tmp/admin.sock mode 666 level admin expose-fd listeners
+frontend prometheus
+    bind :9101
+    mode http
+frontend http_frontend
+    bind 127.0.0.1:8000
+    log global
+listen stats
+  bind *:8404
+  stats enable
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "frontend"),
+    [("", "127.0.0.1:8000"), ("0.0.0.0", "0.0.0.0:8000"), ("::", "[::]:8000"), ("10.0.0.5", "10.0.0.5:8000")],
+)
+def test_haproxy_listens_where_the_user_says_and_reports_on_loopback_alone(host: str, frontend: str) -> None:
+    adapted = haproxy.adapted(HAPROXY, host)
+    bound = [line.split()[1] for line in adapted.splitlines() if line.split()[0] == "bind"]
+    assert bound == ["127.0.0.1:9101", frontend, "127.0.0.1:8404"]
+    assert "mode 600 level admin" in adapted
+    assert "set-header x-request-disconnect-disabled ?1" in adapted
+
+
+def test_the_configuration_that_ray_writes_is_recognised() -> None:
+    templates = pytest.importorskip("ray.serve._private.haproxy_templates")
+    text = templates.HAPROXY_CONFIG_TEMPLATE.replace("{{ config.metrics_port }}", "9101")
+    text = text.replace("{{ config.stats_port }}", "8404")
+    text = text.replace("{{ config.frontend_host }}:{{ config.frontend_port }}", "127.0.0.1:8000")
+    bound = [line.split()[1] for line in haproxy.adapted(text, "::1").splitlines() if line.strip().startswith("bind ")]
+    assert bound[:2] == ["127.0.0.1:9101", "[::1]:8000"]
+    assert bound[-1] == "127.0.0.1:8404"
