@@ -93,7 +93,7 @@ def test_the_server_imports_no_library_of_the_load_tests(installed: Path, tmp_pa
     run(installed / "python", "-c", IMPORT_ALL, cwd=tmp_path)
 
 
-@pytest.mark.parametrize("command", ["bench", "journey", "report", "tune"])
+@pytest.mark.parametrize("command", ["bench", "journey", "plan", "report", "tune"])
 def test_commands_of_the_bench_say_what_to_install(installed: Path, tmp_path: Path, command: str) -> None:
     done = run(installed / "dragoman", command, "--help", cwd=tmp_path, check=False)
     assert done.returncode == 2

@@ -33,6 +33,7 @@ _BENCH_COMMANDS = {
     "check-model": "Check a model before you serve it: its prompt, languages, marks, speed.",
     "report": "Make a report from results files.",
     "journey": "Measure every architecture of the story on this machine.",
+    "plan": "Compute how many GPUs a recorded traffic needs, from a measurement of one.",
     "tune": "Find the engine settings that serve your traffic best, and say why.",
 }
 _ENTRY_POINTS = "dragoman.commands"

@@ -78,7 +78,8 @@ class DragomanStats:
         if stats is None:
             return {}
         named = {"pipeline", "model", "profile", "device", "dtype", "cpu_instruction_sets", "version"}
-        return stats.model_dump(mode="json", include=named, exclude_unset=True) | stats.settings
+        found = stats.model_dump(mode="json", include=named, exclude_unset=True) | stats.settings
+        return found | ({"replicas": len(stats.replicas)} if stats.replicas else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,6 +235,7 @@ class TraceLine(BaseModel):
 
     text: str | None = None
     source_tokens: PositiveInt | None = None
+    source_characters: PositiveInt | None = None
     source: str | None = None
     target: str | None = None
     output_tokens: PositiveInt | None = None
