@@ -95,7 +95,9 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
     subject = make_subject(options.model, options.profile, options.load_format, options.max_model_len)
     hardware, machine = this_hardware()
     slo = parse_slo(options.slo) if options.slo else None
-    job = TuneJob(make_demand(subject, options.trace, options.clients), hardware, machine, slo)
+    job = TuneJob(
+        make_demand(subject, [options.trace] if options.trace else [], options.clients), hardware, machine, slo
+    )
     metric: Metric = "goodput_rps" if slo else "rps"
     pace = CPU_PACE if hardware.device == "cpu" else PACE
     pace = replace(pace, duration_s=options.duration or pace.duration_s)

