@@ -253,6 +253,8 @@ class Features:
     least_logprob: float
     length_deviation: float  # absolute logarithm of target to source characters, over the direction's usual ratio
     source_rarity: float = 0.0  # share of the source's character n-grams that the training text lacks
+    source_characters: int = 0
+    target_characters: int = 0
     retried: bool = False
     cut_around: bool = False  # the text between its marks was translated alone, or they are at aligned positions
 

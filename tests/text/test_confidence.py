@@ -17,7 +17,7 @@ LOGPROBS = TokenLogprobs(mean=-0.5, least=-2.0)
 DOCUMENT = {
     "format": 1,
     "bias": 2.0,
-    "weights": {"mean_logprob": 1.0, "source_rarity": -4.0},
+    "weights": {"mean_logprob": 1.0, "source_rare": -1.0},
     "threshold": 0.6,
     "length_ratios": {"en-ja": 0.5},
     "ngrams": True,
@@ -54,6 +54,17 @@ def test_features_compare_lengths_with_what_is_usual_for_the_direction() -> None
     assert usual.length_deviation == pytest.approx(0.0)
     assert long.length_deviation == pytest.approx(math.log(4))
     assert (usual.mean_logprob, usual.least_logprob) == (-0.5, -2.0)
+    assert (usual.source_characters, usual.target_characters) == (19, 9)
+
+
+def test_a_longer_and_a_rarer_source_are_inputs_of_their_own() -> None:
+    short = confidence.inputs(Features(-0.5, -2.0, 0.0, source_characters=3, target_characters=3))
+    long = confidence.inputs(Features(-0.5, -2.0, 0.0, 0.5, source_characters=60, target_characters=60))
+    assert long["source_length"] > short["source_length"]
+    assert long["source_rare"] > short["source_rare"] == 0
+    assert long["total_logprob"] < short["total_logprob"] < 0
+    assert long["mean_logprob_by_length"] < short["mean_logprob_by_length"]
+    assert min(confidence.inputs(Features(-1e9, -1e9, 1e9)).values()) >= -1e3
 
 
 def test_without_probabilities_nothing_is_known() -> None:

@@ -11,9 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,27 +19,32 @@ from typing import Any
 
 import click
 import numpy as np
-import numpy.typing as npt
 
+from dragoman.errors import ConfigError
 from dragoman.phrasebook import LANGUAGES, model_dir
 from dragoman.service.service import TranslationService
 from dragoman.settings import load as load_settings
 from dragoman.text import confidence
-from dragoman.text.confidence import FILE, FORMAT, NGRAMS_FILE, ConfidenceModel, NgramSet, Regression, inputs
+from dragoman.text.confidence import FILE, NGRAMS_FILE, ConfidenceModel, NgramSet, Regression, inputs
 from dragoman.types import Features, TranslationRequest
+from dragoman_bench.eval.calibration import (
+    Floats,
+    auc,
+    choose_threshold,
+    cross_validated,
+    document,
+    figures,
+    fit,
+    rounded,
+    usual_length_ratios,
+)
 from tools.phrasebook import adequacy, data_dir, lines
 from tools.phrasebook.adequacy import DIRECTIONS, EvaluationRow
 from tools.phrasebook.corpus import load as load_corpus
 from tools.phrasebook.generator import Generator
 
-Floats = npt.NDArray[np.float64]
-
 NGRAM_BITS = 2**21
 GENERATED = 40_000  # generated sentences whose n-grams are known besides those of the written lines
-L2 = 1.0
-MOST_ADEQUATE_FLAGGED = 0.2
-BINS = 10
-COVERAGES = tuple(round(0.05 * step, 2) for step in range(1, 21))
 _BATCH = 512
 
 
@@ -76,15 +79,9 @@ def known_ngrams() -> NgramSet:
 
 
 def length_ratios() -> dict[str, float]:
-    """The median ratio of target to source characters of the written lines, by direction."""
-    rows = [row.standard for row in lines.load(data_dir()).lines]
-    at = {language: place for place, language in enumerate(LANGUAGES)}
-    return {
-        f"{source}-{target}": round(
-            statistics.median((len(row[at[target]]) + 1) / (len(row[at[source]]) + 1) for row in rows), 4
-        )
-        for source, target in DIRECTIONS
-    }
+    """The usual ratio of target to source characters of the written lines, by direction."""
+    rows = [dict(zip(LANGUAGES, row.standard, strict=True)) for row in lines.load(data_dir()).lines]
+    return usual_length_ratios((f"{s}-{t}", row[s], row[t]) for s, t in DIRECTIONS for row in rows)
 
 
 # ---- translations
@@ -101,6 +98,10 @@ async def judged(model: Path, base: ConfidenceModel, names: Sequence[str]) -> di
         "engine.token_logprobs": True,
         "engine.enforce_eager": True,  # starts sooner
     }
+    try:
+        confidence.load(model)
+    except ConfigError:  # of other inputs than those of this version: the fit replaces it
+        (model / FILE).unlink()
     service = TranslationService.from_settings(load_settings(flags=flags, environment={}).settings)
     service.model = replace(service.model, confidence=base)
     await service.start()
@@ -137,110 +138,20 @@ async def _direction(
     return found
 
 
-# ---- the fit
-
-
-def fit(features: Sequence[Features], adequate: Floats, l2: float = L2) -> Regression:
-    """Logistic regression by Newton's method, with an L2 penalty on the weights of the standardised inputs."""
-    names = tuple(inputs(features[0]))
-    values = np.array([[inputs(one)[name] for name in names] for one in features])
-    mean, deviation = values.mean(axis=0), values.std(axis=0)
-    varies = deviation > 1e-9
-    scale = np.where(varies, deviation, 1.0)
-    design = np.column_stack([np.ones(len(values)), np.where(varies, (values - mean) / scale, 0.0)])
-    penalty = np.diag([0.0, *[l2] * len(names)])
-    weights = np.zeros(len(names) + 1)
-    for _ in range(50):
-        chance = _sigmoid(design @ weights)
-        gradient = design.T @ (adequate - chance) - penalty @ weights
-        curvature = (design * (chance * (1 - chance))[:, None]).T @ design + penalty + 1e-9 * np.eye(len(weights))
-        step = np.linalg.solve(curvature, gradient)
-        weights += step
-        if np.abs(step).max() < 1e-8:
-            break
-    raw = weights[1:] / scale
-    used = {name: float(weight) for name, weight, one in zip(names, raw, varies, strict=True) if one}
-    bias = float(weights[0] - (weights[1:] * mean / scale)[varies].sum())
-    return Regression(bias, used)
-
-
-def _sigmoid(score: Floats) -> Floats:
-    return 1 / (1 + np.exp(-np.clip(score, -30, 30)))
-
-
-def choose_threshold(scores: Floats, adequate: Floats, most_flagged: float = MOST_ADEQUATE_FLAGGED) -> float:
-    """The threshold at which the most inadequate translations are flagged beyond the share of adequate ones that are too.
-
-    At most `most_flagged` of the adequate ones are.
-    """
-    right, wrong = np.sort(scores[adequate == 1]), np.sort(scores[adequate == 0])
-    candidates = np.unique(scores)
-    flagged_right = np.searchsorted(right, candidates) / max(len(right), 1)
-    flagged_wrong = np.searchsorted(wrong, candidates) / max(len(wrong), 1)
-    gain = np.where(flagged_right <= most_flagged, flagged_wrong - flagged_right, -1.0)
-    return float(candidates[int(gain.argmax())])
-
-
 # ---- figures
 
 
-def auc(scores: Floats, adequate: Floats) -> float:
-    """The chance that an adequate translation has a higher score than an inadequate one; ties count half."""
-    right, wrong = scores[adequate == 1], np.sort(scores[adequate == 0])
-    if not len(right) or not len(wrong):
-        return math.nan
-    below = (np.searchsorted(wrong, right, "left") + np.searchsorted(wrong, right, "right")) / 2
-    return float(below.mean() / len(wrong))
-
-
-def figures(scores: Floats, adequate: Floats, threshold: float) -> dict[str, Any]:
-    """Of translations with these confidences: AUC, risk by coverage, reliability, and what the threshold flags."""
-    order = np.argsort(-scores, kind="stable")
-    risk = 1 - np.cumsum(adequate[order]) / np.arange(1, len(order) + 1)
-    counts = {coverage: max(round(coverage * len(order)), 1) for coverage in COVERAGES}
-    flagged = scores < threshold
-    bins = list(_bins(scores, adequate))
-    return {
-        "translations": len(scores),
-        "adequate": _rounded(adequate.mean()),
-        "auc": _rounded(auc(scores, adequate)),
-        "expected_calibration_error": _rounded(
-            sum(one["translations"] * abs(one["confidence"] - one["adequate"]) for one in bins) / len(scores)
-        ),
-        "flagged_inadequate": _rounded(flagged[adequate == 0].mean()),
-        "flagged_adequate": _rounded(flagged[adequate == 1].mean()),
-        "adequate_unflagged": _rounded(adequate[~flagged].mean()),
-        "risk_coverage": [{"coverage": c, "risk": _rounded(risk[n - 1])} for c, n in counts.items()],
-        "reliability": bins,
-    }
-
-
-def _bins(scores: Floats, adequate: Floats) -> Iterator[dict[str, Any]]:
-    places = np.minimum((scores * BINS).astype(int), BINS - 1)
-    for place in range(BINS):
-        chosen = places == place
-        if chosen.any():
-            yield {
-                "from": place / BINS,
-                "translations": int(chosen.sum()),
-                "confidence": _rounded(scores[chosen].mean()),
-                "adequate": _rounded(adequate[chosen].mean()),
-            }
-
-
-def _rounded(value: float | np.floating[Any]) -> float:
-    return round(float(value), 4)
-
-
-def result(model: ConfidenceModel, sets: dict[str, list[Judged]], weights_sha256: str) -> dict[str, Any]:
+def result(
+    model: ConfidenceModel, sets: dict[str, list[Judged]], weights_sha256: str, cross_validated_auc: float
+) -> dict[str, Any]:
     """What results/phrasebook-confidence.json holds."""
     parts: dict[str, Any] = {}
     for name, some in sets.items():
         adequate = _adequate(some)
         scores = _scores(model, some)
         parts[name] = figures(scores, adequate, model.threshold)
-        parts[name]["auc_of_mean_logprob"] = _rounded(auc(_column(some, "mean_logprob"), adequate))
-        parts[name]["auc_of_least_logprob"] = _rounded(auc(_column(some, "least_logprob"), adequate))
+        parts[name]["auc_of_mean_logprob"] = rounded(auc(_column(some, "mean_logprob"), adequate))
+        parts[name]["auc_of_least_logprob"] = rounded(auc(_column(some, "least_logprob"), adequate))
         parts[name]["directions"] = {}
         for source, target in DIRECTIONS:
             chosen = np.array([one.direction == f"{source}-{target}" for one in some])
@@ -251,6 +162,7 @@ def result(model: ConfidenceModel, sets: dict[str, list[Judged]], weights_sha256
         "date": datetime.now(UTC).date().isoformat(),
         "weights_sha256": weights_sha256,
         "fitted_on": "validation",
+        "cross_validated_auc": rounded(cross_validated_auc),
         "threshold": model.threshold,
         **parts,
     }
@@ -292,27 +204,20 @@ def draw(figures_of_test: dict[str, Any], path: Path) -> None:
 # ---- files
 
 
-def document(model: ConfidenceModel, weights_sha256: str, translations: int) -> dict[str, Any]:
-    """What `confidence.json` holds. `dragoman.text.confidence.load` reads it."""
-    assert model.regression is not None
-    return {
-        "format": FORMAT,
-        "bias": round(model.regression.bias, 6),
-        "weights": {name: round(weight, 6) for name, weight in model.regression.weights.items()},
-        "threshold": round(model.threshold, 4),
-        "length_ratios": dict(model.length_ratios),
-        "ngrams": model.known_ngrams is not None,
-        "fitted": {"translations": translations, "weights_sha256": weights_sha256},
-    }
-
-
 def read_judged(path: Path) -> dict[str, list[Judged]]:
-    """Translations that an earlier run kept."""
+    """Translations that an earlier run kept, judged by the checks as they are now, but of texts that have changed since."""
     sets: dict[str, list[dict[str, Any]]] = json.loads(path.read_text(encoding="utf-8"))
-    for some in sets.values():
+    found: dict[str, list[Judged]] = {}
+    for name, some in sets.items():
+        rows = {row.id: row for row in adequacy.load_rows(adequacy.EVALUATION_FOLDER / f"{name}.jsonl")}
+        found[name] = []
         for one in some:
+            row, (source, target) = rows[one["row_id"]], one["direction"].split("-")
             one["features"] = tuple(Features(**each) for each in one["features"])
-    return {name: [Judged(**one) for one in some] for name, some in sets.items()}
+            one["adequate"] = adequacy.adequate(row, target, one["translation"])
+            if row.texts[source][0] == one["source"]:
+                found[name].append(Judged(**one))
+    return found
 
 
 def write_json(path: Path, value: object, indent: int | None = 1) -> None:
@@ -343,14 +248,17 @@ def main(directory: Path, kept: Path | None, out: Path, figure: Path) -> None:
             write_json(kept, {name: [asdict(one) for one in some] for name, some in sets.items()}, indent=None)
     # A text of several segments is as doubtful as its most doubtful one: the fit is on texts of one.
     single = [one for one in sets["validation"] if len(one.features) == 1]
-    regression = fit([one.features[0] for one in single], _adequate(single))
-    model = replace(base, regression=regression)
+    values = [inputs(one.features[0]) for one in single]
+    held_out = auc(cross_validated(values, _adequate(single), [one.row_id for one in single]), _adequate(single))
+    click.echo(f"validation, by cross-validation over lines: AUC {held_out:.4f}")
+    fitted = fit(values, _adequate(single))
+    model = replace(base, regression=Regression(fitted.bias, fitted.weights))
     threshold = choose_threshold(_scores(model, sets["validation"]), _adequate(sets["validation"]))
-    model = replace(model, threshold=round(threshold, 4))
     sha256 = hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
     (directory / NGRAMS_FILE).write_bytes(bytes(base.known_ngrams.bits))
-    write_json(directory / FILE, document(model, sha256, len(single)))
-    measured = result(confidence.load(directory), sets, sha256)
+    origin = {"translations": len(single), "weights_sha256": sha256}
+    write_json(directory / FILE, document(fitted, threshold, base.length_ratios, origin, ngrams=True))
+    measured = result(confidence.load(directory), sets, sha256, held_out)
     write_json(out, measured)
     draw(measured["test"], figure)
     for name in sets:

@@ -8,7 +8,7 @@ log-probabilities of its tokens are kept, from which its confidence is fitted.
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -22,7 +22,7 @@ from transformers import LlamaForCausalLM
 from dragoman.errors import ConfigError
 from dragoman.phrasebook import LANGUAGES, model_dir
 from tools.phrasebook import adequacy, data_dir, lines, tokenizer
-from tools.phrasebook.adequacy import EvaluationRow, Translate
+from tools.phrasebook.adequacy import EvaluationRow, LineResult, Translate
 from tools.phrasebook.evaluate import Task, translate
 from tools.phrasebook.model import load as load_model
 
@@ -80,6 +80,25 @@ def measure(translated: Translate, name: str) -> dict[str, Any]:
     return {"set": name, "summary": adequacy.summarise(rows, results), "results": [asdict(one) for one in results]}
 
 
+def judged_again(kept: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What `--out` kept, judged by the checks as they are now, without translations of texts that have changed since."""
+    found: list[dict[str, Any]] = []
+    for one in kept:
+        rows = {row.id: row for row in rows_of(one["set"])}
+        results = [
+            replace(
+                line,
+                adequate=adequacy.adequate(row, line.target, line.translation),
+                exact=adequacy.exact_match(row, line.target, line.translation),
+            )
+            for line in (LineResult(**result) for result in one["results"])
+            if (row := rows.get(line.row_id)) is not None and row.texts[line.source][0] == line.source_text
+        ]
+        summary = adequacy.summarise(list(rows.values()), results)
+        found.append({"set": one["set"], "summary": summary, "results": [asdict(line) for line in results]})
+    return found
+
+
 def published(measured: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What docs/phrasebook.md shows: summaries by set, those of another model, and failures drawn at random."""
     rng = Random("failures")
@@ -95,6 +114,9 @@ def published(measured: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[s
 @click.option("--model", "directory", type=click.Path(path_type=Path, file_okay=False), default=model_dir())
 @click.option("--set", "names", type=click.Choice(SETS), multiple=True, default=("validation",))
 @click.option("--url", help="Measure a running server instead of the weights alone.")
+@click.option(
+    "--kept", type=click.Path(path_type=Path, exists=True), help="Judge what --out kept again; translate nothing."
+)
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="JSON file of summaries and all lines.")
 @click.option("--before", type=click.Path(path_type=Path, exists=True), help="--out of another model, to compare with.")
 @click.option("--publish", type=click.Path(path_type=Path, dir_okay=False), help="JSON file for docs/phrasebook.md.")
@@ -104,6 +126,7 @@ def main(
     directory: Path,
     names: Sequence[str],
     url: str | None,
+    kept: Path | None,
     out: Path | None,
     before: Path | None,
     publish: Path | None,
@@ -111,16 +134,19 @@ def main(
     batch: int,
 ) -> None:
     console = Console()
-    try:
-        translated = of_server(url) if url else of_weights(directory, device, batch)
-    except ConfigError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2)
-    measured = [measure(translated, name) for name in names]
+    if kept is not None:
+        measured = judged_again(json.loads(kept.read_text(encoding="utf-8")))
+    else:
+        try:
+            translated = of_server(url) if url else of_weights(directory, device, batch)
+        except ConfigError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(2)
+        measured = [measure(translated, name) for name in names]
     if out is not None:
         out.write_text(json.dumps(measured, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if publish is not None:
-        earlier: list[dict[str, Any]] = json.loads(before.read_text(encoding="utf-8")) if before else []
+        earlier = judged_again(json.loads(before.read_text(encoding="utf-8"))) if before else []
         publish.write_text(
             json.dumps(published(measured, earlier), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
         )

@@ -143,17 +143,20 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         account=account,
         deadline_s=deadline_of(http, body.deadline_s),
     )
+    if body.stream and body.confidence_inputs:
+        raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
     if body.stream:
         return await _streamed(http, service, request)
     translations = await while_connected(http, service.translate(request))
-    return Response(await _answer(translations, service), media_type="application/json")
+    return Response(await _answer(translations, service, body.confidence_inputs), media_type="application/json")
 
 
-async def _answer(translations: list[Translation], service: TranslationService) -> bytes:
+async def _answer(translations: list[Translation], service: TranslationService, with_inputs: bool) -> bytes:
     """A `TranslateAnswer` as JSON, serialised translation by translation: other calls run in between."""
     pace, parts, usage = service.pace(), list[str](), Usage()
     for one in translations:
-        parts.append(schemas.TranslationOut.of(one).model_dump_json())
+        inputs = service.confidence_inputs(one) if with_inputs else None
+        parts.append(schemas.TranslationOut.of(one, inputs).model_dump_json())
         usage += one.usage
         await pace.pause()
     total = schemas.UsageOut.of(usage).model_dump_json()

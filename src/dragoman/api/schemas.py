@@ -65,6 +65,9 @@ class TranslateBody(BaseModel):
             description="Seconds after which the answer is of no use: 504 then. Absent: as `X-Request-Timeout` says.",
         ),
     ] = None
+    confidence_inputs: Annotated[
+        bool, Field(description="Also return what the confidence is computed from, to fit it for a model.")
+    ] = False
     force_output_tokens: Annotated[
         int | list[int] | None,
         Field(description="Exact output lengths; only on a server with dummy weights, for load tests."),
@@ -116,6 +119,12 @@ class TranslationOut(BaseModel):
             description="That the translation is right, 0 to 1; calibrated where `GET /v1/models` says so. null: unknown."
         ),
     ] = None
+    confidence_inputs: Annotated[
+        list[dict[str, float]] | None,
+        Field(
+            description="By segment, where they were asked for; empty: unknown.", exclude_if=lambda value: value is None
+        ),
+    ] = None
     retries: Annotated[
         list[translation.RetryReason],
         Field(description="Why segments were translated again; `cut_around`, `aligned`: how tags were kept."),
@@ -128,7 +137,9 @@ class TranslationOut(BaseModel):
     ] = None
 
     @classmethod
-    def of(cls, one: translation.Translation) -> TranslationOut:
+    def of(
+        cls, one: translation.Translation, confidence_inputs: list[dict[str, float]] | None = None
+    ) -> TranslationOut:
         return cls(
             text="" if one.failed else one.text,
             source=one.source,
@@ -136,6 +147,7 @@ class TranslationOut(BaseModel):
             finish_reason=one.finish_reason,
             warnings=[WarningOut.of(warning) for warning in one.warnings],
             confidence=None if one.confidence is None else round(one.confidence, 4),
+            confidence_inputs=confidence_inputs,
             retries=list(one.retries),
             cached=one.cached,
             error=_failure(one) if one.failed else None,

@@ -37,6 +37,7 @@ from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.window import RateWindow, TrafficWindow, percentiles, traffic_of
+from dragoman.text import confidence
 from dragoman.types import Detection, TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
 
@@ -223,6 +224,10 @@ class TranslationService:
     def detect(self, text: str) -> Detection:
         """The language that a text is in, among those that the model serves. Raises `Starting`."""
         return self.translator.planner.detector.detect(text)
+
+    def confidence_inputs(self, translation: Translation) -> list[dict[str, float]]:
+        """What the confidence in a translation is computed from, by segment; empty where the engine reports nothing."""
+        return [confidence.inputs(one) for one in translation.features]
 
     def pace(self) -> TimeSlices:
         """Time slices of the event loop, for work of a call above this."""

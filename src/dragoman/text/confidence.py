@@ -1,9 +1,10 @@
 """How likely a translation is right, from what is known when it is made: probabilities, lengths, and rare source text.
 
-A model that was fitted (`tools/phrasebook/calibrate.py`) has a file `confidence.json` in its folder: a logistic regression
-over `Features`, the usual lengths by direction, the threshold of the warning `low_confidence`, and, in a file beside it, the
-character n-grams of the text that the model was trained on. For any other model the confidence is the geometric mean of its
-tokens' probabilities: it ranks translations of one model, and is no probability of being right.
+A model that was fitted (`dragoman eval --calibrate`, `tools/phrasebook/calibrate.py`) has a file `confidence.json` in its
+folder: a logistic regression over `inputs`, the usual lengths by direction, the threshold of the warning `low_confidence`,
+and, in a file beside it, the character n-grams of the text that the model was trained on, where that is known. For any other
+model the confidence is the geometric mean of its tokens' probabilities: it ranks translations of one model, and is no
+probability of being right.
 """
 
 from __future__ import annotations
@@ -61,17 +62,18 @@ class NgramSet:
 
 
 def inputs(features: Features) -> dict[str, float]:
-    """The regression's inputs, by name."""
+    """The regression's inputs, by name: of the probabilities in nats; lengths and counts as the logarithm of 1 more."""
     least = max(features.least_logprob, _LEAST_LOGPROB)
     mean = max(features.mean_logprob, _LEAST_LOGPROB)
+    source_length = math.log1p(features.source_characters)
     return {
-        "least_logprob": least,
-        "least_probability": math.exp(least),
         "mean_logprob": mean,
-        "mean_probability": math.exp(mean),
+        "least_logprob": least,
+        "total_logprob": -math.log1p(-min(mean, 0.0) * features.target_characters),
+        "mean_logprob_by_length": mean * source_length,
+        "source_length": source_length,
+        "source_rare": math.log1p(features.source_rarity * features.source_characters),
         "length_deviation": min(features.length_deviation, 3.0),
-        "source_rarity": features.source_rarity,
-        "source_has_rare": float(features.source_rarity > 0),
         "retried": float(features.retried),
         "cut_around": float(features.cut_around),
     }
@@ -114,7 +116,16 @@ class ConfidenceModel:
         usual = self.length_ratios.get("-".join(direction), 1.0)
         ratio = (len(output) + 1) / (len(source) + 1)  # + 1: of a word the ratio says less
         rarity = self.known_ngrams.rarity(source) if self.known_ngrams else 0.0
-        return (Features(logprobs.mean, logprobs.least, abs(math.log(ratio / usual)), rarity),)
+        return (
+            Features(
+                mean_logprob=logprobs.mean,
+                least_logprob=logprobs.least,
+                length_deviation=abs(math.log(ratio / usual)),
+                source_rarity=rarity,
+                source_characters=len(source),
+                target_characters=len(output),
+            ),
+        )
 
     def confidence(self, features: tuple[Features, ...]) -> float | None:
         """Of a text, the least of its segments': it is as doubtful as its most doubtful part. None: nothing is known."""

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -17,18 +17,24 @@ from dragoman_bench.bench.benchmark import check_url
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
 from dragoman_bench.bench.tables import markdown, write_text
 from dragoman_bench.eval.apis import API_KINDS, ApiKind, ApiOptions, TranslationApi, translation_api
+from dragoman_bench.eval.calibration import ADEQUATE_CHRF, Calibration, run_calibration, write_document
 from dragoman_bench.eval.fidelity import fidelity_page, kind_table, run_fidelity
 from dragoman_bench.eval.judge import HARD_INPUTS, read_inputs
 from dragoman_bench.eval.quality import compare_results, run_quality, score_tables
 from dragoman_bench.eval.results import EvalResults, read_eval, write_eval
 
 FILE = click.Path(path_type=Path)
+_Found = TypeVar("_Found", EvalResults, Calibration)
 Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, EvalResults]]
 
 
 @click.command("eval")
 @click.argument("files", nargs=-1, type=FILE, metavar="[FILE]...")
 @click.option("--fidelity", is_flag=True, help="Send the hard inputs, and judge what comes back.")
+@click.option("--calibrate", is_flag=True,
+              help="Fit how confident the server is in its translations of FILE; write a confidence.json.")  # fmt: skip
+@click.option("--adequate-chrf", type=click.FloatRange(0, 100), default=ADEQUATE_CHRF, show_default=True,
+              help="Of --calibrate: the chrF from which a translation without checks counts as adequate.")  # fmt: skip
 @click.option("--compare", nargs=2, type=FILE, metavar="A B", help="Compare two results files by paired bootstrap.")
 @click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server.")
 @click.option("--target", type=click.Choice(API_KINDS), default="dragoman", show_default=True, help="Its API.")
@@ -41,7 +47,9 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
 @click.option("--under-load", type=click.IntRange(0), default=0, metavar="N",
               help="Translate FILE a second time while N clients send other sentences, and report both.")  # fmt: skip
 @click.option("--inputs", type=FILE, default=HARD_INPUTS, help="Other hard inputs (JSONL).")
-@click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz).")
+@click.option(
+    "--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz); of --calibrate: confidence.json."
+)
 @click.option("--page", type=FILE, help="Write the results of --fidelity, or of the FILEs, as a Markdown page.")
 @click.option("--without", type=FILE, metavar="RESULTS",
               help="Of --page: results of the same inputs to show beside, such as those of --plain.")  # fmt: skip
@@ -58,9 +66,13 @@ def command(
     """Score translations of FILE (TSV or JSON lines: source, reference, source language, target language): chrF, BLEU,
     warnings, latency.
 
-    With --fidelity, send hard inputs instead: tags, placeholders, lists, injections. With --page alone, FILEs are results
+    With --calibrate, fit the confidence in a model's translations of FILE. With --fidelity, send hard inputs instead: tags,
+    placeholders, lists, injections. With --page alone, FILEs are results
     of --fidelity, the first of which is shown in full. Ctrl-C stops and keeps what was done.
     """
+    if chosen["calibrate"]:
+        _calibrate(files, fidelity, out or Path("confidence.json"), as_json, chosen)
+        return
     if compare:
         for found in compare_results(*(read_eval(path, "quality") for path in compare)):
             click.echo(markdown(found))
@@ -83,6 +95,22 @@ def command(
         click.get_current_context().exit(INTERRUPTED)
 
 
+def _calibrate(files: tuple[Path, ...], fidelity: bool, out: Path, as_json: bool, chosen: dict[str, Any]) -> None:
+    if len(files) != 1 or fidelity:
+        raise ConfigError("--calibrate needs one FILE, and no --fidelity", param="file")
+    fields = (("confidence_inputs", True),)
+
+    def work(api: TranslationApi, observer: Observer, interrupted: asyncio.Event) -> Coroutine[Any, Any, Calibration]:
+        return run_calibration(api, files[0], chosen["adequate_chrf"], observer, interrupted)
+
+    calibration = _run(work, chosen, fields)
+    write_document(calibration, out)
+    click.echo("\n\n".join(map(markdown, calibration.tables())))
+    click.echo(f"wrote {out}: put it into the model's folder as confidence.json, and restart the server")
+    if as_json:
+        click.echo(json.dumps(calibration.figures, ensure_ascii=False))
+
+
 def _work(files: tuple[Path, ...], fidelity: bool, inputs: Path, load_clients: int) -> Run:
     """What is to be run. Raises ConfigError where the arguments do not say one thing."""
     if fidelity:
@@ -95,7 +123,11 @@ def _work(files: tuple[Path, ...], fidelity: bool, inputs: Path, load_clients: i
     return lambda api, observer, interrupted: run_quality(api, files[0], load_clients, observer, interrupted)
 
 
-def _run(work: Run, chosen: dict[str, Any]) -> EvalResults:
+def _run(
+    work: Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, _Found]],
+    chosen: dict[str, Any],
+    fields: tuple[tuple[str, Any], ...] = (),
+) -> _Found:
     options = ApiOptions(
         url=check_url(chosen["url"]),
         kind=cast("ApiKind", chosen["target"]),
@@ -104,9 +136,10 @@ def _run(work: Run, chosen: dict[str, Any]) -> EvalResults:
         plain=chosen["plain"],
         timeout_s=chosen["timeout"],
         concurrency=chosen["concurrency"],
+        extra=fields,
     )
 
-    async def run(observer: Observer) -> EvalResults:
+    async def run(observer: Observer) -> _Found:
         async with translation_api(options) as api:
             with interrupts(signal.SIGINT) as interrupted:
                 return await work(api, observer, interrupted)

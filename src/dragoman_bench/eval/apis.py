@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -65,6 +65,7 @@ class Answer:
     retries: tuple[str, ...] = ()
     cached: bool = False
     finish_reason: str = ""
+    confidence_inputs: tuple[Mapping[str, float], ...] = ()  # by segment, where they were asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,10 @@ def _dragoman_answer(payload: Any) -> Answer:
         retries=tuple(map(str, elements(found.get("retries")))),
         cached=bool(found.get("cached")),
         finish_reason=str(found.get("finish_reason") or ""),
+        confidence_inputs=tuple(
+            {name: float(value) for name, value in members(one).items()}
+            for one in elements(found.get("confidence_inputs"))
+        ),
     )
 
 

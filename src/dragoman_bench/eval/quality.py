@@ -21,7 +21,7 @@ import numpy as np
 from dragoman import languages
 from dragoman.errors import ConfigError, UnsupportedLanguage
 from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import members
+from dragoman_bench.bench.results import elements, members
 from dragoman_bench.bench.tables import Table, number, percent, seconds, table
 from dragoman_bench.bench.workload import LANGUAGES, PhrasebookTexts
 from dragoman_bench.eval.apis import Answer, Ask, TranslationApi
@@ -35,18 +35,23 @@ _BACKGROUND_CHARACTERS = (30, 150)
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A text, what its translation should be, and the languages."""
+    """A text, what its translation should be, and the languages.
+
+    `checks`: groups of words, one of each of which an adequate translation has; empty where only the reference is known.
+    """
 
     text: str
     reference: str
     source: str
     target: str
+    checks: tuple[tuple[str, ...], ...] = ()
 
 
 def read_references(path: Path) -> tuple[Reference, ...]:
     """JSON lines with `source`, `reference`, `source_language` and `target_language`, or tab-separated columns in this order.
 
-    A first line of column names is skipped. Raises ConfigError with the number of the line that is neither.
+    JSON lines may have `checks`, a list of lists of words. A first line of column names is skipped. Raises ConfigError with
+    the number of the line that is neither.
     """
     try:
         content = path.read_text(encoding="utf-8-sig")
@@ -62,7 +67,8 @@ def read_references(path: Path) -> tuple[Reference, ...]:
                 f"{path}, line {line_number}: not a source, a reference, a source and a target language", param="file"
             )
         try:
-            found.append(Reference(fields[0], fields[1], *map(languages.normalise, fields[2:])))
+            source, target = map(languages.normalise, fields[2:])
+            found.append(Reference(fields[0], fields[1], source, target, _checks(line)))
         except UnsupportedLanguage as error:
             raise ConfigError(f"{path}, line {line_number}: {error.message}", param="file") from error
     if not found:
@@ -83,6 +89,13 @@ def _fields(line: str) -> tuple[str, str, str, str] | None:
         return None
     source, reference, source_language, target_language = map(str, fields)
     return source, reference, source_language, target_language
+
+
+def _checks(line: str) -> tuple[tuple[str, ...], ...]:
+    if not line.lstrip().startswith("{"):
+        return ()
+    groups = [elements(group) for group in elements(members(json.loads(line)).get("checks"))]
+    return tuple(tuple(map(str, group)) for group in groups if group)
 
 
 async def run_quality(

@@ -1,0 +1,286 @@
+"""`dragoman eval --calibrate`: fits how confident a server is in a model's translations, and writes its `confidence.json`.
+
+The server translates texts that have references, and reports for each what its confidence can be computed from
+(`confidence_inputs`: probabilities of tokens, lengths). A translation is adequate where it has the words that its line asks
+for, or else where its chrF against the reference reaches a limit. A logistic regression over the inputs is fitted to that;
+its AUC is of predictions by cross-validation, in which all translations of one text are in one fold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import statistics
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.tables import Table, number, percent, table
+from dragoman_bench.eval.apis import Answer, Ask, TranslationApi
+from dragoman_bench.eval.quality import Reference, read_references
+
+Floats = npt.NDArray[np.float64]
+Inputs = Mapping[str, float]
+"""What a server reports of one translation, by name; the regression's weights have the same names."""
+
+FORMAT = 1  # of `confidence.json`
+L2 = 1.0
+MOST_ADEQUATE_FLAGGED = 0.2
+ADEQUATE_CHRF = 50.0
+FOLDS = 5
+BINS = 10
+COVERAGES = tuple(round(0.05 * step, 2) for step in range(1, 21))
+_OF_NGRAMS = {"source_rare"}  # which are known of the packaged model alone
+LEAST_OF_EACH = 20  # adequate and inadequate translations; of fewer a fit says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A logistic regression: the logarithm of the odds is the bias and the weighted sum of the inputs."""
+
+    bias: float
+    weights: Mapping[str, float]
+
+    def scores(self, inputs: Sequence[Inputs]) -> Floats:
+        """The probability that each translation is adequate."""
+        sums = [self.bias + sum(weight * one[name] for name, weight in self.weights.items()) for one in inputs]
+        return _sigmoid(np.array(sums, dtype=np.float64))
+
+
+def fit(inputs: Sequence[Inputs], adequate: Floats, l2: float = L2) -> Fit:
+    """By Newton's method, with an L2 penalty on the weights of the standardised inputs. What never varies has no weight."""
+    names = tuple(inputs[0])
+    values = np.array([[one[name] for name in names] for one in inputs])
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    varies = deviation > 1e-9
+    scale = np.where(varies, deviation, 1.0)
+    design = np.column_stack([np.ones(len(values)), np.where(varies, (values - mean) / scale, 0.0)])
+    penalty = np.diag([0.0, *[l2] * len(names)])
+    weights = np.zeros(len(names) + 1)
+    for _ in range(50):
+        chance = _sigmoid(design @ weights)
+        gradient = design.T @ (adequate - chance) - penalty @ weights
+        curvature = (design * (chance * (1 - chance))[:, None]).T @ design + penalty + 1e-9 * np.eye(len(weights))
+        step = np.linalg.solve(curvature, gradient)
+        weights += step
+        if np.abs(step).max() < 1e-8:
+            break
+    raw = weights[1:] / scale
+    used = {name: float(weight) for name, weight, one in zip(names, raw, varies, strict=True) if one}
+    return Fit(float(weights[0] - (weights[1:] * mean / scale)[varies].sum()), used)
+
+
+def cross_validated(inputs: Sequence[Inputs], adequate: Floats, groups: Sequence[str], folds: int = FOLDS) -> Floats:
+    """Scores of each translation by a fit of the other folds; a group is in one fold."""
+    numbers = {group: place % folds for place, group in enumerate(sorted(set(groups)))}
+    places = np.array([numbers[group] for group in groups])
+    scores = np.zeros(len(inputs))
+    for fold in sorted(set(places.tolist())):
+        held = places == fold
+        fitted = fit([one for one, other in zip(inputs, held, strict=True) if not other], adequate[~held])
+        scores[held] = fitted.scores([one for one, other in zip(inputs, held, strict=True) if other])
+    return scores
+
+
+def _sigmoid(score: Floats) -> Floats:
+    return 1 / (1 + np.exp(-np.clip(score, -30, 30)))
+
+
+def choose_threshold(scores: Floats, adequate: Floats, most_flagged: float = MOST_ADEQUATE_FLAGGED) -> float:
+    """The threshold at which the most inadequate translations are flagged beyond the share of adequate ones that are too.
+
+    At most `most_flagged` of the adequate ones are.
+    """
+    right, wrong = np.sort(scores[adequate == 1]), np.sort(scores[adequate == 0])
+    candidates = np.unique(scores)
+    flagged_right = np.searchsorted(right, candidates) / max(len(right), 1)
+    flagged_wrong = np.searchsorted(wrong, candidates) / max(len(wrong), 1)
+    gain = np.where(flagged_right <= most_flagged, flagged_wrong - flagged_right, -1.0)
+    return float(candidates[int(gain.argmax())])
+
+
+def usual_length_ratios(pairs: Iterable[tuple[str, str, str]]) -> dict[str, float]:
+    """The median ratio of target to source characters, by direction, of (direction, source, target)."""
+    ratios: dict[str, list[float]] = {}
+    for direction, source, target in pairs:
+        ratios.setdefault(direction, []).append((len(target) + 1) / (len(source) + 1))
+    return {direction: round(statistics.median(some), 4) for direction, some in ratios.items()}
+
+
+def document(
+    fitted: Fit, threshold: float, length_ratios: Mapping[str, float], origin: Mapping[str, Any], *, ngrams: bool
+) -> dict[str, Any]:
+    """What `confidence.json` holds. `ngrams`: the file of known n-grams lies beside it."""
+    return {
+        "format": FORMAT,
+        "bias": round(fitted.bias, 6),
+        "weights": {name: round(weight, 6) for name, weight in fitted.weights.items()},
+        "threshold": round(threshold, 4),
+        "length_ratios": dict(length_ratios),
+        "ngrams": ngrams,
+        "fitted": dict(origin),
+    }
+
+
+# ---- figures
+
+
+def auc(scores: Floats, adequate: Floats) -> float:
+    """The chance that an adequate translation has a higher score than an inadequate one; ties count half."""
+    right, wrong = scores[adequate == 1], np.sort(scores[adequate == 0])
+    if not len(right) or not len(wrong):
+        return math.nan
+    below = (np.searchsorted(wrong, right, "left") + np.searchsorted(wrong, right, "right")) / 2
+    return float(below.mean() / len(wrong))
+
+
+def figures(scores: Floats, adequate: Floats, threshold: float) -> dict[str, Any]:
+    """Of translations with these confidences: AUC, risk by coverage, reliability, and what the threshold flags."""
+    order = np.argsort(-scores, kind="stable")
+    risk = 1 - np.cumsum(adequate[order]) / np.arange(1, len(order) + 1)
+    counts = {coverage: max(round(coverage * len(order)), 1) for coverage in COVERAGES}
+    flagged = scores < threshold
+    bins = list(_bins(scores, adequate))
+    return {
+        "translations": len(scores),
+        "adequate": rounded(adequate.mean()),
+        "auc": rounded(auc(scores, adequate)),
+        "expected_calibration_error": rounded(
+            sum(one["translations"] * abs(one["confidence"] - one["adequate"]) for one in bins) / len(scores)
+        ),
+        "flagged_inadequate": rounded(flagged[adequate == 0].mean()),
+        "flagged_adequate": rounded(flagged[adequate == 1].mean()),
+        "adequate_unflagged": rounded(adequate[~flagged].mean()),
+        "risk_coverage": [{"coverage": c, "risk": rounded(risk[n - 1])} for c, n in counts.items()],
+        "reliability": bins,
+    }
+
+
+def _bins(scores: Floats, adequate: Floats) -> Iterator[dict[str, Any]]:
+    places = np.minimum((scores * BINS).astype(int), BINS - 1)
+    for place in range(BINS):
+        chosen = places == place
+        if chosen.any():
+            yield {
+                "from": place / BINS,
+                "translations": int(chosen.sum()),
+                "confidence": rounded(scores[chosen].mean()),
+                "adequate": rounded(adequate[chosen].mean()),
+            }
+
+
+def rounded(value: float | np.floating[Any]) -> float:
+    """To four digits after the point."""
+    return round(float(value), 4)
+
+
+# ---- the command
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A fit of a running server's model. `figures` are of predictions by cross-validation."""
+
+    document: dict[str, Any]
+    figures: dict[str, Any]
+    skipped: int  # texts without an answer, of several segments, or of one that was not translated
+
+    def tables(self) -> list[Table]:
+        """What was fitted, and how well it predicts."""
+        found = self.figures
+        row = (
+            number(found["translations"]),
+            number(self.skipped),
+            percent(found["adequate"], 1),
+            f"{found['auc']:.3f}",
+            f"{found['expected_calibration_error']:.3f}",
+            f"{self.document['threshold']:.2f}",
+            percent(found["flagged_inadequate"], 1),
+            percent(found["flagged_adequate"], 1),
+        )
+        columns = ("texts", "left out", "adequate", "AUC", "calibration error", "threshold")
+        columns += ("inadequate below it", "adequate below it")
+        note = f"By cross-validation in {FOLDS} folds; the weights are of a fit of all texts."
+        return [table("Confidence", columns, [row], note=note)]
+
+
+async def run_calibration(
+    api: TranslationApi, path: Path, adequate_chrf: float, observer: Observer, interrupted: asyncio.Event
+) -> Calibration:
+    """Translates a file's texts, judges them, and fits. Raises ConfigError where the server or the texts do not allow it."""
+    if api.options.kind != "dragoman":
+        raise ConfigError("only a dragoman server reports what a confidence is computed from", param="target")
+    references = read_references(path)
+    observer.phase(f"{len(references)} texts", len(references))
+    asks = [Ask(one.text, one.source, one.target) for one in references]
+    answers = await api.translate_all(asks, observer, interrupted)
+    if interrupted.is_set():
+        raise ConfigError("interrupted: nothing was fitted")
+    ratios = usual_length_ratios((f"{one.source}-{one.target}", one.text, one.reference) for one in references)
+    # A text of several segments is as doubtful as its most doubtful one: the fit is on texts of one.
+    single = [
+        (one, answer)
+        for one, answer in zip(references, answers, strict=True)
+        if answer and len(answer.confidence_inputs) == 1
+    ]
+    if not single:
+        raise ConfigError(
+            "no answer has what a confidence is computed from: start the server with --token-logprobs true",
+            param="url",
+        )
+    inputs = [_with_usual_lengths(one, answer, ratios) for one, answer in single]
+    adequate = np.array([float(_is_adequate(one, answer.text, adequate_chrf)) for one, answer in single])
+    for name, count in (("adequate", int(adequate.sum())), ("inadequate", int((1 - adequate).sum()))):
+        if count < LEAST_OF_EACH:
+            raise ConfigError(
+                f"{count} of {len(single)} translations are {name}; a fit needs {LEAST_OF_EACH}: other texts, more of them, "
+                "or another --adequate-chrf",
+                param="file",
+            )
+    scores = cross_validated(inputs, adequate, [one.text for one, _ in single])
+    threshold = choose_threshold(scores, adequate)
+    origin = {"translations": len(single), "adequate_chrf": adequate_chrf, "auc": rounded(auc(scores, adequate))}
+    return Calibration(
+        document(fit(inputs, adequate), threshold, ratios, origin, ngrams=False),
+        figures(scores, adequate, threshold),
+        skipped=len(references) - len(single),
+    )
+
+
+def _with_usual_lengths(one: Reference, answer: Answer, ratios: Mapping[str, float]) -> Inputs:
+    """The inputs as they will be with the fitted file: with its usual lengths, and without n-grams of the training text."""
+    ratio = (len(answer.text) + 1) / (len(one.text) + 1)
+    deviation = abs(math.log(ratio / ratios[f"{one.source}-{one.target}"]))
+    (inputs,) = answer.confidence_inputs
+    known = {name: value for name, value in inputs.items() if name not in _OF_NGRAMS}
+    return {**known, "length_deviation": min(deviation, 3.0)}
+
+
+def _is_adequate(one: Reference, translation: str, chrf: float) -> bool:
+    if one.checks:
+        text = _folded(translation)
+        return all(any(_folded(word) in text for word in group) for group in one.checks)
+    metric = import_module("sacrebleu.metrics").CHRF()
+    return float(metric.sentence_score(translation, [one.reference]).score) >= chrf
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def write_document(calibration: Calibration, path: Path) -> None:
+    """Raises ConfigError where the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(calibration.document, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}", param="out") from error
