@@ -120,7 +120,10 @@ class EngineSettings:
     )
     enforce_eager: bool = _setting(False, "no torch.compile, no CUDA graphs")
     enable_prefix_caching: bool = _setting(True, "keep the KV cache of shared prompt beginnings")
-    quantization: str | None = _setting(None, "vLLM's quantization method, such as fp8")
+    quantization: str | None = _setting(None, "vLLM's quantization method, such as fp8; changes translations")
+    kv_cache_dtype: Literal["auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"] = _setting(
+        "auto", "KV cache; auto: as the activations; fp8 holds twice the tokens and changes translations"
+    )
     tensor_parallel_size: Positive = _setting(1, "GPUs that share one copy of the model")
     data_parallel_size: Positive = _setting(1, "copies of the model, one a GPU (or group of GPUs)")
     token_logprobs: bool | None = _setting(

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from dragoman import phrasebook
 from dragoman.engine import spec
 from dragoman.engine.spec import NO_COMPILER, cpu_dtype, cpu_flags, resolve
+from dragoman.errors import ConfigError
 from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, EngineSettings
 
 PLAIN = EngineSettings()
@@ -107,6 +109,25 @@ def test_the_dtype_of_a_quantised_model_is_left_to_vllm(cpu_info: Path, tmp_path
     cpu_info.write_text(AVX2, encoding="utf-8")
     (tmp_path / "config.json").write_text(json.dumps({"quantization_config": {"quant_method": "awq"}}))
     assert resolve(str(tmp_path), PLAIN, "cpu").engine.dtype == "auto"
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [({"quantization": "fp8"}, "engine.quantization"), ({"kv_cache_dtype": "fp8"}, "engine.kv_cache_dtype")],
+)
+def test_fp8_that_the_cpu_has_no_kernels_for_is_refused(cpu_info: Path, change: dict[str, Any], param: str) -> None:
+    cpu_info.write_text(AVX2, encoding="utf-8")
+    with pytest.raises(ConfigError) as refused:
+        resolve(MODEL, replace(PLAIN, **change), "cpu")
+    assert refused.value.param == param
+    on_gpu = resolve(MODEL, replace(PLAIN, **change), "cuda").engine
+    assert on_gpu == replace(resolve(MODEL, PLAIN, "cuda").engine, **change)
+
+
+def test_an_fp8_cache_holds_twice_the_tokens(cpu_info: Path) -> None:
+    cpu_info.write_text(AMX, encoding="utf-8")
+    in_bfloat16 = resolve(MODEL, PLAIN, "cpu").kv_bytes_per_token or 0
+    assert resolve(MODEL, replace(PLAIN, kv_cache_dtype="fp8_e5m2"), "cpu").kv_bytes_per_token == in_bfloat16 // 2
 
 
 def test_without_a_compiler_the_engine_runs_uncompiled_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

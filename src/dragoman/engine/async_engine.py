@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
@@ -53,14 +53,19 @@ class AsyncEngine:
         *,
         shutdown_timeout_s: float = 0.0,
         import_s: float = 0.0,
+        vllm_arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """`import_s`: what importing this module took, to be reported with the phases of the first start."""
+        """`import_s`: what importing this module took, to be reported with the phases of the first start.
+
+        `vllm_arguments`: beside those of `spec`, by vLLM's names, for measurements of what is not a setting.
+        """
         self.spec = spec
         # Random weights (`dummy`) have no probabilities that mean anything.
         self.with_logprobs = bool(spec.engine.token_logprobs) and spec.engine.load_format != "dummy"
         self._import_s = import_s
         self._log_file = log_file
         self._shutdown_timeout_s = shutdown_timeout_s
+        self._vllm_arguments = vllm_arguments
         self._gauge = EngineGauge()
         self.prefill_gate = PrefillGate((spec.engine.prefill_schedule_interval or 1) * spec.engine.data_parallel_size)
         self._llm: AsyncLLM | None = None
@@ -92,7 +97,9 @@ class AsyncEngine:
             process.leave_worker_cores()
 
     def _build(self) -> AsyncLLM:
-        arguments = engine_arguments(self.spec, shutdown_timeout_s=self._shutdown_timeout_s)
+        arguments = engine_arguments(
+            self.spec, shutdown_timeout_s=self._shutdown_timeout_s, beside=self._vllm_arguments
+        )
         streams = process.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
             with streams, process.ignoring_terminal_signals(), process.on_all_cores():

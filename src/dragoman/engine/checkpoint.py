@@ -14,7 +14,7 @@ from typing import Any, cast
 from dragoman.errors import ConfigError
 
 LONGEST_DEFAULT_WINDOW = 8192  # tokens; a longer window costs KV cache that translation rarely uses
-BYTES_PER_VALUE = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2}
+BYTES_PER_VALUE = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -48,8 +48,11 @@ def window(config: dict[str, Any]) -> int:
     return min(int(own), LONGEST_DEFAULT_WINDOW)
 
 
-def kv_bytes_per_token(config: dict[str, Any], dtype: str) -> int | None:
-    """Bytes of KV cache that one token takes, for plain attention; None when the config does not say."""
+def kv_bytes_per_token(config: dict[str, Any], dtype: str, kv_cache_dtype: str = "auto") -> int | None:
+    """Bytes of KV cache that one token takes, for plain attention; None when the config does not say.
+
+    `dtype`: of the activations, in which the cache is unless `kv_cache_dtype` is another.
+    """
     text = _text_config(config)
     try:
         heads = text["num_attention_heads"]
@@ -57,7 +60,7 @@ def kv_bytes_per_token(config: dict[str, Any], dtype: str) -> int | None:
         values = 2 * text["num_hidden_layers"] * (text.get("num_key_value_heads") or heads) * head_dim
     except (KeyError, TypeError):
         return None
-    return values * BYTES_PER_VALUE[dtype]
+    return values * BYTES_PER_VALUE[dtype if kv_cache_dtype == "auto" else kv_cache_dtype]
 
 
 def parameters(model: str, config: dict[str, Any]) -> int | None:

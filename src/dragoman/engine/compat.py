@@ -7,7 +7,7 @@ other errors as `EngineGenerateError`, and refuses overflow with `GracefulHTTPEr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -40,8 +40,13 @@ _OVERFLOW: tuple[type[Exception], ...] = tuple(
 )
 
 
-def engine_arguments(spec: EngineSpec, *, shutdown_timeout_s: float = 0.0) -> AsyncEngineArgs:
-    """vLLM's arguments for `spec`; a setting that this vLLM does not know is left out only when it is unset."""
+def engine_arguments(
+    spec: EngineSpec, *, shutdown_timeout_s: float = 0.0, beside: Mapping[str, Any] | None = None
+) -> AsyncEngineArgs:
+    """vLLM's arguments for `spec`; a setting that this vLLM does not know is left out only when it is unset.
+
+    `beside`: further arguments by vLLM's names, for measurements of what is not a setting.
+    """
     engine = spec.engine
     wanted: dict[str, Any] = {
         "model": spec.model,
@@ -56,6 +61,7 @@ def engine_arguments(spec: EngineSpec, *, shutdown_timeout_s: float = 0.0) -> As
         "enforce_eager": engine.enforce_eager,
         "enable_prefix_caching": engine.enable_prefix_caching,
         "quantization": engine.quantization,
+        "kv_cache_dtype": engine.kv_cache_dtype,
         "tensor_parallel_size": engine.tensor_parallel_size,
         "data_parallel_size": engine.data_parallel_size,
         "trust_remote_code": engine.trust_remote_code,
@@ -65,6 +71,7 @@ def engine_arguments(spec: EngineSpec, *, shutdown_timeout_s: float = 0.0) -> As
     }
     if spec.device == "cuda":
         wanted["gpu_memory_utilization"] = engine.gpu_memory_utilization
+    wanted |= beside or {}
     known = {member.name for member in dataclasses.fields(AsyncEngineArgs)}
     return AsyncEngineArgs(**{name: value for name, value in wanted.items() if value is not None and name in known})
 

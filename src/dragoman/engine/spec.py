@@ -20,6 +20,7 @@ from typing import Any, Literal
 import psutil
 
 from dragoman.engine import checkpoint
+from dragoman.errors import ConfigError
 from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, EngineSettings
 
 Device = Literal["cuda", "cpu"]
@@ -28,6 +29,8 @@ CpuDtype = Literal["bfloat16", "float32"]
 CPU_INFO = Path("/proc/cpuinfo")
 BF16_INSTRUCTION_SETS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """Of x86 and (the last) of aarch64: with one of these a CPU multiplies bfloat16 in hardware."""
+FP8_CACHE_INSTRUCTION_SETS = frozenset({"avx512f", "amx_tile", "amx_bf16"})
+"""With one of these vLLM's CPU attention reads a KV cache in fp8."""
 _REPORTED_INSTRUCTION_SETS = (
     *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"),
     *("asimd", "sve", "sve2", "i8mm", "bf16"),
@@ -136,11 +139,15 @@ def cpu_dtype(
 
 
 def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
-    """Decide every number that the settings leave open. Raises `ConfigError` where the model's config cannot be read."""
+    """Decide every number that the settings leave open.
+
+    Raises `ConfigError` where the model's config cannot be read, or the device has no kernels for what the settings ask for.
+    """
     config = checkpoint.read_config(model)
     on_gpu = device == "cuda"
     warnings: list[str] = []
     if not on_gpu:
+        _check_fp8_on_cpu(engine, cpu_flags())
         engine = _for_cpu(model, config, engine, warnings)
     graphs = on_gpu and not engine.enforce_eager and engine.max_cudagraph_capture_size != 0
     own_window = checkpoint.window(config)
@@ -153,11 +160,26 @@ def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
     )
     if graphs and engine.max_cudagraph_capture_size is None:
         engine = replace(engine, max_cudagraph_capture_size=min(GRAPH_CEILING, engine.max_num_batched_tokens or 0))
-    per_token = checkpoint.kv_bytes_per_token(config, engine.dtype)
+    per_token = checkpoint.kv_bytes_per_token(config, engine.dtype, engine.kv_cache_dtype)
     if not on_gpu and engine.kv_cache_memory_bytes is None:
         engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(per_token, engine))
     instruction_sets = () if on_gpu else cpu_instruction_sets()
     return EngineSpec(model, device, engine, per_token, instruction_sets, tuple(warnings))
+
+
+def _check_fp8_on_cpu(engine: EngineSettings, flags: frozenset[str] | None) -> None:
+    """Raises `ConfigError`: vLLM fails on these only after it has loaded the model, with a stack of its own."""
+    if engine.quantization == "fp8":
+        raise ConfigError(
+            "engine.quantization = fp8: vLLM has no fp8 kernels for weights on a CPU; leave it out, or run on a GPU",
+            param="engine.quantization",
+        )
+    if engine.kv_cache_dtype.startswith("fp8") and not (flags and flags & FP8_CACHE_INSTRUCTION_SETS):
+        raise ConfigError(
+            f"engine.kv_cache_dtype = {engine.kv_cache_dtype}: on a CPU vLLM needs AVX-512 or AMX for it, which this one "
+            "does not report; set it to auto",
+            param="engine.kv_cache_dtype",
+        )
 
 
 def _for_cpu(model: str, config: dict[str, Any], engine: EngineSettings, warnings: list[str]) -> EngineSettings:

@@ -136,6 +136,8 @@ def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> Segm
         return SegmentCache(settings.max_bytes)
     engine = spec.engine
     fingerprint = [revision(model.path), model.profile.name, spec.device, engine.dtype, engine.quantization]
+    if engine.kv_cache_dtype != "auto":
+        fingerprint.append(engine.kv_cache_dtype)
     file = CacheFile(Path(settings.file), settings.file_max_bytes, json.dumps(fingerprint))
     return SegmentCache(settings.max_bytes, file)
 
