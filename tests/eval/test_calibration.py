@@ -36,7 +36,7 @@ from tests.serving import served, service_over, source_of
 
 WRONG = "Where"  # the texts that begin with it are translated wrongly, and with less probable tokens
 INPUTS = (("confidence_inputs", True),)
-TEXTS = [f"{begin} is number {number} of the rooms." for number in range(60) for begin in (WRONG, "This")]
+TEXTS = [f"{begin} is number {number} of the letters." for number in range(60) for begin in (WRONG, "This")]
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def test_the_command_needs_one_file() -> None:
 
 async def test_the_inputs_are_in_an_answer_only_where_they_are_asked_for() -> None:
     async with served(service_over(UnsurePipeline())) as client:
-        body = {"text": "This is a room.", "source": "en", "target": "ja"}
+        body = {"text": "This is a letter.", "source": "en", "target": "ja"}
         plain = (await client.post("/v1/translate", json=body)).json()["translations"][0]
         asked = await client.post("/v1/translate", json=body | {"confidence_inputs": True})
         streamed = await client.post("/v1/translate", json=body | {"confidence_inputs": True, "stream": True})

@@ -17,8 +17,9 @@ a copula in Japanese and Korean: single words are judged so.
 Besides, a translation must deny where the references of all languages do, and ask where they do, and
 must not where none does (``sentence_form``).
 
-The references and the checks of both sets were written by one author and read and corrected by a second
-one, who did not see any model's translations meanwhile.
+The references and the checks of both sets were written by one author, and read and corrected by a second
+one without translations of a model beside them: 966 of the 1,005 test lines and 288 of the 303 validation
+lines got other checks, 9 test lines corrected references.
 """
 
 from __future__ import annotations
