@@ -226,12 +226,13 @@ class SegmentTranslator:
         whole: Segment,
         segments: Many[Segment],
         *retries: RetryReason,
+        form: Form = FIRST,
     ) -> Output:
         """Each alone: a model that drops lines or sentences cannot do so where there is only one."""
 
         async def translated(number: int, segment: Segment) -> Output:
             async with call.slots:
-                output = await self._attempt(call, job, f"{part}.{number}", segment)
+                output = await self._attempt(call, job, f"{part}.{number}", segment, form)
             if not output.marks_lost:
                 return output
             return await self._with_marks_kept(call, job, f"{part}.{number}", segment, output)
@@ -261,7 +262,15 @@ class SegmentTranslator:
     async def _with_marks_kept(
         self, call: CallContext, job: TextJob, part: str, segment: Segment, failed: Output
     ) -> Output:
-        """The text between the marks translated alone; where that fails a check, marks at aligned positions."""
+        """The text between the marks translated alone; where that fails a check, marks at aligned positions.
+
+        Of several sentences only those are cut around their marks that lose them alone, too.
+        """
+        smaller = self.planner.smaller(job, segment)
+        if sum(one.translatable for one in smaller) > 1 and _pairs(smaller) == _pairs((segment,)):
+            form = Form(words=False, context=False)
+            parts = await self._in_smaller_segments(call, job, f"{part}.parts", segment, smaller, form=form)
+            return with_costs(parts, failed, parts)
         around = await self._around_marks(call, job, part, segment)
         if not around.findings:
             return with_costs(around, failed, around)
@@ -324,6 +333,11 @@ def _joined_around(
         text.append(shown)
         plain += shown
     return marks.restore("".join(text), segment.marks, segment.writer), plain
+
+
+def _pairs(segments: Iterable[Segment]) -> int:
+    """How many marks of the segments are pairs."""
+    return sum(mark.closing is not None for segment in segments for mark in segment.marks)
 
 
 def _next_form(segment: Segment, code: WarningCode) -> Form:
