@@ -14,11 +14,12 @@ from dragoman.wire import MetricsTarget, Stats, Traffic
 
 
 class ReplicasHere(Replicas):
-    """`missing`: names of replicas that do not answer."""
+    """`missing`: names of replicas that do not answer. `addresses`: where each one's metrics are."""
 
     def __init__(self, services: Sequence[TranslationService], missing: Sequence[str] = ()) -> None:
         self.services = services
         self.missing = missing
+        self.addresses = [f"10.0.0.{place}:9000" for place in range(len(services))]
 
     async def stats(self) -> list[Stats]:
         found = [Stats.model_validate_json(await self._ask(one, "GET", "/v1/stats")) for one in self.services]
@@ -29,10 +30,9 @@ class ReplicasHere(Replicas):
         return [*map(unreachable_traffic, self.missing), *found]
 
     async def targets(self) -> list[MetricsTarget]:
-        names = [one.replica for one in self.services]
         return [
-            MetricsTarget(targets=[f"10.0.0.{place}:9000"], labels={"replica": name})
-            for place, name in enumerate(names)
+            MetricsTarget(targets=[address], labels={"replica": one.replica})
+            for one, address in zip(self.services, self.addresses, strict=True)
         ]
 
     async def reload(self) -> None:

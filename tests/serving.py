@@ -100,6 +100,7 @@ def fake_service(
     admission: AdmissionSettings | None = None,
     step_s: float = 0.0,
     cache_bytes: int = 0,
+    replica: str = "",
 ) -> TranslationService:
     """`cache_bytes` 0: equal texts are generated each for itself, as tests that count sequences expect."""
     settings = Settings(
@@ -107,7 +108,7 @@ def fake_service(
         admission=admission or AdmissionSettings(),
         cache=CacheSettings(max_bytes=cache_bytes),
     )
-    return service_over(FakePipeline(answer or echoing(), step_s=step_s), settings)
+    return service_over(FakePipeline(answer or echoing(), step_s=step_s), settings, replica=replica)
 
 
 @asynccontextmanager

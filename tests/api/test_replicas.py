@@ -101,7 +101,9 @@ async def test_service_discovery_lists_each_replica() -> None:
         ]
 
 
-@pytest.mark.parametrize("name", ["", "b"])
+@pytest.mark.parametrize(
+    "name", ["b", ""]
+)  # in this order: families of the process are the same objects at each scrape
 async def test_every_sample_of_a_replica_has_its_name(name: str) -> None:
     service = replica(name)
     async with served(service) as client:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +15,8 @@ import pytest
 from tests.ops.dashboard import Query, queries
 from tests.ops.server import DEADLINE_S, Prometheus, prometheus
 from tests.ops.tools import needs_prometheus
-from tests.serving import served
+from tests.replicas import ReplicasHere
+from tests.serving import fake_service, served
 from tests.telemetry.metered import metered_service, some_of_everything
 
 VARIABLES = {"__rate_interval": "10s", "job": "dragoman", "instance": ".*"}
@@ -68,6 +70,31 @@ async def test_every_panel_has_numbers_and_every_rule_is_evaluated(watched: Prom
 async def test_a_dragoman_that_is_not_there_is_down(tmp_path: Path) -> None:
     async with prometheus(tmp_path, "127.0.0.1:9") as watching:
         await _until_pending(watching.client)
+
+
+@needs_prometheus
+async def test_each_replica_is_found_and_scraped_by_itself(tmp_path: Path) -> None:
+    services = [fake_service(replica=name) for name in "ab"]
+    everyone = ReplicasHere(services)
+    async with served(services[0], replicas=everyone) as a, served(services[1], replicas=everyone) as b:
+        everyone.addresses = [client.base_url.netloc.decode() for client in (a, b)]
+        discovery = {"url": str(a.base_url.join("/v1/replicas")), "refresh_interval": "1s"}
+        async with prometheus(tmp_path, honor_labels=True, http_sd_configs=[discovery]) as watching:
+            for metric in ("up", "dragoman_ready", "process_cpu_seconds_total"):
+                samples = await _samples(watching, metric, 2)
+                found = {(one["metric"]["replica"], one["metric"]["instance"]) for one in samples}
+                assert found == set(zip("ab", everyone.addresses, strict=True))
+                assert not any("exported_replica" in one["metric"] for one in samples)
+
+
+async def _samples(watching: Prometheus, expr: str, count: int) -> list[dict[str, Any]]:
+    """Once there are so many."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            samples = await watching.query(expr)
+            if len(samples) >= count:
+                return samples
+            await asyncio.sleep(0.1)
 
 
 async def _until_pending(client: httpx.AsyncClient) -> None:

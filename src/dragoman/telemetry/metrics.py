@@ -7,6 +7,7 @@ codes; never texts, addresses or keys. docs/operating.md lists all of them, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -131,10 +132,11 @@ class _Exposed(CollectorRegistry):
         self._created = created
 
     def collect(self) -> Iterator[Metric]:
-        for family in self._registry.collect():
+        for kept in self._registry.collect():
+            family = copy(kept)  # some collectors give the same one at each scrape
             family.samples = [
                 one._replace(labels={**one.labels, **self._labels})
-                for one in family.samples
+                for one in kept.samples
                 if self._created or not one.name.endswith("_created")
             ]
             yield family
