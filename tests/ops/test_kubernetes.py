@@ -97,8 +97,6 @@ def test_a_pod_has_one_gpu_and_settings_that_exist() -> None:
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"http": Settings().server.port, "operator": settings.server.operator_port}
     assert container["volumeMounts"][2]["mountPath"] == settings.traffic.folder
-    annotations = DEPLOYMENT["spec"]["template"]["metadata"]["annotations"]
-    assert annotations["prometheus.io/port"] == str(settings.server.operator_port)
 
 
 def test_a_pod_s_grace_period_is_longer_than_its_drain() -> None:
