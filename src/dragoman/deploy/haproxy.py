@@ -7,6 +7,8 @@ RAY_SERVE_HAPROXY_BINARY_PATH. This adapts FILE, and becomes HAProxy:
 - `HAPROXY_FRONTEND_HOST` is the address that clients reach, where it is set: the replicas' own ports stay on loopback;
 - replicas learn of a client that has left from their own connection, not from Ray, which would cancel the call without the
   time that its API gives a client to try again; and Ray's own time limit, which clients could set, does not apply;
+- a request goes to a replica once its body is complete, or the buffer is full: else HAProxy does not repeat it on another
+  replica when this one crashes;
 - HAProxy ends with the process that started it.
 
 Imports nothing that takes time: clients may wait for it.
@@ -24,7 +26,8 @@ from pathlib import Path
 
 FRONTEND_HOST_VARIABLE = "HAPROXY_FRONTEND_HOST"
 _SIGNAL_AT_PARENTS_EXIT = 1  # an option of prctl
-_HEADERS = (
+_FRONTEND = (
+    "    option http-buffer-request",
     "    http-request set-header x-request-disconnect-disabled ?1",
     "    http-request del-header x-request-timeout-seconds",
 )
@@ -41,7 +44,7 @@ def adapted(configuration: str, host: str = "") -> str:
 
     def frontend(found: re.Match[str]) -> str:
         address = f"[{host}]" if ":" in host else host or found[2]
-        return "\n".join((f"{found[1]}{address}:{found[3]}", *_HEADERS))
+        return "\n".join((f"{found[1]}{address}:{found[3]}", *_FRONTEND))
 
     return re.sub(r"(?m)^(frontend http_frontend\n\s*bind )(\S*):(\d+)", frontend, changed)
 

@@ -327,7 +327,7 @@ class LocalServer:
     # ---- drain
 
     async def _drain(self) -> int:
-        log.info("draining: %d calls in flight", sum(entry.in_flight for entry in self._known))
+        log.info("draining: %d calls in flight", sum(entry.in_flight for entry in await self._entries()))
         drain_s = self._run.settings.server.drain_timeout_s
         drained = await self._instruct("drain", {"drained", "timed_out"}, drain_s + 10)
         await self._instruct("stop", {"stopped"}, config.STOP_S)

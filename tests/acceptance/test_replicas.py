@@ -1,0 +1,141 @@
+"""`dragoman serve --replicas` with Ray Serve and HAProxy: crashes, updates, signals and ports, over two replicas."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dragoman.deploy import processes
+from tests.acceptance.replicated import BODY, SENTENCE, START_S, Load, ReplicatedServer, stats_when
+from tests.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+
+CLIENTS = 25
+LIMIT = 20_000  # characters in flight of a replica
+FAKE = (
+    *("--pipeline=fake", "--fake-step-ms=20", "--replicas=2", "--cache-max-bytes=0"),
+    *(f"--max-in-flight-characters={LIMIT}", "--host=0.0.0.0", "--auth=none"),
+)
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ReplicatedServer]:
+    server = ReplicatedServer(tmp_path_factory.mktemp("replicas"), *FAKE)
+    try:
+        await server.start()
+        yield server
+    finally:
+        await server.kill()
+
+
+@pytest.fixture
+async def http(server: ReplicatedServer) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=START_S) as client:
+        await stats_when(client, serving=2, in_flight=0)
+        yield client
+
+
+async def test_other_machines_reach_the_service_and_nothing_else(server: ReplicatedServer) -> None:
+    listening = processes.listeners(server.below())
+    assert [(one.host, one.port) for one in listening if not one.is_loopback] == [("0.0.0.0", server.port)]
+    assert {8404, 9101} <= {one.port for one in listening}
+
+
+async def test_operators_see_each_replica(server: ReplicatedServer, http: httpx.AsyncClient) -> None:
+    stats = (await http.get("/v1/stats")).json()
+    assert [one["replica"] for one in stats["replicas"]] == ["0", "1"]
+    targets = (await http.get("/v1/replicas")).json()
+    assert json.loads((server.folder / ".dragoman/replicas.json").read_text()) == targets
+    for target in targets:
+        (address,) = target["targets"]
+        metrics = (await http.get(f"http://{address}/metrics")).text
+        assert f'replica="{target["labels"]["replica"]}"' in metrics
+
+
+async def test_an_answer_has_one_request_id_the_clients(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v1/translate", json=BODY, headers={"X-Request-ID": "mine-1"})
+    assert answer.headers.get_list("x-request-id") == ["mine-1"]
+
+
+async def test_a_full_replica_refuses_with_our_retry_after(http: httpx.AsyncClient) -> None:
+    long = {**BODY, "text": f"{SENTENCE} " * (LIMIT // len(SENTENCE))}
+    calls = [asyncio.create_task(http.post("/v1/translate", json=long)) for _ in range(4)]
+    done, pending = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    answer = done.pop().result()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (429, "queue_full")
+    assert 1 <= float(answer.headers["retry-after"]) <= 60
+    for call in pending:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_a_client_that_leaves_frees_its_sequences(server: ReplicatedServer, http: httpx.AsyncClient) -> None:
+    long = {**BODY, "text": [f"{SENTENCE} {n} {SENTENCE * 8}" for n in range(400)]}
+    before = (await http.get("/v1/stats")).json()["finished"]
+    async with httpx.AsyncClient(base_url=server.url, timeout=START_S) as leaving:
+        calls = [asyncio.create_task(leaving.post("/v1/translate", json=long)) for _ in range(2)]
+        while (await http.get("/v1/stats")).json()["in_flight"] < len(calls):
+            assert not any(call.done() for call in calls)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+    stats = await stats_when(http, in_flight=0, running=0, waiting=0)
+    assert stats["finished"] - before < len(long["text"])
+
+
+async def test_the_crash_of_a_replica_fails_no_call(server: ReplicatedServer, http: httpx.AsyncClient) -> None:
+    async with Load(server.url).running(CLIENTS) as load:
+        await load.more(2 * CLIENTS)
+        killed = server.replicas()[0]
+        killed.kill()
+        await until(
+            lambda: killed not in server.replicas() and len(server.replicas()) == 2, "a new one", deadline_s=120
+        )
+        await stats_when(http, serving=2)
+        await load.more(2 * CLIENTS)
+    assert load.failed == []
+
+
+async def test_an_update_of_all_replicas_fails_no_call(server: ReplicatedServer, http: httpx.AsyncClient) -> None:
+    before = set(server.replicas())
+    async with Load(server.url).running(CLIENTS) as load:
+        await load.more(2 * CLIENTS)
+        server.process.send_signal(signal.SIGUSR2)
+        await until(lambda: not before & set(server.replicas()), "other replicas", deadline_s=240)
+        await stats_when(http, serving=2)
+        await load.more(2 * CLIENTS)
+    assert load.failed == []
+
+
+async def test_sigterm_drains_and_leaves_no_process(server: ReplicatedServer, http: httpx.AsyncClient) -> None:
+    """Last: it ends the server that the tests above share."""
+    calls = [asyncio.create_task(http.post("/v1/translate", json={**BODY, "text": SENTENCE * 4})) for _ in range(8)]
+    await stats_when(http, in_flight=len(calls))
+    assert await server.end(signal.SIGTERM) == 0
+    assert [call.result().status_code for call in calls] == [200] * len(calls)
+
+
+async def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
+    server = ReplicatedServer(tmp_path, "--pipeline=fake", "--replicas=1")
+    try:
+        await server.start()
+        assert await server.end(signal.SIGKILL) == -signal.SIGKILL
+    finally:
+        await server.kill()
+
+
+async def test_on_a_network_replicas_need_a_key(tmp_path: Path) -> None:
+    server = ReplicatedServer(tmp_path, "--pipeline=fake", "--replicas=1", "--host=0.0.0.0")
+    try:
+        with pytest.raises(AssertionError, match="dragoman keys create"):
+            await server.start()
+        assert server.process.returncode == 2
+    finally:
+        await server.kill()
