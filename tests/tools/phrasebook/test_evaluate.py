@@ -1,12 +1,14 @@
 """Translating in batches, scores, and the evaluation of a model directory."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 from click.testing import CliRunner
 from tests.tools.phrasebook.conftest import SMALL
 from tokenizers import Tokenizer
+from tools.phrasebook.adequacy import LineResult
 from tools.phrasebook.evaluate import Task, Translated, copies, page, quality, summarise, translate
 from tools.phrasebook.model import export, load
 from tools.phrasebook.render import Copied
@@ -14,7 +16,7 @@ from tools.phrasebook.tokenizer import EOS_ID, prompt_ids
 from transformers import LlamaForCausalLM
 
 from dragoman.phrasebook import model_dir
-from tools.phrasebook import evaluate, tokenizer
+from tools.phrasebook import evaluate, independent, tokenizer
 
 REFERENCE = "Tom is in suite 1204. See https://a.example/x."
 TASKS = [
@@ -106,6 +108,17 @@ def test_the_committed_page_is_that_of_the_committed_figures() -> None:
         for name in ("phrasebook", "phrasebook-independent", "phrasebook-confidence")
     )
     assert (root / "docs/phrasebook.md").read_text(encoding="utf-8") == page(result, independent, confidence)
+
+
+def test_kept_translations_are_judged_again_but_of_sources_that_have_changed() -> None:
+    rows = independent.rows_of("validation")[:2]
+    kept = [
+        LineResult(row.id, row.topic, "en", "ja", source, row.texts["ja"][0], adequate=False, exact=False)
+        for row, source in zip(rows, (rows[0].texts["en"][0], "another text"), strict=True)
+    ]
+    [judged] = independent.judged_again([{"set": "validation", "results": [asdict(one) for one in kept]}])
+    assert [(one["row_id"], one["adequate"], one["exact"]) for one in judged["results"]] == [(rows[0].id, True, True)]
+    assert judged["summary"]["all"]["lines"] == 1
 
 
 def test_evaluating_an_empty_directory_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
