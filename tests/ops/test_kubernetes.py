@@ -105,8 +105,8 @@ def test_a_pod_s_grace_period_is_longer_than_its_drain() -> None:
     pause_s = float(container["lifecycle"]["preStop"]["exec"]["command"][1])
     drain_s = load(environment={"DRAGOMAN_SERVER_DRAIN_TIMEOUT_S": environment(pod)["DRAGOMAN_SERVER_DRAIN_TIMEOUT_S"]})
     assert pod["terminationGracePeriodSeconds"] >= pause_s + drain_s.settings.server.drain_timeout_s + config.STOP_S
-    # Endpoints leave on the failed probe, and connections that are open meanwhile are served.
-    assert container["readinessProbe"]["periodSeconds"] < pause_s
+    readiness = container["readinessProbe"]
+    assert readiness["periodSeconds"] * readiness["failureThreshold"] < pause_s
 
 
 def test_probes_let_the_server_load_its_model_and_restart_its_engine() -> None:

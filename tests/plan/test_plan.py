@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dragoman.errors import ConfigError
+from dragoman.telemetry.traffic.export import trace_of
 from dragoman_bench.bench.results import ClientUse, Load, Measurement, Observed, Results, write_results
 from dragoman_bench.bench.summary import parse_slo, point_of, summarise
 from dragoman_bench.cli.plan import NOT_MET, command
@@ -20,6 +21,7 @@ from dragoman_bench.plan.capacity import CapacityPlan, PlanOptions, make_plan, s
 from dragoman_bench.plan.curve import read_curve
 from dragoman_bench.plan.peaks import read_demand
 from tests.bench.making import conditions, record
+from tests.telemetry.traffic.making import entry
 
 RESULTS = Path(__file__).parents[2] / "results"
 TOKENS = 20
@@ -198,6 +200,17 @@ def test_loads_at_which_requests_failed_meet_no_slo(tmp_path: Path) -> None:
     made = plan(path, trace_file(tmp_path, steady(10, 30)), "p95_s=5")
     assert made.capacity is not None
     assert made.capacity.clients == 8
+
+
+def test_a_trace_is_what_the_recorder_s_export_writes(tmp_path: Path) -> None:
+    entries = [entry(at, source_characters=40, output_tokens=TOKENS) for at in range(20)]
+    path = tmp_path / "week.jsonl"
+    path.write_text(trace_of([*entries, entry(3.25, outcome="queue_full", source_tokens=0, output_tokens=0)]).jsonl())
+    demand = read_demand(path, "output tokens", None)
+    assert (len(demand.tokens), demand.seconds, demand.estimated) == (21, 19.0, 1)
+    assert demand.characters == 21 * 40
+    assert demand.peak_in_flight == 2  # each takes 0.5 s, and the refused one came in between
+    assert plan(results_file(tmp_path), path).met
 
 
 def invoke(*arguments: str | Path) -> Result:
