@@ -158,6 +158,10 @@ class InProcess:
             "p99_s": latency.p99_s,
         }
 
+    async def load(self, items: Sequence[Item], clients: int, duration_s: float) -> None:
+        """The closed loop of `measure`, without measuring."""
+        await self._loop(itertools.cycle(self.sequences(items)), clients, duration_s)
+
     async def clear_prefix_cache(self) -> None:
         """So that the same texts can be sent again."""
         await self.engine._engine.reset_prefix_cache()
@@ -187,11 +191,16 @@ def texts_of(clients: int, seconds: float) -> int:
 
 
 @asynccontextmanager
-async def in_process(options: argparse.Namespace, engine: EngineSettings, log: Path) -> AsyncGenerator[InProcess]:
-    """A running engine for the model and profile of the options. Raises EngineDead if it does not start."""
+async def in_process(
+    options: argparse.Namespace, engine: EngineSettings, log: Path, vllm_arguments: dict[str, Any] | None = None
+) -> AsyncGenerator[InProcess]:
+    """A running engine for the model and profile of the options. Raises EngineDead if it does not start.
+
+    `vllm_arguments`: by vLLM's names, for what is not a setting.
+    """
     model = stack.choose_model(ModelSettings(path=options.model, profile=options.profile))
     log.parent.mkdir(parents=True, exist_ok=True)
-    engine_alone = AsyncEngine(resolve(model.path, engine, device()), log)
+    engine_alone = AsyncEngine(resolve(model.path, engine, device()), log, vllm_arguments=vllm_arguments)
     await engine_alone.start()
     try:
         encoder, lengths = stack.load_prompts(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -98,15 +99,16 @@ async def searched(
     slo: str | None = "p95_s=4",
     fault: Any = no_fault,
     also: str = "",
+    hardware: Hardware = CPU,
     **more: Any,
 ) -> tuple[SearchResult, dict[str, Trial]]:
     wanted = job(slo)
     made = servers(folder, wanted, performance, fault=fault, **more)
 
     def whole() -> Any:
-        ladder, trial = yield from climb(wanted.demand, CPU, wanted.slo)
+        ladder, trial = yield from climb(wanted.demand, hardware, wanted.slo)
         demand, objective = wanted.demand.measured(trial), Objective(wanted.slo, ladder.metric)
-        return (yield from search_knobs(Context(demand, CPU, objective, ladder, trial), parse_extras(also)))
+        return (yield from search_knobs(Context(demand, hardware, objective, ladder, trial), parse_extras(also)))
 
     return await run(made, whole())
 
@@ -207,6 +209,21 @@ async def test_extras_are_taken_where_they_help_and_skipped_where_they_cannot_ru
     assert (trials["fp8"].outcome, trials["data-parallel"].outcome) == ("skipped", "skipped")
     with pytest.raises(ConfigError, match="fp9"):
         parse_extras("fp9")
+
+
+async def test_fp8_is_measured_beside_the_best_and_never_chosen(tmp_path: Path) -> None:
+    def performance(knobs: Knobs, level: LoadLevel) -> tuple[float, float]:
+        rps, p95_s = saturating(knobs, level)
+        return rps * (2.0 if knobs.kv_cache_dtype == "fp8" else 1.5 if knobs.quantization == "fp8" else 1.0), p95_s
+
+    gpu = Hardware("cuda", 140 << 30, 1)
+    finding, trials = await searched(tmp_path, performance, None, also="fp8", hardware=gpu)
+    assert (finding.knobs.quantization, finding.knobs.kv_cache_dtype) == (None, None)
+    weights, both = (trials[name].setup.knobs for name in ("fp8", "fp8-kv-cache"))
+    assert weights == replace(finding.knobs, quantization="fp8")
+    assert both == replace(weights, kv_cache_dtype="fp8")
+    assert finding.best_trial not in ("fp8", "fp8-kv-cache")
+    assert len(finding.lossy) == 2 and all("higher" in one for one in finding.lossy)
 
 
 def test_memory_is_sized_from_the_peak_and_never_below_one_window() -> None:

@@ -45,6 +45,7 @@ class Knobs:
     enable_prefix_caching: bool | None = None
     scheduling_policy: Literal["fcfs", "priority"] | None = None
     quantization: str | None = None
+    kv_cache_dtype: str | None = None
     data_parallel_size: int | None = None
 
     @property
@@ -334,11 +335,13 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What the search ended with. `best_trial`: the trial whose measurements belong to these settings."""
+    """What the search ended with. `best_trial`: the trial whose measurements belong to these settings. `lossy`: what settings
+    that change translations would bring, a sentence each; they are never among the choices."""
 
     choices: Choices
     memory: Memory | None
     best_trial: str | None
+    lossy: tuple[str, ...] = ()
 
     @property
     def knobs(self) -> Knobs:

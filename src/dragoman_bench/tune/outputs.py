@@ -125,6 +125,8 @@ def remarks(tuning: Tuning) -> Iterator[str]:
         yield f"Not finished ({tuning.partial_because}): parts that are missing were not reached."
     if tuning.recommendation is not None:
         yield from map(sentence, tuning.recommendation.caveats)
+    if tuning.finding is not None:
+        yield from tuning.finding.lossy
     if tuning.demand.output_estimated:
         yield "Output lengths were not recorded: a ratio to the source's length stands for them."
     yield from map(sentence, tuning.demand.notes)

@@ -29,7 +29,7 @@ from dragoman_bench.tune.final import (
 )
 from dragoman_bench.tune.memory import check_level
 from dragoman_bench.tune.outcome import FINALIST, Final, Hardware, LoadLevel, Phase, SearchResult, Tuning
-from dragoman_bench.tune.search import Extra, base_knobs, caps, climb, search_knobs
+from dragoman_bench.tune.search import FP8_TRIALS, Extra, base_knobs, caps, climb, search_knobs
 from dragoman_bench.tune.trial import BY_HAND, Servers, TimeEstimate, TrialRunner
 
 _FINAL_MARGIN = 1.25  # servers that start and idle beside others take longer to start and to warm up
@@ -77,13 +77,14 @@ class TuneJob:
         ladder += base_knobs(self.demand, self.hardware).label
         check = f"the KV cache's size under {check_level(self.demand).label}, where no trial has checked it"
         final = f"{', '.join((FINALIST, *self.baselines))}: {repeats} round{'s' if repeats != 1 else ''}"
+        extras = len(self.also) + (len(FP8_TRIALS) - 1 if "fp8" in self.also else 0)
         work = [
             PhaseWork("ladder", 1, len(caps(busy)) + 2 * (repeats - 1), ladder),
             PhaseWork(
                 "slots", 2, 2 * repeats + 1, "caps that meet the SLO as max_num_seqs, with the memory that they need"
             ),
             PhaseWork("batched_tokens", 1, repeats + 1, "max_num_batched_tokens, where steps can hold more or less"),
-            PhaseWork("optional", len(self.also), repeats * len(self.also), ", ".join(self.also)),
+            PhaseWork("optional", extras, repeats * extras, ", ".join(self.also)),
             PhaseWork("memory", 1, 1, check),
             PhaseWork("final", entries, entries * (repeats + bool(self.low)), final),
         ]

@@ -45,6 +45,7 @@ GRAPH_CEILING = 1024
 """max_cudagraph_capture_size on a GPU, whatever max_num_seqs is: dragoman's own default."""
 TOKEN_VALUES = tuple(1 << power for power in range(8, 16))
 """Of max_num_batched_tokens: 256 to 32768."""
+FP8_TRIALS = ("fp8", "fp8-kv-cache")
 MOST_SLOT_TRIALS = 3
 _FEWEST_SLOTS = 16
 _SELDOM = 99.9  # percent of steps hold no more than what is taken for usual
@@ -198,12 +199,14 @@ def search_knobs(context: Context, also: Sequence[Extra] = ()) -> Search[SearchR
         best = best.choose(Choice("max_cudagraph_capture_size", GRAPH_CEILING, _CEILING_REASON))
     # Where the climb was cut short at its best cap, nothing shows how many at once are best.
     highest = max(rung.cap for rung in ladder.rungs if rung.results)
+    lossy: tuple[str, ...] = ()
     if trial.outcome == "measured" or not ladder.knee == highest < ladder.clients:
         best = yield from choose_slots(context, best)
         best = yield from choose_batched_tokens(context, best)
-        best = yield from try_extras(context, best, also)
+        best = yield from try_extras(context, best, [extra for extra in also if extra != "fp8"])
         best = yield from confirm_memory(context, best)
-    return SearchResult(best.choices, best.memory, best.trial.name)
+        lossy = (yield from measure_fp8(context, best)) if "fp8" in also else ()
+    return SearchResult(best.choices, best.memory, best.trial.name, lossy)
 
 
 # max_num_seqs
@@ -350,11 +353,9 @@ def try_extras(context: Context, best: Best, extras: Sequence[Extra]) -> Search[
     settings: dict[Extra, tuple[str, Value, str]] = {
         "prefix-caching": ("enable_prefix_caching", False, "prompts share little, and looking prefixes up takes time"),
         "priority": ("scheduling_policy", "priority", "short texts first, where texts wait for a sequence"),
-        "fp8": ("quantization", "fp8", "weights of half the size are read in half the time; check the translations"),
         "data-parallel": ("data_parallel_size", copies, f"a copy of the model on each of {copies} GPUs"),
     }
     unavailable = {
-        "fp8": "" if hardware.on_gpu else "there is no GPU, and vLLM has no fp8 on a CPU",
         "data-parallel": "" if hardware.gpus > 1 else "a second copy of the model needs a second GPU",
     }
     for extra in extras:
@@ -369,6 +370,34 @@ def try_extras(context: Context, best: Best, extras: Sequence[Extra]) -> Search[
             reason = f"better than without it: {context.objective.describe(best.results)}; {choice.reason}"
             best = yield from _adopt(context, best, attempt, trial, replace(choice, reason=reason))
     return best
+
+
+def measure_fp8(context: Context, best: Best) -> Search[tuple[str, ...]]:
+    """What the best would bring with weights in fp8, and with the KV cache in fp8 too. Both change translations, so neither is
+    chosen: how much quality they cost is not measured here."""
+    why = "half the bytes are read in a step; it changes translations, so it is measured and never chosen"
+    attempts = {name: replace(best.knobs, quantization="fp8") for name in FP8_TRIALS}
+    attempts[FP8_TRIALS[1]] = replace(best.knobs, quantization="fp8", kv_cache_dtype="fp8")
+    found: list[str] = []
+    for name, knobs in attempts.items():
+        settings = ", ".join(f"{key} = fp8" for key in ("quantization", "kv_cache_dtype") if key in knobs.settings)
+        if not context.hardware.on_gpu:
+            yield Trial(name, "optional", Setup(knobs), why, "skipped", "there is no GPU, and vLLM has no fp8 on a CPU")
+            continue
+        attempt = Attempt(name, "optional", knobs, why)
+        trial, verdict = yield from attempt.against(context, best.results)
+        results = (yield from attempt.repeated(context, trial)).at(context.busy)
+        if results:
+            objective = context.objective
+            measured = (
+                f"{objective.describe(results)}, {verdict} than the {objective.describe(best.results)} without it"
+            )
+            if verdict == "equal":
+                measured = f"{objective.describe(results)}, equal to the {objective.describe(best.results)} without it"
+        else:
+            measured = trial.ending
+        found.append(f"{settings}: {measured}; it changes translations, so compare quality before it is used")
+    return tuple(found)
 
 
 def _adopt(context: Context, best: Best, attempt: Attempt, trial: Trial, choice: Choice) -> Search[Best]:
