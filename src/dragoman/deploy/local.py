@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import sys
@@ -147,7 +146,6 @@ class Run:
     def end(self) -> None:
         """End all processes, and delete the folder."""
         self._guard.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _free_port(preferred: int) -> int:

@@ -4,7 +4,7 @@ Ray gives its processes groups and sessions of their own, and overwrites their e
 engine's processes are the children of a worker that may be killed. So a guard notes all of them while their parents live.
 
 `python -m dragoman.deploy.processes PID FOLDER` notes what runs below PID until its standard input is closed, which happens
-however PID ends. Then it kills what it has noted, what runs below that, and what has a file open in FOLDER.
+however PID ends. Then it kills what it has noted, what runs below that, and what has a file open in FOLDER, and deletes FOLDER.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import select
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -74,7 +75,7 @@ class Guard:
         )
 
     def close(self) -> None:
-        """Have it kill what is left, and wait until it has."""
+        """Have it kill what is left and delete the folder, and wait until it has."""
         self._process.communicate()
 
 
@@ -126,3 +127,4 @@ def _guard(pid: int, folder: str) -> None:
 
 if __name__ == "__main__":
     _guard(int(sys.argv[1]), sys.argv[2])
+    shutil.rmtree(sys.argv[2], ignore_errors=True)

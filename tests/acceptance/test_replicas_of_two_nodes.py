@@ -1,0 +1,72 @@
+"""A Ray cluster of two nodes on one machine: the loss of a node."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.acceptance.replicated import ROOT, START_S, Load
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+
+CLIENTS = 25
+
+
+def free_ports(count: int) -> list[int]:
+    """Of different numbers, free now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+async def test_the_loss_of_a_node_fails_no_call_at_the_other(tmp_path: Path) -> None:
+    port, other_port = free_ports(2)
+    command = [sys.executable, "-m", "tests.acceptance.two_nodes", str(port), str(other_port)]
+    with (tmp_path / "errors.log").open("w") as errors:
+        cluster = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+        )
+    assert cluster.stdin is not None and cluster.stdout is not None
+
+    async def printed(line: bytes) -> None:
+        assert cluster.stdout is not None
+        async with asyncio.timeout(START_S):
+            async for found in cluster.stdout:
+                if found.strip() == line:
+                    return
+        raise AssertionError((tmp_path / "errors.log").read_text())
+
+    try:
+        await printed(b"serving")
+        async with Load(f"http://127.0.0.1:{port}").running(CLIENTS) as load:
+            await load.more(2 * CLIENTS)
+            cluster.stdin.write(b"remove\n")
+            await printed(b"removed")
+            await load.more(4 * CLIENTS)
+        assert load.failed == []
+    finally:
+        below = psutil.Process(cluster.pid).children(recursive=True) if cluster.returncode is None else []
+        cluster.stdin.close()
+        try:
+            await asyncio.wait_for(cluster.wait(), 60)
+        finally:
+            _, alive = await asyncio.to_thread(psutil.wait_procs, below, 15)
+            for process in alive:
+                process.kill()
+            if cluster.returncode is None:
+                cluster.kill()
