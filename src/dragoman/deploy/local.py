@@ -101,6 +101,7 @@ class Run:
         for name in ("ray", "ray.serve"):
             logging.getLogger(name).setLevel(logging.ERROR)
         cast(Any, ray).init(
+            "local",  # whatever RAY_ADDRESS says
             num_cpus=max(os.cpu_count() or 1, 2 * self.deployment.replicas) + 4,  # a count, which reserves nothing
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,

@@ -176,7 +176,7 @@ async def request(settings: Settings, method: str, entry: Entry, path: str) -> b
     if not entry.address:
         return None
     names = comma_separated(settings.server.allowed_hosts)
-    headers = {"Host": names[0].removeprefix("*.")} if names and "*" not in names else {}
+    headers = {"Host": names[0].replace("*", "replica")} if names and "*" not in names else {}
     try:
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_S), headers=headers) as http,
