@@ -77,7 +77,9 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
     found["no-prefix-caching"] = Setting({"enable_prefix_caching": False}, gpu_only=False)
     found["priority"] = Setting({"scheduling_policy": "priority"}, gpu_only=False)
     for backend in options.attention_backends:
-        found[f"attention-{backend}"] = Setting(vllm={"attention_backend": backend})
+        name, _, version = backend.partition(":")
+        chosen = {"backend": name} | ({"flash_attn_version": int(version)} if version else {})
+        found[f"attention-{backend}"] = Setting(vllm={"attention_config": chosen})
     for mode in options.cudagraph_modes:
         found[f"cudagraph-{mode}"] = Setting(vllm={"compilation_config": {"cudagraph_mode": mode}})
     found["quantization-fp8"] = Setting({"quantization": "fp8"}, lossy=True)
@@ -400,7 +402,12 @@ def main() -> None:
     parser.add_argument(
         "--ceilings", type=numbers, default=[256, 2048], help="of max_cudagraph_capture_size, beside ours"
     )
-    parser.add_argument("--attention-backends", type=names, default=["FLASHINFER", "TRITON_ATTN"])
+    parser.add_argument(
+        "--attention-backends",
+        type=names,
+        default=["FLASH_ATTN:2", "FLASHINFER", "TRITON_ATTN"],
+        help="of vLLM, FLASH_ATTN with its version",
+    )
     parser.add_argument("--cudagraph-modes", type=names, default=[], help="such as FULL,PIECEWISE,FULL_DECODE_ONLY")
     parser.add_argument("--gpu-memory-utilization", type=float, default=0.5)
     parser.add_argument("--logs", type=Path, default=Path(".dragoman/equal-outputs"))

@@ -268,28 +268,27 @@ class Budgets:
 
 
 def table(document: dict[str, Any]) -> Table:
+    """A column for each number of clients."""
+    rows = document["budgets"]
     made = Table(title="The mean engine step, in milliseconds")
-    columns = (
-        "clients",
-        "step",
-        *(TITLES[part] for part in PARTS),
-        "device busy",
-        "output handling (CPU)",
-        "limit",
-        "share",
-    )
-    for column in columns:
-        made.add_column(column, justify="right")
-    for row in document["budgets"]:
-        busy, output_s = row["device_busy_s"], row["server_cpu_s"] + row["socket_threads_cpu_s"]
-        values = (row["step_s"], *(row["parts_s"][part] for part in PARTS))
-        cells = [f"{1000 * one:.2f}" for one in values]
-        cells += [
-            "" if busy is None else f"{1000 * busy:.2f}",
-            f"{1000 * output_s:.2f}",
-            f"{1000 * row['limit_s']:.3f}",
-        ]
-        made.add_row(str(row["clients"]), *cells, f"{row['share']:.0%}")
+    made.add_column("clients")
+    for row in rows:
+        made.add_column(str(row["clients"]), justify="right")
+
+    def add(name: str, values: list[float | None], *, last: bool = False) -> None:
+        made.add_row(name, *("" if one is None else f"{1000 * one:.3f}" for one in values), end_section=last)
+
+    add("step", [row["step_s"] for row in rows])
+    for part in PARTS:
+        add(f"  {TITLES[part]}", [row["parts_s"][part] for row in rows], last=part == PARTS[-1])
+    add("device busy", [row["device_busy_s"] for row in rows])
+    add("output handling, this process (CPU)", [row["server_cpu_s"] for row in rows])
+    add("output handling, vLLM's process (CPU)", [row["socket_threads_cpu_s"] for row in rows], last=True)
+    add("limit by bytes", [row["limit_bytes_s"] for row in rows])
+    add("limit by FLOPs", [row["limit_flops_s"] for row in rows])
+    made.add_row("share of the limit", *(f"{row['share']:.0%}" for row in rows), end_section=True)
+    made.add_row("tokens in a step", *(f"{row['tokens']:.1f}" for row in rows))
+    made.add_row("sequences in a step", *(f"{row['sequences']:.1f}" for row in rows))
     return made
 
 
@@ -315,7 +314,7 @@ def plot(document: dict[str, Any], file: Path) -> None:
     axes.set_xticks(places, [str(row["clients"]) for row in rows])
     axes.set_xlabel("clients")
     axes.set_ylabel("milliseconds a step")
-    axes.legend(fontsize="small")
+    figure.legend(fontsize="small", loc="outside right upper")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=150)
 
