@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import sys
 from dataclasses import replace
 from time import monotonic
@@ -121,9 +122,10 @@ def _run_replicas(settings: Settings, console: Console) -> int:
         def status(text: str) -> None:
             nonlocal last
             progress.update(task, description=text)
-            if not is_shown and text != last:
-                messages.info(text)
-            last = text
+            phases = re.sub(r" \d+ s\b", "", text)  # without times, which change each second
+            if not is_shown and phases != last:
+                messages.info(phases)
+            last = phases
 
         def ready(url: str) -> None:
             progress.stop()
