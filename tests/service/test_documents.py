@@ -255,3 +255,11 @@ async def test_a_text_is_cut_around_a_dropped_number_too_where_it_is_cut_around_
     )
     assert outline(translation.text) == "x x x {name} x 1985 x."
     assert (codes(translation), translation.retries) == ([], (checks.PLACEHOLDERS_LOST, "cut_around"))
+
+
+async def test_what_is_kept_is_a_mark_where_it_does_not_fit_the_window() -> None:
+    kept = "<div>" * 400
+    translation, pipeline = await translated(japanese, f"The price of it {kept} is good.")
+    assert outline(translation.text) == f"x x x x {kept} x x."
+    assert all(len(one.prompt_token_ids) < pipeline.max_model_len // 2 for one in pipeline.given)
+    assert (codes(translation), translation.retries) == ([], ())

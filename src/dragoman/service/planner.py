@@ -268,7 +268,13 @@ class Planner:
 
     def attempt(self, job: TextJob, segment: Segment, form: Form = FIRST) -> Attempt:
         """The segment in a form, with the options and the glossary's terms that its prompt has."""
-        shown = marks.with_words(segment.text, segment.marks) if form.words and segment.marks else segment.text
+        shown = segment.text
+        if form.words and segment.marks:
+            words = marks.with_words(segment.text, segment.marks)
+            if self._fits(job, segment, words):
+                shown = words
+            else:
+                form = replace(form, words=False)
         terms = job.glossary.occurring(segment.text)[:MAX_TERMS] if job.glossary else ()
         context = "\n".join(filter(None, (job.request.context, segment.before if form.context else "")))
         with_marks = bool(segment.marks) and "<" in shown
@@ -276,6 +282,11 @@ class Planner:
         if context or terms or with_marks:
             options = replace(options, context=context or None, terms=terms, marks=with_marks)
         return Attempt(segment, form, shown, options)
+
+    def _fits(self, job: TextJob, segment: Segment, shown: str) -> bool:
+        """Whether a segment, which was cut with marks in it, fits the window with the words in their place."""
+        more = len(shown) - len(segment.text)
+        return more <= MARGIN_TOKENS // 4 or self._prompts.tokenizer.count(shown) <= self._budget(job)
 
     def sequence(self, job: TextJob, part: str, attempt: Attempt, *, limit_factor: int = 1) -> Sequence:
         """The engine's work for one segment; `limit_factor` times the usual limit of its output."""
