@@ -26,7 +26,7 @@ import multiprocessing
 import os
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -51,6 +51,7 @@ from dragoman.engine import checkpoint
 from dragoman.engine.spec import device, resolve
 from dragoman.service import stack
 from dragoman.settings import ModelSettings
+from dragoman.settings import options as all_settings
 from dragoman_bench.bench.workload import GeneratedWorkload
 
 PARTS = ("scheduler", "launch", "wait", "input", "idle", "other")
@@ -204,14 +205,21 @@ class Budgets:
             self.options,
             stack.choose_model(ModelSettings(path=self.options.model, profile=self.options.profile)),
         )
-        settings = replace(engine_settings(options), gpu_memory_utilization=0.85)
+        settings = replace(engine_settings(options), **{"gpu_memory_utilization": 0.85, **dict(options.set)})
         spec = resolve(model.path, settings, device())
+        if spec.engine.quantization:
+            raise SystemExit("the limit is computed for weights as they are: measure without quantization")
         shape = shape_of(model.path, spec.engine.dtype, spec.kv_bytes_per_token)
         error_console.print("measuring the device's bandwidth and matrix multiplication")
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
             arguments = (spec.device, spec.engine.dtype, shape.weight_bytes)
             limits = await asyncio.get_running_loop().run_in_executor(pool, device_limits, *arguments)
-        self.document |= {"limits": limits, "shape": vars(shape), "timing_cost_s": step_timing.cost_s()}
+        self.document |= {
+            "engine": asdict(spec.engine),
+            "limits": limits,
+            "shape": asdict(shape),
+            "timing_cost_s": step_timing.cost_s(),
+        }
         error_console.print(f"{limits['bytes_per_s'] / 1e9:.4g} GB/s, {limits['flops_per_s'] / 1e12:.4g} TFLOP/s")
         arguments = {"scheduler_cls": "step_timing.timed_scheduler", "worker_extension_cls": "step_timing.TimedWorker"}
         async with in_process(options, settings, options.logs.resolve() / "engine.log", arguments) as alone:
@@ -319,10 +327,22 @@ def plot(document: dict[str, Any], file: Path) -> None:
     figure.savefig(file, dpi=150)
 
 
+def engine_setting(text: str) -> tuple[str, Any]:
+    """`prefill_schedule_interval=1`, as argparse takes it."""
+    name, _, value = text.partition("=")
+    option = all_settings().get(f"engine.{name}")
+    if option is None:
+        raise argparse.ArgumentTypeError(f"there is no setting engine.{name}")
+    return name, option.parse(value, "--set")
+
+
 def main() -> None:
     parser = parser_of(__doc__, ".dragoman/step-budget")
     parser.add_argument(
         "--profile-seconds", type=float, default=2.0, help="of the window in which a GPU's kernels are recorded"
+    )
+    parser.add_argument(
+        "--set", type=engine_setting, action="append", default=[], metavar="NAME=VALUE", help="a setting of the engine"
     )
     parser.add_argument("--plot", type=Path, help="default: beside --out, as PNG")
     on_gpu = device() == "cuda"
