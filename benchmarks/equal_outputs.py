@@ -363,10 +363,12 @@ class Comparison:
         return [name for name, row in rows.items() if row["verdict"] == "failed"]
 
     def table(self) -> Table:
-        columns = ("setting", "in flight", "equal", f"differ over {SURE_NAT} nat", "95% interval", "chrF", "verdict")
-        table = Table(title="Greedy outputs against an uncompiled engine's")
+        columns = ("setting", "in flight", "equal", f">{SURE_NAT:g} nat", "95% interval", "chrF", "verdict")
+        table = Table(
+            title="Greedy outputs against an uncompiled engine's; of those that differ, first at a margin over 0.5 nat"
+        )
         for column in columns:
-            table.add_column(column, justify="left" if column in ("setting", "verdict") else "right")
+            table.add_column(column, justify="left" if column in ("setting", "verdict") else "right", no_wrap=True)
         for name, row in self.document["settings"].items():
             if "loads" not in row:
                 table.add_row(name, "", "", "", "", "", row["verdict"])
@@ -376,9 +378,9 @@ class Comparison:
                 table.add_row(
                     "" if number else name,
                     str(load["in_flight"]),
-                    f"{load['equal']['count']} of {load['texts']}",
-                    f"{sure['count']} of {sure['of']}",
-                    f"{low:.1%} to {high:.1%}" if sure["of"] else "",
+                    f"{load['equal']['count']}/{load['texts']}",
+                    f"{sure['count']}/{sure['of']}",
+                    f"{low:.1%}..{high:.1%}" if sure["of"] else "",
                     f"{load['chrf']:.2f}",
                     "" if number else row["verdict"],
                 )
