@@ -22,7 +22,7 @@ def engine_of(replica: psutil.Process) -> psutil.Process:
     return max(replica.children(recursive=True), key=lambda process: process.memory_info().rss)
 
 
-async def test_the_crash_of_an_engine_fails_no_call(tmp_path: Path) -> None:
+async def test_the_crash_of_an_engine_fails_no_call_and_that_of_a_replica_ends_its_engine(tmp_path: Path) -> None:
     server = ReplicatedServer(
         tmp_path, "--replicas=2", "--max-model-len=1024", "--enforce-eager=true", "--cache-max-bytes=0"
     )
@@ -39,6 +39,10 @@ async def test_the_crash_of_an_engine_fails_no_call(tmp_path: Path) -> None:
                 await load.more(2 * CLIENTS)
             assert load.failed == []
             assert set(server.replicas()) == replicas
+        killed_replica = replicas.pop()
+        its_engine = engine_of(killed_replica)
+        killed_replica.kill()
+        await until(lambda: not its_engine.is_running() or title(its_engine) == "", "the end of its engine")
         assert await server.end(signal.SIGTERM) == 0
     finally:
         await server.kill()
