@@ -13,7 +13,8 @@ tokens at each step. Every setting then runs all texts at each number in flight.
 
 - the 95% interval (Wilson 1927) of its share of outputs that differ first at a margin over `SURE_NAT` lies above that of vLLM's
   default, of all outputs or of those that differ, or
-- its chrF against the references is more than `MOST_CHRF_LOST` below the default's.
+- its chrF against the references is more than `MOST_CHRF_LOST` below the default's, where at least `FEWEST_FOR_CHRF` texts ran:
+  of fewer, one output that differs moves chrF by as much.
 
 Settings that change translations by intent (fp8) are measured and exempt. Exit code 1 names the settings that failed. What `--out`
 holds of the same model, texts and machine is kept, and only the other settings are measured: an interrupted run continues.
@@ -50,6 +51,7 @@ from dragoman_bench.bench.results import describe_machine, git_commit, installed
 
 SURE_NAT = 0.5
 MOST_CHRF_LOST = 0.3
+FEWEST_FOR_CHRF = 500
 REFERENCE_IN_FLIGHT = 64
 DEFAULT = "vllm-default"
 EXAMPLES = 5
@@ -252,7 +254,7 @@ def verdict(row: dict[str, Any], default: dict[str, Any]) -> tuple[str, list[str
                     f"with {load['in_flight']} in flight {load[name]['share']:.1%} of the {of} differ first where the margin is "
                     f"over {SURE_NAT} nat, and {other[name]['share'] or 0:.1%} with vLLM's default"
                 )
-        if load["chrf"] < other["chrf"] - MOST_CHRF_LOST:
+        if load["texts"] >= FEWEST_FOR_CHRF and load["chrf"] < other["chrf"] - MOST_CHRF_LOST:
             reasons.append(
                 f"with {load['in_flight']} in flight chrF is {load['chrf']:.2f}, and {other['chrf']:.2f} by default"
             )
