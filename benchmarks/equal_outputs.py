@@ -271,7 +271,8 @@ class Comparison:
         self.prompts = [encoder.encode(one.text, one.source, one.target).token_ids for one in self.texts]
         gpus = find_gpus()
         inputs = {
-            "revision": checkpoint.revision(options.model),
+            "files": [[file.name, file.stat().st_size] for file in sorted(Path(options.model).glob("*"))]
+            or checkpoint.revision(options.model),
             "texts": options.texts,
             "alone": options.alone,
             "seed": options.seed,
