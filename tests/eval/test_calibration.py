@@ -17,6 +17,7 @@ from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED
+from dragoman.text.spans import pseudolocalized
 from dragoman.types import Completion, Delta, Sequence, TokenLogprobs
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.cli.eval import command
@@ -92,11 +93,18 @@ def test_the_threshold_flags_at_most_the_allowed_share_of_adequate_translations(
     assert flagged[adequate == 0].mean() > 0.2
 
 
+def answer(text: str) -> str:
+    """That of the model: with all of the text's numbers, so that it is not asked again."""
+    if not text.startswith(WRONG):
+        return pseudolocalized(text)
+    return pseudolocalized("Nothing of this at all, ") + "".join(filter(str.isdigit, text))
+
+
 class UnsurePipeline(FakePipeline):
-    """Echoes a text, or answers something else with less probable tokens."""
+    """Answers what passes the checks, or else something shorter with less probable tokens."""
 
     def __init__(self, *, with_logprobs: bool = True) -> None:
-        super().__init__(lambda one: "Nothing of this." if source_of(one).startswith(WRONG) else f"~{source_of(one)}")
+        super().__init__(lambda one: answer(source_of(one)))
         self._with_logprobs = with_logprobs
 
     async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
@@ -111,8 +119,8 @@ class UnsurePipeline(FakePipeline):
 def texts_file(folder: Path, *, checks: bool = False) -> Path:
     file = folder / "texts.jsonl"
     rows = [
-        {"source": text, "reference": f"~{text}", "source_language": "en", "target_language": "ja"}
-        | ({"checks": [["THIS", "these"], ["number"]]} if checks else {})
+        {"source": text, "reference": f"~{pseudolocalized(text)}", "source_language": "en", "target_language": "ja"}
+        | ({"checks": [[pseudolocalized("This"), "these"], [pseudolocalized("A number")[2:]]]} if checks else {})
         for text in TEXTS
     ]
     file.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -137,8 +145,7 @@ async def test_a_server_is_fitted_and_reads_the_file(tmp_path: Path, checks: boo
     fitted = confidence.load(tmp_path / "model")
     assert fitted.calibrated
     for text, mean, doubtful in ((TEXTS[1], -0.4, False), (TEXTS[0], -1.4, True)):
-        answer = "Nothing of this." if doubtful else f"~{text}"
-        features = fitted.features(text, answer, ("en", "ja"), TokenLogprobs(mean, 2 * mean))
+        features = fitted.features(text, answer(text), ("en", "ja"), TokenLogprobs(mean, 2 * mean))
         assert fitted.is_doubtful(fitted.confidence(features)) is doubtful
 
 

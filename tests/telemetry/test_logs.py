@@ -22,6 +22,7 @@ LOGGERS = ("dragoman", "uvicorn", "asyncio", "opentelemetry", "py.warnings")
 
 @pytest.fixture(autouse=True)
 def loggers_as_they_were() -> Iterator[None]:
+    logging.captureWarnings(False)  # which other tests may have left on, with the warnings of their own
     before = [(log := logging.getLogger(name), log.handlers, log.propagate, log.level) for name in LOGGERS]
     yield
     logging.captureWarnings(False)

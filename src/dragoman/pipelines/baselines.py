@@ -118,12 +118,20 @@ class WorkerProcess:
             self._reader = self._writer = None
         if process is None:
             return None
-        if grace_s:
-            with suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(process.wait, grace_s)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        return await asyncio.to_thread(process.wait)
+        reaping = asyncio.get_running_loop().run_in_executor(None, _reap, process, grace_s)
+        return await asyncio.shield(
+            reaping
+        )  # also where the caller is cancelled: no process is left without a parent that waits
+
+
+def _reap(process: subprocess.Popen[bytes], grace_s: float) -> int:
+    """Wait `grace_s` for a worker to exit, then kill its process group. Returns the exit code."""
+    if grace_s:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(grace_s)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
 
 
 class WorkerPipeline:
