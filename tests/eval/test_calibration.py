@@ -168,7 +168,7 @@ async def test_without_probabilities_and_from_other_servers_nothing_is_fitted(tm
 
 async def test_translations_that_are_all_adequate_allow_no_fit(tmp_path: Path) -> None:
     file = tmp_path / "texts.tsv"
-    file.write_text("".join(f"{text}\t~{text}\ten\tja\n" for text in TEXTS[1::2]), encoding="utf-8")
+    file.write_text("".join(f"{text}\t{pseudolocalized(text)}\ten\tja\n" for text in TEXTS[1::2]), encoding="utf-8")
     with pytest.raises(ConfigError, match="0 of 60 translations are inadequate"):
         await calibrated(file)
 
