@@ -263,3 +263,24 @@ async def test_what_is_kept_is_a_mark_where_it_does_not_fit_the_window() -> None
     assert outline(translation.text) == f"x x x x {kept} x x."
     assert all(len(one.prompt_token_ids) < pipeline.max_model_len // 2 for one in pipeline.given)
     assert (codes(translation), translation.retries) == ([], ())
+
+
+async def test_words_are_shown_where_they_fit_the_window_though_not_the_size_of_a_segment() -> None:
+    address = "https://status.example/archive/tickets?id=64378"
+    text = f"You can see all of it at {address} today. " * 5
+    translation, pipeline = await translated(japanese, text.strip())
+    assert address in source_of(pipeline.given[0])
+    assert translation.text.count(address) == 5
+
+
+async def test_a_streamed_segment_whose_words_do_not_fit_is_whole() -> None:
+    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
+    planner = Planner(*prompts(), pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
+    kept, deltas = "<div>" * 400, list[str]()
+    async for event in stream(translator, TranslationRequest((f"The price of it {kept} is good.",), "ja", "en")):
+        if isinstance(event, TextDone):
+            assert event.translation.text == "".join(deltas)
+        else:
+            deltas.append(event.text)
+    assert outline("".join(deltas)) == f"x x x x {kept} x x."

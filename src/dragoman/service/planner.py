@@ -241,12 +241,7 @@ class Planner:
 
     def _budget(self, job: TextJob) -> int:
         """Source tokens that fit a prompt together with the output they may need."""
-        request = job.request
-        overhead = self._prompts.overhead(job.source, request.target, _request_options(request))
-        window = self.max_model_len - overhead - MARGIN_TOKENS
-        if self._honours(job, ANY_CONTEXT):
-            window -= CONTEXT_CHARACTERS // 2
-        budget = int(window / (1 + 2 * self._lengths.ratio(job.source, request.target)))
+        budget = int(self._window(job) / (1 + 2 * self._lengths.ratio(job.source, job.request.target)))
         if budget < MIN_SEGMENT_TOKENS:
             raise InvalidRequest(
                 "context, instructions and glossary leave no space for the text in the model's window of "
@@ -254,6 +249,13 @@ class Planner:
                 param="context",
             )
         return min(budget, self._prompts.profile.max_source_tokens or budget)
+
+    def _window(self, job: TextJob) -> int:
+        """Tokens that source and output share, without the rest of the prompt and a margin."""
+        request = job.request
+        overhead = self._prompts.overhead(job.source, request.target, _request_options(request))
+        context = CONTEXT_CHARACTERS // 2 if self._honours(job, ANY_CONTEXT) else 0
+        return self.max_model_len - overhead - MARGIN_TOKENS - context
 
     def smaller(self, job: TextJob, segment: Segment) -> tuple[Segment, ...]:
         """A segment split into quarters, between sentences where there are any; a short sentence is one part."""
@@ -285,8 +287,10 @@ class Planner:
 
     def _fits(self, job: TextJob, segment: Segment, shown: str) -> bool:
         """Whether a segment, which was cut with marks in it, fits the window with the words in their place."""
-        more = len(shown) - len(segment.text)
-        return more <= MARGIN_TOKENS // 4 or self._prompts.tokenizer.count(shown) <= self._budget(job)
+        if len(shown) - len(segment.text) <= MARGIN_TOKENS // 4:
+            return True
+        tokens = self._prompts.tokenizer.count(shown)
+        return tokens * (1 + self._lengths.ratio(job.source, job.request.target)) <= self._window(job)
 
     def sequence(self, job: TextJob, part: str, attempt: Attempt, *, limit_factor: int = 1) -> Sequence:
         """The engine's work for one segment; `limit_factor` times the usual limit of its output."""

@@ -99,10 +99,11 @@ async def _stream_segment(translator: Translator, call: CallContext, task: Segme
     try:
         await call.pace.pause()
         attempt = translator.planner.attempt(job, segment)
+        in_words = attempt.form.words or not segment.marks  # else marks are to be replaced in the complete output
         with tracing.sequence_span() as span:
             sequence = translator.planner.sequence(job, task.part, attempt, limit_factor=2)
             span.submit(sequence)
-            completion, _ = await segments.cache.generate(sequence, generate, emit)
+            completion, _ = await segments.cache.generate(sequence, generate, emit if in_words else lambda _: None)
             span.complete(completion)
         output = segments.finished(job, attempt, completion)
         if not emitted:
