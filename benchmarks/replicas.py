@@ -1,0 +1,418 @@
+"""What several GPUs of one host bring: requests a second, latencies, and the CPU that each process of a service takes.
+
+    python benchmarks/replicas.py --gpus 2 --model DIR --profile NAME --time-limit 570 --out results/replicas.json \
+        --plan-results results/replicas
+
+    one             `dragoman serve` on the first GPU
+    replicas        `dragoman serve --replicas N`
+    data-parallel   `dragoman serve --data-parallel-size N`
+    vllm            `vllm serve --data-parallel-size N`, with its own defaults
+
+The services are started one after the other, as vLLM measures free memory while it starts, and then run side by side:
+each engine takes `--gpu-memory-utilization` of its GPU. They are measured in turn, with the same texts, in a closed loop of
+`--clients` for each GPU (1 stays 1), in the order given, every second turn in reverse. The CPU that the other services take
+meanwhile is recorded with each measurement. Weights are random and lengths of the outputs forced.
+
+`--time-limit` bounds the whole run: a measurement starts only if it can end within it. Results are written after each
+measurement. `--plan-results` gets a file for each service that `dragoman plan --result` reads. `--heavy-call` then measures
+a call of thousands of texts against `replicas`, as heavy_call.py does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import psutil
+from in_process import numbers, write
+from rich.table import Table
+
+from dragoman.cli.console import console, error_console
+from dragoman.errors import DragomanError
+from dragoman.gpu import find_gpus
+from dragoman_bench.bench.benchmark import PreparedBenchmark, Warmup, prepared
+from dragoman_bench.bench.progress import Observer, interrupts, observed
+from dragoman_bench.bench.results import (
+    Load,
+    Measurement,
+    describe_machine,
+    git_commit,
+    installed_packages,
+    write_results,
+)
+from dragoman_bench.bench.servers import Interrupted, RunningServer, serving
+from dragoman_bench.cli.subject import make_subject
+from dragoman_bench.journey.measure import LoadMeter, make_workloads, vllm_uses_gpu
+from dragoman_bench.journey.steps import CPU_KV_CACHE_BYTES, Leg, Level, Pace, Step, Subject, command_of, target_of
+
+SERVICES = ("one", "replicas", "data-parallel", "vllm")
+CLIENTS_PER_PROCESS = 128
+FIRST_OVERHEAD_S = 6.0  # of a measurement: texts, client processes, and the requests that end after it
+STOP_S = 12.0  # kept free of the time limit
+LISTED_SHARE = 0.005  # of a core: processes that take less are added up
+
+
+def process_name(process: psutil.Process) -> str:
+    """A title where the process has set one (`ray::ServeReplica:...`, `VLLM::EngineCore`), else its module or program."""
+    words = process.cmdline() or [process.name()]
+    if "::" in words[0]:
+        return words[0].split()[0]
+    if "-m" in words[1:-1]:
+        return words[words.index("-m") + 1]
+    scripts = [Path(word).name for word in words[1:3] if word.endswith(".py")]
+    return scripts[0] if scripts else Path(words[0].split()[0]).name
+
+
+@dataclass
+class Service:
+    """A running server, the processes seen below it so far, and what was measured of it."""
+
+    step: Step
+    server: RunningServer
+    bench: PreparedBenchmark
+    known: set[psutil.Process] = field(default_factory=set[psutil.Process])
+    measured: dict[int, list[Measurement]] = field(default_factory=dict[int, list[Measurement]])
+
+    def cpu_s(self) -> dict[psutil.Process, tuple[str, float]]:
+        """Of each process: name and CPU seconds. One that lost its parent is still found, if it was seen before."""
+        self.known.update(self.server.tree())
+        found: dict[psutil.Process, tuple[str, float]] = {}
+        for process in self.known:
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                found[process] = process_name(process), times.user + times.system
+        return found
+
+
+class CpuUse(Observer):
+    """Reads the CPU times of all services when the requests of a measurement begin, and shortly before they end."""
+
+    def __init__(self, inner: Observer, services: Iterable[Service], duration_s: float) -> None:
+        self._inner, self._services, self._until_s = inner, list(services), 0.8 * duration_s
+        self._measures = False
+        self._read: list[tuple[float, dict[str, dict[psutil.Process, tuple[str, float]]]]] = []
+
+    def phase(self, label: str, total: int | None) -> None:
+        self._measures = not label.endswith("warm-up")
+        self._read.clear()
+        self._inner.phase(label, total)
+
+    def update(self, done: int, failed: int, in_flight: int) -> None:
+        self._inner.update(done, failed, in_flight)
+        now_s, read = monotonic(), self._read
+        if self._measures and (not read or (len(read) == 1 and now_s - read[0][0] >= self._until_s)):
+            read.append((now_s, {service.step.name: service.cpu_s() for service in self._services}))
+
+    def shares(self, name: str) -> list[dict[str, Any]]:
+        """Of a service's processes, the share of a core; the busiest first. Empty where the times were not read."""
+        if len(self._read) < 2:
+            return []
+        (began_s, before), (ended_s, after) = self._read
+        found = [
+            {"process": title, "pid": process.pid, "share": (cpu_s - before[name].get(process, ("", 0.0))[1])}
+            for process, (title, cpu_s) in after[name].items()
+        ]
+        rows = [{**row, "share": round(row["share"] / (ended_s - began_s), 4)} for row in found]
+        listed = sorted((row for row in rows if row["share"] >= LISTED_SHARE), key=lambda row: -row["share"])
+        rest = [row["share"] for row in rows if row["share"] < LISTED_SHARE]
+        return [*listed, {"process": f"{len(rest)} others", "pid": None, "share": round(sum(rest), 4)}]
+
+
+def step_of(name: str, options: argparse.Namespace) -> Step:
+    """The service's command line, as the journey's steps describe it."""
+    flags: dict[str, str | int | float | bool] = {}
+    if vllm_uses_gpu():
+        flags["gpu-memory-utilization"] = options.gpu_memory_utilization
+    elif not options.fake:
+        flags["kv-cache-memory-bytes"] = CPU_KV_CACHE_BYTES
+    if options.fake:
+        flags |= {"pipeline": "fake", "fake-step-ms": 20}
+    if name == "replicas":
+        flags["replicas"] = options.gpus
+    elif name != "one":
+        flags["data-parallel-size"] = options.gpus
+    return Step(name, name, "vllm" if name == "vllm" else "dragoman", flags, (), shaped=name != "vllm")
+
+
+class Comparison:
+    """Starts the services and measures them in turn, into the rows of a document."""
+
+    def __init__(self, options: argparse.Namespace, document: dict[str, Any], observer: Observer) -> None:
+        self.options, self.document, self.observer = options, document, observer
+        self.end_s: float = options.began_s + options.time_limit - STOP_S
+        self.services: list[Service] = []
+        self.overhead_s = FIRST_OVERHEAD_S
+
+    def levels(self, name: str) -> list[int]:
+        """Clients in all: those of `--clients` for each GPU, except that 1 stays 1; `one` has further levels."""
+        gpus = 1 if name == "one" else self.options.gpus
+        common = [clients if clients == 1 else clients * gpus for clients in self.options.clients]
+        return list(dict.fromkeys([*common, *(self.options.clients_one if name == "one" else ())]))
+
+    async def run(self, interrupted: asyncio.Event) -> None:
+        """Until all is measured, the time is over, or `interrupted` is set."""
+        options = self.options
+        subject = make_subject(options.model, options.profile, "dummy", options.max_model_len)
+        pace = Pace(options.duration, options.warmup)
+        workloads = make_workloads(subject)
+        all_levels = sorted({clients for name in options.services for clients in self.levels(name)})
+        leg = Leg("variable", tuple(Level(clients, options.turns) for clients in all_levels))
+        meter = LoadMeter(workloads, pace, self.observer, interrupted, subject.seed, path=subject.path)
+        self.document["conditions"]["workload"] = workloads["variable"].description
+        async with AsyncExitStack() as stack:
+            for name in options.services:
+                if not interrupted.is_set():
+                    await self.start(name, subject, meter, leg, stack)
+            await self.measure_all(meter)
+            replicas = next((service for service in self.services if service.step.name == "replicas"), None)
+            if options.heavy_call and replicas and not interrupted.is_set():
+                await self.heavy_call(replicas, interrupted)
+            for service in self.services:  # all end at the same time
+                with suppress(ProcessLookupError):
+                    service.server.process.send_signal(signal.SIGTERM)
+
+    async def start(self, name: str, subject: Subject, meter: LoadMeter, leg: Leg, stack: AsyncExitStack) -> None:
+        """One that does not start is noted, and left out."""
+        step, folder = step_of(name, self.options), self.options.logs.resolve() / name
+        command = command_of(step, subject, folder / "engine.log")
+        if vllm_uses_gpu() and not self.options.fake:
+            devices = range(1 if name == "one" else self.options.gpus)
+            visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
+            command = replace(command, environment={**command.environment, **visible})
+        self.observer.phase(f"{name}: starting", None)
+        left_s = max(self.end_s - monotonic(), 1.0)
+        log = folder / "server.log"
+        try:
+            server = await stack.enter_async_context(serving(command, log, meter.interrupted, deadline_s=left_s))
+            plan = meter.plan(server.url, target_of(step, subject), leg)
+            bench = await stack.enter_async_context(prepared(plan))
+        except Interrupted:
+            return
+        except DragomanError as error:
+            error_console.print(f"{name} is left out: {error}", markup=False)
+            self.document["not_started"][name] = str(error)
+            return
+        self.services.append(Service(step, server, bench))
+        self.document["services"][name] = {"start_s": server.start_s, "flags": step.flags, "argv": command.argv}
+        error_console.print(f"{name} answers after {server.start_s:.0f} s at {server.url}", markup=False)
+        self.write()
+
+    def turns(self) -> Iterator[tuple[int, int, Service]]:
+        """(turn, clients, service): each level of all services before the next level."""
+        for turn in range(self.options.turns):
+            services = self.services[:: -1 if turn % 2 else 1]
+            levels = {service.step.name: self.levels(service.step.name) for service in services}
+            for place in range(max(map(len, levels.values()), default=0)):
+                for service in services:
+                    if place < len(levels[service.step.name]):
+                        yield turn, levels[service.step.name][place], service
+
+    async def measure_all(self, meter: LoadMeter) -> None:
+        for turn, clients, service in self.turns():
+            expected_s = self.options.warmup + self.options.duration + self.overhead_s
+            if meter.interrupted.is_set():
+                return
+            if monotonic() + expected_s > self.end_s:
+                self.document["not_measured"].append({"turn": turn, "clients": clients, "service": service.step.name})
+                continue
+            began_s = monotonic()
+            await self.measure(service, clients, turn, meter)
+            spent_s = monotonic() - began_s - self.options.warmup - self.options.duration
+            self.overhead_s = max(self.overhead_s, spent_s)
+
+    async def measure(self, service: Service, clients: int, turn: int, meter: LoadMeter) -> None:
+        options, bench, name = self.options, service.bench, service.step.name
+        load = Load("closed", clients=clients)
+        processes = options.client_processes or max(1, clients // CLIENTS_PER_PROCESS)
+        plan = replace(
+            bench.plan,
+            warmup=Warmup(duration_s=options.warmup),
+            texts=max(200, round(min(5 * clients, 75 + 2 * clients) * options.duration)),
+            repeats=options.turns,
+            processes=min(processes, clients),
+        )
+        # Its number decides the texts: the same for all services with that many clients.
+        number = bench.plan.loads.index(load)
+        plan = replace(plan, loads=(load,) * len(bench.plan.loads))
+        use = CpuUse(_Named(self.observer, name), self.services, options.duration)
+        measurement = await replace(bench, plan=plan).measure(number, turn, use, meter.interrupted)
+        service.server.check_alive()
+        if measurement is None or measurement.stopped == "interrupted":
+            return
+        service.measured.setdefault(clients, []).append(measurement)
+        self.add_row(service, clients, turn, measurement, use)
+        if options.plan_results is not None:
+            levels = tuple(Level(one, options.turns) for one in sorted(service.measured))
+            results = meter.gather(bench, Leg("variable", levels), service.measured, {"label": name})
+            options.plan_results.mkdir(parents=True, exist_ok=True)
+            write_results(results, options.plan_results / f"{name}.json")
+
+    def add_row(self, service: Service, clients: int, turn: int, measurement: Measurement, use: CpuUse) -> None:
+        summary, name = measurement.summary, service.step.name
+        failed = sum(record.error not in (None, "unfinished") for record in measurement.records)
+        idle = [one.step.name for one in self.services if one is not service]
+        row = {
+            "service": name,
+            "gpus": 1 if name == "one" else self.options.gpus,
+            "clients": clients,
+            "turn": turn,
+            "rps": summary.rps,
+            "e2e": asdict(summary.e2e) if summary.e2e else None,
+            "failed": failed,
+            "cpu": use.shares(name),
+            "idle_services_cpu": {one: round(sum(row["share"] for row in use.shares(one)), 4) for one in idle},
+            "client": asdict(measurement.client),
+        }
+        self.document["measurements"].append(row)
+        busiest = row["cpu"][0] if row["cpu"] else {"process": "?", "share": 0.0}
+        p99_s = summary.e2e.p99_s if summary.e2e else float("nan")
+        error_console.print(
+            f"{name}, {clients} clients: {summary.rps:.1f} requests/s, p99 {p99_s:.2f} s, {failed} failed; "
+            f"{busiest['process']} {busiest['share']:.0%}, busiest client process {measurement.client.cpu_share:.0%}",
+            markup=False,
+        )
+        self.write()
+
+    async def heavy_call(self, service: Service, interrupted: asyncio.Event) -> None:
+        """What heavy_call.py measures, as far as the time suffices."""
+        import heavy_call
+
+        options, document = self.options, self.document.setdefault("heavy_call", {})
+        modes = [heavy_call.Split(0, 1), *heavy_call.splits(options.heavy_splits)]
+        given = argparse.Namespace(
+            **{name: getattr(options, name) for name in ("model", "profile", "max_model_len")},
+            url=service.server.url,
+            api_key="",
+            texts=options.heavy_texts,
+            modes=modes,
+            seed=1,
+            priority="bulk",
+            rate=4.0,
+            alone=options.heavy_alone,
+            repeats=options.heavy_turns,
+        )
+        self.observer.phase("heavy call", None)
+        work = asyncio.create_task(heavy_call.run(given, document))
+        stop = asyncio.create_task(interrupted.wait())
+        left_s = max(self.end_s - monotonic(), 0.0)
+        await asyncio.wait({work, stop}, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        stop.cancel()
+        document["partial"] = not work.done()
+        work.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+        if document.get("turns"):
+            document["summary"] = heavy_call.summary_of(document["turns"])
+        self.write()
+
+    def write(self) -> None:
+        write(self.document, self.options.out)
+
+
+@dataclass
+class _Named(Observer):
+    """Shows a service's name before each phase."""
+
+    inner: Observer
+    name: str
+
+    def phase(self, label: str, total: int | None) -> None:
+        self.inner.phase(f"{self.name}: {label}", total)
+
+    def update(self, done: int, failed: int, in_flight: int) -> None:
+        self.inner.update(done, failed, in_flight)
+
+
+def table(document: dict[str, Any]) -> Table:
+    """A row for each measurement."""
+    made = Table(title="Services in turn, in one run")
+    for name in ("service", "clients", "turn", "requests/s", "p50 s", "p95 s", "p99 s", "failed", "shares of a core"):
+        made.add_column(name)
+    for row in document["measurements"]:
+        e2e = row["e2e"] or {}
+        seconds = (f"{e2e[name]:.3f}" if name in e2e else "" for name in ("p50_s", "p95_s", "p99_s"))
+        shares = ", ".join(f"{one['process']} {one['share']:.2f}" for one in row["cpu"][:6])
+        numbers_ = (row["service"], str(row["clients"]), str(row["turn"]), f"{row['rps']:.1f}")
+        made.add_row(*numbers_, *seconds, str(row["failed"]), shares)
+    return made
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--gpus", type=int, default=2)
+    parser.add_argument("--services", default=",".join(SERVICES), help=f"default: {','.join(SERVICES)}")
+    parser.add_argument("--model", default="", help="default: the packaged phrasebook's shape")
+    parser.add_argument("--profile", default="")
+    parser.add_argument("--max-model-len", type=int)
+    parser.add_argument("--gpu-memory-utilization", type=float, default=0.2, help="of a GPU, for each engine")
+    parser.add_argument("--clients", type=numbers, default=[256, 25, 1], help="for each GPU, in this order; 1 stays 1")
+    parser.add_argument("--clients-one", type=numbers, default=[], help="further levels of `one`, for dragoman plan")
+    parser.add_argument("--client-processes", type=int, help=f"default: one for {CLIENTS_PER_PROCESS} clients")
+    parser.add_argument("--turns", type=int, default=1)
+    parser.add_argument("--duration", type=float, default=8.0, help="seconds of a measurement")
+    parser.add_argument("--warmup", type=float, default=2.0, help="seconds before each measurement")
+    parser.add_argument("--time-limit", type=float, default=3600.0, help="seconds of the whole run")
+    parser.add_argument("--fake", action="store_true", help="engines that compute nothing: for a trial of this script")
+    parser.add_argument("--heavy-call", action="store_true", help="then measure heavy_call.py's modes on `replicas`")
+    parser.add_argument("--heavy-texts", type=int, default=5000)
+    parser.add_argument("--heavy-splits", default="50x8")
+    parser.add_argument("--heavy-turns", type=int, default=1)
+    parser.add_argument("--heavy-alone", type=float, default=8.0, help="seconds of interactive calls alone")
+    parser.add_argument("--logs", type=Path, default=Path(".dragoman/replicas"))
+    parser.add_argument("--out", type=Path, help="results file (JSON)")
+    parser.add_argument("--plan-results", type=Path, help="folder of a file for each service, for dragoman plan")
+    options = parser.parse_args()
+    options.services = [name for name in options.services.split(",") if name]
+    if unknown := set(options.services) - set(SERVICES):
+        parser.error(f"no service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
+    options.began_s = monotonic()
+    return options
+
+
+def main() -> None:
+    options = parsed()
+    gpus = find_gpus()
+    named = ("gpus", "gpu_memory_utilization", "duration", "warmup", "turns", "fake")
+    document: dict[str, Any] = {
+        "kind": "replicas",
+        "conditions": {
+            "machine": asdict(describe_machine(gpus.describe() if gpus else ())),
+            "packages": installed_packages(),
+            "git_commit": git_commit(),
+            "all_services_ran_at_the_same_time": True,
+            **{name: getattr(options, name) for name in named},
+        },
+        "services": {},
+        "not_started": {},
+        "not_measured": [],
+        "measurements": [],
+    }
+
+    async def measure(observer: Observer) -> None:
+        with interrupts() as interrupted:
+            try:
+                await Comparison(options, document, observer).run(interrupted)
+            finally:
+                document["partial"] = interrupted.is_set() or bool(document["not_measured"] or document["not_started"])
+                write(document, options.out)
+
+    try:
+        observed(measure)
+    except DragomanError as error:
+        error_console.print(str(error), markup=False)
+    if not document["measurements"]:
+        raise SystemExit("nothing was measured")
+    console.print(table(document))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    main()
