@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 import psutil
@@ -232,16 +232,15 @@ class Comparison:
         options, bench, name = self.options, service.bench, service.step.name
         load = Load("closed", clients=clients)
         processes = options.client_processes or max(1, clients // CLIENTS_PER_PROCESS)
+        number = bench.plan.loads.index(load)  # decides the texts: the same for all services with that many clients
         plan = replace(
             bench.plan,
+            loads=(load,) * len(bench.plan.loads),
             warmup=Warmup(duration_s=options.warmup),
             texts=max(200, round(min(5 * clients, 75 + 2 * clients) * options.duration)),
             repeats=options.turns,
             processes=min(processes, clients),
         )
-        # Its number decides the texts: the same for all services with that many clients.
-        number = bench.plan.loads.index(load)
-        plan = replace(plan, loads=(load,) * len(bench.plan.loads))
         use = CpuUse(_Named(self.observer, name), self.services, options.duration)
         measurement = await replace(bench, plan=plan).measure(number, turn, use, meter.interrupted)
         service.server.check_alive()
@@ -373,7 +372,7 @@ def parsed() -> argparse.Namespace:
     options.services = [name for name in options.services.split(",") if name]
     if unknown := set(options.services) - set(SERVICES):
         parser.error(f"no service {', '.join(sorted(unknown))}; there are {', '.join(SERVICES)}")
-    options.began_s = monotonic()
+    options.began_s = monotonic() - (time() - psutil.Process().create_time())
     return options
 
 
