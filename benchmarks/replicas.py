@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterable, Iterator
@@ -32,7 +33,6 @@ from time import monotonic, time
 from typing import Any
 
 import psutil
-from in_process import numbers, write
 from rich.table import Table
 
 from dragoman.cli.console import console, error_console
@@ -58,6 +58,17 @@ CLIENTS_PER_PROCESS = 128
 FIRST_OVERHEAD_S = 6.0  # of a measurement: texts, client processes, and the requests that end after it
 STOP_S = 12.0  # kept free of the time limit
 LISTED_SHARE = 0.005  # of a core: processes that take less are added up
+
+
+def numbers(text: str) -> list[int]:
+    """`1,8,25`, as argparse takes it. Not from in_process.py: client processes would load vLLM with it."""
+    return [int(part) for part in text.split(",")]
+
+
+def write(document: dict[str, Any], path: Path | None) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def process_name(process: psutil.Process) -> str:
