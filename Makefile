@@ -6,6 +6,8 @@ HOST ?= 127.0.0.1
 MODEL ?=
 ARGS ?=
 BEFORE ?= 9384b23
+# Tests start dozens of Python processes: compiled modules are kept, also where the environment says otherwise.
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/pytest
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test acceptance clients check words structure format journey results
@@ -32,10 +34,10 @@ structure: setup  ## files and lines of each package, before and now (BEFORE=a g
 	@$(VENV)/bin/python scripts/structure.py --before $(BEFORE)
 
 test: check  ## the tests, real engine included; 12 minutes on 2 cores
-	$(VENV)/bin/pytest -m "not acceptance"
+	$(PYTEST) -m "not acceptance"
 
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
-	$(VENV)/bin/pytest -m acceptance
+	$(PYTEST) -m acceptance
 
 clients: setup  ## clients of other APIs, installed unmodified, against a server: docs/clients.md (ARGS="--only deepl")
 	@$(VENV)/bin/python -m tests.clients $(or $(ARGS),--out results/clients.json); \
