@@ -8,8 +8,8 @@
     data-parallel   `dragoman serve --data-parallel-size N`
     vllm            `vllm serve --data-parallel-size N`, with its own defaults
 
-The services are started one after the other, as vLLM measures free memory while it starts, and then run side by side:
-each engine takes `--gpu-memory-utilization` of its GPU. They are measured in turn, with the same texts, in a closed loop of
+The services start and run side by side: each engine has a KV cache of `--kv-cache-gib`, so that vLLM does not compute it from
+free memory, which the others change. They are measured in turn, with the same texts, in a closed loop of
 `--clients` for each GPU (1 stays 1), in the order given, every second turn in reverse. The CPU that the other services take
 meanwhile is recorded with each measurement. Weights are random and lengths of the outputs forced.
 
@@ -141,7 +141,8 @@ def step_of(name: str, options: argparse.Namespace) -> Step:
     """The service's command line, as the journey's steps describe it."""
     flags: dict[str, str | int | float | bool] = {}
     if vllm_uses_gpu():
-        flags["gpu-memory-utilization"] = options.gpu_memory_utilization
+        flags["kv-cache-memory-bytes"] = int(options.kv_cache_gib * 2**30)
+        flags["gpu-memory-utilization"] = 0.1  # vLLM wants so much free at the start, whatever the cache's size
     elif not options.fake:
         flags["kv-cache-memory-bytes"] = CPU_KV_CACHE_BYTES
     if options.fake:
@@ -179,9 +180,14 @@ class Comparison:
         meter = LoadMeter(workloads, pace, self.observer, interrupted, subject.seed, path=subject.path)
         self.document["conditions"]["workload"] = workloads["variable"].description
         async with AsyncExitStack() as stack:
-            for name in options.services:
-                if not interrupted.is_set():
-                    await self.start(name, subject, meter, leg, stack)
+            self.observer.phase(f"starting {', '.join(options.services)}", None)
+            servers = await asyncio.gather(*(self.started(name, subject, meter, stack) for name in options.services))
+            for server, name in zip(servers, options.services, strict=True):
+                if server is not None and not interrupted.is_set():
+                    step = step_of(name, options)
+                    plan = meter.plan(server.url, target_of(step, subject), leg)
+                    bench = await stack.enter_async_context(prepared(plan))
+                    self.services.append(Service(step, server, bench))
             await self.measure_all(meter)
             replicas = next((service for service in self.services if service.step.name == "replicas"), None)
             if options.heavy_call and replicas and not interrupted.is_set():
@@ -190,31 +196,30 @@ class Comparison:
                 with suppress(ProcessLookupError):
                     service.server.process.send_signal(signal.SIGTERM)
 
-    async def start(self, name: str, subject: Subject, meter: LoadMeter, leg: Leg, stack: AsyncExitStack) -> None:
-        """One that does not start is noted, and left out."""
+    async def started(
+        self, name: str, subject: Subject, meter: LoadMeter, stack: AsyncExitStack
+    ) -> RunningServer | None:
+        """None: it did not start, which is noted, or the run was interrupted."""
         step, folder = step_of(name, self.options), self.options.logs.resolve() / name
         command = command_of(step, subject, folder / "engine.log")
         if vllm_uses_gpu() and not self.options.fake:
             devices = range(1 if name == "one" else self.options.gpus)
             visible = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, devices))}
             command = replace(command, environment={**command.environment, **visible})
-        self.observer.phase(f"{name}: starting", None)
         left_s = max(self.end_s - monotonic(), 1.0)
         log = folder / "server.log"
         try:
             server = await stack.enter_async_context(serving(command, log, meter.interrupted, deadline_s=left_s))
-            plan = meter.plan(server.url, target_of(step, subject), leg)
-            bench = await stack.enter_async_context(prepared(plan))
         except Interrupted:
-            return
+            return None
         except DragomanError as error:
             error_console.print(f"{name} is left out: {error}", markup=False)
             self.document["not_started"][name] = str(error)
-            return
-        self.services.append(Service(step, server, bench))
+            return None
         self.document["services"][name] = {"start_s": server.start_s, "flags": step.flags, "argv": command.argv}
         error_console.print(f"{name} answers after {server.start_s:.0f} s at {server.url}", markup=False)
         self.write()
+        return server
 
     def turns(self) -> Iterator[tuple[int, int, Service]]:
         """(turn, clients, service): each level of all services before the next level."""
@@ -362,7 +367,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--model", default="", help="default: the packaged phrasebook's shape")
     parser.add_argument("--profile", default="")
     parser.add_argument("--max-model-len", type=int)
-    parser.add_argument("--gpu-memory-utilization", type=float, default=0.2, help="of a GPU, for each engine")
+    parser.add_argument("--kv-cache-gib", type=float, default=16, help="of each engine on a GPU")
     parser.add_argument("--clients", type=numbers, default=[256, 25, 1], help="for each GPU, in this order; 1 stays 1")
     parser.add_argument("--clients-one", type=numbers, default=[], help="further levels of `one`, for dragoman plan")
     parser.add_argument("--client-processes", type=int, help=f"default: one for {CLIENTS_PER_PROCESS} clients")
@@ -390,7 +395,7 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     options = parsed()
     gpus = find_gpus()
-    named = ("gpus", "gpu_memory_utilization", "duration", "warmup", "turns", "fake")
+    named = ("gpus", "kv_cache_gib", "duration", "warmup", "turns", "fake")
     document: dict[str, Any] = {
         "kind": "replicas",
         "conditions": {
