@@ -277,7 +277,7 @@ class Comparison:
             "alone": options.alone,
             "seed": options.seed,
             "in_flight": options.in_flight,
-            "device": list(gpus.describe()) if gpus and options.device == "cuda" else ["cpu"],
+            "device": [asdict(one) for one in gpus.describe()] if gpus and options.device == "cuda" else ["cpu"],
             "vllm": vllm_version(),
         }
         self.document: dict[str, Any] = {
