@@ -216,7 +216,7 @@ class Comparison:
             error_console.print(f"{name} is left out: {error}", markup=False)
             self.document["not_started"][name] = str(error)
             return None
-        self.document["services"][name] = {"start_s": server.start_s, "flags": step.flags, "argv": command.argv}
+        self.document["services"][name] = {"start_s": server.start_s, "flags": step.flags}
         error_console.print(f"{name} answers after {server.start_s:.0f} s at {server.url}", markup=False)
         self.write()
         return server

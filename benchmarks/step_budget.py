@@ -353,6 +353,7 @@ def main() -> None:
     run_until_interrupted(Budgets(options, work, document).run(), document)
     if not document["budgets"]:
         raise SystemExit("nothing was measured")
+    document["budgets"].sort(key=lambda row: row["clients"])
     write(document, options.out)
     console.print(table(document))
     cost = fmean(row["timing_share"] for row in document["budgets"])
