@@ -268,13 +268,17 @@ class SchedulerStatsLogger(StatLoggerBase):
     ) -> None:
         if iteration_stats is not None:
             gauge = self._gauge
-            gauge.steps += 1
             gauge.preemptions += iteration_stats.num_preempted_reqs
             gauge.prompt_tokens += iteration_stats.num_prompt_tokens
             gauge.completion_tokens += iteration_stats.num_generation_tokens
             gauge.finished += len(iteration_stats.finished_requests)
-            gauge.latencies(iteration_stats.time_to_first_tokens_iter, iteration_stats.inter_token_latencies_iter)
+            # Not each token's: most tokens are reported in groups (see `scheduler`).
+            ended = [one for one in iteration_stats.finished_requests if one.num_generation_tokens > 1]
+            gauge.latencies(
+                iteration_stats.time_to_first_tokens_iter, [one.mean_time_per_output_token for one in ended]
+            )
         if scheduler_stats is not None:
+            self._gauge.steps += 1
             self._loads[engine_idx] = (
                 scheduler_stats.num_running_reqs,
                 scheduler_stats.num_waiting_reqs + getattr(scheduler_stats, "num_skipped_waiting_reqs", 0),

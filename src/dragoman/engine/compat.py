@@ -18,6 +18,7 @@ from vllm.inputs import tokens_input
 from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind
 from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
+from dragoman.engine.scheduler import SCHEDULER
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected, Unavailable
 from dragoman.types import Sequence, TokenLogprobs
@@ -66,6 +67,7 @@ def engine_arguments(
         "data_parallel_size": engine.data_parallel_size,
         "trust_remote_code": engine.trust_remote_code,
         "seed": engine.seed,
+        "scheduler_cls": SCHEDULER,
         "disable_log_stats": True,
         "shutdown_timeout": int(shutdown_timeout_s),
     }

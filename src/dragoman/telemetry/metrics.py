@@ -237,7 +237,7 @@ def _inter_token_latency(stats: EngineStats) -> Metric:
     counts = stats.inter_token_latency_counts or (0,) * len(bounds)
     return HistogramMetricFamily(
         "dragoman_inter_token_latency_seconds",
-        "Between a sequence's tokens",
+        "Between a sequence's tokens: its mean, when it ends",
         buckets=list(zip(bounds, accumulate(counts), strict=True)),
         sum_value=stats.inter_token_latency_sum_s,
     )

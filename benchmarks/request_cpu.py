@@ -1,7 +1,11 @@
-"""What the log-probabilities of tokens cost: `python -m benchmarks.token_logprobs --out results/token-logprobs-cpu.json`.
+"""What a request costs, with a feature of the engine and without: `python -m benchmarks.request_cpu --feature groups --out FILE`.
 
-The packaged model's own load-test sentences go to one real engine, 32 at a time, with log-probabilities and without in turn. For
-each run: CPU time a request of this process and of vLLM's, and requests a second. On a GPU the latter shows the step time too.
+    logprobs   the log-probability of each token (`engine.token_logprobs`), in one engine
+    groups     the outputs of whole answers in groups (`engine/scheduler.py`); each run has an engine of its own
+
+The packaged model's own load-test sentences go to a real engine, 32 at a time, with the feature and without in turn. For each run:
+CPU time a request of this process and of vLLM's, and requests a second. On a GPU the latter shows the step time too. With
+`--tokens N` each output has N tokens, and weights are random.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from dragoman.types import Sequence
 from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
 
 IN_FLIGHT = 32
+WARM_UP = 50  # requests of each new engine that are not counted
 
 
 def _cpu_s() -> tuple[float, float]:
@@ -70,25 +75,37 @@ async def _run(engine: Any, sequences: list[Sequence], turn: int) -> dict[str, f
     }
 
 
-async def measure(requests: int, turns: int) -> dict[str, Any]:
-    """Runs with and without, in turn, after one that is not counted."""
+async def measure(feature: str, requests: int, turns: int, tokens: int | None) -> dict[str, Any]:
+    """Runs with and without, in turn."""
     from dragoman.engine.async_engine import AsyncEngine
 
-    spec = resolve(str(model_dir()), EngineSettings(max_num_seqs=IN_FLIGHT), device())
-    log_file = Path(".dragoman/token-logprobs.log")
+    load_format = "auto" if tokens is None else "dummy"
+    spec = resolve(str(model_dir()), EngineSettings(max_num_seqs=IN_FLIGHT, load_format=load_format), device())
+    log_file = Path(".dragoman/request-cpu.log")
     process.log_to_file(log_file)
-    engine = AsyncEngine(spec, log_file)
-    await engine.start()
+    sequences = _sequences(requests)
+    if tokens is not None:
+        sequences = [replace(one, max_tokens=tokens, forced=True) for one in sequences]
+    runs: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+    engine: AsyncEngine | None = None
     try:
-        sequences = _sequences(requests)
-        await _run(engine, sequences, -1)
-        runs: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
         for turn in range(2 * turns):
-            name = "with" if turn % 2 else "without"
-            engine.with_logprobs = name == "with"
+            name = ("without", "with", "with", "without")[turn % 4]
+            if engine is not None and feature == "groups":
+                await engine.shutdown()
+                engine = None
+            if engine is None:
+                vllm = {"scheduler_cls": None} if (feature, name) == ("groups", "without") else None
+                engine = AsyncEngine(spec, log_file, vllm_arguments=vllm)
+                await engine.start()
+                await _run(engine, sequences[:WARM_UP], -1)
+            if feature == "logprobs":
+                engine.with_logprobs = name == "with"
             runs[name].append(await _run(engine, sequences, turn))
+            click.echo(f"{name}: {runs[name][-1]}", err=True)
     finally:
-        await engine.shutdown()
+        if engine is not None:
+            await engine.shutdown()
     medians = {
         name: {key: statistics.median(one[key] for one in some) for key in some[0]} for name, some in runs.items()
     }
@@ -99,19 +116,23 @@ async def measure(requests: int, turns: int) -> dict[str, Any]:
         "packages": installed_packages(),
         "git_commit": git_commit(),
         "device": spec.device,
+        "feature": feature,
         "requests_per_run": requests,
+        "tokens": tokens,
         "in_flight": IN_FLIGHT,
         "median": medians,
         "runs": runs,
     }
 
 
-@click.command(help="Measure what the log-probabilities of tokens cost.")
+@click.command(help="Measure what a feature of the engine costs a request.")
+@click.option("--feature", type=click.Choice(["logprobs", "groups"]), required=True)
 @click.option("--requests", type=click.IntRange(min=1), default=1000, show_default=True)
 @click.option("--turns", type=click.IntRange(min=1), default=5, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("results/token-logprobs-cpu.json"))
-def main(requests: int, turns: int, out: Path) -> None:
-    result = asyncio.run(measure(requests, turns))
+@click.option("--tokens", type=click.IntRange(min=1), help="Of each output; weights are random then.")
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False), required=True)
+def main(feature: str, requests: int, turns: int, tokens: int | None, out: Path) -> None:
+    result = asyncio.run(measure(feature, requests, turns, tokens))
     out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     click.echo(json.dumps(result["median"], indent=1))
 
