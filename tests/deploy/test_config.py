@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -122,6 +123,24 @@ def test_a_cluster_scales_on_in_flight_requests() -> None:
     assert (scaling["min_replicas"], scaling["max_replicas"], scaling["target_ongoing_requests"]) == (2, 8, 90)
 
 
+@pytest.mark.parametrize("file", ["", "tune.json"])
+def test_the_target_of_autoscaling_comes_from_a_tune(tmp_path: Path, file: str) -> None:
+    (tmp_path / "tune.json").write_text('{"schema": 2, "ladder": {"knee": 128}}')
+    flags = ("--replicas=2", "--max-replicas=8", f"--tuned={tmp_path / file}", "--storage-url=postgresql://db/dragoman")
+    scaling = written(*flags)[0]["applications"][0]["args"]["deployment"]["autoscaling"]
+    assert scaling["target_ongoing_requests"] == 89.6
+
+
+@pytest.mark.parametrize(
+    "content", [None, "{", "[]", "{}", '{"ladder": null}', '{"ladder": {"knee": null}}', '{"ladder": {"knee": 0}}']
+)
+def test_tunes_without_a_knee_are_refused(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "tune.json").write_text(content)
+    with pytest.raises(ConfigError, match=r"tune\.json"):
+        config.tuned_target(tmp_path)
+
+
 @pytest.mark.parametrize(
     "flags",
     [
@@ -130,6 +149,7 @@ def test_a_cluster_scales_on_in_flight_requests() -> None:
         ("--replicas=2",),
         ("--replicas=2", "--storage-url=postgresql://db/d", "--max-replicas=4"),
         ("--replicas=4", "--storage-url=postgresql://db/d", "--max-replicas=2", "--target-in-flight=10"),
+        ("--replicas=2", "--storage-url=postgresql://db/d", "--max-replicas=4", "--target-in-flight=9", "--tuned=t"),
     ],
 )
 def test_configurations_that_are_refused(flags: tuple[str, ...]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from dragoman.cli.extras import missing_packages
@@ -24,12 +26,23 @@ def command() -> None:
     help="With --max-replicas: in-flight requests of one replica to scale for, such as 0.7 of those at which "
     "`dragoman tune` measured the highest throughput within your limits.",
 )
+@click.option(
+    "--tuned",
+    type=click.Path(path_type=Path),
+    help="In place of --target-in-flight: the folder of a `dragoman tune`, or its tune.json. The target is 0.7 of the "
+    "knee of its ladder.",
+)
 @click.option("--cpus", type=click.FloatRange(min=0), default=2, show_default=True, help="CPU cores of one replica.")
 @click.option(
     "--gpus", type=click.FloatRange(min=0), help="GPUs of one replica; default: the sizes of the parallel engine."
 )
 def config_command(
-    loaded: Loaded, max_replicas: int | None, target_in_flight: float | None, cpus: float, gpus: float | None
+    loaded: Loaded,
+    max_replicas: int | None,
+    target_in_flight: float | None,
+    tuned: Path | None,
+    cpus: float,
+    gpus: float | None,
 ) -> None:
     """Print serve.yaml for `serve deploy`, with the variables that each node needs before `ray start`."""
     if missing := missing_packages("ray"):
@@ -42,8 +55,12 @@ def config_command(
     replicas = settings.server.replicas
     if not isinstance(replicas, int):
         raise ConfigError("specify --replicas: how many of them the cluster has GPUs for", param="server.replicas")
+    if tuned is not None:
+        if target_in_flight is not None:
+            raise ConfigError("--target-in-flight and --tuned exclude each other")
+        target_in_flight = config.tuned_target(tuned)
     if (max_replicas is None) != (target_in_flight is None):
-        raise ConfigError("--max-replicas and --target-in-flight need each other")
+        raise ConfigError("--max-replicas needs --tuned or --target-in-flight, and each of these needs it")
     scaling = None
     if max_replicas is not None and target_in_flight is not None:
         scaling = config.autoscaling(replicas, max_replicas, target_in_flight)

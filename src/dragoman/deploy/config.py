@@ -5,11 +5,13 @@ Imports no ray: its environment is read when it is imported.
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from dragoman import settings as known
 from dragoman.errors import ConfigError
@@ -24,6 +26,8 @@ LONGEST_REQUEST_S = 900
 """After a change of replicas, a request that runs for longer than this from then on is cut off."""
 BUFFER_BYTES = 64 * 1024
 """Of HAProxy, taken up to twice for each connection: it repeats a request on another replica only if it fits in one."""
+OF_KNEE = 0.7
+"""In-flight requests to scale for, as a share of the knee of a tune's ladder: a further replica takes minutes to start."""
 _AUTOSCALING = {"upscale_delay_s": 15.0, "downscale_delay_s": 600.0}
 
 
@@ -178,6 +182,24 @@ def serve_yaml(settings: Settings, deployment: Deployment) -> str:
 
 def _quoted(value: str) -> str:
     return f'"{value}"' if (" " in value and "#" not in value and not value.startswith('"')) or not value else value
+
+
+def tuned_target(path: Path) -> float:
+    """In-flight requests of one replica to scale for, from a `tune.json` or the folder of a tune. Raises `ConfigError`."""
+    file = path / "tune.json" if path.is_dir() else path
+    try:
+        document: Any = json.loads(file.read_text(encoding="utf-8"))
+        ladder = document["ladder"]
+        knee = cast(object, ladder["knee"]) if ladder is not None else None
+    except OSError as error:
+        raise ConfigError(f"cannot read {file}: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{file} is not the tune.json of `dragoman tune`") from error
+    if type(knee) is not int or knee < 1:
+        raise ConfigError(
+            f"{file}: the ladder has no knee, so nothing was measured: run the tune again, or use --target-in-flight"
+        )
+    return round(OF_KNEE * knee, 1)
 
 
 def autoscaling(fewest: int, most: int, target_in_flight: float) -> dict[str, Any]:
