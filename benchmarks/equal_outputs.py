@@ -84,6 +84,8 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
         found[f"attention-{backend}"] = Setting(vllm={"attention_config": chosen})
     for mode in options.cudagraph_modes:
         found[f"cudagraph-{mode}"] = Setting(vllm={"compilation_config": {"cudagraph_mode": mode}})
+    for name, arguments in options.vllm:
+        found[name] = Setting(vllm=arguments, gpu_only=False)
     found["quantization-fp8"] = Setting({"quantization": "fp8"}, lossy=True)
     found["kv-cache-fp8"] = Setting({"kv_cache_dtype": "fp8"}, lossy=True, gpu_only=False)
     found = {name: one for name, one in found.items() if options.device == "cuda" or not one.gpu_only}
@@ -131,7 +133,7 @@ class Engine:
             max_num_seqs=max(options.in_flight),
             max_model_len=1024,
             gpu_memory_utilization=options.gpu_memory_utilization,
-            kv_cache_memory_bytes=None if options.device == "cuda" else 1 << 30,
+            kv_cache_memory_bytes=(4 if options.device == "cuda" else 1) << 30,  # so that several can start on one GPU
         )
         spec = resolve(options.model, replace(wanted, **setting.engine), options.device)
         self.settings = spec.engine
@@ -391,6 +393,18 @@ class Comparison:
         return table
 
 
+def named_arguments(text: str) -> tuple[str, dict[str, Any]]:
+    """`NAME={"attention_config": {"backend": "TRITON_ATTN"}}`, as argparse takes it."""
+    name, _, arguments = text.partition("=")
+    try:
+        found = json.loads(arguments)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=JSON: {error}") from error
+    if not name or not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME={{...}}, arguments by vLLM's names")
+    return name, found
+
+
 def names(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
@@ -414,7 +428,15 @@ def main() -> None:
         help="of vLLM, FLASH_ATTN with its version",
     )
     parser.add_argument("--cudagraph-modes", type=names, default=[], help="such as FULL,PIECEWISE,FULL_DECODE_ONLY")
-    parser.add_argument("--gpu-memory-utilization", type=float, default=0.5)
+    parser.add_argument(
+        "--vllm",
+        type=named_arguments,
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="a further setting, by vLLM's arguments; may be repeated",
+    )
+    parser.add_argument("--gpu-memory-utilization", type=float, default=0.3)
     parser.add_argument("--logs", type=Path, default=Path(".dragoman/equal-outputs"))
     parser.add_argument("--fresh", action="store_true", help="measure all again")
     parser.add_argument("--out", type=Path)
