@@ -70,10 +70,13 @@ class Setting:
 
 def settings(options: argparse.Namespace) -> dict[str, Setting]:
     """By name. `vllm-default` is the first, as the others are compared with it."""
-    plain = {"max_cudagraph_capture_size": 512, "prefill_schedule_interval": 1} if options.device == "cuda" else {}
-    found = {DEFAULT: Setting(plain, gpu_only=False), "dragoman": Setting()}
-    for interval in options.intervals:
-        found[f"interval-{interval}"] = Setting({"prefill_schedule_interval": interval}, gpu_only=False)
+    pieces = {"cudagraph_mode": "FULL_AND_PIECEWISE"}  # vLLM's own, with the attention backend that it chooses
+    plain = {"max_cudagraph_capture_size": 512, **pieces} if options.device == "cuda" else {}
+    found = {
+        DEFAULT: Setting(plain, gpu_only=False),
+        "dragoman": Setting(),
+        "cudagraph-FULL_AND_PIECEWISE": Setting(pieces),
+    }
     for ceiling in options.ceilings:
         found[f"graphs-{ceiling}"] = Setting({"max_cudagraph_capture_size": ceiling})
     found["no-prefix-caching"] = Setting({"enable_prefix_caching": False}, gpu_only=False)
@@ -81,11 +84,11 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
     for backend in options.attention_backends:
         name, _, version = backend.partition(":")
         chosen = {"backend": name} | ({"flash_attn_version": int(version)} if version else {})
-        found[f"attention-{backend}"] = Setting(vllm={"attention_config": chosen})
+        found[f"attention-{backend}"] = Setting(pieces, {"attention_config": chosen})
     for mode in options.cudagraph_modes:
-        found[f"cudagraph-{mode}"] = Setting(vllm={"compilation_config": {"cudagraph_mode": mode}})
+        found[f"cudagraph-{mode}"] = Setting(pieces, {"compilation_config": {"cudagraph_mode": mode}})
     for name, arguments in options.vllm:
-        found[name] = Setting(vllm=arguments, gpu_only=False)
+        found[name] = Setting(pieces if options.device == "cuda" else {}, arguments, gpu_only=False)
     found["quantization-fp8"] = Setting({"quantization": "fp8"}, lossy=True)
     found["kv-cache-fp8"] = Setting({"kv_cache_dtype": "fp8"}, lossy=True, gpu_only=False)
     found = {name: one for name, one in found.items() if options.device == "cuda" or not one.gpu_only}
@@ -155,7 +158,7 @@ class Engine:
         from vllm.inputs import tokens_input
         from vllm.sampling_params import RequestOutputKind
 
-        llm, gate = self._engine._engine, self._engine.prefill_gate
+        llm = self._engine._engine
         await llm.reset_prefix_cache()
         order = list(range(len(prompts)))
         random.Random(in_flight).shuffle(order)
@@ -171,7 +174,6 @@ class Engine:
                     logprobs=2 if logprobs else None,
                     output_kind=RequestOutputKind.FINAL_ONLY,
                 )
-                await gate.wait()
                 async for answer in llm.generate(
                     tokens_input(prompt), params, f"{in_flight}.{number}.{logprobs}", priority=len(prompt)
                 ):
@@ -417,7 +419,6 @@ def main() -> None:
     parser.add_argument("--in-flight", type=numbers, default=[1, 64, 256, 512])
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--settings", type=names, default=[], help="names, separated by commas; default: all")
-    parser.add_argument("--intervals", type=numbers, default=[4, 16], help="of prefill_schedule_interval, beside ours")
     parser.add_argument(
         "--ceilings", type=numbers, default=[256, 2048], help="of max_cudagraph_capture_size, beside ours"
     )
@@ -427,7 +428,12 @@ def main() -> None:
         default=["FLASH_ATTN:2", "FLASHINFER", "TRITON_ATTN"],
         help="of vLLM, FLASH_ATTN with its version",
     )
-    parser.add_argument("--cudagraph-modes", type=names, default=[], help="such as FULL,PIECEWISE,FULL_DECODE_ONLY")
+    parser.add_argument(
+        "--cudagraph-modes",
+        type=names,
+        default=[],
+        help="of vLLM with its own attention backend, such as FULL,PIECEWISE,FULL_DECODE_ONLY",
+    )
     parser.add_argument(
         "--vllm",
         type=named_arguments,

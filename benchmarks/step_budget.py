@@ -328,7 +328,7 @@ def plot(document: dict[str, Any], file: Path) -> None:
 
 
 def engine_setting(text: str) -> tuple[str, Any]:
-    """`prefill_schedule_interval=1`, as argparse takes it."""
+    """`cudagraph_mode=FULL_AND_PIECEWISE`, as argparse takes it."""
     name, _, value = text.partition("=")
     option = all_settings().get(f"engine.{name}")
     if option is None:

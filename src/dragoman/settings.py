@@ -26,7 +26,6 @@ RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
 DEFAULT_FILE = Path("dragoman.toml")
 
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
-PREFILL_INTERVAL = 8  # steps; what 1, 4 and 8 gave: results/prefill-interval-h200.json
 
 INTERACTIVE_SHARE = 0.25
 
@@ -115,8 +114,10 @@ class EngineSettings:
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(
         None, f"largest step, in tokens, that runs as a CUDA graph; default {GRAPH_CEILING}"
     )
-    prefill_schedule_interval: Positive | None = _setting(
-        None, f"new sequences join a running batch every so many steps; default {PREFILL_INTERVAL} on a GPU, 1 on a CPU"
+    cudagraph_mode: Literal["FULL", "FULL_AND_PIECEWISE"] | None = _setting(
+        None,
+        "FULL: each step is one CUDA graph, with vLLM's attention backend TRITON_ATTN; FULL_AND_PIECEWISE: only steps "
+        "without prompts; default FULL for plain attention on one GPU",
     )
     enforce_eager: bool = _setting(False, "no torch.compile, no CUDA graphs")
     enable_prefix_caching: bool = _setting(True, "keep the KV cache of shared prompt beginnings")

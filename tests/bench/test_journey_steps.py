@@ -13,8 +13,9 @@ from dragoman_bench.journey.steps import (
     BUSY,
     CEILING,
     GPU_LEVELS,
-    INTERVAL,
+    MODE,
     QUICK_PACE,
+    WHOLE_STEPS,
     Leg,
     Level,
     Pace,
@@ -90,15 +91,15 @@ def test_a_changed_setting_is_the_only_difference(name: str, base: str, changed:
 
 def test_the_storys_steps_have_vllms_own_graph_limit_and_defaults_have_dragomans() -> None:
     small, large, defaults = (step_of(ON_GPU, name).flags for name in ("continuous-16", "continuous-256", "defaults"))
-    assert (small[CEILING], small[INTERVAL], large[CEILING]) == (32, 1, 512)
-    assert set(large) - set(defaults) == {CEILING, INTERVAL}
-    assert INTERVAL not in step_of(ON_CPU, "continuous-64").flags
+    assert (small[CEILING], small[MODE], large[CEILING]) == (32, "FULL_AND_PIECEWISE", 512)
+    assert set(large) - set(defaults) == {CEILING, MODE}
+    assert MODE not in step_of(ON_CPU, "continuous-64").flags
     assert step_of(ON_GPU, "static").flags["pipeline"] == "static_batch"
 
 
 def test_vllm_serve_has_our_settings_and_once_its_own_defaults() -> None:
     ours, theirs = step_of(ON_GPU, "continuous-256").flags, step_of(ON_GPU, "vllm-256").flags
-    assert theirs == {name: value for name, value in ours.items() if name not in ("pipeline", INTERVAL)}
+    assert theirs == {name: value for name, value in ours.items() if name not in ("pipeline", MODE)}
     assert step_of(ON_GPU, "vllm-defaults").flags == {}
     assert not step_of(ON_GPU, "vllm-defaults").shaped
 
@@ -106,7 +107,7 @@ def test_vllm_serve_has_our_settings_and_once_its_own_defaults() -> None:
 def test_a_comparison_has_the_same_settings_for_both_within_one_gpu() -> None:
     leg = Leg("variable", (Level(128, 3), Level(256, 3)), ("streamed",))
     ours, theirs = plan_versus(True, leg)
-    assert {**theirs.flags, "pipeline": "continuous"} == ours.flags
+    assert theirs.flags == {name: value for name, value in {**ours.flags, **WHOLE_STEPS}.items() if name != "pipeline"}
     assert (ours.flags[CEILING], ours.flags["gpu-memory-utilization"]) == (1024, 0.4)
     assert ours.legs == theirs.legs == (leg,)
     assert CEILING not in plan_versus(False, leg)[1].flags

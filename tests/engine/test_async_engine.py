@@ -8,8 +8,6 @@ from uuid import uuid4
 
 import pytest
 
-from dragoman.engine import prefill_gate
-from dragoman.engine.prefill_gate import MIN_RUNNING
 from dragoman.errors import EngineRejected
 from dragoman.pipelines.base import Pipeline
 from dragoman.types import Completion, Delta, Sequence
@@ -83,37 +81,6 @@ async def test_many_sequences_run_at_once_and_short_ones_leave_first(engine_pipe
     assert finished[:8] == [5] * 8
     assert engine_pipeline.stats().peak_running >= 5
     await idle(engine_pipeline)
-
-
-async def test_new_sequences_wait_for_each_other_while_many_run(
-    engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(prefill_gate, "MAX_WAIT_S", 60.0)
-    monkeypatch.setattr(engine.prefill_gate, "interval", 1_000_000)
-    long = [asyncio.create_task(engine.generate(sequence(400))) for _ in range(MIN_RUNNING + 4)]
-    await until(lambda: engine.stats().running == len(long), "all running")
-    short = [asyncio.create_task(engine.generate(sequence(5))) for _ in range(6)]
-    await until(lambda: engine.prefill_gate.waiting == 6, "six at the gate")
-    assert engine.stats().waiting == 6
-    short.pop().cancel()
-    await until(lambda: engine.prefill_gate.waiting == 5, "five at the gate")
-    engine.prefill_gate.open()
-    done = await asyncio.gather(*short)
-    assert [one.completion_tokens for one in done] == [5] * 5
-    assert all(one.timings is not None and one.timings.queue_s > 0 for one in done)
-    assert not any(task.done() for task in long)
-    await asyncio.gather(*long)
-
-
-async def test_the_engines_own_steps_let_them_in(engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefill_gate, "MAX_WAIT_S", 60.0)
-    monkeypatch.setattr(engine.prefill_gate, "interval", 8)
-    long = [asyncio.create_task(engine.generate(sequence(400))) for _ in range(MIN_RUNNING + 4)]
-    await until(lambda: engine.stats().running == len(long), "all running")
-    for _ in range(3):
-        await asyncio.gather(*(engine.generate(sequence(5)) for _ in range(4)))
-    assert not any(task.done() for task in long)
-    await asyncio.gather(*long)
 
 
 async def test_more_sequences_than_slots_wait_and_finish(engine_pipeline: Pipeline) -> None:

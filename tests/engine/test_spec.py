@@ -15,7 +15,7 @@ from dragoman import phrasebook
 from dragoman.engine import spec
 from dragoman.engine.spec import NO_COMPILER, cpu_dtype, cpu_flags, resolve
 from dragoman.errors import ConfigError
-from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, EngineSettings
+from dragoman.settings import GRAPH_CEILING, EngineSettings
 
 PLAIN = EngineSettings()
 MODEL = str(phrasebook.model_dir())
@@ -35,31 +35,60 @@ def cpu_info(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_on_a_gpu_steps_fit_graphs_and_prompts_wait_for_each_other() -> None:
+def test_on_a_gpu_each_step_is_one_graph() -> None:
     engine = resolve(MODEL, PLAIN, "cuda").engine
     assert (engine.max_num_seqs, engine.max_num_batched_tokens, engine.dtype) == (256, 8192, "auto")
-    assert (engine.max_cudagraph_capture_size, engine.prefill_schedule_interval) == (GRAPH_CEILING, PREFILL_INTERVAL)
+    assert (engine.max_cudagraph_capture_size, engine.cudagraph_mode) == (GRAPH_CEILING, "FULL")
     few = resolve(MODEL, replace(PLAIN, max_num_seqs=8), "cuda").engine
     assert few.max_cudagraph_capture_size == GRAPH_CEILING
     small_steps = resolve(MODEL, replace(PLAIN, max_num_batched_tokens=300), "cuda").engine
     assert small_steps.max_cudagraph_capture_size == 300
 
 
-def test_without_graphs_there_is_no_ceiling_and_prompts_do_not_wait() -> None:
+def test_whole_steps_run_with_the_attention_backend_that_replays_them_right() -> None:
+    pytest.importorskip("vllm")
+    from dragoman.engine.compat import engine_arguments
+
+    whole = engine_arguments(resolve(MODEL, PLAIN, "cuda"))
+    assert getattr(whole.attention_config.backend, "name", None) == "TRITON_ATTN"
+    assert getattr(whole.compilation_config.cudagraph_mode, "name", None) == "FULL"
+    for changed in (replace(PLAIN, cudagraph_mode="FULL_AND_PIECEWISE"), replace(PLAIN, enforce_eager=True)):
+        assert engine_arguments(resolve(MODEL, changed, "cuda")).attention_config.backend is None
+    assert engine_arguments(resolve(MODEL, PLAIN, "cpu")).attention_config.backend is None
+
+
+def test_several_gpus_a_model_and_other_attention_keep_vllms_mode(tmp_path: Path) -> None:
+    assert resolve(MODEL, replace(PLAIN, tensor_parallel_size=2), "cuda").engine.cudagraph_mode == "FULL_AND_PIECEWISE"
+    plain = {"num_attention_heads": 8, "use_sliding_window": False, "sliding_window": 4096}
+    others: list[dict[str, Any]] = [
+        {"num_attention_heads": 8, "sliding_window": 4096},
+        {"num_attention_heads": 8, "layer_types": ["full_attention", "linear_attention"]},
+        {"num_attention_heads": 8, "kv_lora_rank": 512},
+        {"text_config": {"num_attention_heads": 8}},
+        {},
+    ]
+    for config, mode in [(plain, "FULL"), *((one, "FULL_AND_PIECEWISE") for one in others)]:
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        assert resolve(str(tmp_path), PLAIN, "cuda").engine.cudagraph_mode == mode, config
+
+
+def test_without_graphs_there_is_no_ceiling_and_no_mode() -> None:
     eager = resolve(MODEL, replace(PLAIN, enforce_eager=True), "cuda").engine
-    assert (eager.max_cudagraph_capture_size, eager.prefill_schedule_interval) == (None, 1)
+    assert (eager.max_cudagraph_capture_size, eager.cudagraph_mode) == (None, None)
     none = resolve(MODEL, replace(PLAIN, max_cudagraph_capture_size=0), "cuda").engine
-    assert (none.max_cudagraph_capture_size, none.prefill_schedule_interval) == (0, 1)
+    assert (none.max_cudagraph_capture_size, none.cudagraph_mode) == (0, None)
     on_cpu = resolve(MODEL, PLAIN, "cpu").engine
     assert (on_cpu.max_num_seqs, on_cpu.max_num_batched_tokens) == (64, 2048)
-    assert (on_cpu.max_cudagraph_capture_size, on_cpu.prefill_schedule_interval) == (None, 1)
+    assert (on_cpu.max_cudagraph_capture_size, on_cpu.cudagraph_mode) == (None, None)
 
 
 def test_values_that_were_set_stay() -> None:
-    given = replace(PLAIN, max_cudagraph_capture_size=64, prefill_schedule_interval=2, max_num_seqs=3, dtype="float16")
+    given = replace(
+        PLAIN, max_cudagraph_capture_size=64, cudagraph_mode="FULL_AND_PIECEWISE", max_num_seqs=3, dtype="float16"
+    )
     for device in ("cuda", "cpu"):
         engine = resolve(MODEL, given, device).engine
-        assert (engine.max_cudagraph_capture_size, engine.prefill_schedule_interval) == (64, 2)
+        assert (engine.max_cudagraph_capture_size, engine.cudagraph_mode) == (64, "FULL_AND_PIECEWISE")
         assert (engine.max_num_seqs, engine.dtype) == (3, "float16")
 
 

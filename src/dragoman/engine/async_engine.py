@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from time import time
 from typing import Any
 
 from vllm import SamplingParams
@@ -32,7 +30,6 @@ from dragoman.engine.compat import (
     translated_errors,
 )
 from dragoman.engine.detokenize import Detokenizer
-from dragoman.engine.prefill_gate import PrefillGate
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed
 from dragoman.telemetry.engine import EngineGauge, EngineStats
@@ -67,7 +64,6 @@ class AsyncEngine:
         self._shutdown_timeout_s = shutdown_timeout_s
         self._vllm_arguments = vllm_arguments
         self._gauge = EngineGauge()
-        self.prefill_gate = PrefillGate((spec.engine.prefill_schedule_interval or 1) * spec.engine.data_parallel_size)
         self._llm: AsyncLLM | None = None
         self._detokenizer = Detokenizer(None)
         self._processes: set[BaseProcess] = set()
@@ -103,9 +99,7 @@ class AsyncEngine:
         streams = process.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
             with streams, process.ignoring_terminal_signals(), process.on_all_cores():
-                return AsyncLLM.from_engine_args(
-                    arguments, stat_loggers=[StatsLoggerFactory(self._gauge, self.prefill_gate.stepped)]
-                )
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[StatsLoggerFactory(self._gauge)])
         except Exception as error:
             log_end = process.last_lines(self._log_file)
             raise EngineDead(f"the engine did not start: {error}{log_end}") from error
@@ -124,15 +118,14 @@ class AsyncEngine:
         """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
         completion: Completion | None = None
         deferred = self._detokenizer.takes(sequence)
-        arrived, waited_s = time(), await self.prefill_gate.wait()
         with translated_errors(self._has_crashed):
             # One output, at its end. Leaving the loop there would leave vLLM's generator to a closing task of the event loop.
             params = sampling_params(sequence, detokenize=not deferred, logprobs=self.with_logprobs)
-            async for output in self._outputs(sequence, params, arrived):
+            async for output in self._outputs(sequence, params):
                 whole = output.outputs[0]
                 text = self._detokenizer.text_of(whole, taken=deferred)
                 logprobs = token_logprobs(whole.logprobs.logprobs) if whole.logprobs else None
-                completion = _completion(output, text, len(whole.token_ids), waited_s, logprobs)
+                completion = _completion(output, text, len(whole.token_ids), logprobs)
         if completion is None:
             raise EngineDead("the engine ended a sequence without an answer")
         return completion
@@ -142,10 +135,9 @@ class AsyncEngine:
         parts: list[str] = []
         tokens = 0
         logprobs: list[float] = []
-        arrived, waited_s = time(), await self.prefill_gate.wait()
         with translated_errors(self._has_crashed):
             params = sampling_params(sequence, stream=True, logprobs=self.with_logprobs)
-            async for output in self._outputs(sequence, params, arrived):
+            async for output in self._outputs(sequence, params):
                 part = output.outputs[0]
                 tokens += len(part.token_ids)
                 if part.logprobs:
@@ -154,16 +146,15 @@ class AsyncEngine:
                     parts.append(part.text)
                     yield Delta(part.text)
                 if output.finished:
-                    yield _completion(output, "".join(parts), tokens, waited_s, token_logprobs(logprobs))
+                    yield _completion(output, "".join(parts), tokens, token_logprobs(logprobs))
                     return
         raise EngineDead("the engine ended a sequence without an answer")
 
-    def _outputs(self, sequence: Sequence, params: SamplingParams, arrived: float) -> AsyncGenerator[Any]:
-        return self._engine.generate(prompt_of(sequence, arrived), params, sequence.id, priority=sequence.priority)
+    def _outputs(self, sequence: Sequence, params: SamplingParams) -> AsyncGenerator[Any]:
+        return self._engine.generate(prompt_of(sequence), params, sequence.id, priority=sequence.priority)
 
     def stats(self) -> EngineStats:
-        stats, waiting = self._gauge.snapshot(), self.prefill_gate.waiting
-        return replace(stats, waiting=stats.waiting + waiting) if waiting else stats
+        return self._gauge.snapshot()
 
     async def check_health(self) -> None:
         with translated_errors():
@@ -186,7 +177,6 @@ class AsyncEngine:
         if llm is not None:
             # vLLM cancels the task that would raise this to them, often before it does.
             llm.output_processor.propagate_error(EngineDeadError())
-            self.prefill_gate.stepped(0)
             await asyncio.to_thread(_end, llm, self._processes)
             self._gauge.load(0, 0, 0.0)
 
@@ -217,7 +207,7 @@ def _kv_cache_tokens(config: Any) -> int | None:
     return tokens * config.parallel_config.data_parallel_size if tokens else None
 
 
-def _completion(output: Any, text: str, tokens: int, waited_s: float, logprobs: TokenLogprobs | None) -> Completion:
+def _completion(output: Any, text: str, tokens: int, logprobs: TokenLogprobs | None) -> Completion:
     reason = output.outputs[0].finish_reason
     if reason == "error":
         raise EngineFailed("the engine failed on this sequence")
@@ -228,17 +218,17 @@ def _completion(output: Any, text: str, tokens: int, waited_s: float, logprobs: 
         _REASONS[reason],
         prompt_tokens=len(output.prompt_token_ids),
         completion_tokens=tokens,
-        timings=_timings(output.metrics, waited_s),
+        timings=_timings(output.metrics),
         logprobs=logprobs,
     )
 
 
-def _timings(stats: Any, waited_s: float) -> Timings | None:
-    """From vLLM's own time stamps, which are its engine core's, and the wait before it; None where statistics are off."""
+def _timings(stats: Any) -> Timings | None:
+    """From vLLM's own time stamps, which are its engine core's; None where statistics are off."""
     if stats is None or not stats.first_token_ts:
         return None
     return Timings(
-        queue_s=waited_s + max(stats.scheduled_ts - stats.queued_ts, 0.0),
+        queue_s=max(stats.scheduled_ts - stats.queued_ts, 0.0),
         prefill_s=max(stats.first_token_ts - stats.scheduled_ts, 0.0),
         decode_s=max(stats.last_token_ts - stats.first_token_ts, 0.0),
     )
@@ -248,15 +238,12 @@ class SchedulerStatsLogger(StatLoggerBase):
     """Records what vLLM's scheduler and output loop report, for all engines of one `AsyncLLM`, into one `EngineGauge`.
 
     vLLM calls the interface unstable, so this reads few fields. With data parallelism each engine reports for itself; loads are
-    summed. `stepped` is called after each step with the number of sequences that run.
+    summed.
     """
 
-    def __init__(
-        self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]], stepped: Callable[[int], None]
-    ) -> None:
+    def __init__(self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]]) -> None:
         self._gauge = gauge
         self._loads = loads
-        self._stepped = stepped
 
     def record(
         self,
@@ -286,7 +273,6 @@ class SchedulerStatsLogger(StatLoggerBase):
             )
             running, waiting, usage = zip(*self._loads.values(), strict=True)
             self._gauge.load(sum(running), sum(waiting), max(usage))
-            self._stepped(sum(running))
 
     def log_engine_initialized(self) -> None:
         """Nothing: the server logs when it listens."""
@@ -295,10 +281,9 @@ class SchedulerStatsLogger(StatLoggerBase):
 class StatsLoggerFactory:
     """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine."""
 
-    def __init__(self, gauge: EngineGauge, stepped: Callable[[int], None]) -> None:
+    def __init__(self, gauge: EngineGauge) -> None:
         self._gauge = gauge
-        self._stepped = stepped
         self._loads: dict[int, tuple[int, int, float]] = {}
 
     def __call__(self, vllm_config: Any, engine_index: int = 0) -> StatLoggerBase:
-        return SchedulerStatsLogger(self._gauge, self._loads, self._stepped)
+        return SchedulerStatsLogger(self._gauge, self._loads)

@@ -15,6 +15,10 @@ from dragoman.errors import ConfigError
 
 LONGEST_DEFAULT_WINDOW = 8192  # tokens; a longer window costs KV cache that translation rarely uses
 BYTES_PER_VALUE = {"float32": 4, "float16": 2, "bfloat16": 2, "auto": 2, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
+_OTHER_ATTENTION = (
+    "attn_logit_softcapping", "attn_type_list", "is_encoder_decoder", "kv_lora_rank", "linear_num_value_heads",
+    "mamba_d_state", "q_lora_rank", "ssm_state_size", "state_size",
+)  # fmt: skip
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -61,6 +65,19 @@ def kv_bytes_per_token(config: dict[str, Any], dtype: str, kv_cache_dtype: str =
     except (KeyError, TypeError):
         return None
     return values * BYTES_PER_VALUE[dtype if kv_cache_dtype == "auto" else kv_cache_dtype]
+
+
+def has_plain_attention(config: dict[str, Any]) -> bool:
+    """Whether each layer attends to all tokens before, with keys and values as they are (Llama, Qwen3, Mistral, Hunyuan): no
+    latent attention, sliding windows, soft caps, state-space or linear layers, and no other modality."""
+    kinds: list[str] = config.get("layer_types") or []
+    return (
+        "num_attention_heads" in config
+        and "text_config" not in config
+        and not any(config.get(name) for name in _OTHER_ATTENTION)
+        and not (config.get("sliding_window") and config.get("use_sliding_window", True))
+        and set(kinds) <= {"full_attention"}
+    )
 
 
 def parameters(model: str, config: dict[str, Any]) -> int | None:

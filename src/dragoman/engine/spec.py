@@ -21,7 +21,7 @@ import psutil
 
 from dragoman.engine import checkpoint
 from dragoman.errors import ConfigError
-from dragoman.settings import GRAPH_CEILING, PREFILL_INTERVAL, EngineSettings
+from dragoman.settings import GRAPH_CEILING, EngineSettings
 
 Device = Literal["cuda", "cpu"]
 CpuDtype = Literal["bfloat16", "float32"]
@@ -156,10 +156,12 @@ def resolve(model: str, engine: EngineSettings, device: Device) -> EngineSpec:
         max_num_seqs=engine.max_num_seqs or (256 if on_gpu else 64),
         max_num_batched_tokens=engine.max_num_batched_tokens or (8192 if on_gpu else 2048),
         max_model_len=engine.max_model_len or own_window,
-        prefill_schedule_interval=engine.prefill_schedule_interval or (PREFILL_INTERVAL if graphs else 1),
     )
-    if graphs and engine.max_cudagraph_capture_size is None:
-        engine = replace(engine, max_cudagraph_capture_size=min(GRAPH_CEILING, engine.max_num_batched_tokens or 0))
+    if graphs:
+        whole_steps = engine.tensor_parallel_size == 1 and checkpoint.has_plain_attention(config)
+        ceiling = engine.max_cudagraph_capture_size or min(GRAPH_CEILING, engine.max_num_batched_tokens or 0)
+        mode = engine.cudagraph_mode or ("FULL" if whole_steps else "FULL_AND_PIECEWISE")
+        engine = replace(engine, max_cudagraph_capture_size=ceiling, cudagraph_mode=mode)
     per_token = checkpoint.kv_bytes_per_token(config, engine.dtype, engine.kv_cache_dtype)
     if not on_gpu and engine.kv_cache_memory_bytes is None:
         engine = replace(engine, kv_cache_memory_bytes=_cpu_kv_cache_bytes(per_token, engine))

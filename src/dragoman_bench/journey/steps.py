@@ -25,7 +25,12 @@ FEW = 5
 GPU_LEVELS = (64, 128, 256)
 ALL_CLIENTS = (1, FEW, 8, 10, BUSY, *GPU_LEVELS)
 CPU_KV_CACHE_BYTES, LARGE_KV_CACHE_BYTES = 1 << 30, 3 << 30
-INTERVAL, CEILING = "prefill-schedule-interval", "max-cudagraph-capture-size"
+MODE, CEILING = "cudagraph-mode", "max-cudagraph-capture-size"
+WHOLE_STEPS: Mapping[str, str] = {
+    "attention-backend": "TRITON_ATTN",
+    "compilation-config": '{"cudagraph_mode": "FULL"}',
+}
+"""Flags of `vllm serve` for what dragoman does by default."""
 DRAGOMAN_CEILING = 1024  # tokens: dragoman's own default
 VLLM_CEILING = 512  # tokens: vLLM's own default on most GPUs, or twice max_num_seqs where that is less
 OVERHEAD_S = 1.5  # of a measurement, beside its warm-up and itself: in-flight requests at the end of either are awaited
@@ -166,8 +171,8 @@ class RouteStep:
         return Step(self.name, self.title, self.kind, self._flags(gpu), legs, shaped=not self.defaults)
 
     def _flags(self, gpu: bool) -> Flags:
-        """Flags of every engine, so that nothing differs by a default. The limit on CUDA graphs is vLLM's own for so many
-        slots, and each sequence is handed over as it comes: the settings have the effect that they have in vLLM."""
+        """Flags of every engine, so that nothing differs by a default. What runs as a CUDA graph is as in
+        vLLM, its limit vLLM's own for so many slots: the settings have the effect that they have there."""
         flags: dict[str, str | int | float | bool] = {}
         slots = self.slots or (256 if gpu else 64)
         if self.defaults:
@@ -182,8 +187,8 @@ class RouteStep:
             flags["max-num-seqs"] = slots
             if self.kind == "dragoman":
                 flags["pipeline"] = "continuous"
-                if gpu and "pipeline" not in self.flags:
-                    flags[INTERVAL] = 1
+                if gpu:
+                    flags[MODE] = "FULL_AND_PIECEWISE"
         return {name: value for name, value in {**flags, **self.flags}.items() if name not in self.without}
 
 
@@ -232,9 +237,8 @@ ROUTE: tuple[RouteStep, ...] = (
     RouteStep("graphs-32", f"{CONTINUOUS} 32, CUDA graphs up to 1024 tokens", 32, {CEILING: 1024}, on="gpu"),
     RouteStep(
         "defaults",
-        "dragoman with its defaults: continuous batching, max_num_seqs 256, CUDA graphs up to 1024 tokens, new prompts "
-        "every 8 steps",
-        without=(INTERVAL, CEILING),
+        "dragoman with its defaults: continuous batching, max_num_seqs 256, each step of up to 1024 tokens one CUDA graph",
+        without=(MODE, CEILING),
         on="gpu",
         once=(1, FEW, 10),
         high=True,
@@ -298,8 +302,7 @@ def plan_route(gpu: bool, quick: bool = False, repeats: int = 3) -> tuple[Step, 
 def plan_versus(gpu: bool, leg: Leg, *, defaults: bool = False) -> tuple[Step, Step]:
     """dragoman and `vllm serve`, both to run together: less than half of a GPU's memory each.
 
-    The settings are the same for both, dragoman's defaults; with `defaults` each server has its own. How dragoman feeds
-    its engine (`prefill-schedule-interval`) is no setting of the engine's and is left to it.
+    The settings are the same for both, dragoman's defaults; with `defaults` each server has its own.
     """
     slots = 256 if gpu else 64
     if defaults:
@@ -309,8 +312,14 @@ def plan_versus(gpu: bool, leg: Leg, *, defaults: bool = False) -> tuple[Step, S
         )
     else:
         rows = (
-            RouteStep(f"continuous-{slots}", f"{CONTINUOUS} {slots}", slots, without=(INTERVAL,)),
-            RouteStep(f"vllm-{slots}", f"`vllm serve`, settings of continuous-{slots}", slots, kind="vllm"),
+            RouteStep(f"continuous-{slots}", f"{CONTINUOUS} {slots}", slots, without=(MODE,)),
+            RouteStep(
+                f"vllm-{slots}",
+                f"`vllm serve`, settings of continuous-{slots}",
+                slots,
+                WHOLE_STEPS if gpu else {},
+                kind="vllm",
+            ),
         )
     same: dict[str, str | int | float | bool] = {"gpu-memory-utilization": 0.4} if gpu else {}
     if gpu and not defaults:
