@@ -27,6 +27,7 @@ from dragoman.gpu import find_gpus
 from dragoman.service import stack
 from dragoman.service.planner import Planner
 from dragoman.settings import EngineSettings, ModelSettings
+from dragoman.settings import options as all_settings
 from dragoman.types import Sequence as EngineSequence
 from dragoman.types import TranslationRequest
 from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
@@ -101,6 +102,15 @@ def workload(options: argparse.Namespace) -> GeneratedWorkload:
     return GeneratedWorkload(
         "variable", low, high, parse_pairs(subject.pairs), texts, tokens_of, named, 0, OutputRatio(0.8, 1.3)
     )
+
+
+def engine_setting(text: str) -> tuple[str, Any]:
+    """`cudagraph_mode=FULL_AND_PIECEWISE`, as argparse takes it."""
+    name, _, value = text.partition("=")
+    option = all_settings().get(f"engine.{name}")
+    if option is None:
+        raise argparse.ArgumentTypeError(f"there is no setting engine.{name}")
+    return name, option.parse(value, "--set")
 
 
 def engine_settings(options: argparse.Namespace) -> EngineSettings:

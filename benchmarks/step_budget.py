@@ -36,6 +36,7 @@ import step_timing
 from in_process import (
     InProcess,
     conditions_of,
+    engine_setting,
     engine_settings,
     in_process,
     parser_of,
@@ -51,7 +52,6 @@ from dragoman.engine import checkpoint
 from dragoman.engine.spec import device, resolve
 from dragoman.service import stack
 from dragoman.settings import ModelSettings
-from dragoman.settings import options as all_settings
 from dragoman_bench.bench.workload import GeneratedWorkload
 
 PARTS = ("scheduler", "launch", "wait", "input", "idle", "other")
@@ -325,15 +325,6 @@ def plot(document: dict[str, Any], file: Path) -> None:
     figure.legend(fontsize="small", loc="outside right upper")
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, dpi=150)
-
-
-def engine_setting(text: str) -> tuple[str, Any]:
-    """`cudagraph_mode=FULL_AND_PIECEWISE`, as argparse takes it."""
-    name, _, value = text.partition("=")
-    option = all_settings().get(f"engine.{name}")
-    if option is None:
-        raise argparse.ArgumentTypeError(f"there is no setting engine.{name}")
-    return name, option.parse(value, "--set")
 
 
 def main() -> None:
