@@ -29,6 +29,7 @@ The current results. A command wrote every figure into `results/`, with its cond
 files. `54.1 [53.2..55.0]` is the median of repeated measurements, with the lowest and the highest. Machines differ: run the commands on
 yours. What was tried before, and what did not work: [notebook.md](notebook.md).
 """
+FEWEST_FOR_CHRF = 100  # texts
 OWN_SHARE = 0.97
 """The goal for a server's throughput, as a share of the engine's own."""
 VERSUS = {
@@ -178,32 +179,60 @@ def journey_rate(folder: Path, steps: Sequence[str]) -> str:
     return tables.NONE
 
 
-def intervals() -> str:
-    """What it is worth that prompts join a running batch in groups."""
-    parts = ["## Prompts that join in groups\n"]
-    for path in sorted(RESULTS.glob("prefill-interval-*.json")):
-        document = read(path)
-        conditions, summary = document["conditions"], document["summary"]
-        ceiling = summary[0]["ceiling"]
-        graphs = f"CUDA graphs up to {ceiling} tokens" if ceiling else "no CUDA graphs"
+def whole_steps() -> str:
+    """What it is worth that each step is one CUDA graph."""
+    path = RESULTS / "whole-steps-h200.json"
+    document = read(path)
+    conditions = document["conditions"]
+    parts = [
+        "## Each step as one CUDA graph\n",
+        f"**{path.stem}.** `python benchmarks/engine_settings.py`, {place(conditions['machine'])}; {conditions['workload']}; `AsyncLLM` in "
+        f"process; {conditions['repeats']} turns of {conditions['duration_s']:g} s; {conditions['note']}. Ratios are to the first row in the "
+        "same turn. `pieces`: vLLM's default, in which a step with prompts is launched in pieces. With fp8 weights translations change.\n",
+    ]
+    columns = ("clients", Column("steps", "left"), "requests a second", "ratio", "median ms", "p99 ms", "ratio of p99")
+    for name in ("summary", "summary_fp8"):
         rows = [
             [
                 str(one["clients"]),
-                str(one["interval"]),
+                one["side"],
                 ranged(one["rps"]),
                 ranged(one["rps_ratio"]),
                 ranged(one["p50_s"], 1000),
                 ranged(one["p99_s"], 1000),
                 ranged(one["p99_s_ratio"]),
             ]
-            for one in summary
+            for one in document[name]
         ]
-        columns = ("clients", "every n steps", "requests a second", "ratio", "median ms", "p99 ms", "ratio of p99")
-        parts.append(
-            f"**{path.stem}.** `python benchmarks/prefill_interval.py`, {place(conditions['machine'])}; {conditions['workload']}; "
-            f"`AsyncLLM` in process, {graphs}, {summary[0]['rps']['repeats']} turns of {conditions['duration_s']:g} s. Ratios are to an "
-            f"interval of one step in the same turn.\n\n{table(columns, rows)}"
-        )
+        parts.append(table(columns, rows))
+    return "\n".join(parts)
+
+
+def equal_outputs() -> str:
+    """Whether translations are right under each setting of the engine."""
+    parts = [
+        "## Equal outputs\n",
+        "`python benchmarks/equal_outputs.py`: greedy outputs of the packaged model, compared with those of an uncompiled engine (`eager`). "
+        "Where one differs, the margin at the first different token between the two tokens that the uncompiled engine found most likely "
+        "says whether it was sure: rounding moves small margins only. `sure`: outputs that differ first at a margin over 0.5 nat.\n",
+    ]
+    for path in sorted(RESULTS.glob("equal-outputs-*.json")):
+        document = read(path)
+        loads = [one["in_flight"] for one in document["settings"]["eager"]["loads"]]
+        rows: list[list[str]] = []
+        for name, row in document["settings"].items():
+            found = {one["in_flight"]: one for one in row.get("loads", ())}
+            cells = [
+                f"{found[load]['equal']['count']} of {found[load]['texts']}, {found[load]['sure_of_texts']['count']} sure"
+                if load in found
+                else tables.NONE
+                for load in loads
+            ]
+            lowest = min((one["chrf"] for one in found.values() if one["texts"] >= FEWEST_FOR_CHRF), default=None)
+            rows.append([name, *cells, f"{lowest:.2f}" if lowest is not None else tables.NONE, row["verdict"]])
+        columns = (Column("setting", "left"), *(f"{load} in flight: equal" for load in loads), "least chrF", "verdict")
+        conditions = document["conditions"]
+        parts.append(f"**{path.stem}.** {place(conditions['machine'])}.\n\n{table(columns, rows)}")
     return "\n".join(parts)
 
 
@@ -437,7 +466,20 @@ def others() -> str:
     return "## Others\n\n" + table(("what", Column("result", "left"), Column("where", "left")), rows)
 
 
-SECTIONS = (versus, journeys, tunes, intervals, overhead, event_loop, recorder, grid, memory, invariance, others)
+SECTIONS = (
+    versus,
+    whole_steps,
+    equal_outputs,
+    journeys,
+    tunes,
+    overhead,
+    event_loop,
+    recorder,
+    grid,
+    memory,
+    invariance,
+    others,
+)
 
 
 def main() -> None:

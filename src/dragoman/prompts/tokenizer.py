@@ -13,6 +13,7 @@ import copy
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -22,6 +23,9 @@ from dragoman.errors import ConfigError, UntranslatableText
 
 Message = Mapping[str, object]
 Json = dict[str, Any]
+
+
+_MOST_CACHED_CHARACTERS = 2000
 
 
 class ChatTemplate(Protocol):
@@ -47,6 +51,8 @@ class TextTokenizer:
         }
         self.added_ids = frozenset(int(token["id"]) for token in self._added.values()) - {unknown_id(tables["model"])}
         """Ids that no text may become: every added token but runs of white space and the token for unknown characters."""
+        # Planning counts the same text for its segments, its prompt and its longest output.
+        self._cached_count = lru_cache(maxsize=512)(self._count)
         tokens = sorted(self._added, key=len, reverse=True)  # the longest wins, as in the tokenizer
         self._pattern = re.compile(f"({'|'.join(map(re.escape, tokens))})" if tokens else "((?!))")
 
@@ -70,6 +76,9 @@ class TextTokenizer:
 
     def count(self, text: str) -> int:
         """The number of tokens of `text`."""
+        return self._cached_count(text) if len(text) <= _MOST_CACHED_CHARACTERS else self._count(text)
+
+    def _count(self, text: str) -> int:
         return len(self.encode_text(text))
 
     def encode_text(self, text: str, *, prefix: bool = True) -> list[int]:

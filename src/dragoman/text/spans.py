@@ -126,12 +126,12 @@ _SIGN = re.compile(rf"[{_ALWAYS}:/.\-(\[0-9](?:(?<=[{_ALWAYS}])|{_CONDITIONS})",
 """Every span has one of these places. Most texts have none, and need no scan for spans."""
 
 MAX_SPAN_CHARACTERS = 2100
+_MOST_CACHED_CHARACTERS = 2000
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
     """The start and end of each span to keep, in order and not overlapping."""
-    sign = _SIGN_ASCII if text.isascii() else _SIGN
-    return _spans(text) if sign.search(text) else iter(())
+    return _spans(text) if len(text) > _MOST_CACHED_CHARACTERS else iter(_cached_spans(text))
 
 
 def keep_spans(text: str, terms: tuple[str, ...]) -> Iterator[tuple[int, int]]:
@@ -158,6 +158,10 @@ def keep_spans(text: str, terms: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
 def without_spans(text: str) -> str:
     """The text with a space in place of each span."""
+    return _without_spans(text) if len(text) > _MOST_CACHED_CHARACTERS else _cached_without_spans(text)
+
+
+def _without_spans(text: str) -> str:
     return " ".join(_between_spans(text))
 
 
@@ -207,9 +211,19 @@ def _between_spans(text: str) -> Iterator[str]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    for found in _SPAN.finditer(text):
+    sign = _SIGN_ASCII if text.isascii() else _SIGN
+    for found in _SPAN.finditer(text) if sign.search(text) else ():
         start, end = found.span()
         yield start, _end_of_url(text, start, end) if found.lastgroup else end
+
+
+# Planning and each check of a segment ask for the spans of the same few texts.
+@lru_cache(maxsize=512)
+def _cached_spans(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(_spans(text))
+
+
+_cached_without_spans = lru_cache(maxsize=512)(_without_spans)
 
 
 def _end_of_url(text: str, start: int, end: int) -> int:
