@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import httpx
 import pytest
 
 from dragoman.deploy import processes
-from tests.acceptance.replicated import BODY, SENTENCE, START_S, Load, ReplicatedServer, stats_when
+from tests.acceptance.replicated import BODY, ROOT, SENTENCE, START_S, Load, ReplicatedServer, stats_when
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
@@ -122,13 +125,39 @@ async def test_sigterm_drains_and_leaves_no_process(server: ReplicatedServer, ht
     assert [call.result().status_code for call in calls] == [200] * len(calls)
 
 
-async def test_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
-    server = ReplicatedServer(tmp_path, "--pipeline=fake", "--replicas=1")
+async def test_sighup_has_each_replica_read_keys_and_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
+    key = keys(tmp_path, "create", "alice")
+    server = ReplicatedServer(
+        tmp_path, "--pipeline=fake", "--replicas=2", "--auth-refresh-s=3600", "--cache-max-bytes=0"
+    )
     try:
         await server.start()
+        async with httpx.AsyncClient(base_url=server.url, timeout=START_S) as http:
+
+            async def statuses(key: str) -> set[int]:
+                """Of so many calls at the same time that each replica has some."""
+                headers = {"Authorization": f"Bearer {key}"}
+                calls = (http.post("/v1/translate", json=BODY, headers=headers) for _ in range(32))
+                return {answer.status_code for answer in await asyncio.gather(*calls)}
+
+            assert await statuses(key) == {200}
+            replaced = keys(tmp_path, "rotate", "alice", "--overlap", "0")
+            assert await statuses(key) == {200}  # known to each, and not read again yet
+            server.process.send_signal(signal.SIGHUP)
+            await until(lambda: "are read again" in server.output, "new keys", deadline_s=60)
+            assert await statuses(key) == {401}
+            assert await statuses(replaced) == {200}
         assert await server.end(signal.SIGKILL) == -signal.SIGKILL
     finally:
         await server.kill()
+
+
+def keys(folder: Path, *arguments: str) -> str:
+    """What `dragoman keys` prints, in the folder of a server."""
+    command = [sys.executable, "-m", "dragoman.cli.main", "keys", *arguments]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 async def test_on_a_network_replicas_need_a_key(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Two replicas with real engines: the crash of an engine is its own server's to repair, and fails no call."""
+"""Two replicas with real engines: a crashed engine is its own server's to restart; one that cannot be, its replica is replaced."""
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import httpx
 import psutil
 import pytest
 
+from dragoman import phrasebook
 from tests.acceptance.replicated import START_S, Load, ReplicatedServer, stats_when, title
 from tests.waiting import until
 
@@ -22,9 +24,13 @@ def engine_of(replica: psutil.Process) -> psutil.Process:
     return max(replica.children(recursive=True), key=lambda process: process.memory_info().rss)
 
 
-async def test_the_crash_of_an_engine_fails_no_call_and_that_of_a_replica_ends_its_engine(tmp_path: Path) -> None:
+async def test_engines_that_crash_are_restarted_or_their_replicas_replaced(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(phrasebook.model_dir(), model)
     server = ReplicatedServer(
-        tmp_path, "--replicas=2", "--max-model-len=1024", "--enforce-eager=true", "--cache-max-bytes=0"
+        tmp_path,
+        *("--replicas=2", "--max-model-len=1024", "--enforce-eager=true", "--cache-max-bytes=0"),
+        *(f"--model={model}", "--max-failed-starts=1"),
     )
     try:
         await server.start()
@@ -39,6 +45,20 @@ async def test_the_crash_of_an_engine_fails_no_call_and_that_of_a_replica_ends_i
                 await load.more(2 * CLIENTS)
             assert load.failed == []
             assert set(server.replicas()) == replicas
+
+            async with Load(server.url).running(CLIENTS) as load:
+                await load.more(2 * CLIENTS)
+                model.rename(tmp_path / "away")
+                lost = next(iter(replicas))
+                engine_of(lost).kill()
+                await until(lambda: lost not in server.replicas(), "its end", deadline_s=START_S)
+                (tmp_path / "away").rename(model)
+                await stats_when(http, deadline_s=START_S, restarts=0, serving=2)
+                await load.more(2 * CLIENTS)
+            # Of the replica whose engine could not be restarted, until Serve had noticed.
+            assert {failure[:3] for failure in load.failed} <= {"503"}, load.failed
+            replicas = set(server.replicas())
+            assert lost not in replicas
         killed_replica = replicas.pop()
         its_engine = engine_of(killed_replica)
         killed_replica.kill()

@@ -143,14 +143,17 @@ def ray_environment(settings: Settings) -> dict[str, str]:
 def serve_yaml(settings: Settings, deployment: Deployment) -> str:
     """A configuration for `serve deploy`, with what each node needs before `ray start` in comments.
 
-    Without the database's address, which holds a password: nodes have it in their environment. Raises `ConfigError`.
+    Without the database's address, which holds a password: nodes have it in their environment, as they have Ray's token. Raises
+    `ConfigError`.
     """
     import yaml
 
     check(settings, several_hosts=True)
     values = changed(settings)
-    for section, key in (("storage", "url"), ("server", "replicas"), ("server", "host"), ("server", "port")):
+    for section, key in (("server", "replicas"), ("server", "host"), ("server", "port")):
         values.get(section, {}).pop(key, None)
+    if settings.storage.url:
+        values["storage"].pop("url")
     # The address that clients reach: on each node, HAProxy listens there.
     values.setdefault("server", {})["host"] = "0.0.0.0"
     given = {name: value for name, value in asdict(deployment).items() if value is not None}
@@ -168,20 +171,21 @@ def serve_yaml(settings: Settings, deployment: Deployment) -> str:
     }
     variables = {
         **ray_environment(settings),
-        "RAY_AUTH_TOKEN": "...  # the same on each node: openssl rand -hex 32",
+        "RAY_AUTH_TOKEN": '"${RAY_AUTH_TOKEN:?set it, the same on each node: openssl rand -hex 32}"',
         "RAY_SERVE_HAPROXY_BINARY_PATH": '"$(command -v dragoman-haproxy)"',
-        "DRAGOMAN_STORAGE_URL": "postgresql://...  # or empty",
     }
+    if settings.storage.url:
+        variables["DRAGOMAN_STORAGE_URL"] = '"${DRAGOMAN_STORAGE_URL:?set it to the address of the database}"'
     comments = [
         "# dragoman on a Ray cluster: serve deploy serve.yaml",
-        "# On each node, before `ray start`:",
+        "# On each node, before `ray start`: sed -n 's/^#   //p' serve.yaml > node.sh; . ./node.sh",
         *(f"#   export {name}={_quoted(value)}" for name, value in variables.items()),
     ]
     return "\n".join(comments) + "\n" + yaml.safe_dump(document, sort_keys=False)
 
 
 def _quoted(value: str) -> str:
-    return f'"{value}"' if (" " in value and "#" not in value and not value.startswith('"')) or not value else value
+    return f'"{value}"' if (" " in value and not value.startswith('"')) or not value else value
 
 
 def tuned_target(path: Path) -> float:
