@@ -1,4 +1,4 @@
-"""Two replicas with real engines: a crashed engine is its own server's to restart; one that cannot be, its replica is replaced."""
+"""Two replicas with real engines: a crashed engine is its own server's to restart; where it cannot, Serve replaces the replica."""
 
 from __future__ import annotations
 
