@@ -1,4 +1,4 @@
-"""Two replicas with real engines: a crashed engine is its own server's to restart; where it cannot, Serve replaces the replica."""
+"""Two replicas with real engines: each server restarts its own engine; Serve replaces a replica whose engine does not start."""
 
 from __future__ import annotations
 
