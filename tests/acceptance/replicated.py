@@ -121,7 +121,8 @@ class Load:
                     self.failed.append(repr(error))
                 else:
                     if answer.status_code != httpx.codes.OK:
-                        self.failed.append(f"{answer.status_code} {answer.text[:200]}")
+                        waits = answer.headers.get("retry-after")
+                        self.failed.append(f"{answer.status_code}, Retry-After {waits}: {answer.text[:200]}")
                 self.done += 1
 
     async def more(self, calls: int) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -71,16 +72,13 @@ class Cluster:
         await self._run(f". ./node.sh; serve deploy serve.yaml --address http://127.0.0.1:{self._dashboard}")
 
     def processes(self) -> list[psutil.Process]:
-        """Ray's, HAProxy's and the replicas': those that have this cluster's token."""
-        token = self._environment["RAY_AUTH_TOKEN"]
-        found: list[psutil.Process] = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get("RAY_AUTH_TOKEN") == token:
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
+        """Ray's, whose command lines name this cluster's folder, and all below them: HAProxy's and the replicas'."""
+        named = [process for process in psutil.process_iter() if str(self.folder) in title(process)]
+        below: list[psutil.Process] = []
+        for process in named:
+            with suppress(psutil.Error):
+                below += process.children(recursive=True)
+        return list({*named, *below})
 
     def replicas(self) -> set[int]:
         return {one.pid for one in self.processes() if title(one).startswith("ray::ServeReplica")}

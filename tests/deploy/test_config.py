@@ -117,6 +117,12 @@ def test_the_configuration_of_a_cluster_has_an_ingress_on_every_node_and_the_set
         assert f"export {variable}" in text
 
 
+def test_without_keys_and_glossaries_no_node_needs_a_database() -> None:
+    document, text = written("--replicas=2", "--storage-url=")
+    assert document["applications"][0]["args"]["settings"]["storage"] == {"url": ""}
+    assert "DRAGOMAN_STORAGE_URL" not in text
+
+
 def test_a_cluster_scales_on_in_flight_requests() -> None:
     flags = ("--replicas=2", "--max-replicas=8", "--target-in-flight=90", "--storage-url=postgresql://db/dragoman")
     scaling = written(*flags)[0]["applications"][0]["args"]["deployment"]["autoscaling"]
