@@ -127,9 +127,7 @@ async def test_sigterm_drains_and_leaves_no_process(server: ReplicatedServer, ht
 
 async def test_sighup_has_each_replica_read_keys_and_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
     key = keys(tmp_path, "create", "alice")
-    server = ReplicatedServer(
-        tmp_path, "--pipeline=fake", "--replicas=2", "--auth-refresh-s=3600", "--cache-max-bytes=0"
-    )
+    server = ReplicatedServer(tmp_path, "--pipeline=fake", "--replicas=2", "--auth=keys", "--auth-refresh-s=3600")
     try:
         await server.start()
         async with httpx.AsyncClient(base_url=server.url, timeout=START_S) as http:

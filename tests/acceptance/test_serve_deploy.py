@@ -30,8 +30,8 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.port, self._ray_port, self._dashboard, self._agent, *others = free_ports(8)
-        self._stats, self._metrics, self._fallback, self._grpc = others
+        self.port, self._ray_port, self._dashboard, self._agent, *others = free_ports(9)
+        self._stats, self._metrics, self._fallback, self._grpc, self._client = others
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "DRAGOMAN_"))},
             "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
@@ -64,7 +64,7 @@ class Cluster:
         await self._run(
             f". ./node.sh; export RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S=3; "
             f"ray start --head --port {self._ray_port} --node-ip-address 127.0.0.1 --dashboard-port {self._dashboard} "
-            f"--dashboard-agent-listen-port {self._agent} --ray-client-server-port 0 --num-cpus 4 "
+            f"--dashboard-agent-listen-port {self._agent} --ray-client-server-port {self._client} --num-cpus 4 "
             f'--object-store-memory {80 * 2**20} --temp-dir "{self.folder}/ray"'
         )
 
@@ -84,14 +84,16 @@ class Cluster:
         return {one.pid for one in self.processes() if title(one).startswith("ray::ServeReplica")}
 
     async def stop(self) -> list[str]:
-        """What `ray stop` does, to this cluster alone: end Ray's processes. Returns the others that it leaves behind."""
+        """What `ray stop` does, to this cluster alone: end Ray's processes, at last by force. Returns those of replicas and
+        HAProxy that did not end by themselves."""
         found = self.processes()
         for process in found:
             if "haproxy" not in title(process):
                 process.terminate()
-        _, alive = await asyncio.to_thread(psutil.wait_procs, found, 60)
+        ours = [process for process in found if title(process).startswith("ray::") or "haproxy" in title(process)]
+        _, alive = await asyncio.to_thread(psutil.wait_procs, ours, 60)
         names = [title(process) for process in alive]
-        for process in alive:
+        for process in self.processes():
             process.kill()
         return names
 

@@ -94,7 +94,9 @@ def check_cluster(nodes: int) -> None:
 
 
 def gpus_per_replica(settings: Settings) -> int:
-    """GPUs that one engine runs on, where there are any."""
+    """GPUs that one engine runs on, where there are any; 0 without an engine."""
+    if settings.pipeline.name == "fake":
+        return 0
     return settings.engine.tensor_parallel_size * settings.engine.data_parallel_size
 
 
