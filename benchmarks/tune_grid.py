@@ -101,11 +101,11 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
     metric: Metric = "goodput_rps" if slo else "rps"
     pace = CPU_PACE if hardware.device == "cpu" else PACE
     pace = replace(pace, duration_s=options.duration or pace.duration_s)
-    grid = points(options)
+    grid, busy = points(options), LoadLevel(job.demand.levels.busy)
     with interrupts() as interrupted:
         servers = make_servers(subject, job, pace, options.out, observer, interrupted)
         async with TrialRunner(servers) as runner:
-            trials = await runner.run(gather_all(grid, job.busy, options.repeats))
+            trials = await runner.run(gather_all(grid, busy, options.repeats))
         measured = [trial for trial in trials if trial.results]
         document: dict[str, Any] = {
             "conditions": {
@@ -113,7 +113,7 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
                 "demand": asdict(job.demand.summary()),
                 "slo": options.slo,
                 "pace": asdict(pace),
-                "busy_clients": job.busy.clients,
+                "busy_clients": busy.clients,
                 "metric": metric,
             },
             "points": [row(trial, metric) for trial in trials],
@@ -124,7 +124,7 @@ async def go(options: argparse.Namespace, observer: Observer) -> dict[str, Any]:
         best = max(measured, key=lambda trial: value(trial.results, metric))
         document["best"] = row(best, metric)
         if options.tuned:
-            document["tuned"] = await compared(options, servers, best, job.busy, metric, hardware)
+            document["tuned"] = await compared(options, servers, best, busy, metric, hardware)
     return document
 
 
