@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -39,12 +39,33 @@ LANGUAGES = {"ar": "Arabic", "en": "English", "ja": "Japanese", "ko": "Korean", 
 _CONTROLS = ("<|bos|>", "<|sep|>", "<|eos|>", *(f"<|{tag}|>" for tag in LANGUAGES))
 
 
+class HoldingPipeline(FakePipeline):
+    """A fake engine that a test can hold: then no sequence gets further than its first word."""
+
+    go: asyncio.Event | None = None  # unset: held
+
+    async def _step(self, number: int) -> None:
+        await super()._step(number)
+        if number and self.go:
+            await self.go.wait()
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """A server that listens. `service` is in the hands of the test."""
 
     url: str
     service: TranslationService
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Sequences take their slot and say their first word; who waits for a slot, waits on."""
+        assert isinstance(self.service.pipeline, HoldingPipeline)
+        self.service.pipeline.go = go = asyncio.Event()
+        try:
+            yield
+        finally:
+            go.set()
 
     @property
     def running(self) -> int:
@@ -120,7 +141,7 @@ def make_service(
         server=ServerSettings(max_text_characters=5000),
         auth=AuthSettings(mode="keys" if database else "auto"),
     )
-    pipeline = FakePipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096, logprobs=logprobs)
+    pipeline = HoldingPipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096, logprobs=logprobs)
     spec = EngineSpec("stage", "cpu", engine)
     model = Model("stage", "stage", replace(encoder.profile, name=profile), confidence=confidence)
     return TranslationService(settings, model, spec, pipeline, (encoder, lengths), database=database, replica=replica)

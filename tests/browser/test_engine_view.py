@@ -95,13 +95,15 @@ async def test_a_burst_shows_each_text_s_way_and_short_ones_overtake(live: Page,
 
 async def test_a_burst_that_is_stopped_leaves_the_engine(slow: Page, slow_stage: Stage) -> None:
     before = slow_stage.cancelled
-    await slow.click("#send")
-    await until(lambda: slow_stage.running == SLOTS, "the burst in the engine")
-    await expect(slow.locator("#queue i").first).to_be_attached()  # more texts than slots
-    await expect(slow.locator("#send")).to_have_text("Stop")
-    await slow.click("#send")
-    await until(lambda: slow_stage.cancelled == before + 1, "the burst cancelled")
-    assert slow_stage.running == 0
+    with slow_stage.held():
+        await slow.click("#send")
+        await expect(slow.locator("#burst-rows li[data-phase=streaming]").first).to_be_attached()
+        await expect(slow.locator("#queue i").first).to_be_attached()  # more texts than slots
+        assert slow_stage.running == SLOTS
+        await expect(slow.locator("#send")).to_have_text("Stop")
+        await slow.click("#send")
+        await until(lambda: slow_stage.cancelled == before + 1, "the burst cancelled")
+        assert slow_stage.running == 0
     await expect(slow.locator("#burst-result")).to_have_text("Stopped. What was running has left the engine.")
     await expect(slow.locator("#burst-rows li[data-phase=streaming]")).to_have_count(0)
 

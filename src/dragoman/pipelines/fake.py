@@ -103,7 +103,7 @@ class FakePipeline:
             await asyncio.sleep(0)
             yield Delta(" ".join(generated))
         for number, word in enumerate(generated if self._step_s else ()):
-            await asyncio.sleep(self._step_s)
+            await self._step(number)
             if not self._is_running:
                 raise EngineDead("the fake engine is not running")
             yield Delta(word if number == 0 else f" {word}")
@@ -119,6 +119,10 @@ class FakePipeline:
             completion_tokens=len(generated),
             logprobs=self._logprobs,
         )
+
+    async def _step(self, number: int) -> None:
+        """The step in which a sequence's word `number`, from 0, is generated."""
+        await asyncio.sleep(self._step_s)
 
     def _report(self) -> None:
         self._gauge.load(self._running, self._waiting, 0.0)
