@@ -24,6 +24,7 @@ from in_process import (
     engine_setting,
     engine_settings,
     in_process,
+    named_arguments,
     parser_of,
     run_until_interrupted,
     spread,
@@ -56,7 +57,8 @@ async def engines(options: argparse.Namespace) -> AsyncGenerator[dict[str, InPro
         for name, settings in options.side:
             shared = replace(engine_settings(options), gpu_memory_utilization=round(SHARED / len(options.side), 2))
             log = options.logs.resolve() / f"{name}.engine.log"
-            started[name] = await stack.enter_async_context(in_process(options, replace(shared, **settings), log))
+            own = in_process(options, replace(shared, **settings), log, options.vllm.get(name))
+            started[name] = await stack.enter_async_context(own)
             error_console.print(f"an engine has started: {name}")
         yield started
 
@@ -108,11 +110,23 @@ def main() -> None:
         metavar="NAME[:SETTING=VALUE,...]",
         help="an engine and what differs from dragoman's defaults; repeat it, the others are compared with the first",
     )
+    parser.add_argument(
+        "--vllm",
+        type=named_arguments,
+        action="append",
+        default=[],
+        metavar="NAME=JSON",
+        help="of a side, arguments by vLLM's names for what is not a setting; they replace dragoman's",
+    )
     parser.set_defaults(clients=[1, 25, 128, 256] if device() == "cuda" else [1, 8, 25], duration=6.0, warmup=2.0)
     options = parser.parse_args()
+    options.vllm = dict(options.vllm)
+    if unknown := set(options.vllm) - {name for name, _ in options.side}:
+        parser.error(f"--vllm names {', '.join(sorted(unknown))}, which is no --side")
     process.log_to_file(options.logs.resolve() / "vllm.log")
     work, rows = workload(options), Rows()
-    document: dict[str, Any] = {"conditions": conditions_of(options, work), "sides": dict(options.side)}
+    sides = {"sides": dict(options.side), "vllm": options.vllm}
+    document: dict[str, Any] = {"conditions": conditions_of(options, work), **sides}
     run_until_interrupted(compare(options, work, rows), document)
     document |= {"turns": rows, "summary": summary(rows)}
     if rows:

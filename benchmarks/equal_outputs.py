@@ -35,7 +35,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-from in_process import numbers, run_until_interrupted, write
+from in_process import named_arguments, numbers, run_until_interrupted, write
 from rich.table import Table
 from tools.phrasebook.generator import Generator
 
@@ -393,18 +393,6 @@ class Comparison:
                 )
             table.add_section()
         return table
-
-
-def named_arguments(text: str) -> tuple[str, dict[str, Any]]:
-    """`NAME={"attention_config": {"backend": "TRITON_ATTN"}}`, as argparse takes it."""
-    name, _, arguments = text.partition("=")
-    try:
-        found = json.loads(arguments)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=JSON: {error}") from error
-    if not name or not isinstance(found, dict):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME={{...}}, arguments by vLLM's names")
-    return name, found
 
 
 def names(text: str) -> list[str]:

@@ -48,6 +48,18 @@ def numbers(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
+def named_arguments(text: str) -> tuple[str, dict[str, Any]]:
+    """`NAME={"attention_config": {"backend": "TRITON_ATTN"}}`, as argparse takes it."""
+    name, _, arguments = text.partition("=")
+    try:
+        found = json.loads(arguments)
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=JSON: {error}") from error
+    if not name or not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME={{...}}, arguments by vLLM's names")
+    return name, found
+
+
 def parser_of(doc: str, logs: str) -> argparse.ArgumentParser:
     """The shared options; a benchmark sets its own defaults with `set_defaults`."""
     parser = argparse.ArgumentParser(description=doc.split("\n\n")[0])

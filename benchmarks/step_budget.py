@@ -24,6 +24,7 @@ import argparse
 import asyncio
 import multiprocessing
 import os
+import re
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -63,6 +64,13 @@ TITLES = {
     "idle": "idle",
     "other": "other",
 }
+KERNELS = {
+    "matrix multiplication": r"gemm|nvjet|cutlass|cublas|splitK|triton_.*_mm",
+    "attention": r"attention|attn|flash|fmha|reshape_and_cache",
+    "logits and sampling": r"softmax|argmax|topk|top_k|sort|gather|logprob|sampl|rank",
+    "copies": r"^Memcpy|^Memset",
+}
+"""Kinds of kernels, by a regular expression that is looked for in the name; the first that fits."""
 Times = dict[str, np.ndarray]
 
 
@@ -190,6 +198,16 @@ def budget(folder: Path, begin_s: float, end_s: float, *, on_gpu: bool) -> dict[
     }
 
 
+def kernel_times(by_name: dict[str, float], steps: int, *, named: int = 20) -> dict[str, dict[str, float]]:
+    """Of a step, in seconds: the time of each kind of kernels, and of the kernels that take most."""
+    kinds = dict.fromkeys((*KERNELS, "other"), 0.0)
+    for name, seconds in by_name.items():
+        kind = next((kind for kind, pattern in KERNELS.items() if re.search(pattern, name, re.IGNORECASE)), "other")
+        kinds[kind] += seconds / steps
+    most = sorted(by_name.items(), key=lambda one: -one[1])[:named]
+    return {"kernels_s": kinds, "largest_kernels_s": {name: seconds / steps for name, seconds in most}}
+
+
 class Budgets:
     """Measures each number of clients in turn, into the rows of a document."""
 
@@ -261,10 +279,11 @@ class Budgets:
             profiled = budget(self.folder, kernels["begin_s"], kernels["end_s"], on_gpu=True)
             row["device_busy_s"] = kernels["busy_s"] / profiled["steps"]
             row["kernels_per_step"] = kernels["kernels"] / profiled["steps"]
+            row |= kernel_times(kernels["by_name"], profiled["steps"])
             row["step_s_while_kernels_are_recorded"] = profiled["step_s"]
         return row
 
-    async def _kernels(self, alone: InProcess, seconds: float) -> dict[str, float] | None:
+    async def _kernels(self, alone: InProcess, seconds: float) -> dict[str, Any] | None:
         llm = alone.engine._engine
         if not seconds or not all(await llm.collective_rpc("start_device_profile")):
             return None
@@ -290,6 +309,8 @@ def table(document: dict[str, Any]) -> Table:
     for part in PARTS:
         add(f"  {TITLES[part]}", [row["parts_s"][part] for row in rows], last=part == PARTS[-1])
     add("device busy", [row["device_busy_s"] for row in rows])
+    for kind in rows[0].get("kernels_s", ()):
+        add(f"  {kind}", [row.get("kernels_s", {}).get(kind) for row in rows])
     add("output handling, this process (CPU)", [row["server_cpu_s"] for row in rows])
     add("output handling, vLLM's process (CPU)", [row["socket_threads_cpu_s"] for row in rows], last=True)
     add("limit by bytes", [row["limit_bytes_s"] for row in rows])

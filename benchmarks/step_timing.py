@@ -180,23 +180,25 @@ class TimedWorker:
         self._device_profile.start()
         return True
 
-    def stop_device_profile(self) -> dict[str, float]:
-        """Seconds in which at least one kernel or copy ran, those from the first's begin to the last's end, and their number."""
+    def stop_device_profile(self) -> dict[str, Any]:
+        """What ran on the device: `busy_s` with at least one kernel or copy, `kernels` their number, `by_name` the seconds of each."""
         import torch
 
         torch.cuda.synchronize()
         self._device_profile.stop()
-        spans = sorted(
-            (event.start_ns(), event.start_ns() + event.duration_ns())
+        events = [
+            event
             for event in self._device_profile.profiler.kineto_results.events()
             if event.device_type() == torch.autograd.DeviceType.CUDA and event.duration_ns() > 0
-        )
+        ]
         busy_ns, until_ns = 0, 0
-        for begin_ns, end_ns in spans:
+        by_name: dict[str, float] = {}
+        for event in sorted(events, key=lambda one: one.start_ns()):
+            begin_ns, end_ns = event.start_ns(), event.start_ns() + event.duration_ns()
             busy_ns += max(0, end_ns - max(begin_ns, until_ns))
             until_ns = max(until_ns, end_ns)
-        span_ns = until_ns - spans[0][0] if spans else 0
-        return {"busy_s": busy_ns / 1e9, "span_s": span_ns / 1e9, "kernels": len(spans)}
+            by_name[event.name()] = by_name.get(event.name(), 0.0) + event.duration_ns() / 1e9
+        return {"busy_s": busy_ns / 1e9, "kernels": len(events), "by_name": by_name}
 
 
 def cost_s() -> float:
