@@ -88,13 +88,15 @@ class Cluster:
         HAProxy that did not end by themselves."""
         found = self.processes()
         for process in found:
-            if "haproxy" not in title(process):
-                process.terminate()
+            with suppress(psutil.NoSuchProcess):
+                if "haproxy" not in title(process):
+                    process.terminate()
         ours = [process for process in found if title(process).startswith("ray::") or "haproxy" in title(process)]
         _, alive = await asyncio.to_thread(psutil.wait_procs, ours, 60)
         names = [title(process) for process in alive]
         for process in self.processes():
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         return names
 
     async def _run(self, script: str) -> None:
