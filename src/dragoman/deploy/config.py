@@ -137,7 +137,7 @@ def ray_environment(settings: Settings) -> dict[str, str]:
         "RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": str(LONGEST_REQUEST_S),
         "RAY_SERVE_HAPROXY_MAXCONN": str(connections),
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": str(DRAIN_PERIOD_S),
-        # An ingress that is not ready after Serve's 5 s is killed, and `serve deploy` fails: on a busy machine importing takes longer.
+        # Of an ingress: Serve's 5 s are too short for a busy machine, it is killed and `serve deploy` fails.
         "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
         # uvicorn's: whose X-Forwarded headers count. HAProxy passes on those of its client.
         "FORWARDED_ALLOW_IPS": f"{proxies},127.0.0.1" if proxies else "",
