@@ -133,6 +133,7 @@ async def test_the_printed_file_deploys_and_an_update_fails_no_call(cluster: Clu
         await stats_when(http, serving=2)
         before = cluster.replicas()
         assert len(before) == 2
+        assert {psutil.Process(pid).nice() for pid in before} == {psutil.Process().nice()}
         async with Load(url).running(CLIENTS) as load:
             await load.more(2 * CLIENTS)
             await cluster.write("--fake-step-ms=10")

@@ -130,6 +130,7 @@ def ray_environment(settings: Settings) -> dict[str, str]:
     return {
         "RAY_AUTH_MODE": "token",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # by default 15: whatever else runs on the host would come before the engines
         "RAY_SERVE_ENABLE_HA_PROXY": "1",
         "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
         "RAY_SERVE_HAPROXY_RETRY_ON": "conn-failure empty-response",
