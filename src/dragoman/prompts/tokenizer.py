@@ -51,8 +51,8 @@ class TextTokenizer:
         }
         self.added_ids = frozenset(int(token["id"]) for token in self._added.values()) - {unknown_id(tables["model"])}
         """Ids that no text may become: every added token but runs of white space and the token for unknown characters."""
-        # The same text is counted for its segments and its longest output, and encoded for its prompt.
-        self._cached_encode = lru_cache(maxsize=512)(self._encode)
+        # Planning counts the same text for its segments, its prompt and its longest output.
+        self._cached_count = lru_cache(maxsize=512)(self._count)
         tokens = sorted(self._added, key=len, reverse=True)  # the longest wins, as in the tokenizer
         self._pattern = re.compile(f"({'|'.join(map(re.escape, tokens))})" if tokens else "((?!))")
 
@@ -76,21 +76,18 @@ class TextTokenizer:
 
     def count(self, text: str) -> int:
         """The number of tokens of `text`."""
-        return len(self._ids(text))
+        return self._cached_count(text) if len(text) <= _MOST_CACHED_CHARACTERS else self._count(text)
+
+    def _count(self, text: str) -> int:
+        return len(self.encode_text(text))
 
     def encode_text(self, text: str, *, prefix: bool = True) -> list[int]:
         """Ids of `text`, none of them in `added_ids`. Without `prefix`, no space is put before it.
 
         Raises `UntranslatableText` for a text with lone surrogates.
         """
-        return list(self._ids(text, prefix))
-
-    def _ids(self, text: str, prefix: bool = True) -> tuple[int, ...]:
-        return (self._cached_encode if len(text) <= _MOST_CACHED_CHARACTERS else self._encode)(text, prefix)
-
-    def _encode(self, text: str, prefix: bool) -> tuple[int, ...]:
         try:
-            return tuple((self._plain if prefix else self._unprefixed).encode(text, add_special_tokens=False).ids)
+            return (self._plain if prefix else self._unprefixed).encode(text, add_special_tokens=False).ids
         except (TypeError, UnicodeEncodeError) as fault:
             raise UntranslatableText("the text has a lone surrogate, which is not Unicode text") from fault
 
