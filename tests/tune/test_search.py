@@ -36,6 +36,9 @@ def test_caps_double_up_to_the_busy_level() -> None:
     assert caps(25) == [1, 2, 4, 8, 16, 25]
     assert caps(16) == [1, 2, 4, 8, 16]
     assert caps(1) == [1]
+    assert caps(63) == [1, 2, 4, 8, 16, 32, 63]
+    assert caps(64) == [2, 4, 8, 16, 32, 64]
+    assert caps(256) == [8, 16, 32, 64, 128, 256]
     assert [power_of_two(count) for count in (1, 3, 16, 17)] == [1, 4, 16, 32]
 
 

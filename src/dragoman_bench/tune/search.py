@@ -48,6 +48,7 @@ TOKEN_VALUES = tuple(1 << power for power in range(8, 16))
 FP8_TRIALS = ("fp8", "fp8-kv-cache")
 MOST_SLOT_TRIALS = 3
 _FEWEST_SLOTS = 16
+_DEEPEST_QUEUE = 32  # clients for each request that the ladder's lowest cap lets through
 _SELDOM = 99.9  # percent of steps hold no more than what is taken for usual
 _GROUPED = (
     2.0  # arrivals come together more often than in a Poisson process: texts that end together are followed together
@@ -72,8 +73,10 @@ def base_knobs(demand: Demand, hardware: Hardware) -> Knobs:
 
 
 def caps(busy: int) -> list[int]:
-    """1, 2, 4, ... below the busy level, then that level."""
-    return [1 << power for power in range(busy.bit_length()) if 1 << power < busy] + [busy]
+    """1, 2, 4, ... below the busy level, then that level; none under a 32nd of it, where a measurement and its warm-up are
+    minutes of waiting for the cap."""
+    lowest = max(1, busy // _DEEPEST_QUEUE).bit_length() - 1
+    return [1 << power for power in range(lowest, busy.bit_length()) if 1 << power < busy] + [busy]
 
 
 def level_of(cap: int, busy: int) -> LoadLevel:
@@ -116,7 +119,10 @@ class _Climber:
         for cap in caps(self.busy):
             trial, ended = yield from self._rung(cap)
             if trial.outcome != "measured":
-                return trial, f"the server did not get beyond {cap} at once: {trial.reason or trial.outcome}"
+                reason = trial.reason or trial.outcome
+                if trial.not_reached:
+                    return trial, f"stopped before {cap} at once: {reason}"
+                return trial, f"the server did not get beyond {cap} at once: {reason}"
             if ended:
                 break
         ended = ended or f"{self.busy} clients: no more requests can be at the server"
