@@ -36,6 +36,8 @@ VERSUS = {
     "versus-h200-defaults": "One H200 for whole answers and another of the same host for streams, at the same time; shape of Qwen3-4B, random "
     "weights with forced output lengths, vLLM 0.26. Each server has its own defaults, 0.4 of the memory each; turns of 6 s, three of each, of "
     "streams with 128 and 256 clients two. dragoman's: max_num_seqs 256, steps of up to 8192 tokens, each of up to 1024 tokens one CUDA graph, with TRITON_ATTN.",
+    "versus-h200-equal": "One H200, shape of Qwen3-4B, random weights with forced output lengths, vLLM 0.26. The same settings for both: max_num_seqs 256, steps of up to 8192 "
+    "tokens, each of up to 1024 tokens one CUDA graph, with TRITON_ATTN. Turns of 5 s, with 25 clients two, with 128 and 256 one.",
     "versus-cpu": "2 CPU cores, the same settings for both, shape of the phrasebook model, random weights with forced output lengths, max_num_seqs 64, 1 GiB of KV "
     "cache each.",
 }
@@ -327,9 +329,9 @@ def tunes() -> str:
     links = ", ".join(f"[{name}]({name}.html)" for name in TUNES)
     return (
         "## What `dragoman tune` found\n\n"
-        "Goodput in requests a second within the SLO, in the final: three rounds at the busy level, all servers up together and measured in "
-        "turn; 4 s a measurement on an H200 (shape of Qwen3-4B, random weights, vLLM 0.26), 8 s on two CPU cores. The tunes on the H200 are older "
-        "than a default on a GPU: each step of up to 1024 tokens as one CUDA graph. The reports: "
+        "Goodput in requests a second within the SLO, in the final: three rounds at the busy level (one where there is no range), all servers up "
+        "together and measured in turn; 4 s a measurement on an H200 (shape of Qwen3-4B, random weights, vLLM 0.26), 8 s on two CPU cores. On the "
+        "H200 a time limit of ten minutes left of the search only the ladder. The reports: "
         f"{links}.\n\n" + table(columns, rows)
     )
 

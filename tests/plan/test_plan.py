@@ -282,18 +282,21 @@ def test_results_of_another_workload_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "clients"),
-    [("versus-h200/versus.continuous-256.json.gz", (25, 128, 256)), ("tune-h200-256/tune.json", (128, 256))],
+    ("file", "clients", "slo"),
+    [
+        ("versus-h200/versus.continuous-256.json.gz", (25, 128, 256), "p95_s=2"),
+        ("tune-h200-256/tune.json", (128, 256), "p95_s=1.5"),
+    ],
 )
 def test_committed_measurements_of_an_h200_give_a_plan_for_a_committed_trace(
-    file: str, clients: tuple[int, ...], tmp_path: Path
+    file: str, clients: tuple[int, ...], slo: str, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace.jsonl"
     trace.write_bytes(gzip.decompress((RESULTS / "tune-cpu" / "trace.jsonl.gz").read_bytes()))
     curve = read_curve(str(RESULTS / file))
     assert tuple(load.clients for load in curve.loads) == clients
     assert (curve.hardware, curve.unit, curve.gpus_per_replica) == ("NVIDIA H200", "output tokens", 1)
-    made = plan(RESULTS / file, trace, "p95_s=2", price_per_hour=3.0)
+    made = plan(RESULTS / file, trace, slo, price_per_hour=3.0)
     assert made.capacity is not None
     assert 128 < made.capacity.clients < 256
     assert made.planned is not None
