@@ -39,7 +39,7 @@ def typed_rows() -> list[EvaluationRow]:
     """The most-typed lines that are read in each language; adequate is what equals one of a row's wordings."""
     found: list[EvaluationRow] = []
     for row in lines.load(data_dir()).lines:
-        if row.file.startswith("typed_") and all(row.sources):
+        if row.is_typed_first and all(row.sources):
             texts = {
                 language: list(dict.fromkeys((*row.sources[index], row.standard[index])))
                 for index, language in enumerate(LANGUAGES)

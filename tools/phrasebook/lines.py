@@ -44,6 +44,11 @@ class Row:
     word: bool
 
     @property
+    def is_typed_first(self) -> bool:
+        """Whether it is of the lines that people type first (`data/lines/typed_*.tsv`)."""
+        return self.file.startswith("typed_")
+
+    @property
     def name(self) -> str:
         return f"{self.file}:{self.line}"
 
@@ -98,7 +103,8 @@ def bare(text: str) -> str:
 
 
 def ambiguous_when_bare(rows: Iterable[Row]) -> frozenset[tuple[str, str]]:
-    """Every (language, bare text) that stands for rows of different meaning: their final marks must be kept."""
+    """Every (language, bare text) that stands for rows of different meaning, a statement and a question: the question must keep
+    its mark."""
     first: dict[tuple[str, str], Row] = {}
     found: set[tuple[str, str]] = set()
     for row in rows:

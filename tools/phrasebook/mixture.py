@@ -8,6 +8,7 @@ the finger; references never are. Some messages carry marks, `<g1>…</g1>` and 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from random import Random
 
 from dragoman.phrasebook import LANGUAGES
@@ -22,13 +23,20 @@ from tools.phrasebook.values import stock
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How often a sentence is drawn from each kind of data."""
+    """How often a sentence is drawn from each kind of data. `typed` is of the lines that people type first."""
 
-    patterns: float = 0.18
-    clauses: float = 0.33
-    lines: float = 0.31
-    substituted: float = 0.1
-    words: float = 0.08
+    patterns: float
+    clauses: float
+    lines: float
+    typed: float
+    substituted: float
+    words: float
+
+
+ALONE = Shares(patterns=0.09, clauses=0.21, lines=0.21, typed=0.14, substituted=0.08, words=0.27)
+"""Of messages of one sentence. Words are many and stand nowhere else: a smaller share leaves each hardly seen."""
+TOGETHER = Shares(patterns=0.22, clauses=0.31, lines=0.30, typed=0.06, substituted=0.11, words=0.0)
+"""Of messages of several. A word among sentences is read as one more sentence, which no text has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +55,7 @@ class Noise:
     """How a source is typed, each with its probability."""
 
     lower: float = 0.12
+    capital: float = 0.04
     bare: float = 0.18  # without final punctuation
     half_width: float = 0.1
     slip: float = 0.05  # two letters swapped, one left out or doubled
@@ -55,7 +64,13 @@ class Noise:
     spaces: float = 0.04  # Korean without spaces
 
 
-_LENGTHS = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8)
+SHORT = Noise(lower=0.3, capital=0.25, bare=0.45, slip=0.02, exclaimed=0.08)
+"""Of words and short phrases, which are mostly typed bare."""
+_SHORT_WORDS = 3
+_SHORT_CHARACTERS = 8
+
+_Kinds = tuple[list[Callable[[], Sentence]], list[float]]
+_LENGTHS = (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8)
 _MARK_SHARE = 0.08
 _EMOJI_SHARE = 0.05
 _NEWLINE_SHARE = 0.1
@@ -72,8 +87,10 @@ class Mixture:
     seed: int
     corpus: Corpus
     rows: Lines
-    shares: Shares = field(default_factory=Shares)
+    alone: Shares = ALONE
+    together: Shares = TOGETHER
     noise: Noise = field(default_factory=Noise)
+    short: Noise = SHORT
 
     def __post_init__(self) -> None:
         self._rng = Random(f"mixture {self.seed}")
@@ -81,24 +98,29 @@ class Mixture:
         self._substitution = Substitution(self.rows.lines, self.rows.words)
         self._clauses = Generator("train", self.seed, self.corpus, clause_share=1.0)
         self._ambiguous = lines.ambiguous_when_bare(self.rows.rows)
-        shares = self.shares
-        self._kinds: tuple[tuple[Callable[[], Sentence], float], ...] = (
+        self._first = [row for row in self.rows.lines if row.is_typed_first]
+        self._other = [row for row in self.rows.lines if not row.is_typed_first]
+        # A row of many wordings is drawn more often: each of them is to be read.
+        self._first_weights = list(accumulate(max(map(len, row.sources)) for row in self._first))
+        self._alone, self._together = self._kinds(self.alone), self._kinds(self.together)
+
+    def _kinds(self, shares: Shares) -> _Kinds:
+        """What draws a sentence of each kind that there is data for, and its share."""
+        shared = (
             (self._pattern, shares.patterns),
             (self._clause, shares.clauses),
-            (self._line, shares.lines if self.rows.lines else 0.0),
+            (self._line, shares.lines if self._other else 0.0),
+            (self._typed_first, shares.typed if self._first else 0.0),
             (self._substituted, shares.substituted if self._substitution.slots else 0.0),
             (self._word, shares.words if self.rows.words else 0.0),
         )
+        return [draw for draw, _ in shared], [share for _, share in shared]
 
     def message(self) -> Message:
         """The next message."""
         count = self._rng.choice(_LENGTHS)
-        draws, weights = zip(*self._kinds, strict=True)
-        if count == 1:
-            return self._composed([self._rng.choices(draws, weights)[0]()])
-        # A word among sentences is read as one more sentence, which no text has.
-        chosen = self._rng.choices(draws[:-1], weights[:-1], k=count)
-        return self._composed([draw() for draw in chosen])
+        draws, shares = self._alone if count == 1 else self._together
+        return self._composed([draw() for draw in self._rng.choices(draws, shares, k=count)])
 
     # ---- sentences
 
@@ -118,7 +140,10 @@ class Mixture:
         )
 
     def _line(self) -> Sentence:
-        return self._of(self._rng.choice(self.rows.lines))
+        return self._of(self._rng.choice(self._other))
+
+    def _typed_first(self) -> Sentence:
+        return self._of(self._rng.choices(self._first, cum_weights=self._first_weights)[0])
 
     def _word(self) -> Sentence:
         return self._of(self._rng.choice(self.rows.words))
@@ -164,30 +189,41 @@ class Mixture:
 
     def _typed(self, sentence: Sentence, index: int) -> str:
         """The sentence as a user might type it. Only wordings that stay clear lose their punctuation."""
-        source, rng, noise = sentence.sources[index], self._rng, self.noise
+        source, rng, language = sentence.sources[index], self._rng, LANGUAGES[index]
+        noise = self.short if _is_short(source, language) else self.noise
         if "<" in source:
             return source
         if sentence.is_noisy:
-            return slip(source, rng) if LANGUAGES[index] == "en" and rng.random() < noise.slip else source
-        if rng.random() < noise.bare and (LANGUAGES[index], lines.bare(source)) not in self._ambiguous:
+            return slip(source, rng) if language == "en" and rng.random() < noise.slip else source
+        if rng.random() < noise.bare and self._is_clear_when_bare(source, language):
             source = source.rstrip(_ENDS) or source
         elif rng.random() < noise.exclaimed and source.endswith((".", "。")):
             source = source[:-1] + rng.choice(("!", "!!", "...", "…"))
-        if LANGUAGES[index] in _SPACED:
-            return self._typed_spaced(source, LANGUAGES[index])
-        return source.translate(_HALF_WIDTH) if rng.random() < noise.half_width else source
-
-    def _typed_spaced(self, source: str, language: str) -> str:
-        rng, noise = self._rng, self.noise
+        if language == "en":
+            return self._typed_english(source, noise)
         if language == "ko":
             return source.replace(" ", "") if rng.random() < noise.spaces else source
-        if rng.random() < noise.lower:
+        return source.translate(_HALF_WIDTH) if rng.random() < noise.half_width else source
+
+    def _is_clear_when_bare(self, source: str, language: str) -> bool:
+        """A question keeps its mark where its words alone say something else ("Okay?" and "Okay.")."""
+        return not lines.key(source).endswith("?") or (language, lines.bare(source)) not in self._ambiguous
+
+    def _typed_english(self, source: str, noise: Noise) -> str:
+        rng, drawn = self._rng, self._rng.random()
+        if drawn < noise.lower:
             source = source.lower()
-        elif rng.random() < noise.upper:
+        elif drawn < noise.lower + noise.capital:
+            source = source[:1].upper() + source[1:]
+        elif drawn < noise.lower + noise.capital + noise.upper:
             source = source.upper()
         if rng.random() < noise.slip:
             source = slip(source, rng)
         return source.replace("'", "’") if rng.random() < noise.half_width else source
+
+
+def _is_short(source: str, language: str) -> bool:
+    return source.count(" ") < _SHORT_WORDS if language == "en" else len(source) <= _SHORT_CHARACTERS
 
 
 def _ends(sentence: Sentence) -> bool:

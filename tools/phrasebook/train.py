@@ -52,6 +52,7 @@ class Plan:
     seed: int = 0
     tokens: int = 65_536
     rate: float = 2e-3
+    dropout: float = 0.1
     workers: int = 0
     device: str = "cpu"
     compile: bool = False
@@ -95,6 +96,7 @@ class Learner:
         self.model = create(plan.sizes, plan.seed).to(self.device)  # pyright: ignore[reportArgumentType]
         self.optimiser = torch.optim.AdamW(_groups(self.model), lr=plan.rate, betas=(0.9, 0.95), fused=True)
         self._trunk = cast(Any, self.model.model)
+        _drop_out(self._trunk, plan.dropout)
         if plan.compile:
             # Layer by layer: they share one compiled function, where the whole model would take minutes to compile.
             for layer in self._trunk.layers:
@@ -135,7 +137,9 @@ class Learner:
     @torch.no_grad()
     def held_out_loss(self, batches: list[Batch]) -> float:
         """The mean of the batches' losses. Raises ConfigError where it is not finite."""
+        self.model.eval()
         mean = sum(float(self.loss(batch)) for batch in batches) / len(batches)
+        self.model.train()
         if not math.isfinite(mean):
             raise ConfigError(f"the loss became {mean} at step {self.used.step}; try a lower --rate")
         return mean
@@ -162,6 +166,18 @@ class Learner:
         self.optimiser.load_state_dict(state["optimiser"])
         self.used = Usage(**state["used"])
         return Tokenizer.from_str(state["tokenizer"])
+
+
+def _drop_out(trunk: torch.nn.Module, share: float) -> None:
+    """While training, zeroes that share of what the embeddings and the two halves of each layer write to the residual stream
+    (Vaswani et al. 2017, section 5.4, which transformers' Llama leaves out): the hand-written lines are seen many times."""
+
+    def dropped(module: torch.nn.Module, _: object, output: Tensor) -> Tensor:
+        return F.dropout(output, share, module.training)
+
+    for name, module in trunk.named_modules():
+        if share and name.rpartition(".")[2] in ("embed_tokens", "o_proj", "down_proj"):
+            module.register_forward_hook(dropped)
 
 
 def _groups(model: torch.nn.Module) -> list[dict[str, Any]]:
@@ -247,6 +263,7 @@ def _line(used: Usage, measured: Mapping[str, float]) -> str:
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--tokens", type=click.IntRange(min=1024), default=65_536, show_default=True, help="Tokens a batch.")
 @click.option("--rate", type=float, default=2e-3, show_default=True, help="Peak learning rate.")
+@click.option("--dropout", type=click.FloatRange(0, 1, max_open=True), default=0.1, show_default=True)
 @click.option("--workers", type=click.IntRange(min=0), help="Generating processes [default: cores less two].")
 @click.option("--device", default="cuda" if torch.cuda.is_available() else "cpu", show_default=True)
 @click.option("--compile", is_flag=True, help="Use torch.compile.")
