@@ -221,7 +221,9 @@ def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> 
     plan, used = learner.plan, learner.used
     fitted = plan.out / "tokenizer.json"
     learner.tokenizer.save(str(fitted))
-    stream = Stream(plan.data, fitted, "train", plan.seed * 101 + used.sessions, plan.tokens)
+    seed = plan.seed * 101 + used.sessions
+    torch.manual_seed(seed)  # of what is dropped out
+    stream = Stream(plan.data, fitted, "train", seed, plan.tokens)
     held_out = Stream(
         plan.data,
         fitted,
