@@ -33,9 +33,9 @@ class Shares:
     words: float
 
 
-ALONE = Shares(patterns=0.09, clauses=0.21, lines=0.21, typed=0.14, substituted=0.08, words=0.27)
+ALONE = Shares(patterns=0.09, clauses=0.20, lines=0.19, typed=0.22, substituted=0.08, words=0.22)
 """Of messages of one sentence. Words are many and stand nowhere else: a smaller share leaves each hardly seen."""
-TOGETHER = Shares(patterns=0.22, clauses=0.31, lines=0.30, typed=0.06, substituted=0.11, words=0.0)
+TOGETHER = Shares(patterns=0.22, clauses=0.28, lines=0.29, typed=0.10, substituted=0.11, words=0.0)
 """Of messages of several. A word among sentences is read as one more sentence, which no text has."""
 
 
@@ -101,7 +101,7 @@ class Mixture:
         self._first = [row for row in self.rows.lines if row.is_typed_first]
         self._other = [row for row in self.rows.lines if not row.is_typed_first]
         # A row of many wordings is drawn more often: each of them is to be read.
-        self._first_weights = list(accumulate(max(map(len, row.sources)) for row in self._first))
+        self._first_weights = list(accumulate(max(map(len, row.sources)) ** 0.5 for row in self._first))
         self._alone, self._together = self._kinds(self.alone), self._kinds(self.together)
 
     def _kinds(self, shares: Shares) -> _Kinds:
