@@ -1,7 +1,7 @@
 """The training stream's messages: patterns, clauses, hand-written lines and words, alone and together.
 
 `Generator` (patterns with copied values) teaches to copy; `clauses` how words combine; the hand-written rows what people
-type. A message has one to eight sentences. Sources are typed as people type: without capitals or punctuation, with a slip of
+type. A message has one to ten sentences. Sources are typed as people type: without capitals or punctuation, with a slip of
 the finger; references never are. Some messages carry marks, `<g1>…</g1>` and `<x1/>`, as the server sends them.
 """
 
@@ -35,7 +35,7 @@ class Shares:
 
 ALONE = Shares(patterns=0.09, clauses=0.20, lines=0.19, typed=0.22, substituted=0.08, words=0.22)
 """Of messages of one sentence. Words are many and stand nowhere else: a smaller share leaves each hardly seen."""
-TOGETHER = Shares(patterns=0.22, clauses=0.28, lines=0.29, typed=0.10, substituted=0.11, words=0.0)
+TOGETHER = Shares(patterns=0.27, clauses=0.25, lines=0.28, typed=0.09, substituted=0.11, words=0.0)
 """Of messages of several. A word among sentences is read as one more sentence, which no text has."""
 
 
@@ -70,7 +70,7 @@ _SHORT_WORDS = 3
 _SHORT_CHARACTERS = 8
 
 _Kinds = tuple[list[Callable[[], Sentence]], list[float]]
-_LENGTHS = (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8)
+_LENGTHS = (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 8, 10)
 _MARK_SHARE = 0.08
 _EMOJI_SHARE = 0.05
 _NEWLINE_SHARE = 0.1

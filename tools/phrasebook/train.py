@@ -37,6 +37,7 @@ _SAVE_EVERY_S = 120.0
 _WARM_UP_STEPS = 300
 _DECAY_SHARE = 0.35
 _CLIP = 1.0
+_DROPOUT_WIDTH = 192
 
 Report = Callable[[float, str], None]
 """Called with the share of the budget that is used, and a line of text."""
@@ -96,7 +97,7 @@ class Learner:
         self.model = create(plan.sizes, plan.seed).to(self.device)  # pyright: ignore[reportArgumentType]
         self.optimiser = torch.optim.AdamW(_groups(self.model), lr=plan.rate, betas=(0.9, 0.95), fused=True)
         self._trunk = cast(Any, self.model.model)
-        _drop_out(self._trunk, plan.dropout)
+        self._dropout = _Dropout(self._trunk, plan.dropout)
         if plan.compile:
             # Layer by layer: they share one compiled function, where the whole model would take minutes to compile.
             for layer in self._trunk.layers:
@@ -114,6 +115,7 @@ class Learner:
         """One optimiser step; the mean loss per answer token, still on the device."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.plan.rate * rate(self.used.step, progress)
+        self._dropout.next_batch(batch.ids.shape[1])
         loss = self.loss(batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), _CLIP)
@@ -168,16 +170,25 @@ class Learner:
         return Tokenizer.from_str(state["tokenizer"])
 
 
-def _drop_out(trunk: torch.nn.Module, share: float) -> None:
-    """While training, zeroes that share of what the embeddings and the two halves of each layer write to the residual stream
-    (Vaswani et al. 2017, section 5.4, which transformers' Llama leaves out): the hand-written lines are seen many times."""
+class _Dropout:
+    """While training, zeroes a share of what the embeddings and the two halves of each layer write to the residual stream
+    (Vaswani et al. 2017, section 5.4, which transformers' Llama leaves out): the hand-written lines are seen many times.
 
-    def dropped(module: torch.nn.Module, _: object, output: Tensor) -> Tensor:
-        return F.dropout(output, share, module.training)
+    Long messages, which hardly ever come twice, are left whole: there the model has to learn to copy exactly over a distance.
+    """
 
-    for name, module in trunk.named_modules():
-        if share and name.rpartition(".")[2] in ("embed_tokens", "o_proj", "down_proj"):
-            module.register_forward_hook(dropped)
+    def __init__(self, trunk: torch.nn.Module, share: float) -> None:
+        self._share = self._of_batch = share
+        for name, module in trunk.named_modules():
+            if share and name.rpartition(".")[2] in ("embed_tokens", "o_proj", "down_proj"):
+                module.register_forward_hook(self._drop)
+
+    def next_batch(self, width: int) -> None:
+        """Of that many tokens a row."""
+        self._of_batch = self._share if width <= _DROPOUT_WIDTH else 0.0
+
+    def _drop(self, module: torch.nn.Module, _: object, output: Tensor) -> Tensor:
+        return F.dropout(output, self._of_batch, module.training)
 
 
 def _groups(model: torch.nn.Module) -> list[dict[str, Any]]:
