@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.text import checks
@@ -190,6 +190,7 @@ SIGNS = st.sampled_from(
 
 @settings(deadline=None, max_examples=300)
 @given(st.lists(SIGNS, max_size=60).map("".join) | st.text(), st.lists(st.text(min_size=1, max_size=3), max_size=4))
+@example("by Google", ["Google", "Google Chrome"])
 def test_spans_are_in_order_and_do_not_overlap(text: str, terms: list[str]) -> None:
     for listed in (list(spans(text)), list(keep_spans(text, tuple(terms)))):
         edges = [0, *(edge for span in listed for edge in span), len(text)]

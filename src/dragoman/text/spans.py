@@ -280,10 +280,10 @@ class _Terms:
             if start < end:
                 continue
             for length in self._lengths[place[0]]:
-                stop = start + length
-                if text[start:stop] in self._terms and self._is_word_end(text, stop):
-                    yield start, stop
-                    end = stop
+                term = text[start : start + length]  # shorter where the text ends
+                if len(term) == length and term in self._terms and self._is_word_end(text, start + length):
+                    end = start + length
+                    yield start, end
                     break
 
     def _is_word_end(self, text: str, stop: int) -> bool:
