@@ -103,8 +103,10 @@ class Stream:
 
 
 def paired(message: Message, tokenizer: Tokenizer, directions: list[tuple[str, str]]) -> Iterator[Pair]:
-    """The message's pairs in those directions, those too long for training left out."""
+    """The message's pairs in those directions, without those that are too long for training or have no source."""
     for source, target in directions:
+        if source not in message.sources:
+            continue
         text, translation = renumbered(message.sources[source], message.texts[target])
         prompt = prompt_ids(tokenizer, source, target, text)
         ids = [*prompt, *encode(tokenizer, translation), EOS_ID]

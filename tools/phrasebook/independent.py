@@ -99,6 +99,19 @@ def judged_again(kept: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def unseen(results: Sequence[LineResult]) -> list[LineResult]:
+    """Those whose source no row of the training data has, capitals and final marks aside.
+
+    What everybody says was written on both sides: such a line is independent, but the model has read it.
+    """
+    rows = lines.load(data_dir()).rows
+    known = {language: set[str]() for language in LANGUAGES}
+    for row in rows:
+        for index, language in enumerate(LANGUAGES):
+            known[language].update(map(lines.bare, (*row.sources[index], row.standard[index])))
+    return [line for line in results if lines.bare(line.source_text) not in known[line.source]]
+
+
 def published(measured: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What docs/phrasebook.md shows: summaries by set, those of another model, and failures drawn at random."""
     rng = Random("failures")
@@ -106,7 +119,11 @@ def published(measured: Sequence[Mapping[str, Any]], earlier: Sequence[Mapping[s
     for one in measured:
         failures = [line for line in one["results"] if not line["adequate"]]
         sample = rng.sample(failures, min(_FAILURES, len(failures)))
-        sets[one["set"]] = {**one["summary"], "rows": len(rows_of(one["set"])), "failures": sample}
+        rows = rows_of(one["set"])
+        sets[one["set"]] = {**one["summary"], "rows": len(rows), "failures": sample}
+        if one["set"] != "typed":  # which is all training data
+            new = unseen([LineResult(**line) for line in one["results"]])
+            sets[one["set"]]["unseen"] = adequacy.summarise(rows, new)
     return {"sets": sets, "before": {one["set"]: one["summary"] for one in earlier}}
 
 

@@ -41,7 +41,10 @@ TOGETHER = Shares(patterns=0.27, clauses=0.25, lines=0.28, typed=0.09, substitut
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """A sentence in every language, by the order of `LANGUAGES`. `words` are equal stretches that a mark can go around."""
+    """A sentence in every language, by the order of `LANGUAGES`. `words` are equal stretches that a mark can go around.
+
+    A source is empty where the text means something else more often, and must not be read.
+    """
 
     texts: tuple[str, ...]
     sources: tuple[str, ...]
@@ -117,7 +120,7 @@ class Mixture:
         return [draw for draw, _ in shared], [share for _, share in shared]
 
     def message(self) -> Message:
-        """The next message."""
+        """The next message. `sources` lacks the languages in which a part of it must not be read."""
         count = self._rng.choice(_LENGTHS)
         draws, shares = self._alone if count == 1 else self._together
         return self._composed([draw() for draw in self._rng.choices(draws, shares, k=count)])
@@ -149,11 +152,7 @@ class Mixture:
         return self._of(self._rng.choice(self.rows.words))
 
     def _of(self, row: Row) -> Sentence:
-        sources = tuple(
-            self._rng.choice(choices) if choices else standard
-            for choices, standard in zip(row.sources, row.standard, strict=True)
-        )
-        return Sentence(row.standard, sources)
+        return Sentence(row.standard, tuple(self._rng.choice(choices) if choices else "" for choices in row.sources))
 
     def _substituted(self) -> Sentence:
         made = self._substitution.draw(self._rng)
@@ -175,21 +174,23 @@ class Mixture:
             tail = f" {emoji}" if emoji and language in _SPACED else emoji
             between = joint or (" " if language in _SPACED else "")
             written = [sentence.texts[index] for sentence in sentences]
+            read = [sentence.sources[index] for sentence in sentences]
             if marks is None:
-                typed = [self._typed(sentence, index) for sentence in sentences]
+                typed = [self._typed(source, sentence, index) for source, sentence in zip(read, sentences, strict=True)]
             else:
-                typed = marks.put([sentence.sources[index] for sentence in sentences], sentences, index)
+                typed = marks.put(read, sentences, index)
                 written = marks.put(written, sentences, index)
             texts[language] = between.join(written) + tail
-            sources[language] = between.join(typed) + tail
+            if all(read):
+                sources[language] = between.join(typed) + tail
         copied = [copy for sentence in sentences for copy in sentence.copied]
         if emoji:
             copied.append(Copied("emoji", emoji))
         return Message(texts, sources, tuple(copied), len(sentences), novel=False)
 
-    def _typed(self, sentence: Sentence, index: int) -> str:
-        """The sentence as a user might type it. Only wordings that stay clear lose their punctuation."""
-        source, rng, language = sentence.sources[index], self._rng, LANGUAGES[index]
+    def _typed(self, source: str, sentence: Sentence, index: int) -> str:
+        """`source` as a user might type it. Only wordings that stay clear lose their punctuation."""
+        rng, language = self._rng, LANGUAGES[index]
         noise = self.short if _is_short(source, language) else self.noise
         if "<" in source:
             return source

@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -179,7 +179,7 @@ class _Dropout:
 
     def __init__(self, trunk: torch.nn.Module, share: float) -> None:
         self._share = self._of_batch = share
-        for name, module in trunk.named_modules():
+        for name, module in cast("Iterable[tuple[str, torch.nn.Module]]", trunk.named_modules()):
             if share and name.rpartition(".")[2] in ("embed_tokens", "o_proj", "down_proj"):
                 module.register_forward_hook(self._drop)
 

@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from tools.phrasebook.corpus import packaged
-from tools.phrasebook.mixture import Mixture, renumbered, slip
+from tools.phrasebook.mixture import SHORT, Mixture, Shares, renumbered, slip
 from tools.phrasebook.substitution import Substitution, fill, plural
 
 from dragoman.phrasebook import LANGUAGES
@@ -32,10 +33,30 @@ def test_sources_and_references_have_the_same_marks(mixture: Mixture) -> None:
             Counter(MARK.findall(texts[language]))
             for texts in (message.texts, message.sources)
             for language in LANGUAGES
+            if language in texts
         ]
         assert all(found == marks[0] for found in marks), message
         marked += bool(marks[0])
     assert marked > 50
+
+
+def test_a_source_has_one_translation_however_it_is_typed() -> None:
+    """Above all a bare one: "ok" is "OK." and not "OK?"."""
+    rows = lines.packaged()
+    typed = Shares(patterns=0, clauses=0, lines=0, typed=0.7, substituted=0, words=0.3)
+    noise = replace(SHORT, slip=0.0, spaces=0.0)
+    mixture = Mixture(7, packaged(), rows, alone=typed, noise=noise, short=noise)
+    meanings: dict[tuple[str, str], dict[str, str]] = {}
+    bare = 0
+    for _ in range(8_000):
+        message = mixture.message()
+        if message.sentences > 1 or message.copied or any("<" in text for text in message.sources.values()):
+            continue
+        for language, source in message.sources.items():
+            others = {other: text for other, text in message.texts.items() if other != language}
+            assert meanings.setdefault((language, source.casefold()), others) == others, source
+            bare += source.casefold() in ("ok", "okay")
+    assert bare
 
 
 def test_marks_are_numbered_in_the_order_of_the_source() -> None:
