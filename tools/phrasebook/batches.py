@@ -61,6 +61,7 @@ class Stream:
     tokens: int
     messages: int = 4096
     pairs_per_message: int = _PAIRS_PER_MESSAGE
+    typed_first: float = 0.0  # as of Mixture
 
     def batches(self, worker: int) -> Iterator[Batch]:
         """An endless stream, its own for each worker number."""
@@ -92,7 +93,7 @@ class Stream:
         corpus = load(self.data)
         if self.split == "heldout":
             return Generator(self.split, seed, corpus, _HELD_OUT_CLAUSES)
-        return Mixture(seed, corpus, lines.load(self.data))
+        return Mixture(seed, corpus, lines.load(self.data), typed_first=self.typed_first)
 
     def _pairs(
         self, generator: Mixture | Generator, tokenizer: Tokenizer, rng: Random, messages: int

@@ -206,7 +206,7 @@ def conditions(model: LlamaForCausalLM, directory: Path, corpus: Corpus, message
         "lines": len(lines.packaged().lines),
         "words": len(lines.packaged().words),
         "data_sha256": _fingerprint(data_dir()),
-        "training": _training(json.loads(training.read_text(encoding="utf-8"))) if training.is_file() else None,
+        "training": _training(json.loads(training.read_text(encoding="utf-8"))) if training.is_file() else [],
     }
 
 
@@ -218,15 +218,21 @@ def _fingerprint(directory: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _training(record: dict[str, Any]) -> dict[str, Any]:
-    used = record["used"]
-    return {
+def _training(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The training runs that led to a model, the first one first."""
+    used, earlier = record["used"], record.get("init_from")
+    run = {
         "device": record["device"],
         "minutes": round(used["elapsed_s"] / 60, 1),
         "steps": used["step"],
         "tokens": used["tokens"],
         "seed": record["plan"]["seed"],
+        "rate": record["plan"]["rate"],
+        "tokens_per_batch": record["plan"]["tokens"],
+        "typed_first": record["plan"].get("typed_first", 0.0),
+        "keep_initial": record["plan"].get("keep_initial", 0.0),
     }
+    return [*(_training(earlier) if earlier else ()), run]
 
 
 def page(

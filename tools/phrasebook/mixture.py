@@ -67,7 +67,7 @@ class Noise:
     spaces: float = 0.04  # Korean without spaces
 
 
-SHORT = Noise(lower=0.3, capital=0.25, bare=0.45, slip=0.02, exclaimed=0.08)
+SHORT = Noise(lower=0.3, capital=0.25, bare=0.45, slip=0.02, upper=0.06, exclaimed=0.15)
 """Of words and short phrases, which are mostly typed bare."""
 _SHORT_WORDS = 3
 _SHORT_CHARACTERS = 8
@@ -94,6 +94,7 @@ class Mixture:
     together: Shares = TOGETHER
     noise: Noise = field(default_factory=Noise)
     short: Noise = SHORT
+    typed_first: float = 0.0  # share of messages that are one of the lines typed first, beside those drawn otherwise
 
     def __post_init__(self) -> None:
         self._rng = Random(f"mixture {self.seed}")
@@ -121,6 +122,8 @@ class Mixture:
 
     def message(self) -> Message:
         """The next message. `sources` lacks the languages in which a part of it must not be read."""
+        if self.typed_first and self._first and self._rng.random() < self.typed_first:
+            return self._composed([self._typed_first()])
         count = self._rng.choice(_LENGTHS)
         draws, shares = self._alone if count == 1 else self._together
         return self._composed([draw() for draw in self._rng.choices(draws, shares, k=count)])

@@ -1,8 +1,9 @@
 """Trains the packaged model from nothing: `python -m tools.phrasebook.train --out DIR --minutes M`.
 
 Fits the tokenizer, streams generated pairs to one device, and exports the model directory. Ctrl-C saves a checkpoint
-and exports what there is; `--resume` goes on from there with what is left of the budget. It measures only the loss;
-translations are measured by `evaluate`.
+and exports what there is; `--resume` goes on from there with what is left of the budget. `--init-from` starts a new run from
+an exported model instead, such as a shorter one on the lines that people type first (`--typed-first`). It measures only the
+loss; translations are measured by `evaluate`.
 """
 
 import json
@@ -23,12 +24,15 @@ from rich.console import Console
 from rich.progress import Progress
 from tokenizers import Tokenizer
 from torch import Tensor
+from transformers import LlamaForCausalLM
 
+from dragoman.engine.spec import BF16_INSTRUCTION_SETS, cpu_flags
 from dragoman.errors import ConfigError
 from tools.phrasebook import data_dir, lines, tokenizer
 from tools.phrasebook.batches import Batch, Stream, loader
 from tools.phrasebook.corpus import load
 from tools.phrasebook.model import SIZES, create, export, parameters_total
+from tools.phrasebook.model import load as load_model
 from tools.phrasebook.render import DIRECTIONS
 
 _CHECKPOINT = "checkpoint.pt"
@@ -58,6 +62,9 @@ class Plan:
     device: str = "cpu"
     compile: bool = False
     resume: bool = False
+    init_from: Path | None = None
+    keep_initial: float = 0.0
+    typed_first: float = 0.0
     data: Path = field(default_factory=data_dir)
     sizes: Mapping[str, int] = field(default_factory=lambda: dict(SIZES))
     tokenizer_messages: int = 20_000
@@ -89,14 +96,16 @@ class Learner:
     """Trains one model on one device: the model, its optimiser, its tokenizer, and the checkpoint that resumes them."""
 
     def __init__(self, plan: Plan) -> None:
-        """Fits the tokenizer, or resumes from the checkpoint in `plan.out`. Raises ConfigError on invalid data, or where
-        there is nothing to resume."""
+        """Fits the tokenizer, takes that of `plan.init_from`, or resumes from the checkpoint in `plan.out`. Raises ConfigError on
+        invalid data, or where there is nothing to resume or to start from."""
         self.plan = plan
         self.used = Usage()
         self.device = torch.device(plan.device)
-        self.model = create(plan.sizes, plan.seed).to(self.device)  # pyright: ignore[reportArgumentType]
+        model = _exported(plan.init_from, plan.sizes) if plan.init_from else create(plan.sizes, plan.seed)
+        self.model = model.to(self.device)  # pyright: ignore[reportArgumentType]
         self.optimiser = torch.optim.AdamW(_groups(self.model), lr=plan.rate, betas=(0.9, 0.95), fused=True)
         self._trunk = cast(Any, self.model.model)
+        self._has_bf16 = self.device.type == "cuda" or bool((cpu_flags() or frozenset()) & BF16_INSTRUCTION_SETS)
         self._dropout = _Dropout(self._trunk, plan.dropout)
         if plan.compile:
             # Layer by layer: they share one compiled function, where the whole model would take minutes to compile.
@@ -107,6 +116,9 @@ class Learner:
             self.tokenizer = self._restore()
             return
         plan.out.mkdir(parents=True, exist_ok=True)
+        if plan.init_from:
+            self.tokenizer = tokenizer.load(plan.init_from)
+            return
         rows = lines.load(plan.data)
         texts = tokenizer.training_texts(self.corpus, rows, plan.tokenizer_messages, plan.seed)
         self.tokenizer = tokenizer.train(texts, plan.sizes["vocab_size"])
@@ -129,8 +141,7 @@ class Learner:
         """Of the answers' tokens alone: only their positions are projected to the vocabulary."""
         ids = batch.ids.to(self.device, torch.long, non_blocking=True)
         learn = batch.learn.to(self.device, non_blocking=True)
-        # Few CPUs compute bfloat16 faster than float32.
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.device.type == "cuda"):
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self._has_bf16):
             # Rows are padded at the right, where causal attention hides the padding: no mask is needed.
             hidden: Tensor = self._trunk(input_ids=ids, use_cache=False).last_hidden_state
             logits = cast(Tensor, self.model.lm_head(hidden.flatten(0, 1).index_select(0, learn)))
@@ -159,6 +170,15 @@ class Learner:
         torch.save(state, partial)
         partial.replace(path)
 
+    def average(self) -> None:
+        """Moves the weights back by `plan.keep_initial` of the way to those that the run started from: what was learnt last stays,
+        and less is forgotten of what was there (Wortsman et al. 2022, arXiv:2109.01903)."""
+        if self.plan.init_from and self.plan.keep_initial:
+            initial = _exported(self.plan.init_from, self.plan.sizes).to(self.device)  # pyright: ignore[reportArgumentType]
+            with torch.no_grad():
+                for trained, before in zip(self.model.parameters(), initial.parameters(), strict=True):
+                    trained.lerp_(before, self.plan.keep_initial)
+
     def _restore(self) -> Tokenizer:
         path = self.plan.out / _CHECKPOINT
         if not path.is_file():
@@ -168,6 +188,15 @@ class Learner:
         self.optimiser.load_state_dict(state["optimiser"])
         self.used = Usage(**state["used"])
         return Tokenizer.from_str(state["tokenizer"])
+
+
+def _exported(directory: Path, sizes: Mapping[str, int]) -> LlamaForCausalLM:
+    """An exported model, ready to train. Raises ConfigError if there is none, or if it has other sizes."""
+    model = load_model(directory, torch.float32)
+    other = {name: found for name, size in sizes.items() if (found := getattr(model.config, name, None)) != size}
+    if other:
+        raise ConfigError(f"{directory}: a model of other sizes than those to train: {other}")
+    return cast(LlamaForCausalLM, model.train())
 
 
 class _Dropout:
@@ -214,10 +243,17 @@ def run(plan: Plan, report: Report) -> Learner:
     except KeyboardInterrupt:
         report(plan.progress(learner.used), "interrupted: saving")
     learner.save()
+    learner.average()
     export(learner.model, plan.sizes, learner.tokenizer, plan.out)
     device = torch.cuda.get_device_name() if learner.device.type == "cuda" else platform.processor() or "CPU"
     record: dict[str, Any] = {
-        "plan": {**asdict(plan), "out": plan.out.name, "data": plan.data.name},
+        "plan": {
+            **asdict(plan),
+            "out": plan.out.name,
+            "data": plan.data.name,
+            "init_from": plan.init_from and plan.init_from.name,
+        },
+        "init_from": _record(plan.init_from) if plan.init_from else None,
         "used": asdict(learner.used),
         "parameters": parameters_total(learner.model),
         "device": device,
@@ -228,13 +264,19 @@ def run(plan: Plan, report: Report) -> Learner:
     return learner
 
 
+def _record(directory: Path) -> dict[str, Any] | None:
+    """How an exported model was trained, if that is known."""
+    path = directory / "training.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
 def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> None:
     plan, used = learner.plan, learner.used
     fitted = plan.out / "tokenizer.json"
     learner.tokenizer.save(str(fitted))
     seed = plan.seed * 101 + used.sessions
     torch.manual_seed(seed)  # of what is dropped out
-    stream = Stream(plan.data, fitted, "train", seed, plan.tokens)
+    stream = Stream(plan.data, fitted, "train", seed, plan.tokens, typed_first=plan.typed_first)
     held_out = Stream(
         plan.data,
         fitted,
@@ -281,6 +323,23 @@ def _line(used: Usage, measured: Mapping[str, float]) -> str:
 @click.option("--device", default="cuda" if torch.cuda.is_available() else "cpu", show_default=True)
 @click.option("--compile", is_flag=True, help="Use torch.compile.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
+@click.option(
+    "--init-from", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Start from this model directory."
+)
+@click.option(
+    "--keep-initial",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Share of the weights of --init-from in those that are exported.",
+)
+@click.option(
+    "--typed-first",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    show_default=True,
+    help="Share of messages that are one of the lines typed first, beside the usual ones.",
+)
 def main(workers: int | None, **options: Any) -> None:
     if workers is None:
         workers = max(0, (os.cpu_count() or 1) - 2)

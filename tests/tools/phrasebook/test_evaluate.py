@@ -97,7 +97,7 @@ def test_a_model_is_evaluated_into_a_table_a_file_and_a_page(
     assert "en-ja" in result.stdout
     written = json.loads(out.read_text(encoding="utf-8"))
     assert written["messages"]["all"]["count"] == written["sentences"]["all"]["count"] == 12
-    assert written["conditions"]["training"] is None
+    assert written["conditions"]["training"] == []
     assert docs.read_text(encoding="utf-8") == page(written, None)
 
 

@@ -40,6 +40,18 @@ def test_sources_and_references_have_the_same_marks(mixture: Mixture) -> None:
     assert marked > 50
 
 
+def test_a_share_of_the_messages_is_a_line_that_people_type_first() -> None:
+    rows = lines.packaged()
+    first = {row.standard[0] for row in rows.lines if row.is_typed_first}
+    drawn = {
+        share: sum(mixture.message().texts["en"] in first for _ in range(400))
+        for share in (0.0, 0.9)
+        for mixture in [Mixture(5, packaged(), rows, typed_first=share)]
+    }
+    assert drawn[0.0] < 100
+    assert drawn[0.9] > 250
+
+
 def test_a_source_has_one_translation_however_it_is_typed() -> None:
     """Above all a bare one: "ok" is "OK." and not "OK?"."""
     rows = lines.packaged()

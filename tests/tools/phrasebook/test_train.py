@@ -133,6 +133,38 @@ def test_the_same_seed_trains_the_same_model_and_a_resumed_run_goes_on(plan: Pla
     assert not torch.equal(weights(plan.out)["model.embed_tokens.weight"], before["model.embed_tokens.weight"])
 
 
+def test_a_run_starts_from_an_exported_model(plan: Plan, tmp_path: Path) -> None:
+    first = run(replace(plan, steps=30), quiet)
+    went_on = replace(plan, out=tmp_path / "on", steps=1, rate=0.0, init_from=plan.out, typed_first=0.5)
+    second = run(went_on, quiet)
+    assert second.tokenizer.to_str() == first.tokenizer.to_str()
+    before, after = weights(plan.out), weights(went_on.out)
+    assert all(torch.equal(before[name], after[name]) for name in before)  # nothing learnt at a rate of 0
+    record = json.loads((went_on.out / "training.json").read_text(encoding="utf-8"))
+    assert (record["used"]["step"], record["init_from"]["used"]["step"]) == (1, 30)
+
+
+def test_the_export_is_a_mean_of_the_weights_before_and_after(plan: Plan, tmp_path: Path) -> None:
+    run(plan, quiet)
+    first, name = weights(plan.out), "model.embed_tokens.weight"
+    after = {
+        share: weights(
+            run(replace(plan, out=tmp_path / str(share), init_from=plan.out, keep_initial=share), quiet).plan.out
+        )
+        for share in (0.0, 0.5, 1.0)
+    }
+    assert not torch.allclose(after[0.0][name], first[name], atol=1e-4)
+    torch.testing.assert_close(after[0.5][name], (first[name] + after[0.0][name]) / 2, rtol=0.01, atol=1e-4)
+    torch.testing.assert_close(after[1.0][name], first[name], rtol=0.01, atol=1e-6)
+
+
+def test_a_run_does_not_start_from_a_model_of_other_sizes(plan: Plan, tmp_path: Path) -> None:
+    run(plan, quiet)
+    larger = replace(plan, out=tmp_path / "on", init_from=plan.out, sizes={**SMALL, "intermediate_size": 512})
+    with pytest.raises(ConfigError, match="intermediate_size"):
+        run(larger, quiet)
+
+
 def test_an_interrupted_run_saves_and_exports(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     step = Learner.step
 
