@@ -96,8 +96,8 @@ class Learner:
     """Trains one model on one device: the model, its optimiser, its tokenizer, and the checkpoint that resumes them."""
 
     def __init__(self, plan: Plan) -> None:
-        """Fits the tokenizer, takes that of `plan.init_from`, or resumes from the checkpoint in `plan.out`. Raises ConfigError on
-        invalid data, or where there is nothing to resume or to start from."""
+        """Fits the tokenizer, takes that of `plan.init_from`, or resumes from the checkpoint in `plan.out`. Raises ConfigError
+        on invalid data, or where there is nothing to resume or to start from."""
         self.plan = plan
         self.used = Usage()
         self.device = torch.device(plan.device)
@@ -171,8 +171,8 @@ class Learner:
         partial.replace(path)
 
     def average(self) -> None:
-        """Moves the weights back by `plan.keep_initial` of the way to those that the run started from: what was learnt last stays,
-        and less is forgotten of what was there (Wortsman et al. 2022, arXiv:2109.01903)."""
+        """Moves the weights back by `plan.keep_initial` of the way to those that the run started from: what was learnt last
+        stays, and less is forgotten of what was there (Wortsman et al. 2022, arXiv:2109.01903)."""
         if self.plan.init_from and self.plan.keep_initial:
             initial = _exported(self.plan.init_from, self.plan.sizes).to(self.device)  # pyright: ignore[reportArgumentType]
             with torch.no_grad():
@@ -196,7 +196,7 @@ def _exported(directory: Path, sizes: Mapping[str, int]) -> LlamaForCausalLM:
     other = {name: found for name, size in sizes.items() if (found := getattr(model.config, name, None)) != size}
     if other:
         raise ConfigError(f"{directory}: a model of other sizes than those to train: {other}")
-    return cast(LlamaForCausalLM, model.train())
+    return model.train()
 
 
 class _Dropout:
@@ -324,7 +324,9 @@ def _line(used: Usage, measured: Mapping[str, float]) -> str:
 @click.option("--compile", is_flag=True, help="Use torch.compile.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
 @click.option(
-    "--init-from", type=click.Path(path_type=Path, file_okay=False, exists=True), help="Start from this model directory."
+    "--init-from",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Start from this model directory.",
 )
 @click.option(
     "--keep-initial",
