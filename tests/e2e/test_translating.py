@@ -100,7 +100,7 @@ async def test_twenty_five_calls_share_the_engine_and_short_ones_leave_first(
 
 
 async def test_the_first_delta_comes_before_the_last(client: httpx.AsyncClient, service: TranslationService) -> None:
-    # Lines that the model is sure of: what the checks fault is retried in a call and cannot be retried in a stream.
+    # Lines in which the checks find no fault: a fault is retried in a call, and cannot be retried in a stream.
     text = (
         "Good morning. How are you? Nice to meet you. Where is the train station? I do not understand. "
         "Please wait a moment. See you tomorrow. Good night."
