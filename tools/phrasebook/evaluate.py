@@ -39,7 +39,7 @@ from dragoman.phrasebook import model_dir
 from tools.phrasebook import data_dir, lines, tokenizer
 from tools.phrasebook.corpus import Corpus, load
 from tools.phrasebook.generator import Generator
-from tools.phrasebook.model import WEIGHTS, parameters_total
+from tools.phrasebook.model import WEIGHTS, parameters_total, training_record
 from tools.phrasebook.model import load as load_model
 from tools.phrasebook.render import DIRECTIONS, Copied, Message
 from tools.phrasebook.tokenizer import EOS_ID, PAD_ID, encode, prompt_ids
@@ -188,7 +188,6 @@ def _band(tokens: int) -> str:
 
 def conditions(model: LlamaForCausalLM, directory: Path, corpus: Corpus, messages: int, seed: int) -> dict[str, Any]:
     """What the figures depend on."""
-    training = directory / "training.json"
     on_gpu = model.device.type == "cuda"
     return {
         "dragoman": __version__,
@@ -206,7 +205,7 @@ def conditions(model: LlamaForCausalLM, directory: Path, corpus: Corpus, message
         "lines": len(lines.packaged().lines),
         "words": len(lines.packaged().words),
         "data_sha256": _fingerprint(data_dir()),
-        "training": _training(json.loads(training.read_text(encoding="utf-8"))) if training.is_file() else [],
+        "training": _training(training_record(directory)),
     }
 
 
@@ -218,9 +217,11 @@ def _fingerprint(directory: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _training(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The training runs that led to a model, the first one first."""
-    used, earlier = record["used"], record.get("init_from")
+def _training(record: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """The training runs that led to a model, the first one first; none where they are not known."""
+    if record is None:
+        return []
+    used = record["used"]
     run = {
         "device": record["device"],
         "minutes": round(used["elapsed_s"] / 60, 1),
@@ -232,7 +233,7 @@ def _training(record: dict[str, Any]) -> list[dict[str, Any]]:
         "typed_first": record["plan"].get("typed_first", 0.0),
         "keep_initial": record["plan"].get("keep_initial", 0.0),
     }
-    return [*(_training(earlier) if earlier else ()), run]
+    return [*_training(record.get("init_from")), run]
 
 
 def page(

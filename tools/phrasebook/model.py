@@ -18,6 +18,7 @@ from tools.phrasebook import tokenizer
 from tools.phrasebook.tokenizer import BOS_ID, EOS_ID, PAD_ID, VOCABULARY
 
 WEIGHTS = "model.safetensors"
+TRAINING = "training.json"
 SIZES: Mapping[str, int] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 384,
@@ -96,3 +97,9 @@ def load(directory: Path, dtype: torch.dtype = torch.bfloat16) -> LlamaForCausal
         raise ConfigError(f"{directory}: no {WEIGHTS} here; train a model with `python -m tools.phrasebook.train`")
     model = cast(Any, LlamaForCausalLM).from_pretrained(directory, dtype=dtype, local_files_only=True)
     return cast(LlamaForCausalLM, model.eval())
+
+
+def training_record(directory: Path) -> dict[str, Any] | None:
+    """How `train` made an exported model, if that is known."""
+    path = directory / TRAINING
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None

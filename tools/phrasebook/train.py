@@ -1,4 +1,4 @@
-"""Trains the packaged model from nothing: `python -m tools.phrasebook.train --out DIR --minutes M`.
+"""Trains the packaged model: `python -m tools.phrasebook.train --out DIR --minutes M`.
 
 Fits the tokenizer, streams generated pairs to one device, and exports the model directory. Ctrl-C saves a checkpoint
 and exports what there is; `--resume` goes on from there with what is left of the budget. `--init-from` starts a new run from
@@ -26,12 +26,12 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-from dragoman.engine.spec import BF16_INSTRUCTION_SETS, cpu_flags
+from dragoman.engine.spec import cpu_flags, has_bf16
 from dragoman.errors import ConfigError
 from tools.phrasebook import data_dir, lines, tokenizer
 from tools.phrasebook.batches import Batch, Stream, loader
 from tools.phrasebook.corpus import load
-from tools.phrasebook.model import SIZES, create, export, parameters_total
+from tools.phrasebook.model import SIZES, TRAINING, create, export, parameters_total, training_record
 from tools.phrasebook.model import load as load_model
 from tools.phrasebook.render import DIRECTIONS
 
@@ -105,7 +105,7 @@ class Learner:
         self.model = model.to(self.device)  # pyright: ignore[reportArgumentType]
         self.optimiser = torch.optim.AdamW(_groups(self.model), lr=plan.rate, betas=(0.9, 0.95), fused=True)
         self._trunk = cast(Any, self.model.model)
-        self._has_bf16 = self.device.type == "cuda" or bool((cpu_flags() or frozenset()) & BF16_INSTRUCTION_SETS)
+        self._has_bf16 = self.device.type == "cuda" or has_bf16(cpu_flags())
         self._dropout = _Dropout(self._trunk, plan.dropout)
         if plan.compile:
             # Layer by layer: they share one compiled function, where the whole model would take minutes to compile.
@@ -253,21 +253,15 @@ def run(plan: Plan, report: Report) -> Learner:
             "data": plan.data.name,
             "init_from": plan.init_from and plan.init_from.name,
         },
-        "init_from": _record(plan.init_from) if plan.init_from else None,
+        "init_from": training_record(plan.init_from) if plan.init_from else None,
         "used": asdict(learner.used),
         "parameters": parameters_total(learner.model),
         "device": device,
         "torch": torch.__version__,
         "losses": losses,
     }
-    (plan.out / "training.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (plan.out / TRAINING).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return learner
-
-
-def _record(directory: Path) -> dict[str, Any] | None:
-    """How an exported model was trained, if that is known."""
-    path = directory / "training.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def _train(learner: Learner, report: Report, losses: list[dict[str, float]]) -> None:

@@ -27,7 +27,7 @@ Device = Literal["cuda", "cpu"]
 CpuDtype = Literal["bfloat16", "float32"]
 
 CPU_INFO = Path("/proc/cpuinfo")
-BF16_INSTRUCTION_SETS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
+_BF16_INSTRUCTION_SETS = frozenset({"avx512_bf16", "amx_bf16", "bf16"})
 """Of x86 and (the last) of aarch64: with one of these a CPU multiplies bfloat16 in hardware."""
 FP8_CACHE_INSTRUCTION_SETS = frozenset({"avx512f", "amx_tile", "amx_bf16"})
 """With one of these vLLM's CPU attention reads a KV cache in fp8."""
@@ -113,6 +113,11 @@ def cpp_compiler() -> str | None:
     return shutil.which(os.environ.get("CXX") or "g++")
 
 
+def has_bf16(flags: frozenset[str] | None) -> bool:
+    """Whether a CPU with these flags multiplies bfloat16 in hardware. Unknown flags (None) count as one that does not."""
+    return flags is not None and not flags.isdisjoint(_BF16_INSTRUCTION_SETS)
+
+
 def cpu_dtype(
     model: str, config: dict[str, Any], flags: frozenset[str] | None, available_bytes: int
 ) -> tuple[CpuDtype, str | None]:
@@ -120,7 +125,7 @@ def cpu_dtype(
 
     Unknown flags (None) count as a CPU without bfloat16 instructions.
     """
-    if flags is not None and flags & BF16_INSTRUCTION_SETS:
+    if has_bf16(flags):
         return "bfloat16", None
     weights = checkpoint.parameters(model, config)
     need_bytes = (weights or 0) * checkpoint.BYTES_PER_VALUE["float32"] + _BESIDE_WEIGHTS_BYTES
