@@ -127,7 +127,7 @@ async def measured(url: str) -> dict[str, Any]:
         many = [f"{SENTENCES[number % len(SENTENCES)]} ({number})" for number in range(TEXTS)]
         stats = (await client.get("/v1/stats")).json()
         return {
-            "server": {key: stats.get(key) for key in ("version", "pipeline", "model", "device", "dtype", "settings")},
+            "server": {key: stats.get(key) for key in ("version", "pipeline", "model", "device", "settings")},
             "idle": {"longest_gap_s": max(idle), "median_gap_s": sorted(idle)[len(idle) // 2]},
             "one_text": await longest_gap_s(client, {"text": text_of(LARGEST_TEXT), "target": "ja"}),
             "many_texts": await longest_gap_s(client, {"text": many, "target": "ja"}),

@@ -172,8 +172,8 @@ async def stats_of(session: aiohttp.ClientSession, url: str) -> Stats:
 
 def shares(before: Stats, after: Stats) -> dict[str, float]:
     """By replica, the share of the sequences that finished in between; empty for the only server."""
-    earlier = {one.replica: one.finished for one in before.replicas}
-    finished = {one.replica: one.finished - earlier.get(one.replica, 0) for one in after.replicas}
+    earlier = {one.replica: one.engine.finished for one in before.replicas}
+    finished = {one.replica: one.engine.finished - earlier.get(one.replica, 0) for one in after.replicas}
     total = sum(finished.values())
     return {name: count / total for name, count in finished.items()} if total else {}
 
@@ -256,7 +256,7 @@ async def run(options: argparse.Namespace, document: dict[str, Any]) -> None:
             error_console.print(
                 "the server has a cache: what it answers is given as cache_hits; --cache-max-bytes 0 turns it off"
             )
-        named = ("version", "pipeline", "model", "device", "dtype", "settings")
+        named = ("version", "pipeline", "model", "device", "settings")
         document |= {
             "kind": "heavy-call",
             "taken_at": datetime.now(UTC).isoformat(timespec="seconds"),

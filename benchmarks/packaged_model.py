@@ -46,7 +46,7 @@ async def _output_tokens(session: aiohttp.ClientSession, url: str) -> tuple[int,
     """Of all sequences that ended, and how many they were."""
     async with session.get(f"{url}/v1/stats") as answer:
         stats = await answer.json()
-    return stats["completion_tokens"], stats["finished"]
+    return stats["engine"]["completion_tokens"], stats["engine"]["finished"]
 
 
 async def measure(name: str, folder: Path, texts: list[Item], options: argparse.Namespace) -> dict[str, float]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import httpx
 
 from dragoman.api.app import create_operator_app
-from dragoman.api.replicas import Replicas, unreachable_stats, unreachable_traffic
+from dragoman.api.replicas import Replicas, unreachable_stats
 from dragoman.errors import Unavailable
 from dragoman.service.service import TranslationService
-from dragoman.wire import MetricsTarget, Stats, Traffic
+from dragoman.wire import MetricsTarget, Stats
 
 
 class ReplicasHere(Replicas):
@@ -24,10 +24,6 @@ class ReplicasHere(Replicas):
     async def stats(self) -> list[Stats]:
         found = [Stats.model_validate_json(await self._ask(one, "GET", "/v1/stats")) for one in self.services]
         return [*map(unreachable_stats, self.missing), *found]
-
-    async def traffic(self) -> list[Traffic]:
-        found = [Traffic.model_validate_json(await self._ask(one, "GET", "/v1/traffic")) for one in self.services]
-        return [*map(unreachable_traffic, self.missing), *found]
 
     async def targets(self) -> list[MetricsTarget]:
         return [

@@ -1,28 +1,36 @@
-"""Typed models of `GET /v1/stats`, `/v1/traffic`, `/v1/replicas` and `dragoman models --json`, used by server and bench.
+"""Typed models of `GET /v1/stats`, `/v1/replicas` and `dragoman models --json`, used by server and bench.
 
 A field that a later version adds has a default, and unknown fields are ignored, so that a bench reads older and newer servers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
 
+@dataclass(frozen=True, slots=True)
+class Combined:
+    """How a field of several replicas becomes one (`api/replicas.py`); a field without it is that of one replica."""
+
+    by: Callable[[list[Any]], Any]
+
+
+Sum = Annotated[int, Combined(sum)]
+SumFloat = Annotated[float, Combined(sum)]
+Seconds = Annotated[float | None, Combined(max)]
+"""A latency; of several replicas the largest, which that of all their texts together cannot exceed."""
+
+
 class Percentiles(BaseModel):
     """Latencies in seconds; null where nothing was measured yet."""
 
-    p50: float | None = None
-    p95: float | None = None
-    p99: float | None = None
-
-
-class KvCacheSize(BaseModel):
-    """What the KV cache holds; null where the engine does not report it."""
-
-    tokens: int | None = None
-    bytes_per_token: int | None = None
+    p50: Seconds = None
+    p95: Seconds = None
+    p99: Seconds = None
 
 
 class StartupPhase(BaseModel):
@@ -32,23 +40,75 @@ class StartupPhase(BaseModel):
     duration_s: float
 
 
+class EngineStats(BaseModel):
+    """One moment of an engine. Counters count since the server's start, over all runs of the engine."""
+
+    running: Annotated[Sum, Field(description="Sequences prefilling or decoding.")] = 0
+    waiting: Annotated[Sum, Field(description="Sequences that wait to be scheduled.")] = 0
+    peak_running: Sum = 0
+    kv_cache_usage: Annotated[float, Field(description="Share of the KV cache in use, 0 to 1.")] = 0.0
+    kv_cache_tokens: Annotated[
+        int | None, Combined(sum), Field(description="Tokens that the KV cache holds; null: not reported.")
+    ] = None
+    kv_cache_bytes_per_token: int | None = None
+    preemptions: Annotated[Sum, Field(description="Sequences preempted because the KV cache was full.")] = 0
+    restarts: Annotated[Sum, Field(description="Of engines or worker processes, after a crash.")] = 0
+    restarting: Annotated[
+        bool, Combined(max), Field(description="The engine has crashed, and sequences wait until it has restarted.")
+    ] = False
+    steps: Annotated[Sum, Field(description="Engine iterations.")] = 0
+    finished: Annotated[Sum, Field(description="Sequences that ended well.")] = 0
+    prompt_tokens: Sum = 0
+    completion_tokens: Sum = 0
+    busy_s: Annotated[SumFloat, Field(description="Time with at least one sequence running.")] = 0.0
+    dtype: Annotated[str | None, Field(description="Weights and activations, as resolved for this machine.")] = None
+    ttft_s: Annotated[Percentiles, Field(description="From submission to the first token, recently.")] = Percentiles()
+    inter_token_latency_s: Annotated[Percentiles, Field(description="Of each sequence's mean, recently.")] = (
+        Percentiles()
+    )
+    inter_token_latency_sum_s: SumFloat = 0.0
+    inter_token_latency_count: Sum = 0
+    inter_token_latency_buckets: Annotated[
+        tuple[int, ...], Field(exclude=True, description="For `/metrics`: those beyond the last bound at the end.")
+    ] = ()
+    startup: Annotated[list[StartupPhase], Field(description="Phases of the last engine start.")] = []
+
+
 class CacheStats(BaseModel):
     """The cache of segments: its size now, and lookups since the start. All 0: it is off, or the server has none."""
 
-    stored: Annotated[int, Field(description="Lookups that found the segment.")] = 0
-    in_flight: Annotated[int, Field(description="Lookups that found it in flight, and waited for it.")] = 0
-    misses: int = 0
-    entries: int = 0
-    bytes: int = 0
-    max_bytes: int = 0
+    stored: Annotated[Sum, Field(description="Lookups that found the segment.")] = 0
+    in_flight: Annotated[Sum, Field(description="Lookups that found it in flight, and waited for it.")] = 0
+    misses: Sum = 0
+    entries: Sum = 0
+    bytes: Sum = 0
+    max_bytes: Sum = 0
+
+
+class LastMinute(BaseModel):
+    """Texts that ended within the last minute."""
+
+    texts_per_s: Annotated[SumFloat, Field(description="Translated ones, as all that follow.")] = 0.0
+    failures_per_s: Annotated[SumFloat, Field(description="Texts that failed through the server's fault.")] = 0.0
+    source_tokens_per_s: SumFloat = 0.0
+    output_tokens_per_s: SumFloat = 0.0
+    e2e_s: Percentiles = Percentiles()
+
+
+class RecorderStats(BaseModel):
+    """The traffic recorder on disk; `failing`: its folder cannot be written now."""
+
+    state: Literal["on", "off", "failing"] = "off"
+    written: Annotated[Sum, Field(description="Texts written since the start.")] = 0
+    lost: Annotated[Sum, Field(description="Texts that could not be written.")] = 0
 
 
 class Stats(BaseModel):
     """`GET /v1/stats`: the engine and admission now, rates over the last minute.
 
     Of several replicas: counters, sequences, limits, sizes and rates are added up; `kv_cache_usage` is the share of all
-    their caches; a percentile is the largest of any replica, which that of all their texts together cannot exceed;
-    `uptime_s` and `startup` are those of the replica that runs longest; `settings` are those of one replica.
+    their caches; a percentile is the largest of any replica; `uptime_s`, `startup` and `settings` are those of the replica
+    that runs longest.
     """
 
     state: Annotated[
@@ -61,90 +121,24 @@ class Stats(BaseModel):
         str, Field(description="Which of several replicas this is about; empty: all, or the only one.")
     ] = ""
     version: str = ""
-    model: str
-    profile: str
-    pipeline: str
-    device: str
-    dtype: Annotated[str | None, Field(description="Weights and activations, as resolved for this machine.")] = None
+    model: str = ""
+    profile: str = ""
+    pipeline: str = ""
+    device: str = ""
     cpu_instruction_sets: Annotated[list[str], Field(description="Those that decide an engine's speed on a CPU.")] = []
-    running: Annotated[int, Field(description="Running sequences.")]
-    waiting: Annotated[int, Field(description="Sequences that wait to be scheduled.")]
-    peak_running: int = 0
-    kv_cache_usage: Annotated[float, Field(description="0 to 1.")]
-    preemptions: int = 0
-    restarts: int = 0
-    steps: int = 0
-    finished: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    in_flight: Annotated[int, Field(description="Admitted calls.")] = 0
-    in_flight_characters: Annotated[int, Field(description="Of their texts.")] = 0
-    max_in_flight_characters: Annotated[int, Field(description="Calls beyond this are refused with 429.")] = 0
-    refused: int = 0
-    busy_s: float = 0.0
     uptime_s: float = 0.0
-    ttft_s: Percentiles = Percentiles()
-    inter_token_latency_s: Percentiles = Percentiles()
-    inter_token_latency_sum_s: float = 0.0
-    inter_token_latency_count: int = 0
-    kv_cache: KvCacheSize = KvCacheSize()
+    in_flight: Annotated[Sum, Field(description="Admitted calls.")] = 0
+    in_flight_texts: Annotated[Sum, Field(description="Of these calls.")] = 0
+    in_flight_characters: Annotated[Sum, Field(description="Of these texts.")] = 0
+    max_in_flight_characters: Annotated[Sum, Field(description="Calls beyond this are refused with 429.")] = 0
+    refused: Annotated[Sum, Field(description="Calls refused with 429.")] = 0
+    engine: EngineStats = EngineStats()
     cache: CacheStats = CacheStats()
-    startup: list[StartupPhase] = []
-    last_minute: dict[str, Any] = {}
+    last_minute: LastMinute = LastMinute()
+    recorder: RecorderStats = RecorderStats()
     settings: dict[str, Any] = {}
     replicas: Annotated[
         list[Stats], Field(description="Each of several replicas by itself, in the order of names.")
-    ] = []
-
-
-class TrafficPercentiles(BaseModel):
-    """A quantity over the window; null where nothing of it is known."""
-
-    p50: float | None = None
-    p95: float | None = None
-    max: float | None = None
-
-
-class RecorderState(BaseModel):
-    """The recorder on disk; `failing`: its folder cannot be written now."""
-
-    state: Literal["on", "off", "failing"]
-    written: int = 0
-    lost: int = 0
-
-
-class Traffic(BaseModel):
-    """`GET /v1/traffic`: the texts that ended within the last hour.
-
-    Of several replicas: texts, arrivals per second and outcomes are added up. A percentile and `peak_tokens` are the
-    largest of any replica; for lengths and times that is a bound, which those of all texts together cannot exceed.
-    `in_flight` and `peak_tokens` stay those of one replica, whose slots and cache they are to be compared with: how many
-    texts were in flight in all replicas together only their recorded files say (`dragoman traffic show`).
-    """
-
-    replica: Annotated[
-        str, Field(description="Which of several replicas this is about; empty: all, or the only one.")
-    ] = ""
-    unreachable: Annotated[bool, Field(description="The replica did not answer: nothing below is known of it.")] = False
-
-    records: Annotated[int, Field(description="Texts, whatever their outcome.")]
-    window_s: Annotated[float, Field(description="3600, or less: since the start, or as far back as is remembered.")]
-    in_flight: Annotated[TrafficPercentiles, Field(description="In-flight texts at each arrival, itself included.")]
-    source_tokens: Annotated[
-        TrafficPercentiles, Field(description="Of texts that the model translated, as all lengths.")
-    ]
-    output_tokens: TrafficPercentiles
-    queue_s: Annotated[TrafficPercentiles, Field(description="In the engine's queue, where it is reported.")]
-    ttft_s: TrafficPercentiles
-    e2e_s: Annotated[TrafficPercentiles, Field(description="Of texts that ended well, from arrival to end.")]
-    arrivals_per_s: float
-    peak_tokens: Annotated[
-        int | None, Field(description="The most tokens, of prompts and outputs, that were in flight at one time.")
-    ]
-    outcomes: Annotated[dict[str, int], Field(description="Texts by outcome: ok, cancelled or an error's code.")]
-    recorder: RecorderState
-    replicas: Annotated[
-        list[Traffic], Field(description="Each of several replicas by itself, in the order of names.")
     ] = []
 
 

@@ -140,7 +140,7 @@ async def stats_when(http: httpx.AsyncClient, *, deadline_s: float = 120.0, **wa
         answer = await http.get("/v1/stats")
         stats = answer.json()
         states = [one["state"] for one in stats.get("replicas", [])]
-        found = {**stats, "serving": states.count("serving") if len(set(states)) == 1 else 0}
+        found = {**stats.get("engine", {}), **stats, "serving": states.count("serving") if len(set(states)) == 1 else 0}
         return all(found[name] == value for name, value in wanted.items())
 
     async with asyncio.timeout(deadline_s):

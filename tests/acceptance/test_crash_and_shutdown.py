@@ -168,7 +168,7 @@ async def held_midway(
 
     async def in_flight() -> tuple[int, int]:
         stats = (await client.get("/v1/stats")).json()
-        return stats["in_flight"], stats["running"]
+        return stats["in_flight"], stats["engine"]["running"]
 
     while True:
         calls = ask()
@@ -204,8 +204,8 @@ async def test_calls_in_flight_at_a_crash_of_the_engine_are_completed(
     assert_complete(undisturbed, answers)
     assert (await client.get("/readyz")).status_code == 200
     stats = (await client.get("/v1/stats")).json()
-    assert stats["restarts"] == 1
-    assert {"load", "KV cache"} <= {phase["name"] for phase in stats["startup"]}
+    assert stats["engine"]["restarts"] == 1
+    assert {"load", "KV cache"} <= {phase["name"] for phase in stats["engine"]["startup"]}
     if cores is not None:
         server, worker = cores
         assert worker and not server & worker
@@ -216,7 +216,7 @@ async def test_ctrl_c_in_the_terminal_completes_calls_in_flight_and_exits_with_0
     terminal: Terminal, client: httpx.AsyncClient
 ) -> None:
     """The terminal sends the signal to the engine's processes too. The last test of this terminal: it ends the server."""
-    restarts = (await client.get("/v1/stats")).json()["restarts"]
+    restarts = (await client.get("/v1/stats")).json()["engine"]["restarts"]
     asked = [messages(6, seed) for seed in range(20, 25)]
     undisturbed = await asyncio.gather(*(translate(client, one) for one in asked))
 
@@ -226,7 +226,7 @@ async def test_ctrl_c_in_the_terminal_completes_calls_in_flight_and_exits_with_0
     calls, engine = await held_midway(terminal, client, ask, running=30)
     terminal.type(CTRL_C)
     stats = await stats_when(client, state="draining")
-    assert (stats["in_flight"], stats["restarts"]) == (5, restarts)
+    assert (stats["in_flight"], stats["engine"]["restarts"]) == (5, restarts)
     engine.resume()
     answers = await asyncio.gather(*calls)
     assert_complete(undisturbed, answers)

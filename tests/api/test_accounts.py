@@ -237,7 +237,6 @@ async def test_operators_endpoints_need_an_operators_key(tmp_path: Path) -> None
         for method, path in (
             ("GET", "/metrics"),
             ("GET", "/v1/stats"),
-            ("GET", "/v1/traffic"),
             ("GET", "/v1/replicas"),
             ("POST", "/v1/reload"),
         ):
@@ -252,7 +251,7 @@ async def test_the_operators_port_serves_them_without_a_key_and_nothing_else(tmp
     async with keyed(tmp_path, ACCOUNT) as server:
         transport = httpx.ASGITransport(create_operator_app(server.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            for path in ("/metrics", "/v1/stats", "/v1/traffic", "/v1/replicas", "/healthz", "/readyz"):
+            for path in ("/metrics", "/v1/stats", "/v1/replicas", "/healthz", "/readyz"):
                 assert (await client.get(path)).status_code == 200
             assert (await client.post("/v1/reload")).status_code == 204
             for path in ("/", "/v1/translate", "/v1/glossaries", "/v1/languages"):
@@ -313,7 +312,7 @@ async def test_no_key_is_in_a_log_a_metric_or_an_answer(tmp_path: Path, caplog: 
                     answer = await server.client.post(path + query, json=TEXT, headers=headers)
                     shown += answer.text + str(answer.headers)
         operator = {"Authorization": f"Bearer {server.keys['op']}"}
-        for path in ("/metrics", "/v1/stats", "/v1/traffic"):
+        for path in ("/metrics", "/v1/stats"):
             shown += (await server.client.get(path, headers=operator)).text
     logged = [one for one in caplog.records if not one.name.startswith(("httpx", "httpcore"))]  # the test's client
     text = shown + "".join(f"{one.getMessage()} {vars(one)}" for one in logged)
@@ -364,7 +363,7 @@ async def test_web_pages_may_call_the_translation_apis_alone() -> None:
             assert "authorization" in preflight.headers["Access-Control-Allow-Headers"].lower()
         answer = await client.post("/v1/translate", json=TEXT, headers={"Origin": "https://page.example"})
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
-        for path in ("/metrics", "/v1/stats", "/v1/traffic", "/v1/reload", "/v1/glossaries", "/v2/glossaries", "/"):
+        for path in ("/metrics", "/v1/stats", "/v1/reload", "/v1/glossaries", "/v2/glossaries", "/"):
             answer = await client.get(path, headers={"Origin": "https://page.example"})
             assert "Access-Control-Allow-Origin" not in answer.headers, path
 

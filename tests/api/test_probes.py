@@ -54,13 +54,13 @@ async def test_a_restart_shows_and_calls_wait_up_to_the_limit(
         refused = await client.post("/v1/translate", json=BODY)
         assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
         stats = (await client.get("/v1/stats")).json()
-        assert (stats["state"], stats["restarts"], stats["in_flight"]) == ("restarting", 0, 3)
+        assert (stats["state"], stats["engine"]["restarts"], stats["in_flight"]) == ("restarting", 0, 3)
         engine.may_start.set()
         answers = await asyncio.gather(*calls)
         assert [answer.json()["translations"][0]["text"] for answer in answers] == ["~Hello there."] * 3
         assert await probe(client) == (200, "ready")
         stats = (await client.get("/v1/stats")).json()
-        assert (stats["state"], stats["restarts"]) == ("serving", 1)
+        assert (stats["state"], stats["engine"]["restarts"]) == ("serving", 1)
 
 
 async def test_a_client_that_hangs_up_during_a_restart_gives_its_place_back(

@@ -11,23 +11,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from dragoman.api.app import create_operator_app
-from dragoman.api.replicas import sum_stats, sum_traffic, unreachable_stats, unreachable_traffic
+from dragoman.api.replicas import sum_stats, unreachable_stats
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.service.stack import account_store
 from dragoman.settings import AuthSettings, CacheSettings, Settings
 from dragoman.storage.database import Database
 from dragoman.types import Account
-from dragoman.wire import (
-    CacheStats,
-    KvCacheSize,
-    MetricsTarget,
-    Percentiles,
-    RecorderState,
-    Stats,
-    Traffic,
-    TrafficPercentiles,
-)
+from dragoman.wire import CacheStats, EngineStats, LastMinute, MetricsTarget, Percentiles, RecorderStats, Stats
 from tests.replicas import ReplicasHere
 from tests.serving import echoing, served, service_over
 
@@ -48,7 +39,7 @@ async def two_replicas(
         yield services, [await stack.enter_async_context(served(one, replicas=everyone)) for one in services]
 
 
-async def test_stats_and_traffic_add_up_whichever_replica_is_asked() -> None:
+async def test_stats_add_up_whichever_replica_is_asked() -> None:
     async with two_replicas() as (services, (a, b)):
         for client, texts in ((a, 2), (b, 3)):
             assert (
@@ -58,11 +49,8 @@ async def test_stats_and_traffic_add_up_whichever_replica_is_asked() -> None:
             stats = Stats.model_validate((await client.get("/v1/stats")).json())
             assert (stats.state, stats.replica) == ("serving", "")
             assert [one.replica for one in stats.replicas] == ["a", "b"]
-            assert stats.finished == sum(one.finished for one in stats.replicas) > 5  # the warm-ups too
+            assert stats.engine.finished == sum(one.engine.finished for one in stats.replicas) > 5  # the warm-ups too
             assert stats.max_in_flight_characters == 2 * services[0].admission.limit
-            traffic = Traffic.model_validate((await client.get("/v1/traffic")).json())
-            assert traffic.records == sum(one.records for one in traffic.replicas)
-            assert traffic.outcomes["ok"] == traffic.records >= 5
 
 
 async def test_a_replica_that_does_not_answer_is_reported() -> None:
@@ -74,8 +62,6 @@ async def test_a_replica_that_does_not_answer_is_reported() -> None:
             "b": "serving",
             "c": "unreachable",
         }
-        traffic = Traffic.model_validate((await a.get("/v1/traffic")).json())
-        assert [one.replica for one in traffic.replicas if one.unreachable] == ["c"]
         assert (await a.post("/v1/reload")).status_code == 503
 
 
@@ -84,9 +70,7 @@ async def test_the_operators_port_answers_for_its_replica_alone() -> None:
         transport = httpx.ASGITransport(create_operator_app(services[1]))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:9001") as client:
             stats = Stats.model_validate((await client.get("/v1/stats")).json())
-            assert (stats.replica, stats.replicas, stats.finished) == ("b", [], services[1].stats().finished)
-            traffic = Traffic.model_validate((await client.get("/v1/traffic")).json())
-            assert (traffic.replica, traffic.replicas) == ("b", [])
+            assert (stats.replica, stats.replicas, stats.engine) == ("b", [], services[1].stats().engine)
             assert (await client.get("/v1/replicas")).json() == [
                 {"targets": ["localhost:9001"], "labels": {"replica": "b"}}
             ]
@@ -145,39 +129,43 @@ async def test_a_reload_reaches_all_replicas_of_one_database(tmp_path: Path) -> 
 
 def made(name: str, **values: object) -> Stats:
     known = {"state": "serving", "model": "m", "profile": "p", "pipeline": "fake", "device": "cpu"}
-    return Stats.model_validate(known | {"replica": name, "running": 0, "waiting": 0, "kv_cache_usage": 0.0} | values)
+    return Stats.model_validate(known | {"replica": name} | values)
 
 
 def test_limits_caches_and_latencies_of_several_replicas() -> None:
     a = made(
         "a",
-        running=3,
         refused=1,
         uptime_s=50.0,
-        kv_cache_usage=0.9,
-        kv_cache=KvCacheSize(tokens=1000, bytes_per_token=8),
+        engine=EngineStats(running=3, kv_cache_usage=0.9, kv_cache_tokens=1000, ttft_s=Percentiles(p50=0.1, p95=0.2)),
         cache=CacheStats(stored=1, max_bytes=10),
-        ttft_s=Percentiles(p50=0.1, p95=0.2),
         last_minute={"texts_per_s": 2.0, "e2e_s": {"p50": 1.0, "p95": 2.0}},
+        recorder=RecorderStats(state="failing", written=10, lost=1),
     )
     b = made(
         "b",
         state="restarting",
-        running=4,
         uptime_s=70.0,
-        kv_cache_usage=0.1,
-        kv_cache=KvCacheSize(tokens=3000, bytes_per_token=8),
+        engine=EngineStats(
+            running=4,
+            kv_cache_usage=0.1,
+            kv_cache_tokens=3000,
+            restarting=True,
+            dtype="float32",
+            ttft_s=Percentiles(p50=0.05, p95=0.4, p99=0.5),
+        ),
         cache=CacheStats(misses=2, max_bytes=10),
-        ttft_s=Percentiles(p50=0.05, p95=0.4, p99=0.5),
+        recorder=RecorderStats(state="on", written=20),
         last_minute={"texts_per_s": 0.5, "e2e_s": {}},
     )
     found = sum_stats([b, unreachable_stats("c"), a])
-    assert (found.running, found.refused, found.uptime_s) == (7, 1, 70.0)
-    assert found.kv_cache_usage == pytest.approx(0.3)
-    assert found.kv_cache == KvCacheSize(tokens=4000, bytes_per_token=8)
+    assert (found.engine.running, found.refused, found.uptime_s) == (7, 1, 70.0)
+    assert found.engine.kv_cache_usage == pytest.approx(0.3)
+    assert (found.engine.kv_cache_tokens, found.engine.restarting, found.engine.dtype) == (4000, True, "float32")
+    assert found.recorder == RecorderStats(state="failing", written=30, lost=1)
     assert (found.cache.stored, found.cache.misses, found.cache.max_bytes) == (1, 2, 20)
-    assert found.ttft_s == Percentiles(p50=0.1, p95=0.4, p99=0.5)
-    assert found.last_minute == {"texts_per_s": 2.5, "e2e_s": {"p50": 1.0, "p95": 2.0}}
+    assert found.engine.ttft_s == Percentiles(p50=0.1, p95=0.4, p99=0.5)
+    assert found.last_minute == LastMinute(texts_per_s=2.5, e2e_s=Percentiles(p50=1.0, p95=2.0))
     assert [one.replica for one in found.replicas] == ["a", "b", "c"]
 
 
@@ -192,30 +180,3 @@ def test_limits_caches_and_latencies_of_several_replicas() -> None:
 )
 def test_the_state_is_what_a_caller_finds(states: tuple[str, ...], state: str) -> None:
     assert sum_stats([made(str(place), state=one) for place, one in enumerate(states)]).state == state
-
-
-def test_traffic_of_several_replicas_adds_texts_and_keeps_the_largest_percentiles() -> None:
-    def one(name: str, texts: int, p95: float, state: str) -> Traffic:
-        latencies = TrafficPercentiles(p50=p95 / 2, p95=p95, max=2 * p95)
-        return unreachable_traffic(name).model_copy(
-            update={
-                "unreachable": False,
-                "records": texts,
-                "window_s": 3600.0,
-                "e2e_s": latencies,
-                "in_flight": latencies,
-                "arrivals_per_s": texts / 3600,
-                "peak_tokens": texts,
-                "outcomes": {"ok": texts - 1, f"fault_of_{name}": 1},
-                "recorder": RecorderState.model_validate({"state": state, "written": texts, "lost": 1}),
-            }
-        )
-
-    found = sum_traffic([one("b", 20, 3.0, "on"), one("a", 10, 1.0, "failing"), unreachable_traffic("c")])
-    assert (found.records, found.peak_tokens, found.window_s) == (30, 20, 3600.0)
-    assert found.arrivals_per_s == pytest.approx(30 / 3600)
-    assert found.outcomes == {"ok": 28, "fault_of_a": 1, "fault_of_b": 1}
-    assert found.e2e_s == found.in_flight == TrafficPercentiles(p50=1.5, p95=3.0, max=6.0)
-    assert found.recorder == RecorderState(state="failing", written=30, lost=2)
-    assert [(each.replica, each.unreachable) for each in found.replicas] == [("a", False), ("b", False), ("c", True)]
-    assert not found.unreachable

@@ -1,4 +1,4 @@
-"""`GET /v1/traffic`, and what a service records: everything that comes, warm-up apart."""
+"""What a service records of its traffic: everything that comes, warm-up apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, Settings, TrafficSettings
 from dragoman.telemetry.traffic.entry import TrafficEntry, TrafficReader
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.wire import Traffic
 from tests.serving import echoing, fake_service, served, service_over
 from tests.waiting import until
 
@@ -31,44 +30,23 @@ async def recorded(service: TranslationService, folder: Path) -> list[TrafficEnt
     return list(TrafficReader([folder]))
 
 
-async def test_the_last_hour_is_reported_in_distributions(tmp_path: Path) -> None:
+async def test_what_the_recorder_wrote_is_in_the_statistics(tmp_path: Path) -> None:
     service = recording_service(tmp_path)
     async with served(service) as client:
         for text in ("Where is the station?", "Good morning.", "12 + 3"):
             await client.post("/v1/translate", json={"text": text, "source": "en", "target": "ja"})
         refused = await client.post("/v1/translate", json={"text": ["one", "two"], "source": "en", "target": "xx"})
         assert refused.status_code == 400
-        await recorded(service, tmp_path)
-        answer = (await client.get("/v1/traffic")).json()
-    assert answer["records"] == 5
-    assert answer["outcomes"] == {"ok": 3, "unsupported_language": 2}
-    assert answer["recorder"] == {"state": "on", "written": 5, "lost": 0}
-    assert answer["in_flight"] == {"p50": 1.0, "p95": 2.0, "max": 2.0}
-    assert 0 < answer["source_tokens"]["p50"] <= answer["source_tokens"]["max"] < 20
-    assert answer["peak_tokens"] >= answer["source_tokens"]["max"] + answer["output_tokens"]["max"]
-    assert 0 < answer["e2e_s"]["p50"] <= answer["e2e_s"]["max"] < answer["window_s"]
-    assert answer["arrivals_per_s"] == 5 / answer["window_s"]
+        entries = await recorded(service, tmp_path)
+        answer = (await client.get("/v1/stats")).json()
+    assert [entry.outcome for entry in entries] == ["ok"] * 3 + ["unsupported_language"] * 2
+    assert answer["recorder"] == {"state": "on", "written": 5, "lost": 0}  # the warm-up is no traffic
 
 
-async def test_a_bench_reads_what_is_reported() -> None:
+async def test_a_server_without_a_recorder() -> None:
     async with served(fake_service()) as client:
-        await client.post("/v1/translate", json={"text": "Good morning.", "source": "en", "target": "ja"})
-        read = Traffic.model_validate((await client.get("/v1/traffic")).json())
-    assert (read.records, read.outcomes) == (1, {"ok": 1})
-    for found in (read.in_flight, read.source_tokens, read.output_tokens, read.queue_s, read.ttft_s, read.e2e_s):
-        assert found.p50 is not None and found.p50 <= (found.max or 0)
-    assert read.peak_tokens is not None
-
-
-async def test_an_hour_without_a_text_and_a_server_without_a_recorder() -> None:
-    async with served(fake_service()) as client:
-        answer = (await client.get("/v1/traffic")).json()
-        documented = (await client.get("/openapi.json")).json()["components"]["schemas"]["Traffic"]
-    assert answer["records"] == 0  # the warm-up is no traffic
-    assert answer["e2e_s"] == {"p50": None, "p95": None, "max": None}
-    assert answer["peak_tokens"] is None
-    assert answer["recorder"]["state"] == "off"
-    assert set(documented["properties"]) == set(answer)
+        answer = (await client.get("/v1/stats")).json()
+    assert answer["recorder"] == {"state": "off", "written": 0, "lost": 0}
 
 
 async def test_a_refused_text_and_one_that_its_client_gave_up_are_recorded_with_their_outcomes(tmp_path: Path) -> None:
@@ -114,8 +92,7 @@ async def test_an_unwritable_folder_costs_no_translation(tmp_path: Path) -> None
     async with served(service) as client:
         answer = await client.post("/v1/translate", json={"text": "Good morning.", "source": "en", "target": "ja"})
         assert answer.status_code == 200
-        answer = (await client.get("/v1/traffic")).json()
-    assert (answer["records"], answer["recorder"]["state"]) == (1, "failing")
+        assert (await client.get("/v1/stats")).json()["recorder"]["state"] == "failing"
 
 
 def test_a_service_from_settings_records_unless_it_is_switched_off(tmp_path: Path) -> None:

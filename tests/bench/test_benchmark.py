@@ -48,10 +48,8 @@ class _Server:
 
     async def stats(self, request: web.Request) -> web.StreamResponse:
         reported = {
-            "running": 1,
-            "waiting": 2,
+            "engine": {"running": 1, "waiting": 2, "dtype": "float32"},
             "model": "reported",
-            "dtype": "float32",
             "cpu_instruction_sets": ["avx2"],
         }
         return web.json_response(stats(**reported, settings={"engine": {"seqs": 4}}))

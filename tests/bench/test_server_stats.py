@@ -66,13 +66,15 @@ def test_a_page_without_vllm_s_gauges_is_no_sample() -> None:
 
 async def test_dragoman_s_stats_are_read_with_its_settings() -> None:
     reported = stats(
-        running=3,
-        waiting=1,
-        kv_cache_usage=0.25,
-        busy_s=4.5,
-        inter_token_latency_sum_s=1.25,
-        inter_token_latency_count=250,
-        dtype="float32",
+        engine={
+            "running": 3,
+            "waiting": 1,
+            "kv_cache_usage": 0.25,
+            "busy_s": 4.5,
+            "inter_token_latency_sum_s": 1.25,
+            "inter_token_latency_count": 250,
+            "dtype": "float32",
+        },
         cpu_instruction_sets=["avx2"],
         settings={"engine": {"max_num_seqs": 16}},
         added_by_a_later_version=1,

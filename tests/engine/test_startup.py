@@ -10,6 +10,7 @@ import pytest
 from dragoman.engine import startup
 from dragoman.engine.startup import StartupPhases
 from dragoman.telemetry.engine import EngineGauge
+from dragoman.wire import StartupPhase
 from tests.waiting import until
 
 CPU_032 = """\
@@ -48,8 +49,8 @@ def names(log: str, *, compiles: bool = True) -> list[str]:
     for line in log.splitlines():
         phases.line(line)
     phases.finish()
-    assert all(duration_s >= 0 for _, duration_s in gauge.startup)
-    return [name for name, _ in gauge.startup]
+    assert all(phase.duration_s >= 0 for phase in gauge.startup)
+    return [phase.name for phase in gauge.startup]
 
 
 def test_the_phases_on_a_cpu() -> None:
@@ -78,16 +79,16 @@ async def test_the_log_is_followed_from_its_end_and_the_present_phase_is_seen(
             with log_file.open("a") as file:
                 file.write(line)
             if "for the compilation" in line:
-                await until(lambda: gauge.startup[-1][0] == "compile", "the phase compile")
-                assert [name for name, _ in gauge.startup] == ["start processes", "load", "compile"]
+                await until(lambda: gauge.startup[-1].name == "compile", "the phase compile")
+                assert [phase.name for phase in gauge.startup] == ["start processes", "load", "compile"]
             assert number < len(lines)
-        await until(lambda: gauge.startup[-1][0] == "KV cache", "the last phase")
-    assert [name for name, _ in gauge.startup] == ["start processes", "load", "compile", "warm up", "KV cache"]
+        await until(lambda: gauge.startup[-1].name == "KV cache", "the last phase")
+    assert [phase.name for phase in gauge.startup] == ["start processes", "load", "compile", "warm up", "KV cache"]
 
 
 async def test_without_a_log_file_the_start_is_one_phase() -> None:
     gauge = EngineGauge()
     async with startup.followed(None, gauge, compiles=True, import_s=2.5):
         pass
-    assert gauge.startup[0] == ("import vLLM", 2.5)
-    assert [name for name, _ in gauge.startup[1:]] == ["start processes"]
+    assert gauge.startup[0] == StartupPhase(name="import vLLM", duration_s=2.5)
+    assert [phase.name for phase in gauge.startup[1:]] == ["start processes"]

@@ -1,34 +1,44 @@
 from __future__ import annotations
 
+from typing import Any
+
 from prometheus_client import CollectorRegistry
 
 from dragoman.gpu import NvmlGpus
-from dragoman.telemetry.engine import EngineGauge, EngineStats
-from dragoman.telemetry.metrics import EngineCollector, GpuCollector, ServiceCollector, ServiceSnapshot
+from dragoman.telemetry.engine import EngineGauge
+from dragoman.telemetry.metrics import GpuCollector, StatsCollector
+from dragoman.wire import EngineStats, RecorderStats, Stats
 from tests.telemetry.nvml_stand_in import stand_in
 
-SNAPSHOT = ServiceSnapshot("serving", ready=True, calls=2, texts=5, characters=6, characters_limit=96)
 
-
-def registry_of(*collectors: ServiceCollector | EngineCollector | GpuCollector) -> CollectorRegistry:
+def registry_of(collector: StatsCollector | GpuCollector) -> CollectorRegistry:
     registry = CollectorRegistry()
-    for collector in collectors:
-        registry.register(collector)
+    registry.register(collector)
     return registry
 
 
+def collector_of(**values: Any) -> StatsCollector:
+    stats = Stats.model_validate({"state": "serving", **values})
+    return StatsCollector(lambda: stats, lambda: True)
+
+
 def test_the_state_is_one_of_three() -> None:
-    registry = registry_of(ServiceCollector(lambda: SNAPSHOT, {"model": "m"}))
+    registry = registry_of(collector_of(state="restarting", model="m", in_flight_texts=5))
     states = {state: registry.get_sample_value("dragoman_state", {"state": state}) for state in ("starting", "serving")}
     assert states == {"starting": 0.0, "serving": 1.0}
-    assert registry.get_sample_value("dragoman_info", {"model": "m"}) == 1.0
+    assert (
+        registry.get_sample_value(
+            "dragoman_info", dict.fromkeys(("version", "profile", "pipeline", "device"), "") | {"model": "m"}
+        )
+        == 1.0
+    )
     assert registry.get_sample_value("dragoman_in_flight_texts") == 5.0
 
 
 def test_what_an_engine_counts_is_a_counter() -> None:
-    stats = EngineStats(preemptions=3, restarts=1, finished=7, steps=40, busy_s=1.5)
-    families = {family.name: family.type for family in EngineCollector(lambda: stats).collect()}
-    counters = {name for name, kind in families.items() if kind == "counter"}
+    collector = collector_of(engine=EngineStats(preemptions=3, restarts=1, finished=7, steps=40, busy_s=1.5))
+    families = {family.name: family.type for family in collector.collect()}
+    counters = {name for name, kind in families.items() if kind == "counter" and "_engine_" in name}
     assert counters == {
         f"dragoman_engine_{name}"
         for name in (
@@ -36,26 +46,34 @@ def test_what_an_engine_counts_is_a_counter() -> None:
             *("finished_sequences", "prompt_tokens", "output_tokens"),
         )
     }
-    registry = registry_of(EngineCollector(lambda: stats))
+    registry = registry_of(collector)
     assert registry.get_sample_value("dragoman_engine_preemptions_total") == 3.0
     assert registry.get_sample_value("dragoman_engine_restarts_total") == 1.0
 
 
-def test_one_scrape_is_one_snapshot_of_the_engine() -> None:
-    snapshots: list[EngineStats] = []
+def test_one_scrape_is_one_snapshot() -> None:
+    snapshots: list[Stats] = []
 
-    def read() -> EngineStats:
-        snapshots.append(EngineStats())
+    def read() -> Stats:
+        snapshots.append(Stats(state="serving"))
         return snapshots[-1]
 
-    list(EngineCollector(read).collect())
+    list(StatsCollector(read, lambda: True).collect())
     assert len(snapshots) == 1
+
+
+def test_what_the_recorder_lost_is_counted() -> None:
+    registry = registry_of(collector_of(recorder=RecorderStats(state="failing", written=9, lost=2)))
+    counts = [
+        registry.get_sample_value("dragoman_recorder_texts_total", {"result": one}) for one in ("written", "lost")
+    ]
+    assert counts == [9, 2]
 
 
 def test_inter_token_latencies_are_a_cumulative_histogram() -> None:
     gauge = EngineGauge()
     gauge.latencies([], [0.001, 0.004, 0.004, 0.02, 9.0])
-    registry = registry_of(EngineCollector(gauge.snapshot))
+    registry = registry_of(collector_of(engine=gauge.snapshot()))
 
     def at_most(bound: str) -> float | None:
         return registry.get_sample_value("dragoman_inter_token_latency_seconds_bucket", {"le": bound})
@@ -66,7 +84,7 @@ def test_inter_token_latencies_are_a_cumulative_histogram() -> None:
 
 
 def test_a_kv_cache_of_unknown_size_has_no_sample() -> None:
-    assert registry_of(EngineCollector(EngineStats)).get_sample_value("dragoman_engine_kv_cache_tokens") is None
+    assert registry_of(collector_of()).get_sample_value("dragoman_engine_kv_cache_tokens") is None
 
 
 def test_gpus_are_reported_in_base_units_and_silent_ones_left_out() -> None:

@@ -1,4 +1,4 @@
-"""What operators ask a server: `/metrics`, `/v1/stats`, `/v1/traffic`, `/v1/replicas` and `/v1/reload`. On the server's own
+"""What operators ask a server: `/metrics`, `/v1/stats`, `/v1/replicas` and `/v1/reload`. On the server's own
 port these need an operator's key where keys are needed; the operator's port serves them without.
 
 Where several replicas serve one address, that address answers for all of them, except for `/metrics`: those are of whichever
@@ -15,8 +15,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from dragoman.api import schemas
 from dragoman.api.access import Service
-from dragoman.api.replicas import Replicas, sum_stats, sum_traffic
-from dragoman.wire import MetricsTarget, Stats, Traffic
+from dragoman.api.replicas import Replicas, sum_stats
+from dragoman.wire import MetricsTarget, Stats
 
 ANSWERS: dict[int | str, dict[str, Any]] = {
     401: {
@@ -42,12 +42,6 @@ AllReplicas = Annotated[Replicas | None, Depends(_replicas_of)]
 async def stats(service: Service, replicas: AllReplicas) -> Stats:
     """Running and waiting sequences, KV cache usage, admission, latencies: for people, for the page and for load tests."""
     return service.stats() if replicas is None else sum_stats(await replicas.stats())
-
-
-@router.get("/v1/traffic", summary="The texts of the last hour")
-async def traffic(service: Service, replicas: AllReplicas) -> Traffic:
-    """How many texts in flight, how long, how fast, with which outcome: for people and for `dragoman tune --watch`."""
-    return await service.traffic() if replicas is None else sum_traffic(await replicas.traffic())
 
 
 @router.get("/metrics", summary="Prometheus metrics: dragoman's and vLLM's", response_class=Response)

@@ -37,7 +37,7 @@ class _PhaseColumn(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         phases = self._service.pipeline.stats().startup
-        return Text(" > ".join(f"{name} {duration_s:.0f} s" for name, duration_s in phases))
+        return Text(" > ".join(f"{phase.name} {phase.duration_s:.0f} s" for phase in phases))
 
 
 class Messages:

@@ -13,25 +13,24 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import aiohttp
 import ray
 import uvicorn
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from ray.exceptions import RayError
 
 from dragoman.api.app import create_operator_app
 from dragoman.api.network import comma_separated
-from dragoman.api.replicas import unreachable_stats, unreachable_traffic
+from dragoman.api.replicas import unreachable_stats
 from dragoman.errors import ConfigError, DragomanError, Unavailable
 from dragoman.service.service import TranslationService
 from dragoman.settings import Settings
-from dragoman.wire import MetricsTarget, Stats, Traffic
+from dragoman.wire import MetricsTarget, Stats
 
 log = logging.getLogger("dragoman.deploy")
 
-Answer = TypeVar("Answer", bound=BaseModel)
 Instruction = Literal["serve", "drain", "stop"]
 ReplicaState = Literal["starting", "serving", "draining", "drained", "timed_out", "stopped", "failed"]
 
@@ -198,11 +197,17 @@ class Peers:
 
     async def stats(self) -> list[Stats]:
         """Each replica's own, at the same time."""
-        return await self._of_each("/v1/stats", Stats, self._own_stats, unreachable_stats)
 
-    async def traffic(self) -> list[Traffic]:
-        """Each replica's own, at the same time."""
-        return await self._of_each("/v1/traffic", Traffic, self._service.traffic, unreachable_traffic)
+        async def stats_of(entry: Entry) -> Stats:
+            if entry.tag == self._tag:
+                return self._service.stats()
+            answer = await request(self._settings, "GET", entry, "/v1/stats")
+            try:
+                return Stats.model_validate_json(answer) if answer is not None else unreachable_stats(entry.name)
+            except ValidationError:
+                return unreachable_stats(entry.name)
+
+        return list(await asyncio.gather(*map(stats_of, await self._directory.entries())))
 
     async def targets(self) -> list[MetricsTarget]:
         """Where each reports its metrics."""
@@ -215,23 +220,6 @@ class Peers:
         done = await asyncio.gather(*(request(self._settings, "POST", entry, "/v1/reload") for entry in others))
         if failed := [entry.name for entry, answer in zip(others, done, strict=True) if answer is None]:
             raise Unavailable(f"replicas that could not be reached to read keys and limits: {', '.join(failed)}")
-
-    async def _own_stats(self) -> Stats:
-        return self._service.stats()
-
-    async def _of_each(
-        self, path: str, model: type[Answer], own: Callable[[], Any], unreachable: Callable[[str], Answer]
-    ) -> list[Answer]:
-        async def of(entry: Entry) -> Answer:
-            if entry.tag == self._tag:
-                return await own()
-            answer = await request(self._settings, "GET", entry, path)
-            try:
-                return model.model_validate_json(answer) if answer is not None else unreachable(entry.name)
-            except ValidationError:
-                return unreachable(entry.name)
-
-        return list(await asyncio.gather(*map(of, await self._directory.entries())))
 
 
 class Membership:

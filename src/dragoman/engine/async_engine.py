@@ -32,8 +32,9 @@ from dragoman.engine.compat import (
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed
-from dragoman.telemetry.engine import EngineGauge, EngineStats
+from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings, TokenLogprobs
+from dragoman.wire import EngineStats
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
 _CRASH_POLL_S = 1.0

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 
 from dragoman.telemetry.engine import EngineGauge
+from dragoman.wire import StartupPhase
 
 log = logging.getLogger("dragoman.engine")
 
@@ -45,7 +46,7 @@ class StartupPhases:
     def __init__(self, gauge: EngineGauge, *, compiles: bool, import_s: float = 0.0) -> None:
         self._gauge = gauge
         self._compiles = compiles
-        self._finished: list[tuple[str, float]] = []
+        self._finished: list[StartupPhase] = []
         if import_s:
             self._finish("import vLLM", import_s)
         self._number = 0
@@ -54,7 +55,7 @@ class StartupPhases:
 
     def _report(self) -> None:
         """Put the phases into the gauge, the present one last and still growing."""
-        self._gauge.startup = (*self._finished, (PHASES[self._number][0], monotonic() - self._began_s))
+        self._gauge.startup = [*self._finished, _phase(PHASES[self._number][0], monotonic() - self._began_s)]
 
     def line(self, line: str) -> None:
         """One line of the log: later phases than the present one may begin with it."""
@@ -77,11 +78,12 @@ class StartupPhases:
         now_s = monotonic()
         self._finish(PHASES[self._number][0], now_s - self._began_s)
         self._began_s = now_s
-        self._gauge.startup = tuple(self._finished)
+        self._gauge.startup = list(self._finished)
 
     def _finish(self, name: str, duration_s: float) -> None:
-        self._finished.append((name, duration_s))
-        fields = {"phase": name, "duration_s": round(duration_s, 3)}
+        phase = _phase(name, duration_s)
+        self._finished.append(phase)
+        fields = {"phase": name, "duration_s": phase.duration_s}
         log.info("start: %s %.1f s", name, duration_s, extra={"fields": fields})
 
     async def follow(self, log_file: Path) -> None:
@@ -96,6 +98,10 @@ class StartupPhases:
                 self.line(line.decode(errors="replace"))
             self._report()
             await asyncio.sleep(_POLL_S)
+
+
+def _phase(name: str, duration_s: float) -> StartupPhase:
+    return StartupPhase(name=name, duration_s=round(duration_s, 3))
 
 
 def _size(log_file: Path) -> int:

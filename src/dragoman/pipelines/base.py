@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from dragoman.errors import EngineDead
-from dragoman.telemetry.engine import EngineStats
 from dragoman.types import Completion, Delta, Sequence
+from dragoman.wire import EngineStats
 
 
 class Engine(Protocol):

@@ -32,8 +32,9 @@ from dragoman.engine.process import last_lines, on_all_cores
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected
 from dragoman.pipelines.messages import Batch, BatchResults, Ready, Refused, WorkerPlan, frame, receive
-from dragoman.telemetry.engine import EngineGauge, EngineStats
+from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, Sequence, Timings
+from dragoman.wire import EngineStats
 
 VLLM_ENGINE = "dragoman.engine.sync_engine:SyncEngine"
 EXIT_GRACE_S = 5.0  # for an idle worker, which exits in about one

@@ -20,8 +20,8 @@ from time import monotonic
 
 from dragoman.errors import DragomanError, EngineDead, EngineFailed, EngineRestarting
 from dragoman.pipelines.base import Engine
-from dragoman.telemetry.engine import EngineStats
 from dragoman.types import Completion, Delta, Sequence
+from dragoman.wire import EngineStats
 
 LONGEST_PAUSE_S = 30.0
 CRASHES_SURVIVED = 1
@@ -254,11 +254,12 @@ class ContinuousPipeline:
     def stats(self) -> EngineStats:
         """Over all runs of the engine; what waits for its restart counts as waiting."""
         stats = self._engine.stats()
-        return replace(
-            stats,
-            waiting=stats.waiting + self._waiting,
-            restarts=self._restarts,
-            restarting=not self._settled.is_set(),
+        return stats.model_copy(
+            update={
+                "waiting": stats.waiting + self._waiting,
+                "restarts": self._restarts,
+                "restarting": not self._settled.is_set(),
+            }
         )
 
     async def check_health(self) -> None:

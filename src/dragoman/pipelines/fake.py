@@ -13,8 +13,9 @@ from dataclasses import replace
 from time import monotonic
 
 from dragoman.errors import EngineDead
-from dragoman.telemetry.engine import EngineGauge, EngineStats
+from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, Sequence, Timings, TokenLogprobs
+from dragoman.wire import EngineStats
 
 Answer = Callable[[Sequence], str]
 

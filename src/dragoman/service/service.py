@@ -32,14 +32,14 @@ from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
 from dragoman.telemetry import requests, tracing
-from dragoman.telemetry.metrics import Metrics, ServiceSnapshot
+from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.window import RateWindow, TrafficWindow, percentiles, traffic_of
+from dragoman.telemetry.traffic.window import RateWindow
 from dragoman.text import confidence
 from dragoman.types import Detection, TextDelta, TextDone, Translation, TranslationRequest
-from dragoman.wire import KvCacheSize, Percentiles, RecorderState, StartupPhase, Stats, Traffic
+from dragoman.wire import RecorderStats, Stats
 
 if TYPE_CHECKING:
     from dragoman.storage.database import Database
@@ -71,7 +71,6 @@ class TranslationService:
         self.pipeline = pipeline
         self.rates = RateWindow()
         self.metrics = Metrics(replica)
-        self.window = TrafficWindow()
         self.recorder = recorder
         self.tracing = tracing
         self._database = database
@@ -85,7 +84,7 @@ class TranslationService:
         self.turns = LoopTurns()
         self.calls = CallRegistry(
             pipeline.name,
-            (self.rates, self.metrics, self.window, CallJoiner(), *((recorder,) if recorder else ())),
+            (self.rates, self.metrics, CallJoiner(), *((recorder,) if recorder else ())),
             languages.tagger(tuple(model.profile.languages)),
             self.turns,
             keep_text=recorder is not None and settings.traffic.record_text,
@@ -99,7 +98,7 @@ class TranslationService:
         self._translator: Translator | None = None
         self._started_s = monotonic()
         self._ready = False
-        stack.watch(self.metrics, model, spec, pipeline, self._snapshot)
+        stack.watch(self.metrics, spec, self.stats, lambda: self._ready)
 
     @classmethod
     def from_settings(cls, settings: Settings, replica: str = "") -> TranslationService:
@@ -291,63 +290,31 @@ class TranslationService:
             self._ready = True
         return self.metrics.exposition(REGISTRY)
 
-    def _snapshot(self) -> ServiceSnapshot:
-        admission = self.admission
-        return ServiceSnapshot(
-            admission.state,
-            self._ready,
-            admission.calls,
-            self.calls.in_flight,
-            admission.characters,
-            admission.limit,
-            self.cache.stats(),
-        )
-
-    async def traffic(self) -> Traffic:
-        """`GET /v1/traffic`: the texts of the last hour."""
-        summary = await asyncio.to_thread(self.window.summary)
-        recorder = RecorderState(state="off")
-        if self.recorder is not None:
-            state = "failing" if self.recorder.failing else "on"
-            recorder = RecorderState(state=state, written=self.recorder.written, lost=self.recorder.lost)
-        return traffic_of(summary, recorder, self.replica)
-
     def stats(self) -> Stats:
         """`GET /v1/stats`: the engine and admission now, rates over the last minute."""
-        engine = self.pipeline.stats()
+        engine, admission, spec = self.pipeline.stats(), self.admission, self.spec
+        known: dict[str, object] = {"kv_cache_bytes_per_token": spec.kv_bytes_per_token}
+        if engine.dtype is None and spec.engine.dtype != "auto":
+            known["dtype"] = spec.engine.dtype
+        engine = engine.model_copy(update=known)
         return Stats(
-            state="restarting" if engine.restarting and self.admission.state == "serving" else self.admission.state,
+            state="restarting" if engine.restarting and admission.state == "serving" else admission.state,
             replica=self.replica,
             version=__version__,
             model=self.model.name,
             profile=self.model.profile.name,
             pipeline=self.pipeline.name,
-            device=self.spec.device,
-            dtype=engine.dtype or (None if self.spec.engine.dtype == "auto" else self.spec.engine.dtype),
-            cpu_instruction_sets=list(self.spec.cpu_instruction_sets),
-            running=engine.running,
-            waiting=engine.waiting,
-            peak_running=engine.peak_running,
-            kv_cache_usage=engine.kv_cache_usage,
-            preemptions=engine.preemptions,
-            restarts=engine.restarts,
-            steps=engine.steps,
-            finished=engine.finished,
-            prompt_tokens=engine.prompt_tokens,
-            completion_tokens=engine.completion_tokens,
-            in_flight=self.admission.calls,
-            in_flight_characters=self.admission.characters,
-            max_in_flight_characters=self.admission.limit,
-            refused=self.admission.refused,
-            busy_s=engine.busy_s,
+            device=spec.device,
+            cpu_instruction_sets=list(spec.cpu_instruction_sets),
             uptime_s=monotonic() - self._started_s,
-            ttft_s=Percentiles(**percentiles(engine.ttft_s)),
-            inter_token_latency_s=Percentiles(**percentiles(engine.inter_token_latency_s)),
-            inter_token_latency_sum_s=engine.inter_token_latency_sum_s,
-            inter_token_latency_count=engine.inter_token_latency_count,
-            kv_cache=KvCacheSize(tokens=engine.kv_cache_tokens, bytes_per_token=self.spec.kv_bytes_per_token),
+            in_flight=admission.calls,
+            in_flight_texts=self.calls.in_flight,
+            in_flight_characters=admission.characters,
+            max_in_flight_characters=admission.limit,
+            refused=admission.refused,
+            engine=engine,
             cache=self.cache.stats(),
-            startup=[StartupPhase(name=name, duration_s=round(duration_s, 3)) for name, duration_s in engine.startup],
             last_minute=self.rates.summary(),
-            settings={"engine": asdict(self.spec.engine), "pipeline": asdict(self.settings.pipeline)},
+            recorder=self.recorder.stats() if self.recorder is not None else RecorderStats(),
+            settings={"engine": asdict(spec.engine), "pipeline": asdict(self.settings.pipeline)},
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from dragoman import __version__, phrasebook
+from dragoman import phrasebook
 from dragoman.engine import process
 from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
@@ -28,11 +28,12 @@ from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.cache import CacheFile, SegmentCache
 from dragoman.settings import CacheSettings, ModelSettings, Settings, StorageSettings
-from dragoman.telemetry.metrics import EngineCollector, GpuCollector, Metrics, ServiceCollector, ServiceSnapshot
+from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.text.spans import pseudolocalized
 from dragoman.types import Sequence
+from dragoman.wire import Stats
 
 if TYPE_CHECKING:
     from dragoman.service.accounts import AccountStore
@@ -180,18 +181,8 @@ def account_store(database: Database) -> AccountStore:
     return AccountStore(Keys(database), UsageLedger(database))
 
 
-def watch(
-    metrics: Metrics, model: Model, spec: EngineSpec, pipeline: Pipeline, service: Callable[[], ServiceSnapshot]
-) -> None:
-    """Have a service's state, its engine and its GPUs read whenever its metrics are."""
-    info = {
-        "version": __version__,
-        "model": model.name,
-        "profile": model.profile.name,
-        "pipeline": pipeline.name,
-        "device": spec.device,
-    }
-    metrics.registry.register(ServiceCollector(service, info))
-    metrics.registry.register(EngineCollector(pipeline.stats))
+def watch(metrics: Metrics, spec: EngineSpec, stats: Callable[[], Stats], is_ready: Callable[[], bool]) -> None:
+    """Have a service's statistics and its GPUs read whenever its metrics are."""
+    metrics.registry.register(StatsCollector(stats, is_ready))
     if spec.device == "cuda" and (gpus := find_gpus()) is not None:
         metrics.registry.register(GpuCollector(gpus.describe(), Fresh(gpus.read)))

@@ -1,4 +1,4 @@
-"""Engine statistics, whatever the engine is: a snapshot (`EngineStats`) and where one is accumulated (`EngineGauge`).
+"""Where an engine's statistics (`wire.EngineStats`) are accumulated, whatever the engine is.
 
 Knows nothing of vLLM: the adapter under `engine/` reports to an `EngineGauge`, and so do the fake pipeline and the worker
 processes.
@@ -7,14 +7,28 @@ processes.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from itertools import chain
 from time import monotonic
 
 import numpy as np
+from pydantic import PrivateAttr
+
+from dragoman.wire import EngineStats, Percentiles
 
 _MOST_GATHERED = 8192  # samples, so that the list does not grow while it is not read
+
+
+RECENT = 2048
+"""Latencies from which percentiles are computed."""
+
+
+def percentiles(values: Collection[float]) -> Percentiles:
+    """Linear between samples; null for no values."""
+    if not values:
+        return Percentiles()
+    p50, p95, p99 = np.percentile(np.fromiter(values, dtype=np.float64, count=len(values)), (50, 95, 99)).tolist()
+    return Percentiles(p50=p50, p95=p95, p99=p99)
 
 
 class Latencies:
@@ -74,66 +88,21 @@ INTER_TOKEN_LATENCY_BOUNDS_S = (
 """Upper bounds of the histogram's buckets: from a small model's step on a GPU to a large one's on a CPU."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineStats:
-    """One moment of an engine. Counters count since the engine's start; latencies are the recent ones, in seconds."""
+class EngineGauge(EngineStats):
+    """The statistics of an engine while it reports them. One writer at a time; `snapshot` reads them."""
 
-    running: int = 0  # sequences decoding or prefilling now
-    waiting: int = 0  # sequences accepted by the engine and not scheduled yet
-    kv_cache_usage: float = 0.0  # 0..1
-    preemptions: int = 0
-    restarts: int = 0  # of engines or worker processes, after a crash
-    restarting: bool = False  # the engine has crashed, and sequences wait until it has restarted
-    finished: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    steps: int = 0  # engine iterations reported
-    busy_s: float = 0.0  # time during which at least one sequence was running
-    peak_running: int = 0
-    inter_token_latency_sum_s: float = 0.0  # of all since the start, with their count: a mean over any stretch
-    inter_token_latency_count: int = 0
-    inter_token_latency_counts: tuple[int, ...] = ()  # by bucket, those beyond the last bound at the end
-    kv_cache_tokens: int | None = None  # how many the KV cache holds; None: the engine does not report it
-    dtype: str | None = None  # of weights and activations, as the engine resolved it
-    startup: tuple[tuple[str, float], ...] = ()  # phases of the last start and the seconds of each
-    ttft_s: tuple[float, ...] = ()
-    inter_token_latency_s: tuple[float, ...] = ()
-
-
-@dataclass(slots=True)
-class EngineGauge:
-    """Accumulates what an engine reports. One writer at a time; reading gives an immutable `EngineStats`."""
-
-    recent: int = 2048
-    running: int = 0
-    waiting: int = 0
-    kv_cache_usage: float = 0.0
-    preemptions: int = 0
-    restarts: int = 0
-    finished: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    steps: int = 0
-    peak_running: int = 0
-    kv_cache_tokens: int | None = None
-    dtype: str | None = None
-    startup: tuple[tuple[str, float], ...] = ()
-    _busy_s: float = 0.0
-    _busy_since: float | None = None
-    _ttft_s: deque[float] = field(init=False)
-    _inter_token: Latencies = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._ttft_s = deque(maxlen=self.recent)
-        self._inter_token = Latencies(INTER_TOKEN_LATENCY_BOUNDS_S, self.recent)
+    _busy_before_s: float = PrivateAttr(default=0.0)
+    _busy_since_s: float | None = PrivateAttr(default=None)
+    _ttft_s: deque[float] = PrivateAttr(default_factory=lambda: deque(maxlen=RECENT))
+    _inter_token: Latencies = PrivateAttr(default_factory=lambda: Latencies(INTER_TOKEN_LATENCY_BOUNDS_S, RECENT))
 
     def load(self, running: int, waiting: int, kv_cache_usage: float) -> None:
         """The engine's load changed."""
-        if running and self._busy_since is None:
-            self._busy_since = monotonic()
-        elif not running and self._busy_since is not None:
-            self._busy_s += monotonic() - self._busy_since
-            self._busy_since = None
+        if running and self._busy_since_s is None:
+            self._busy_since_s = monotonic()
+        elif not running and self._busy_since_s is not None:
+            self._busy_before_s += monotonic() - self._busy_since_s
+            self._busy_since_s = None
         self.running, self.waiting, self.kv_cache_usage = running, waiting, kv_cache_usage
         self.peak_running = max(self.peak_running, running)
 
@@ -143,26 +112,15 @@ class EngineGauge:
         self._inter_token.add(inter_token_latency_s)
 
     def snapshot(self) -> EngineStats:
+        """What was reported until now, and what is computed from it."""
         inter_token = self._inter_token
-        busy_now = monotonic() - self._busy_since if self._busy_since is not None else 0.0
-        return EngineStats(
-            running=self.running,
-            waiting=self.waiting,
-            kv_cache_usage=self.kv_cache_usage,
-            preemptions=self.preemptions,
-            restarts=self.restarts,
-            finished=self.finished,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            steps=self.steps,
-            busy_s=self._busy_s + busy_now,
-            peak_running=self.peak_running,
-            inter_token_latency_sum_s=inter_token.sum_s,
-            inter_token_latency_count=sum(inter_token.counts),
-            inter_token_latency_counts=inter_token.counts,
-            kv_cache_tokens=self.kv_cache_tokens,
-            dtype=self.dtype,
-            startup=self.startup,
-            ttft_s=tuple(self._ttft_s),
-            inter_token_latency_s=inter_token.recent_s,
-        )
+        busy_now_s = monotonic() - self._busy_since_s if self._busy_since_s is not None else 0.0
+        computed = {
+            "busy_s": self._busy_before_s + busy_now_s,
+            "ttft_s": percentiles(self._ttft_s),
+            "inter_token_latency_s": percentiles(inter_token.recent_s),
+            "inter_token_latency_sum_s": inter_token.sum_s,
+            "inter_token_latency_count": sum(inter_token.counts),
+            "inter_token_latency_buckets": inter_token.counts,
+        }
+        return EngineStats.model_validate(self.__dict__ | computed)

@@ -1,4 +1,4 @@
-"""Prometheus metrics: those made of requests, calls and texts, and those read at a scrape (service, engine, GPUs).
+"""Prometheus metrics: those made of requests, calls and texts, and those read at a scrape (statistics, GPUs).
 
 vLLM's metrics (`vllm:*`) are in a registry of their own. Labels are bounded: language tags that the model serves, states,
 codes; never texts, addresses or keys. docs/operating.md lists all of them, and a test compares it.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -19,9 +18,9 @@ from prometheus_client.registry import Collector
 
 from dragoman.errors import Draining, QueueFull, Starting, codes
 from dragoman.gpu import MIB, Gpu, Reading
-from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S, EngineStats
+from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S
 from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, RecordObserver, RequestTrace, TextRecord
-from dragoman.wire import CacheStats, length_band
+from dragoman.wire import CacheStats, EngineStats, RecorderStats, Stats, length_band
 
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
 _WAITS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60)
@@ -146,100 +145,97 @@ class _Exposed(CollectorRegistry):
 
 STATES = ("starting", "serving", "draining")
 
+_SERVICE = (
+    ("in_flight_requests", "Calls admitted and not answered", "in_flight"),
+    ("in_flight_texts", "Texts of the calls in flight", "in_flight_texts"),
+    ("admission_characters", "Characters of in-flight texts", "in_flight_characters"),
+    (
+        "admission_characters_limit",
+        "Characters in flight from which on calls are refused",
+        "max_in_flight_characters",
+    ),
+)
+"""Gauges: name, help, and the field of `wire.Stats`."""
+_ENGINE = (
+    (GaugeMetricFamily, "running_sequences", "Sequences prefilling or decoding", "running"),
+    (GaugeMetricFamily, "waiting_sequences", "Sequences not scheduled yet", "waiting"),
+    (GaugeMetricFamily, "kv_cache_usage_ratio", "Share of the KV cache in use, 0 to 1", "kv_cache_usage"),
+    (GaugeMetricFamily, "kv_cache_tokens", "Tokens that the KV cache holds", "kv_cache_tokens"),
+    (CounterMetricFamily, "preemptions", "Sequences preempted because the KV cache was full", "preemptions"),
+    (CounterMetricFamily, "restarts", "Restarts of engines and worker processes after a crash", "restarts"),
+    (CounterMetricFamily, "steps", "Engine iterations", "steps"),
+    (CounterMetricFamily, "busy_seconds", "Time with at least one sequence running", "busy_s"),
+    (CounterMetricFamily, "finished_sequences", "Sequences that ended well", "finished"),
+    (CounterMetricFamily, "prompt_tokens", "Prompt tokens of the engine's sequences", "prompt_tokens"),
+    (CounterMetricFamily, "output_tokens", "Tokens that the engine generated", "completion_tokens"),
+)
+"""Type, name after `dragoman_engine_`, help, and the field of `wire.EngineStats`."""
 
-@dataclass(frozen=True, slots=True)
-class ServiceSnapshot:
-    """One moment of a service."""
 
-    state: str  # one of STATES
-    ready: bool  # a request sent now would be served
-    calls: int  # admitted and not answered
-    texts: int  # theirs
-    characters: int  # of in-flight calls
-    characters_limit: int
-    cache: CacheStats = field(default_factory=CacheStats)
+class StatsCollector(Collector):
+    """What `GET /v1/stats` reports: the service's state and load, its cache and recorder, the engine.
 
+    `is_ready`: whether a request sent now would be served.
+    """
 
-def _gauge(name: str, help: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"dragoman_{name}", help, value=value)
-
-
-def _counter(name: str, help: str, value: float) -> Metric:
-    return CounterMetricFamily(f"dragoman_{name}", help, value=value)
-
-
-class ServiceCollector(Collector):
-    """What the service is, and how full it is."""
-
-    def __init__(self, read: Callable[[], ServiceSnapshot], info: dict[str, str]) -> None:
+    def __init__(self, read: Callable[[], Stats], is_ready: Callable[[], bool]) -> None:
         self._read = read
-        self._info = info
-
-    def collect(self) -> Iterator[Metric]:
-        service = self._read()
-        info = GaugeMetricFamily("dragoman_info", "What runs here; always 1", labels=list(self._info))
-        info.add_metric(list(self._info.values()), 1)
-        yield info
-        states = GaugeMetricFamily("dragoman_state", "1 for the state that the server is in", labels=["state"])
-        for state in STATES:
-            states.add_metric([state], float(state == service.state))
-        yield states
-        yield _gauge("ready", "1 if a request sent now would be served", service.ready)
-        yield _gauge("in_flight_requests", "Calls admitted and not answered", service.calls)
-        yield _gauge("in_flight_texts", "Texts of the calls in flight", service.texts)
-        yield _gauge("admission_characters", "Characters of in-flight texts", service.characters)
-        yield _gauge(
-            "admission_characters_limit",
-            "Characters in flight from which on calls are refused",
-            service.characters_limit,
-        )
-        cache = service.cache
-        lookups = CounterMetricFamily(
-            "dragoman_cache_lookups", "Segments looked up in the cache, by what was found", labels=["result"]
-        )
-        for result, number in (("stored", cache.stored), ("in_flight", cache.in_flight), ("miss", cache.misses)):
-            lookups.add_metric([result], number)
-        yield lookups
-        yield _gauge("cache_bytes", "Memory that the cache takes", cache.bytes)
-        yield _gauge("cache_entries", "Segments in the cache", cache.entries)
-
-
-class EngineCollector(Collector):
-    """The engine's load, its counters, and its inter-token latencies."""
-
-    def __init__(self, read: Callable[[], EngineStats]) -> None:
-        self._read = read
+        self._is_ready = is_ready
 
     def collect(self) -> Iterator[Metric]:
         stats = self._read()
-        yield from self._load(stats)
-        yield _counter("engine_preemptions", "Sequences preempted because the KV cache was full", stats.preemptions)
-        yield _counter("engine_restarts", "Restarts of engines and worker processes after a crash", stats.restarts)
-        yield _counter("engine_steps", "Engine iterations", stats.steps)
-        yield _counter("engine_busy_seconds", "Time with at least one sequence running", stats.busy_s)
-        yield _counter("engine_finished_sequences", "Sequences that ended well", stats.finished)
-        yield _counter("engine_prompt_tokens", "Prompt tokens of the engine's sequences", stats.prompt_tokens)
-        yield _counter("engine_output_tokens", "Tokens that the engine generated", stats.completion_tokens)
-        yield _inter_token_latency(stats)
+        yield from self._state(stats)
+        for name, help, field in _SERVICE:
+            yield GaugeMetricFamily(f"dragoman_{name}", help, value=getattr(stats, field))
+        yield from _cache(stats.cache)
+        yield _recorder(stats.recorder)
+        for family, name, help, field in _ENGINE:  # a value of None has no sample
+            yield family(f"dragoman_engine_{name}", help, value=getattr(stats.engine, field))
+        yield _inter_token_latency(stats.engine)
 
-    def _load(self, stats: EngineStats) -> Iterator[Metric]:
-        yield _gauge("engine_running_sequences", "Sequences prefilling or decoding", stats.running)
-        yield _gauge("engine_waiting_sequences", "Sequences not scheduled yet", stats.waiting)
-        yield _gauge("engine_kv_cache_usage_ratio", "Share of the KV cache in use, 0 to 1", stats.kv_cache_usage)
-        capacity = GaugeMetricFamily("dragoman_engine_kv_cache_tokens", "Tokens that the KV cache holds")
-        if stats.kv_cache_tokens is not None:
-            capacity.add_metric([], stats.kv_cache_tokens)
-        yield capacity
+    def _state(self, stats: Stats) -> Iterator[Metric]:
+        names = ("version", "model", "profile", "pipeline", "device")
+        info = GaugeMetricFamily("dragoman_info", "What runs here; always 1", labels=names)
+        info.add_metric([getattr(stats, name) for name in names], 1)
+        yield info
+        state = "serving" if stats.state == "restarting" else stats.state  # which `dragoman_ready` shows
+        states = GaugeMetricFamily("dragoman_state", "1 for the state that the server is in", labels=["state"])
+        for one in STATES:
+            states.add_metric([one], float(one == state))
+        yield states
+        yield GaugeMetricFamily(
+            "dragoman_ready", "1 if a request sent now would be served", value=float(self._is_ready())
+        )
 
 
-def _inter_token_latency(stats: EngineStats) -> Metric:
+def _cache(cache: CacheStats) -> Iterator[Metric]:
+    lookups = CounterMetricFamily(
+        "dragoman_cache_lookups", "Segments looked up in the cache, by what was found", labels=["result"]
+    )
+    for result, number in (("stored", cache.stored), ("in_flight", cache.in_flight), ("miss", cache.misses)):
+        lookups.add_metric([result], number)
+    yield lookups
+    yield GaugeMetricFamily("dragoman_cache_bytes", "Memory that the cache takes", value=cache.bytes)
+    yield GaugeMetricFamily("dragoman_cache_entries", "Segments in the cache", value=cache.entries)
+
+
+def _recorder(recorder: RecorderStats) -> Metric:
+    texts = CounterMetricFamily(
+        "dragoman_recorder_texts", "Texts that the traffic recorder wrote, or could not write", labels=["result"]
+    )
+    texts.add_metric(["written"], recorder.written)
+    texts.add_metric(["lost"], recorder.lost)
+    return texts
+
+
+def _inter_token_latency(engine: EngineStats) -> Metric:
     bounds = [*map(str, INTER_TOKEN_LATENCY_BOUNDS_S), "+Inf"]
-    counts = stats.inter_token_latency_counts or (0,) * len(bounds)
+    counts = engine.inter_token_latency_buckets or (0,) * len(bounds)
     return HistogramMetricFamily(
         "dragoman_inter_token_latency_seconds",
         "Between a sequence's tokens: its mean, when it ends",
         buckets=list(zip(bounds, accumulate(counts), strict=True)),
-        sum_value=stats.inter_token_latency_sum_s,
+        sum_value=engine.inter_token_latency_sum_s,
     )
 
 

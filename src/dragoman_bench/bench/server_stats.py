@@ -62,23 +62,26 @@ class DragomanStats:
         stats = await self.read()
         if stats is None:
             return None
+        engine = stats.engine
         return ServerSample(
             t_s=round(clock.now(), 6),
-            running=stats.running,
-            waiting=stats.waiting,
-            kv_cache_usage=stats.kv_cache_usage,
-            preemptions=stats.preemptions,
-            busy_s=stats.busy_s,
-            itl_sum_s=stats.inter_token_latency_sum_s,
-            itl_count=stats.inter_token_latency_count,
+            running=engine.running,
+            waiting=engine.waiting,
+            kv_cache_usage=engine.kv_cache_usage,
+            preemptions=engine.preemptions,
+            busy_s=engine.busy_s,
+            itl_sum_s=engine.inter_token_latency_sum_s,
+            itl_count=engine.inter_token_latency_count,
         )
 
     async def settings(self) -> dict[str, Any]:
         stats = await self.read()
         if stats is None:
             return {}
-        named = {"pipeline", "model", "profile", "device", "dtype", "cpu_instruction_sets", "version"}
+        named = {"pipeline", "model", "profile", "device", "cpu_instruction_sets", "version"}
         found = stats.model_dump(mode="json", include=named, exclude_unset=True) | stats.settings
+        if stats.engine.dtype is not None:
+            found["dtype"] = stats.engine.dtype
         return found | ({"replicas": len(stats.replicas)} if stats.replicas else {})
 
 

@@ -305,11 +305,12 @@ class Servers:
         """The prompt's overhead is what one text of each language pair took beyond its own tokens."""
         if before is None or after is None:
             return ServerFacts(start_s=start_s)
-        engine, cache, overhead = members(after.settings.get("engine")), after.kv_cache, None
-        if sequences := after.finished - before.finished:
+        engine, overhead = members(after.settings.get("engine")), None
+        if sequences := after.engine.finished - before.engine.finished:
             samples = sum(item.source_tokens for item in self.demand.workloads["mix"].samples())
-            overhead = max(0, round((after.prompt_tokens - before.prompt_tokens - samples) / sequences))
-        kv_cache = KvCache(cache.tokens, cache.bytes_per_token) if cache.tokens else None
+            overhead = max(0, round((after.engine.prompt_tokens - before.engine.prompt_tokens - samples) / sequences))
+        tokens, bytes_per_token = after.engine.kv_cache_tokens, after.engine.kv_cache_bytes_per_token
+        kv_cache = KvCache(tokens, bytes_per_token) if tokens else None
         return ServerFacts(
             start_s=start_s,
             kv_cache=kv_cache,

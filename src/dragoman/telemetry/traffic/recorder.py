@@ -26,6 +26,7 @@ from time import monotonic
 from dragoman.settings import TrafficSettings
 from dragoman.telemetry.requests import RecordObserver, TextRecord
 from dragoman.telemetry.traffic.entry import TrafficEntry, file_name, to_line, traffic_files
+from dragoman.wire import RecorderStats
 
 _PRIVATE = 0o600  # lengths and times are the operator's, and texts may be asked for
 _LEAST_FILES = 4  # of the bound: deleting one file must not lose most of what there is
@@ -156,7 +157,7 @@ class Recorder(RecordObserver):
     """Writes every text that ends to a folder, from `start` to `close`."""
 
     def __init__(self, settings: TrafficSettings, replica: str = "") -> None:
-        self.lost = 0  # texts that could not be written
+        self._lost = 0  # texts that could not be written
         self._folder = Path(settings.folder)
         self._files = TrafficFiles(
             self._folder, file_bytes=settings.file_bytes, max_bytes=settings.max_bytes, replica=replica
@@ -168,15 +169,10 @@ class Recorder(RecordObserver):
         self._closed = False
         self._retry_s: float | None = None  # None: the folder is writable as far as is known
 
-    @property
-    def written(self) -> int:
-        """Texts on disk."""
-        return self._files.written
-
-    @property
-    def failing(self) -> bool:
-        """The last attempt to write failed."""
-        return self._retry_s is not None
+    def stats(self) -> RecorderStats:
+        """Whether the last attempt to write failed, and how many texts were written and lost."""
+        state = "on" if self._retry_s is None else "failing"
+        return RecorderStats(state=state, written=self._files.written, lost=self._lost)
 
     def start(self) -> None:
         """Begin to write. A folder that cannot be made is reported now rather than at the first text."""
@@ -191,7 +187,7 @@ class Recorder(RecordObserver):
 
     def text_ended(self, text: TextRecord) -> None:
         if len(self._pending) >= MOST_PENDING:
-            self.lost += 1
+            self._lost += 1
             return
         self._pending.append(text)
         if self._closed:  # calls that the server's end cut off
@@ -237,7 +233,7 @@ class Recorder(RecordObserver):
         return lines
 
     def _failed(self, error: OSError, lost: int) -> None:
-        self.lost += lost
+        self._lost += lost
         if self._retry_s is None:
             log.warning(
                 "traffic is not recorded: %s cannot be written: %s; serving goes on, and recording when it can",
@@ -248,5 +244,5 @@ class Recorder(RecordObserver):
 
     def _succeeded(self, wrote: bool) -> None:
         if self._retry_s is not None and wrote:
-            log.warning("traffic is recorded again; %d texts were not", self.lost)
+            log.warning("traffic is recorded again; %d texts were not", self._lost)
             self._retry_s = None

@@ -1,14 +1,11 @@
-"""Texts that ended within the last minute and the last hour, in memory, and the distributions of any texts.
-
-`RateWindow` feeds `GET /v1/stats` and Retry-After, `TrafficWindow` `GET /v1/traffic`. Percentiles are linear between
-samples; of no samples there is no distribution.
+"""Texts that ended within the last minute, in memory (`RateWindow`, for `GET /v1/stats` and Retry-After), and the
+distributions of any texts. Percentiles are linear between samples; of no samples there is no distribution.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from enum import IntEnum
@@ -18,8 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dragoman.telemetry.engine import percentiles
 from dragoman.telemetry.requests import FAILURES, RecordObserver, TextRecord
-from dragoman.wire import RecorderState, Traffic, TrafficPercentiles
+from dragoman.wire import LastMinute
 
 # ---- texts as rows of numbers
 
@@ -206,29 +204,6 @@ def summarise(table: TrafficTable, window_s: float) -> TrafficSummary:
     )
 
 
-def traffic_of(summary: TrafficSummary, recorder: RecorderState, replica: str = "") -> Traffic:
-    """The summary as `GET /v1/traffic` returns it."""
-
-    def percentiles(found: Quantiles | None) -> TrafficPercentiles:
-        return TrafficPercentiles(p50=found.p50, p95=found.p95, max=found.highest) if found else TrafficPercentiles()
-
-    return Traffic(
-        replica=replica,
-        records=summary.records,
-        window_s=summary.window_s,
-        in_flight=percentiles(summary.in_flight),
-        source_tokens=percentiles(summary.source_tokens),
-        output_tokens=percentiles(summary.output_tokens),
-        queue_s=percentiles(summary.queue_s),
-        ttft_s=percentiles(summary.ttft_s),
-        e2e_s=percentiles(summary.e2e_s),
-        arrivals_per_s=summary.arrivals_per_s,
-        peak_tokens=summary.peak_tokens,
-        outcomes=summary.outcomes,
-        recorder=recorder,
-    )
-
-
 def quantiles(values: Floats) -> Quantiles | None:
     """What is not known does not count."""
     known = values[~np.isnan(values)]
@@ -299,13 +274,6 @@ class Finished:
     ok: bool
 
 
-def percentiles(values: Sequence[float], at: Sequence[int] = (50, 95, 99)) -> dict[str, float]:
-    """Named percentiles (`p50`), linear between samples; empty for no values."""
-    if not values:
-        return {}
-    return {f"p{q}": float(v) for q, v in zip(at, np.percentile(values, at), strict=True)}
-
-
 class RateWindow(RecordObserver):
     """A sliding window over finished texts."""
 
@@ -342,57 +310,15 @@ class RateWindow(RecordObserver):
         busy_s = self._clock() - self._finished[0].at_s + self._finished[0].e2e_s
         return sum(one.characters for one in self._finished) / min(max(busy_s, 1e-3), self._window_s)
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> LastMinute:
         """Rates per second and latency percentiles in seconds, over the last minute."""
         self._forget()
         span_s = self._span_s()
         done = [one for one in self._finished if one.ok]
-        return {
-            "texts_per_s": len(done) / span_s,
-            "failures_per_s": (len(self._finished) - len(done)) / span_s,
-            "source_tokens_per_s": sum(one.source_tokens for one in done) / span_s,
-            "output_tokens_per_s": sum(one.output_tokens for one in done) / span_s,
-            "e2e_s": percentiles([one.e2e_s for one in done]),
-        }
-
-
-# ---- the last hour
-
-TRAFFIC_WINDOW_S = 3600.0
-MAX_TEXTS = 2**18  # an hour at 72 texts a second; 19 MB when full, taken as it fills
-
-
-class TrafficWindow(RecordObserver):
-    """A circular buffer of rows, written on the event loop. Reading copies it without stopping the writer, from any thread."""
-
-    def __init__(
-        self, window_s: float = TRAFFIC_WINDOW_S, most: int = MAX_TEXTS, clock: Callable[[], float] = time.time
-    ) -> None:
-        self._window_s = window_s
-        self._clock = clock
-        self._since_unix_s = clock()
-        self._rows: Floats = np.zeros((most, len(TrafficColumn)))  # the system gives memory when a row is written
-        self._outcomes = Outcomes()
-        self._count = 0
-
-    def text_ended(self, text: TextRecord) -> None:
-        self._rows[self._count % len(self._rows)] = row_of(text, self._outcomes)
-        self._count += 1
-
-    def summary(self) -> TrafficSummary:
-        """Of the texts that ended within the window. A full one takes a tenth of a second: not on the event loop."""
-        rows, forgotten = self._copied()
-        ended = rows[:, TrafficColumn.ARRIVED_UNIX_S] + rows[:, TrafficColumn.E2E_S]
-        now_unix_s = self._clock()
-        since_unix_s = max(self._since_unix_s, now_unix_s - self._window_s)
-        if forgotten and len(rows):  # more came than are kept
-            since_unix_s = max(since_unix_s, float(ended.min()))
-        table = TrafficTable(rows[ended >= since_unix_s], self._outcomes.names)
-        return summarise(table, round(max(now_unix_s - since_unix_s, 1e-3), 3))
-
-    def _copied(self) -> tuple[Floats, bool]:
-        """The rows, less those that were overwritten while they were copied; and whether older ones are gone."""
-        most, before = len(self._rows), self._count
-        rows = self._rows[: min(before, most)].copy()
-        touched = [number % most for number in range(max(before, most), self._count + 1)]
-        return np.delete(rows, [place for place in touched if place < len(rows)], axis=0), before >= most
+        return LastMinute(
+            texts_per_s=len(done) / span_s,
+            failures_per_s=(len(self._finished) - len(done)) / span_s,
+            source_tokens_per_s=sum(one.source_tokens for one in done) / span_s,
+            output_tokens_per_s=sum(one.output_tokens for one in done) / span_s,
+            e2e_s=percentiles([one.e2e_s for one in done]),
+        )

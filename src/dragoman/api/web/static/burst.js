@@ -121,7 +121,7 @@ export class Burst {
   }
 
   /** What the engine has to do now, beside the button: on a small screen the slots are out of sight. */
-  watch({ running, waiting }) {
+  watch({ engine: { running, waiting } }) {
     say(this.engineLoad, this.running ? `${running} running, ${waiting} waiting` : "");
   }
 }

@@ -12,18 +12,18 @@ const PERCENTILES = ["p50", "p95", "p99"];
 const STATES = { starting: "starting", serving: "serving", draining: "shutting down" };
 
 const READOUTS = [
-  ["Running", (s) => count(s.running), (s) => `of ${count(slotsOf(s))} slots, ${count(s.peak_running)} at most`],
-  ["Waiting", (s) => count(s.waiting), (s) => `in the engine, ${count(s.preemptions)} preempted`],
+  ["Running", (s) => count(s.engine.running), (s) => `of ${count(slotsOf(s))} slots, ${count(s.engine.peak_running)} at most`],
+  ["Waiting", (s) => count(s.engine.waiting), (s) => `in the engine, ${count(s.engine.preemptions)} preempted`],
   ["In flight", (s) => count(s.in_flight_characters), (s) => `characters, limit ${count(s.max_in_flight_characters)}, ${count(s.refused)} calls refused`],
-  ["KV cache", (s) => share(s.kv_cache_usage), () => "in use"],
+  ["KV cache", (s) => share(s.engine.kv_cache_usage), () => "in use"],
   ["Tokens/s", (s, now) => rate(now.tokensPerS), (s) => `${rate(s.last_minute.output_tokens_per_s)} over a minute`],
   ["Texts/s", (s) => rate(s.last_minute.texts_per_s), failures],
 ];
 
 const LATENCIES = [
   ["End to end, last minute", (s) => s.last_minute.e2e_s],
-  ["First token", (s) => s.ttft_s],
-  ["Between tokens", (s) => s.inter_token_latency_s],
+  ["First token", (s) => s.engine.ttft_s],
+  ["Between tokens", (s) => s.engine.inter_token_latency_s],
 ];
 
 const CHARTS = [
@@ -78,7 +78,7 @@ export class Engine {
       say(this.readouts[at].value, value(stats, latest));
       say(this.readouts[at].note, note(stats));
     });
-    const { running, waiting, peak_running: peak } = stats;
+    const { running, waiting, peak_running: peak } = stats.engine;
     this.slots.draw({ slots: slotsOf(stats), running, waiting, peak });
     LATENCIES.forEach(([, of], row) => PERCENTILES.forEach((p, at) => say(this.cells[row][at], duration(of(stats)[p]))));
     this.replicas.show(stats.replicas);

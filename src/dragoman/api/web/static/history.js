@@ -31,9 +31,9 @@ export class History {
     const { e2e_s: e2e } = stats.last_minute;
     this.samples.push({
       atS,
-      running: stats.running,
-      waiting: stats.waiting,
-      tokens: stats.completion_tokens,
+      running: stats.engine.running,
+      waiting: stats.engine.waiting,
+      tokens: stats.engine.completion_tokens,
       uptimeS: stats.uptime_s,
       tokensPerS: this.tokensPerS(stats),
       p50: e2e.p50 ?? null,
@@ -44,7 +44,7 @@ export class History {
   }
 
   /** By the server's clock, over the last second or more; null across a restart and before there are two samples. */
-  tokensPerS({ completion_tokens: tokens, uptime_s: uptimeS }) {
+  tokensPerS({ engine: { completion_tokens: tokens }, uptime_s: uptimeS }) {
     const since = this.samples.findLast((sample) => sample.uptimeS <= uptimeS - RATE_OVER_S);
     if (!since || since.tokens > tokens || this.latest.uptimeS > uptimeS) return null;
     return (tokens - since.tokens) / (uptimeS - since.uptimeS);

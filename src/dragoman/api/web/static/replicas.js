@@ -5,9 +5,9 @@ import { count, duration, rate, share } from "./format.js";
 
 const COLUMNS = [
   ["State", (s) => s.state],
-  ["Running", (s) => count(s.running)],
-  ["Waiting", (s) => count(s.waiting)],
-  ["KV cache", (s) => share(s.kv_cache_usage)],
+  ["Running", (s) => count(s.engine.running)],
+  ["Waiting", (s) => count(s.engine.waiting)],
+  ["KV cache", (s) => share(s.engine.kv_cache_usage)],
   ["Texts/s", (s) => rate(s.last_minute.texts_per_s)],
   ["p95", (s) => duration(s.last_minute.e2e_s?.p95)],
 ];
