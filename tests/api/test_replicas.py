@@ -70,7 +70,8 @@ async def test_the_operators_port_answers_for_its_replica_alone() -> None:
         transport = httpx.ASGITransport(create_operator_app(services[1]))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:9001") as client:
             stats = Stats.model_validate((await client.get("/v1/stats")).json())
-            assert (stats.replica, stats.replicas, stats.engine) == ("b", [], services[1].stats().engine)
+            assert (stats.replica, stats.replicas) == ("b", [])
+            assert stats.engine.finished == services[1].stats().engine.finished == 1
             assert (await client.get("/v1/replicas")).json() == [
                 {"targets": ["localhost:9001"], "labels": {"replica": "b"}}
             ]

@@ -10,6 +10,7 @@ from dragoman.settings import TrafficSettings
 from dragoman.telemetry.traffic import recorder as recording
 from dragoman.telemetry.traffic.entry import TrafficEntry, TrafficReader
 from dragoman.telemetry.traffic.recorder import Recorder
+from dragoman.wire import RecorderStats
 from tests.telemetry.traffic.making import text
 from tests.waiting import until
 
@@ -37,7 +38,7 @@ async def test_what_ends_is_on_disk_soon_without_being_asked_for(tmp_path: Path)
     texts = [text(number) for number in range(500)]
     for one in texts:
         running.text_ended(one)
-    await until(lambda: running.written == 500, "five hundred texts on disk")
+    await until(lambda: running.stats().written == 500, "five hundred texts on disk")
     assert read(tmp_path / "traffic") == [TrafficEntry.of(one) for one in texts]
     running.close()
 
@@ -48,7 +49,7 @@ def test_the_close_writes_what_is_left(tmp_path: Path) -> None:
     running.text_ended(text())
     running.close()
     running.close()
-    assert len(read(tmp_path)) == running.written == 1
+    assert len(read(tmp_path)) == running.stats().written == 1
 
 
 def test_a_call_that_the_servers_end_cut_off_is_recorded_after_the_close(tmp_path: Path) -> None:
@@ -79,14 +80,14 @@ def test_a_folder_that_cannot_be_written_is_one_warning_and_the_recording_comes_
     for number in range(3):
         running.text_ended(text(number))
         running.flush()
-    assert (running.failing, running.lost, running.written) == (True, 3, 0)
+    assert running.stats() == RecorderStats(state="failing", written=0, lost=3)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "traffic is not recorded" in caplog.text
 
     (tmp_path / "traffic").unlink()
     running.text_ended(text(3))
     running.flush()
-    assert (running.failing, running.lost, running.written) == (False, 3, 1)
+    assert running.stats() == RecorderStats(state="on", written=1, lost=3)
     assert "recorded again; 3 texts were not" in caplog.text
     running.close()
 
@@ -102,7 +103,7 @@ def test_while_a_folder_cannot_be_written_texts_wait_up_to_a_bound(
         running.text_ended(text(number))
     (tmp_path / "traffic").unlink()
     running.close()
-    assert (running.written, running.lost) == (10, 15)
+    assert running.stats() == RecorderStats(state="on", written=10, lost=15)
     assert [one.request_id for one in read(tmp_path / "traffic")] == [f"call-{number}" for number in range(10)]
 
 
