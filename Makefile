@@ -5,12 +5,12 @@ PORT ?= 8000
 HOST ?= 127.0.0.1
 MODEL ?=
 ARGS ?=
-BEFORE ?= 9384b23
+BEFORE ?= afd6a7f
 # Tests start dozens of Python processes: compiled modules are kept, also where the environment says otherwise.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test acceptance clients check words structure format journey results
+.PHONY: help setup serve test acceptance clients check structure format journey results
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,14 +21,10 @@ setup:  ## make .venv and install (TORCH_INDEX=, ENGINE=cpu|cuda, PYTHON=)
 serve: setup  ## serve on http://127.0.0.1:8000 (PORT=, HOST=, MODEL=, ARGS="--pipeline workers")
 	@exec $(VENV)/bin/dragoman serve --host $(HOST) --port $(PORT) $(if $(MODEL),--model "$(MODEL)") $(ARGS)
 
-check: setup  ## ruff, pyright, and the words
+check: setup  ## ruff and pyright
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/pyright --project pyproject.toml
-	$(VENV)/bin/python scripts/check_words.py
-
-words: setup  ## words to replace by the field's terms (ARGS="src/dragoman docs")
-	$(VENV)/bin/python scripts/check_words.py $(ARGS)
 
 structure: setup  ## files and lines of each package, before and now (BEFORE=a git revision)
 	@$(VENV)/bin/python scripts/structure.py --before $(BEFORE)
