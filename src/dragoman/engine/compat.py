@@ -57,7 +57,6 @@ def engine_arguments(
         "dtype": engine.dtype,
         "kv_cache_memory_bytes": engine.kv_cache_memory_bytes,
         "load_format": engine.load_format,
-        "scheduling_policy": engine.scheduling_policy,
         "max_cudagraph_capture_size": engine.max_cudagraph_capture_size,
         "enforce_eager": engine.enforce_eager,
         "enable_prefix_caching": engine.enable_prefix_caching,

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 INTERRUPTED = 130
 """The exit code of a command that a first Ctrl-C stopped."""
-error_console = Console(stderr=True)
+error_console = Console(stderr=True, markup=False, emoji=False)
 _LINE_EVERY_S = 5.0
 _T = TypeVar("_T")
 
@@ -59,7 +59,7 @@ class ProgressBar(Observer):
 
     def __init__(self, console: Console) -> None:
         counts = "{task.completed:.0f} done, {task.fields[failed]} failed, {task.fields[in_flight]} in flight"
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn(counts))
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TextColumn(counts))
         self.progress = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._task: TaskID | None = None
 
