@@ -220,7 +220,6 @@ WarningCode = Literal[
     "terms_missing",
     "line_breaks_lost",
     "plural_categories",
-    "glossary_ignored",
     "formality_ignored",
     "context_ignored",
     "instructions_ignored",

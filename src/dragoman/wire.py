@@ -63,6 +63,12 @@ class Stats(BaseModel):
     version: str = ""
     model: str
     profile: str
+    template_difference: Annotated[
+        str | None,
+        Field(
+            description="Of the profile's prompt from the checkpoint's own chat template; empty: none; null: not known."
+        ),
+    ] = None
     pipeline: str
     device: str
     dtype: Annotated[str | None, Field(description="Weights and activations, as resolved for this machine.")] = None

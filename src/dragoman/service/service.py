@@ -321,6 +321,7 @@ class TranslationService:
             version=__version__,
             model=self.model.name,
             profile=self.model.profile.name,
+            template_difference=self._prompts[0].difference if self._prompts else None,
             pipeline=self.pipeline.name,
             device=self.spec.device,
             dtype=engine.dtype or (None if self.spec.engine.dtype == "auto" else self.spec.engine.dtype),
