@@ -80,7 +80,6 @@ def settings(options: argparse.Namespace) -> dict[str, Setting]:
     for ceiling in options.ceilings:
         found[f"graphs-{ceiling}"] = Setting({"max_cudagraph_capture_size": ceiling})
     found["no-prefix-caching"] = Setting({"enable_prefix_caching": False}, gpu_only=False)
-    found["priority"] = Setting({"scheduling_policy": "priority"}, gpu_only=False)
     for backend in options.attention_backends:
         name, _, version = backend.partition(":")
         chosen = {"backend": name} | ({"flash_attn_version": int(version)} if version else {})
@@ -174,9 +173,7 @@ class Engine:
                     logprobs=2 if logprobs else None,
                     output_kind=RequestOutputKind.FINAL_ONLY,
                 )
-                async for answer in llm.generate(
-                    tokens_input(prompt), params, f"{in_flight}.{number}.{logprobs}", priority=len(prompt)
-                ):
+                async for answer in llm.generate(tokens_input(prompt), params, f"{in_flight}.{number}.{logprobs}"):
                     whole = answer.outputs[0]
                     margins = [_margin(step) for step in whole.logprobs or ()]
                     found[number] = Output(list(whole.token_ids), whole.text, margins)

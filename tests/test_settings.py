@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.settings import load, options
+from dragoman.settings import REMOVED, flag_of, load, options
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -36,6 +39,8 @@ def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
         ("[engine]\nmax_num_seqs = 0\n", "engine.max_num_seqs = 0"),
         ('[engine]\ndtype = "int3"\n', "engine.dtype = 'int3'"),
         ("[engine\n", "cannot be read"),
+        ('[server]\nhost = "a\\u0000b"\n', "server.host"),
+        ('[engine]\nscheduling_policy = "fcfs"\n', "engine.scheduling_policy"),
     ],
 )
 def test_a_wrong_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
@@ -50,6 +55,33 @@ def test_a_missing_file_and_an_unknown_variable_are_refused(tmp_path: Path) -> N
         load(tmp_path / "none.toml", environment={})
     with pytest.raises(ConfigError, match="did you mean DRAGOMAN_SERVER_PORT"):
         load(environment={"DRAGOMAN_SERVER_PROT": "1"})
+
+
+def test_an_error_names_the_flag_that_was_given() -> None:
+    for path, flag in (("auth.refresh_s", "--auth-refresh-s"), ("engine.max_num_seqs", "--max-num-seqs")):
+        with pytest.raises(ConfigError) as refusal:
+            load(flags={path: "0"}, environment={})
+        assert f"({flag})" in refusal.value.message
+
+
+@pytest.mark.parametrize("path", REMOVED)
+def test_a_removed_setting_is_named_as_removed_wherever_it_is_set(path: str, tmp_path: Path) -> None:
+    section, key = path.split(".")
+    variable = f"DRAGOMAN_{section}_{key}".upper()
+    command = [sys.executable, "-m", "dragoman.cli.main", "config", "show"]
+    file = written(tmp_path, f"[{section}]\n{key} = 1\n")
+    for arguments, environment in (
+        ((flag_of(path), "1"), {}),
+        ((), {variable: "1"}),
+        (("--config", str(file)), {}),
+    ):
+        done = subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, check=False, env=os.environ | environment
+        )
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
+        assert f"{path} " in done.stderr and "removed" in done.stderr
+    assert path not in options()
 
 
 def test_variables_of_the_bench_and_of_the_tests_are_not_settings() -> None:

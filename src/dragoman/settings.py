@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
+from unicodedata import category
 
 from pydantic import Field as Bound
 from pydantic import TypeAdapter, ValidationError
@@ -24,6 +25,10 @@ ENVIRONMENT_PREFIX = "DRAGOMAN_"
 RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
 """Variables of the load tests, of the tests and of clients: not settings of the server."""
 DEFAULT_FILE = Path("dragoman.toml")
+REMOVED: Mapping[str, str] = {
+    "engine.scheduling_policy": "set the priority of a call, or of its key (--priority bulk)",
+}
+"""Settings of earlier versions, and what to do instead."""
 
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
 
@@ -110,7 +115,6 @@ class EngineSettings:
         None, "KV cache size; default: from memory (GPU), from need (CPU)"
     )
     load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
-    scheduling_policy: Literal["fcfs", "priority"] = _setting("fcfs", "which waiting sequence goes first")
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(
         None, f"largest step, in tokens, that runs as a CUDA graph; default {GRAPH_CEILING}"
     )
@@ -225,6 +229,35 @@ class Settings:
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
 
 
+# Keys that two sections share, and names that read better as flags.
+_FLAGS = {
+    "auth.mode": "auth",
+    "auth.refresh_s": "auth-refresh-s",
+    "model.path": "model",
+    "model.name": "model-name",
+    "pipeline.name": "pipeline",
+    "cache.max_bytes": "cache-max-bytes",
+    "cache.file": "cache-file",
+    "cache.file_max_bytes": "cache-file-max-bytes",
+    "log.level": "log-level",
+    "log.format": "log-format",
+    "log.engine_file": "engine-log",
+    "storage.url": "storage-url",
+    "tracing.endpoint": "tracing-endpoint",
+    "tracing.sample_ratio": "tracing-sample-ratio",
+    "tracing.service_name": "tracing-service-name",
+    "traffic.enabled": "traffic",
+    "traffic.folder": "traffic-folder",
+    "traffic.max_bytes": "traffic-max-bytes",
+    "traffic.file_bytes": "traffic-file-bytes",
+}
+
+
+def flag_of(path: str) -> str:
+    """A setting's flag on command lines."""
+    return f"--{_FLAGS.get(path, path.split('.', 1)[1].replace('_', '-'))}"
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One setting as the outside sees it."""
@@ -241,11 +274,16 @@ class Option:
 
     @property
     def variable(self) -> str:
-        return f"{ENVIRONMENT_PREFIX}{self.section}_{self.key}".upper()
+        return _variable(self.path)
 
     def parse(self, value: Any, origin: str) -> Any:
         """Check one value. Raises `ConfigError` naming the setting and where the value came from."""
         type_ = TypeAdapter[Any](self.type)
+        if isinstance(value, str) and any(category(character) in ("Cc", "Cs") for character in value):
+            raise ConfigError(
+                f"{self.path} = {value!r} ({origin}): it has a character that is no Unicode text, or a control character",
+                param=self.path,
+            )
         try:
             if value == "none" and "none" not in get_args(self.type):  # else it is one of the setting's values
                 value = None
@@ -271,6 +309,15 @@ def options() -> dict[str, Option]:
     return {option.path: option for section, cls in _sections().items() for option in _options_of(section, cls)}
 
 
+def removed(path: str, origin: str) -> ConfigError:
+    """The error for a setting in `REMOVED`."""
+    return ConfigError(f"{path} ({origin}) was removed: delete it, and {REMOVED[path]}", param=path)
+
+
+def _variable(path: str) -> str:
+    return f"{ENVIRONMENT_PREFIX}{path.replace('.', '_')}".upper()
+
+
 def _unknown(path: str, known: Mapping[str, Any], origin: str) -> ConfigError:
     near = difflib.get_close_matches(path, list(known), n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
@@ -285,9 +332,10 @@ def _from_file(file: Path) -> dict[str, tuple[Any, str]]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"settings file {file} cannot be read: {error}") from None
     found: dict[str, tuple[Any, str]] = {}
+    known = {path.split(".", 1)[0]: path for path in (*options(), *REMOVED)}
     for section, table in document.items():
-        if section not in _sections():
-            raise _unknown(section, _sections(), str(file))
+        if section not in known:
+            raise _unknown(section, known, str(file))
         if not isinstance(table, dict):
             raise ConfigError(f"{section} in {file} must be a table: [{section}]", param=section)
         found |= {f"{section}.{key}": (value, str(file)) for key, value in cast(dict[str, Any], table).items()}
@@ -295,7 +343,7 @@ def _from_file(file: Path) -> dict[str, tuple[Any, str]]:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
-    known = {option.variable: option.path for option in options().values()}
+    known = {_variable(path): path for path in (*options(), *REMOVED)}
     found: dict[str, tuple[Any, str]] = {}
     for variable, value in environment.items():
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable.startswith(RESERVED_PREFIXES):
@@ -321,17 +369,19 @@ def load(
 ) -> Loaded:
     """Read and join all sources; `flags` maps paths to values. Without `file`, ./dragoman.toml is read if it is there.
 
-    Raises `ConfigError` for an unreadable file, an unknown key or a value out of bounds.
+    Raises `ConfigError` for an unreadable file, an unknown or removed key or a value out of bounds.
     """
     if file is None and DEFAULT_FILE.is_file():
         file = DEFAULT_FILE
     found = _from_file(file) if file else {}
     found |= _from_environment(os.environ if environment is None else environment)
-    found |= {path: (value, f"--{path.split('.', 1)[1].replace('_', '-')}") for path, value in (flags or {}).items()}
+    found |= {path: (value, flag_of(path)) for path, value in (flags or {}).items()}
     known = options()
     values: dict[str, dict[str, Any]] = {section: {} for section in _sections()}
     origins = dict.fromkeys(known, "default")
     for path, (raw, origin) in found.items():
+        if path in REMOVED:
+            raise removed(path, origin)
         if path not in known:
             raise _unknown(path, known, origin)
         option = known[path]

@@ -68,7 +68,6 @@ class Sequence:
     sampling: Sampling = field(default_factory=Sampling)
     forced: bool = False
     source_tokens: int = 0  # of the prompt, those that are the user's text; the engine does not look
-    priority: int = 0  # lower goes first, where the engine schedules by priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +220,6 @@ WarningCode = Literal[
     "terms_missing",
     "line_breaks_lost",
     "plural_categories",
-    "glossary_ignored",
     "formality_ignored",
     "context_ignored",
     "instructions_ignored",

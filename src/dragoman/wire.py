@@ -125,6 +125,12 @@ class Stats(BaseModel):
     profile: str = ""
     pipeline: str = ""
     device: str = ""
+    template_difference: Annotated[
+        str | None,
+        Field(
+            description="Of the profile's prompt from the checkpoint's own chat template; empty: none; null: not known."
+        ),
+    ] = None
     cpu_instruction_sets: Annotated[list[str], Field(description="Those that decide an engine's speed on a CPU.")] = []
     uptime_s: float = 0.0
     in_flight: Annotated[Sum, Field(description="Admitted calls.")] = 0

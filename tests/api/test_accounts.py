@@ -208,6 +208,27 @@ async def test_a_request_is_charged_once_with_what_it_had(tmp_path: Path) -> Non
         assert await server.used("alice") == 8 + 39
 
 
+async def test_requests_of_one_id_that_differ_in_any_work_are_each_charged(tmp_path: Path) -> None:
+    differences: tuple[dict[str, Any], ...] = (
+        {"context": "A letter."},
+        {"context": "A poem."},
+        {"instructions": ["Be brief."]},
+        {"glossary": {"morning": "朝"}},
+        {"glossary": {"morning": "夜"}},
+        {"formality": "more"},
+        {"format": "html"},
+        {"keep": ["Good"]},
+        {"source": "ko"},
+        {"target": "zh"},
+    )
+    async with keyed(tmp_path, ACCOUNT) as server:
+        headers = {"Authorization": f"Bearer {server.keys['alice']}", "X-Request-ID": "one"}
+        for body in (*differences, *reversed(differences), {"priority": "bulk", "deadline_s": 60}, {}):
+            answer = await server.client.post("/v1/translate", json={**TEXT, **body}, headers=headers)
+            assert answer.status_code == 200, answer.text
+        assert await server.used("alice") == 13 * (len(differences) + 1)
+
+
 async def test_a_client_that_gives_up_pays_once_with_its_retry(tmp_path: Path) -> None:
     async with keyed(tmp_path, ACCOUNT, step_s=0.05) as server:
         body = {"q": "Good morning.", "source": "en", "target": "ja", "api_key": server.keys["alice"]}

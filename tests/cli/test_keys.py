@@ -53,6 +53,39 @@ def test_a_key_from_its_creation_to_its_revocation(url: str) -> None:
     assert "revoked" in table
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("create", "x", "--requests-per-second", value) for value in ("nan", "inf", "0", "-1", "1e-320")),
+        *(("create", "x", "--characters-per-month", value) for value in ("0", "9" * 23)),
+        *(("rotate", "alice", "--overlap", value) for value in ("nan", "inf", "-1", "1e300")),
+    ],
+)
+def test_a_limit_out_of_bounds_is_refused(url: str, arguments: tuple[str, ...]) -> None:
+    run(url, "create", "alice")
+    with pytest.raises(ConfigError, match=arguments[-2]):
+        run(url, *arguments)
+    assert [one["name"] for one in listed(url)] == ["alice"]
+
+
+def test_names_are_shown_as_they_are(url: str) -> None:
+    names = ("[/b]", "[red]x", ":smile:")
+    for name in names:
+        run(url, "create", name)
+    ids = [one["id"] for one in listed(url)]
+
+    async def use() -> None:
+        database = Database(url)
+        await database.open()
+        used = {(id_, "2026-11"): Used(1, 1) for id_ in ids}
+        await account_store(database).usage.add(UsageBatch("1", used))
+        await database.close()
+
+    asyncio.run(use())
+    for shown in (run(url, "list").stdout, run(url, "usage").stdout):
+        assert all(name in shown for name in names)
+
+
 def test_usage_is_shown_by_month_and_key(url: str) -> None:
     for name in ("alice", "bob"):
         run(url, "create", name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, make_dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,6 +55,24 @@ def test_whole_steps_run_with_the_attention_backend_that_replays_them_right() ->
     for changed in (replace(PLAIN, cudagraph_mode="FULL_AND_PIECEWISE"), replace(PLAIN, enforce_eager=True)):
         assert engine_arguments(resolve(MODEL, changed, "cuda")).attention_config.backend is None
     assert engine_arguments(resolve(MODEL, PLAIN, "cpu")).attention_config.backend is None
+
+
+def test_a_setting_that_this_vllm_does_not_know_is_an_error_where_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vllm")
+    from dragoman.engine import compat
+
+    old = ("shutdown_timeout", "quantization", "data_parallel_size", "attention_config")
+    members = [member for member in fields(compat.AsyncEngineArgs) if member.name not in old]
+    older = make_dataclass("Older", [(member.name, Any, None) for member in members])
+    monkeypatch.setattr(compat, "AsyncEngineArgs", older)
+    compat.engine_arguments(resolve(MODEL, PLAIN, "cpu"), shutdown_timeout_s=5)
+    for changed, device, named in (
+        (replace(PLAIN, quantization="awq"), "cpu", "engine.quantization"),
+        (replace(PLAIN, data_parallel_size=2), "cpu", "engine.data_parallel_size"),
+        (PLAIN, "cuda", "attention_config"),
+    ):
+        with pytest.raises(ConfigError, match=named):
+            compat.engine_arguments(resolve(MODEL, changed, device))  # type: ignore[arg-type]
 
 
 def test_several_gpus_a_model_and_other_attention_keep_vllms_mode(tmp_path: Path) -> None:

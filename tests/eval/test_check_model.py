@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,23 +14,55 @@ import pytest
 from click.testing import CliRunner
 
 from dragoman.cli.models import describe
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, EngineRejected
+from dragoman.prompts.encoder import PromptEncoder
+from dragoman.service.service import TranslationService
 from dragoman.types import Sequence
-from dragoman_bench.bench.progress import NoProgress
+from dragoman_bench.bench.progress import INTERRUPTED, NoProgress, Observer
 from dragoman_bench.cli.check_model import command
 from dragoman_bench.eval.check_model import CheckedModel, ModelToCheck, check_model, describe_served, directions_of
 from tests.eval.faulty import Fault, FaultyAnswers, PhrasebookAnswers
-from tests.serving import fake_service, model, served
+from tests.serving import HeldPipeline, fake_service, model, prompts, served, service_over
+from tests.waiting import until
 
+DIRECTIONS = (("en", "ja"), ("ko", "en"))
 DESCRIBED = describe(model())
 
 
-async def checked(answers: Callable[[Sequence], str]) -> CheckedModel:
-    async with served(fake_service(answers)) as client:
+class Observed(NoProgress):
+    """Counts the texts of each phase, and keeps the notes."""
+
+    def __init__(self) -> None:
+        self.done: dict[str, int] = {}
+        self.notes: list[str] = []
+
+    def phase(self, label: str, total: int | None) -> None:
+        self.done[label] = 0
+
+    def update(self, done: int, failed: int, in_flight: int) -> None:
+        self.done[list(self.done)[-1]] = done
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+async def checked(
+    answers: Callable[[Sequence], str], observer: Observer | None = None, difference: str = ""
+) -> CheckedModel:
+    encoder, lengths = prompts()
+    fake = fake_service(answers)
+    service = TranslationService(
+        fake.settings,
+        fake.model,
+        fake.spec,
+        fake.pipeline,
+        (PromptEncoder(encoder.profile, encoder.tokenizer, difference), lengths),
+    )
+    async with served(service) as client:
         url = str(client.base_url).rstrip("/")
         assert (await describe_served(url, lambda profile: DESCRIBED)).profile == DESCRIBED.profile
-        wanted = ModelToCheck(DESCRIBED, (("en", "ja"), ("ko", "en")), url)
-        return await check_model(wanted, NoProgress(), asyncio.Event())
+        wanted = ModelToCheck(DESCRIBED, DIRECTIONS, url)
+        return await check_model(wanted, observer or NoProgress(), asyncio.Event())
 
 
 def states(report: CheckedModel) -> dict[str, str]:
@@ -35,17 +70,82 @@ def states(report: CheckedModel) -> dict[str, str]:
 
 
 async def test_a_model_that_translates_well_is_reported_so() -> None:
-    found = states(await checked(PhrasebookAnswers()))
-    assert found["Speed"] == found["Licence"] == "ok"
+    observed = Observed()
+    found = states(await checked(PhrasebookAnswers(), observed))
+    assert found["Speed"] == found["Licence"] == found["Prompt"] == "ok"
+    total, left = (int(re.findall(r"\d+", note)[0]) for note in observed.notes)
+    assert total == sum(observed.done.values())
+    assert left == total - 10
     assert "fail" not in (found["en to ja"], found["ko to en"])
     assert set(found) >= {"Prompt", "en to ja, tags", "ko to en, tags", "Glossary"}
 
 
-@pytest.mark.parametrize("fault", ["comment", "wrong_language"])
-async def test_a_model_that_does_not_translate_fails(fault: Fault) -> None:
-    report = await checked(FaultyAnswers(fault))
+@pytest.mark.parametrize(("fault", "all_fail"), [("comment", False), ("wrong_language", True)])
+async def test_a_model_that_does_not_translate_fails(fault: Fault, all_fail: bool) -> None:
+    observed = Observed()
+    report = await checked(FaultyAnswers(fault), observed)
     assert not report.ok
-    assert states(report)["en to ja"] == "fail"
+    assert states(report)["en to ja"] == states(report)["ko to en"] == "fail"
+    assert (observed.done == {"en to ja": 10, "ko to en": 10}) == all_fail
+
+
+async def test_a_prompt_that_differs_from_the_checkpoints_own_fails() -> None:
+    report = await checked(PhrasebookAnswers(), difference="another template")
+    assert states(report)["Prompt"] == "fail"
+
+
+async def test_a_model_that_refuses_every_text_is_asked_ten_of_each_direction() -> None:
+    def refuse(_: Sequence) -> str:
+        raise EngineRejected("no")
+
+    observed = Observed()
+    found = states(await checked(refuse_later(refuse), observed))
+    assert found["en to ja"] == found["ko to en"] == "fail"
+    assert observed.done == {"en to ja": 10, "ko to en": 10}
+
+
+def refuse_later(refuse: Callable[[Sequence], str]) -> Callable[[Sequence], str]:
+    """The warm-up is answered."""
+    asked = 0
+
+    def answer(sequence: Sequence) -> str:
+        nonlocal asked
+        asked += 1
+        return PhrasebookAnswers()(sequence) if asked == 1 else refuse(sequence)
+
+    return answer
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_what_was_found_is_shown_when_it_is_stopped(number: signal.Signals) -> None:
+    """Also where answers are in flight that never come."""
+    pipeline = HeldPipeline(PhrasebookAnswers())
+    async with served(service_over(pipeline)) as client:
+        url = str(client.base_url).rstrip("/")
+        command = (
+            sys.executable,
+            "-m",
+            "dragoman.cli.main",
+            "check-model",
+            "--url",
+            url,
+            "--directions",
+            "en-ja,ko-en",
+        )
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr is not None
+        async with asyncio.timeout(120):
+            while not (line := (await process.stderr.readline()).decode()).startswith("ko to en"):
+                assert line
+            pipeline.hold()
+            await until(lambda: pipeline.generations > 0, "a text that is in flight")
+            process.send_signal(number)
+            shown, _ = await process.communicate()
+        pipeline.release.set()
+        assert process.returncode == INTERRUPTED
+        assert "en to ja" in shown.decode() and "Interrupted" in shown.decode()
 
 
 def test_directions_are_those_that_the_model_serves() -> None:

@@ -15,6 +15,7 @@ from dragoman.prompts.catalog import profiles
 from dragoman.prompts.check import compare
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.service.stack import Model, load_prompts
 
 Build = Callable[[str, Iterable[str]], Tokenizer]
 CHATML = (
@@ -73,6 +74,8 @@ def test_another_template_is_a_difference_with_both_renderings_and_the_place(
     assert (difference.profile, difference.what, difference.at) == ("lmt-60", "rendering", len(difference.ours))
     assert difference.theirs == difference.ours + "<think>\n"
     assert "differ in rendering" in str(difference)
+    encoder, _ = load_prompts(Model(str(tmp_path), "own", profiles()["lmt-60"]))  # what the server reports
+    assert encoder.difference == str(difference)
 
 
 def test_a_template_that_fails_on_the_turn_is_a_difference(make_tokenizer: Build, tmp_path: Path) -> None:

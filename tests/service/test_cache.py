@@ -426,6 +426,22 @@ async def test_a_file_that_fails_costs_its_entries_alone(tmp_path: Path, caplog:
     assert len([record for record in caplog.records if "failed" in record.message]) == 1
 
 
+async def test_a_fault_in_the_files_thread_leaves_no_read_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(caching, "_select", fail)
+    engine = Engine()
+    cache = SegmentCache(MIB, CacheFile(tmp_path / "cache.sqlite", MIB, "model"))
+    cache.start()
+    async with asyncio.timeout(10):
+        for number in range(3):
+            assert (await cache.generate(sequence(number), engine.compute))[1] == "miss"
+        await cache.close()
+
+
 async def test_a_closed_file_is_not_waited_for(tmp_path: Path) -> None:
     engine = Engine()
     async with filed(tmp_path / "cache.sqlite") as cache:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 
 import pytest
 from sqlalchemy import Connection, text
@@ -20,12 +22,13 @@ from dragoman.errors import (
     StorageUnavailable,
     UnsupportedLanguage,
 )
-from dragoman.service.accounts import Accounts
+from dragoman.service.accounts import READS_PER_S, Accounts
 from dragoman.service.stack import account_store
 from dragoman.storage.database import Database
 from dragoman.storage.keys import KEY_PREFIX, Keys, digest_of
 from dragoman.storage.usage import UsageBatch, UsageLedger, Used
 from dragoman.types import Account, TranslationRequest
+from tests.waiting import until
 
 ALICE = Account("", "alice", "operator", 1000, 2.5, frozenset({"ja", "zh-TW"}), "bulk")
 NOVEMBER = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC).timestamp()
@@ -41,9 +44,10 @@ async def test_an_account_is_stored_with_its_limits_and_found_by_its_key(databas
     assert replace(account, id="") == ALICE
     assert key.startswith(KEY_PREFIX)
     assert len(key) > 256 / 6
-    for found in ((await keys.find(digest_of(key))), (await keys.valid())[digest_of(f"{key}:fx")]):
-        assert found is not None
-        assert found.account == account
+    digest = digest_of(f"{key}:fx")
+    for found in (await keys.valid(), await keys.valid([digest_of("drg_other"), digest])):
+        assert list(found) == [digest]
+        assert found[digest].account == account
     [listed] = await keys.list()
     assert (listed.account, listed.expires_at, listed.revoked_at) == (account, None, None)
 
@@ -83,7 +87,7 @@ async def test_expired_keys_are_not_valid(keys: Keys) -> None:
     now = datetime.now(UTC)
     _, old = await keys.create(replace(ALICE, name="old"), now - timedelta(seconds=1))
     _, new = await keys.create(replace(ALICE, name="new"), now + timedelta(days=1))
-    assert await keys.find(digest_of(old)) is None
+    assert await keys.valid([digest_of(old)]) == {}
     assert set(await keys.valid()) == {digest_of(new)}
 
 
@@ -98,7 +102,7 @@ async def test_a_rotated_key_is_valid_for_the_overlap(keys: Keys) -> None:
     assert valid[digest_of(second)].expires_at is None
     await keys.rotate(account.id, 0)
     assert len(await keys.valid()) == 1
-    assert await keys.find(digest_of(first)) is None
+    assert await keys.valid([digest_of(first)]) == {}
 
 
 async def test_usage_adds_up_and_a_batch_counts_once(database: Database, keys: Keys) -> None:
@@ -116,9 +120,11 @@ async def test_usage_adds_up_and_a_batch_counts_once(database: Database, keys: K
 
 
 @asynccontextmanager
-async def open_accounts(database: Database, now: list[float] | None = None) -> AsyncGenerator[Accounts]:
+async def open_accounts(
+    database: Database, now: list[float] | None = None, refresh_s: float = 3600
+) -> AsyncGenerator[Accounts]:
     clock = (lambda: now[0]) if now else datetime.now(UTC).timestamp
-    accounts = Accounts(account_store(database), required=True, refresh_s=3600, clock=clock)
+    accounts = Accounts(account_store(database), required=True, refresh_s=refresh_s, clock=clock)
     await accounts.open()
     yield accounts
     await accounts.close()
@@ -224,29 +230,154 @@ async def test_a_key_expires_while_the_server_runs(database: Database, keys: Key
             await accounts.authenticate(key)
 
 
-async def test_wrong_keys_are_looked_up_a_few_times_a_second(
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When keys were read from the database."""
+    times: list[float] = []
+    real = Keys.valid
+
+    async def valid(store: Keys, *digests: Collection[str]) -> object:
+        times.append(monotonic())
+        return await real(store, *digests)
+
+    monkeypatch.setattr(Keys, "valid", valid)
+    return times
+
+
+async def test_a_new_key_is_valid_for_each_of_its_first_requests(
+    database: Database, keys: Keys, reads: list[float]
+) -> None:
+    await keys.create(replace(ALICE, name="first"))
+    async with open_accounts(database) as accounts:
+        before = len(reads)
+        created = [await keys.create(replace(ALICE, name=f"new-{number}")) for number in range(30)]
+        calls = [(account, accounts.authenticate(key)) for account, key in created for _ in range(3)]
+        for (account, _), authenticated in zip(calls, await asyncio.gather(*(one for _, one in calls)), strict=True):
+            assert authenticated == account
+        assert len(reads) - before <= 2
+
+
+async def test_a_flood_of_wrong_keys_costs_few_reads_and_a_new_key_is_valid_within_it(
+    database: Database, keys: Keys, reads: list[float]
+) -> None:
+    await keys.create(replace(ALICE, name="first"))
+    async with open_accounts(database) as accounts:
+        before = len(reads)
+
+        async def wrong(number: int) -> type[BaseException]:
+            with pytest.raises((InvalidKey, StorageUnavailable)) as refused:
+                await accounts.authenticate(f"drg_{number}")
+            return refused.type
+
+        few = [asyncio.create_task(wrong(number)) for number in range(40)]
+        await asyncio.sleep(0)
+        account, key = await keys.create(ALICE)
+        assert await accounts.authenticate(key) == account
+        assert set(await asyncio.gather(*few)) == {InvalidKey}
+        many = [asyncio.create_task(wrong(number)) for number in range(40, 10_000)]
+        assert await accounts.authenticate(key) == account  # known: not held up
+        _, other = await keys.create(replace(ALICE, name="other"))
+        with suppress(StorageUnavailable):  # or: too many wait, which its client may repeat
+            assert (await accounts.authenticate(other)).name == "other"
+        assert set(await asyncio.gather(*many)) == {InvalidKey, StorageUnavailable}
+        pauses = [later - sooner for sooner, later in pairwise(reads[before:])]
+        assert min(pauses) >= 0.9 / READS_PER_S
+        assert len(reads) - before < 50
+        known = len(reads)
+        assert await wrong(0) is InvalidKey  # without a read
+        assert len(reads) == known
+
+
+async def test_a_key_that_is_not_known_is_not_called_invalid_while_the_database_fails(
     database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, key = await keys.create(ALICE)
-    looked_up: list[str] = []
-    real = Keys.find
-
-    async def find(store: Keys, digest: str) -> object:
-        looked_up.append(digest)
-        return await real(store, digest)
-
-    monkeypatch.setattr(Keys, "find", find)
+    _, known = await keys.create(replace(ALICE, name="first"))
     async with open_accounts(database) as accounts:
-        await accounts.authenticate(key)
-        assert looked_up == []
-        for number in range(1000):
-            with pytest.raises(InvalidKey):
-                await accounts.authenticate(f"drg_{number}")
-        assert 10 <= len(looked_up) < 500
-        before = len(looked_up)
-        with pytest.raises(InvalidKey):
-            await accounts.authenticate("drg_0")
-        assert len(looked_up) == before
+        account, key = await keys.create(ALICE)
+        for error in (StorageUnavailable("it fails"), RuntimeError("a bug")):
+
+            async def fail(*_: object, error: Exception = error) -> None:
+                raise error
+
+            with monkeypatch.context() as patched:
+                patched.setattr(Keys, "valid", fail)
+                with pytest.raises(StorageUnavailable):
+                    await accounts.authenticate(key)
+                assert (await accounts.authenticate(known)).name == "first"
+        assert await accounts.authenticate(key) == account
+
+
+async def test_keys_are_read_again_while_usage_cannot_be_stored(
+    database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the error is: a revoked key is refused, a batch that has failed is added later, and no task has ended."""
+    account, key = await keys.create(replace(ALICE, requests_per_s=None))
+    real, errors = UsageLedger.add, (StorageUnavailable("it fails"), OverflowError("a bug"))
+    failed: list[Exception] = []
+
+    async def add(_: UsageLedger, __: UsageBatch) -> None:
+        failed.append(errors[len(failed) % 2])
+        raise failed[-1]
+
+    monkeypatch.setattr("dragoman.service.accounts.COMMIT_S", 0.0)
+    monkeypatch.setattr(UsageLedger, "add", add)
+    async with open_accounts(database, refresh_s=0.01) as accounts:
+        await keys.create(replace(ALICE, name="other"))
+        with accounts.charging(request_of(account)) as charge:
+            charge.all()
+        await until(lambda: len(failed) > 4, "refreshes and commits that failed")
+        await keys.revoke("alice")
+
+        async def is_refused() -> bool:
+            await asyncio.sleep(0.01)
+            try:
+                await accounts.authenticate(key)
+            except InvalidKey:
+                return True
+            return False
+
+        async with asyncio.timeout(10):
+            while not await is_refused():
+                pass
+        monkeypatch.setattr(UsageLedger, "add", real)
+        async with asyncio.timeout(10):
+            while not await UsageLedger(database).by_month():
+                pass
+    assert list((await UsageLedger(database).by_month()).values()) == [Used(10, 1)]
+
+
+async def test_usage_of_an_account_that_was_deleted_does_not_keep_that_of_others(
+    database: Database, keys: Keys
+) -> None:
+    ledger = UsageLedger(database)
+    alice, _ = await keys.create(ALICE)
+    await ledger.add(UsageBatch("1", {("deleted", "2026-11"): Used(5, 1), (alice.id, "2026-11"): Used(10, 1)}))
+    assert await ledger.by_month() == {("2026-11", alice.id): Used(10, 1)}
+
+
+async def test_a_clock_that_steps_back_over_a_months_boundary_forgets_no_usage(database: Database, keys: Keys) -> None:
+    account, _ = await keys.create(replace(ALICE, requests_per_s=None))
+    now = [NOVEMBER]
+
+    async with open_accounts(database, now) as accounts:
+
+        def translate(number: int, characters: int) -> None:
+            with accounts.charging(request_of(account, number, characters)) as charge:
+                charge.all()
+
+        translate(1, 600)
+        await accounts.reload()
+        translate(2, 300)
+        now[0] += 2
+        translate(3, 100)
+        now[0] -= 2
+        for _ in range(2):
+            assert accounts.usage(account).characters == 900
+            with pytest.raises(QuotaExceeded):
+                translate(4, 101)
+            await accounts.reload()
+        now[0] += 2
+        assert accounts.usage(account).characters == 100
 
 
 async def test_only_the_languages_of_a_key_are_translated_into(database: Database, keys: Keys) -> None:

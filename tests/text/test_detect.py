@@ -32,24 +32,6 @@ def test_most_chat_messages_are_detected(served: tuple[str, ...], at_least: int,
     assert right / len(messages) >= floor
 
 
-def test_a_right_hint_decides_every_message() -> None:
-    detector = Detector(SIXTEEN)
-    assert [
-        (language, text) for language, text in chat(SIXTEEN) if detector.detect(text, language).language != language
-    ] == []
-
-
-def test_a_wrong_hint_does_not_overrule_a_plain_sentence() -> None:
-    detector = Detector(SIXTEEN)
-    wrong = [
-        (language, text, hint)
-        for language, text in chat(SIXTEEN)
-        for hint in ("en", "ja", "de")
-        if len(text) >= 24 and detector.detect(text, hint).language != language
-    ]
-    assert wrong == []
-
-
 @pytest.mark.parametrize(
     ("text", "language"),
     [
@@ -74,14 +56,12 @@ def test_a_script_of_one_served_language_decides(text: str, language: str) -> No
     assert found.language == language
 
 
-def test_han_characters_that_both_write_are_chinese_unless_hinted() -> None:
+def test_han_characters_that_both_write_are_chinese() -> None:
     detector = Detector(FOUR)
     plain = detector.detect("大丈夫")
     assert (plain.language, plain.confidence) == ("zh", 0.5)
-    assert detector.detect("大丈夫", "ja").language == "ja"
-    assert detector.detect("大丈夫", "ja-JP").language == "ja"
-    assert detector.detect("谢谢你们", "ja").language == "zh"  # 谢 and 们 are not Japanese
-    assert detector.detect("営業中", "zh").language == "ja"
+    assert detector.detect("谢谢你们").language == "zh"  # 谢 and 们 are not Japanese
+    assert detector.detect("営業中").language == "ja"
 
 
 @pytest.mark.parametrize(
@@ -106,10 +86,9 @@ def test_simplified_traditional_and_cantonese_are_distinguished_where_served() -
     assert Detector(("zh", "zh-Hant", "yue")).detect("喺度做咩呀，你食咗飯未").language == "yue"
 
 
-def test_the_hint_or_the_script_decides_among_tags_of_one_language() -> None:
+def test_the_script_decides_among_tags_of_one_language() -> None:
     detector = Detector(("pt-BR", "pt-PT", "sr", "sr-Latn", "nb", "fil"))
     assert detector.detect("obrigado pela ajuda").language == "pt-BR"
-    assert detector.detect("obrigado pela ajuda", "pt-PT").language == "pt-PT"
     assert detector.detect("Добро јутро свима").language == "sr"
     assert detector.detect("dobro jutro svima, kako ste").language == "sr-Latn"
     assert detector.detect("Hvor er du henne nå?").language == "nb"
@@ -134,7 +113,7 @@ def test_the_hint_or_the_script_decides_among_tags_of_one_language() -> None:
     ],
 )
 def test_there_is_nothing_to_detect_without_letters(text: str) -> None:
-    assert Detector(FOUR).detect(text, "en") == Detection(None, 0.0, has_letters=False)
+    assert Detector(FOUR).detect(text) == Detection(None, 0.0, has_letters=False)
 
 
 def test_a_script_that_no_served_language_has_is_not_detected() -> None:
@@ -149,12 +128,7 @@ def test_confidence_is_low_for_a_language_that_is_not_served() -> None:
     assert unserved.confidence < 0.01
 
 
-def test_a_hint_that_is_no_language_is_ignored() -> None:
-    for hint in ("", "xx", "??", "\ud800", "x" * 1000, "fr"):
-        assert Detector(FOUR).detect("see you tomorrow", hint).language == "en"
-
-
-def test_a_served_language_unknown_to_the_identifier_is_found_by_hint() -> None:
+def test_a_served_language_unknown_to_the_identifier_is_found_by_its_script() -> None:
     assert Detector(("tlh", "ko")).detect("nuqneH").language == "tlh"
     assert Detector(("tlh", "en")).detect("see you tomorrow").language == "en"
 
@@ -174,7 +148,7 @@ def test_no_text_raises() -> None:
     ]
     for _ in range(1500):
         text = "".join(rng.choice(rng.choice(alphabets)) for _ in range(rng.randrange(60)))
-        found = detector.detect(text, rng.choice([None, "ja", "xx"]))
+        found = detector.detect(text)
         assert 0.0 <= found.confidence <= 1.0
         assert found.language in (None, *TWELVE)
 

@@ -173,7 +173,7 @@ class Learner:
     def average(self) -> None:
         """Moves the weights back by `plan.keep_initial` of the way to those that the run started from: what was learnt last
         stays, and less is forgotten of what was there (Wortsman et al. 2022, arXiv:2109.01903)."""
-        if self.plan.init_from and self.plan.keep_initial:
+        if self.plan.keep_initial:
             initial = _exported(self.plan.init_from, self.plan.sizes).to(self.device)  # pyright: ignore[reportArgumentType]
             with torch.no_grad():
                 for trained, before in zip(self.model.parameters(), initial.parameters(), strict=True):
@@ -342,6 +342,8 @@ def main(workers: int | None, **options: Any) -> None:
     torch.set_float32_matmul_precision("high")
     console = Console()
     try:
+        if options["keep_initial"] and not options["init_from"]:
+            raise ConfigError("--keep-initial keeps weights of --init-from: name that model directory, or leave it out")
         with Progress(console=console, disable=not console.is_terminal) as bar:
             task = bar.add_task("training", total=1.0)
 

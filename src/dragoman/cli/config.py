@@ -6,6 +6,7 @@ import re
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from dragoman.cli.console import console
 from dragoman.cli.options import settings_options
@@ -34,6 +35,6 @@ def show(loaded: Loaded, changed: bool) -> None:
         value = getattr(getattr(loaded.settings, option.section), option.key)
         if path == "storage.url":
             value = _PASSWORD.sub(r"\1***@", value)
-        shown = "[dim]auto[/]" if value is None else str(value) or '""'
+        shown = Text("auto", "dim") if value is None else str(value) or '""'
         table.add_row(path, shown, origin, option.variable, style="" if origin == "default" else "bold")
     console.print(table)

@@ -14,6 +14,7 @@ from typing import Literal
 import click
 import psutil
 from rich.table import Table
+from rich.text import Text
 
 from dragoman.api.server import listen
 from dragoman.cli.console import console
@@ -34,7 +35,7 @@ from dragoman.service import stack
 from dragoman.settings import Loaded, Settings
 
 State = Literal["ok", "warn", "fail"]
-_MARKS: dict[State, str] = {"ok": "[green]ok[/]", "warn": "[yellow]--[/]", "fail": "[red]no[/]"}
+_MARKS: dict[State, tuple[str, str]] = {"ok": ("ok", "green"), "warn": ("--", "yellow"), "fail": ("no", "red")}
 SUPPORTED_VLLM = ((0, 26), (0, 33))
 
 
@@ -147,7 +148,7 @@ def command(loaded: Loaded) -> None:
     findings = [check() for check in checks]
     table = Table(box=None, show_header=False, pad_edge=False)
     for finding in findings:
-        table.add_row(_MARKS[finding.state], finding.what, finding.details)
+        table.add_row(Text(*_MARKS[finding.state]), finding.what, finding.details)
     console.print(table)
     if any(finding.state == "fail" for finding in findings):
         sys.exit(1)

@@ -43,10 +43,8 @@ def command() -> None:
     show_default=True,
     help="operator: also metrics, statistics and reload.",
 )
-@click.option("--characters-per-month", type=click.IntRange(min=1), help="By default, no limit.")
-@click.option(
-    "--requests-per-second", type=click.FloatRange(min=0, min_open=True), help="Of each server; by default, no limit."
-)
+@click.option("--characters-per-month", type=int, help="By default, no limit.")
+@click.option("--requests-per-second", type=float, help="Of each server; by default, no limit.")
 @click.option(
     "--languages", metavar="TAGS", default="", help="Targets that it may ask for, such as ja,ko; default: all."
 )
@@ -89,7 +87,7 @@ def create(
 @click.option(
     "--overlap",
     "overlap_h",
-    type=click.FloatRange(min=0),
+    type=float,
     default=24.0,
     show_default=True,
     metavar="HOURS",

@@ -7,7 +7,7 @@ import sys
 from importlib import metadata
 
 import click
-from rich.markup import escape
+from rich.text import Text
 
 from dragoman import __version__
 from dragoman.cli.console import error_console
@@ -87,7 +87,7 @@ def main() -> None:
         error.show()
         sys.exit(2)
     except DragomanError as error:
-        error_console.print(f"[red]error:[/] {escape(error.message)}", highlight=False, soft_wrap=True)
+        error_console.print(Text("error:", "red"), error.message, highlight=False, soft_wrap=True)
         sys.exit(2 if isinstance(error, ConfigError) or 400 <= error.status < 500 else 1)
 
 

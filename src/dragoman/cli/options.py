@@ -9,35 +9,19 @@ from typing import Any, TypeVar
 import click
 
 from dragoman import settings
+from dragoman.settings import flag_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Keys that two sections share, and names that read better as flags.
-_FLAGS = {
-    "auth.mode": "auth",
-    "auth.refresh_s": "auth-refresh-s",
-    "model.path": "model",
-    "model.name": "model-name",
-    "pipeline.name": "pipeline",
-    "cache.max_bytes": "cache-max-bytes",
-    "cache.file": "cache-file",
-    "cache.file_max_bytes": "cache-file-max-bytes",
-    "log.level": "log-level",
-    "log.format": "log-format",
-    "log.engine_file": "engine-log",
-    "storage.url": "storage-url",
-    "tracing.endpoint": "tracing-endpoint",
-    "tracing.sample_ratio": "tracing-sample-ratio",
-    "tracing.service_name": "tracing-service-name",
-    "traffic.enabled": "traffic",
-    "traffic.folder": "traffic-folder",
-    "traffic.max_bytes": "traffic-max-bytes",
-    "traffic.file_bytes": "traffic-file-bytes",
-}
 
+def _refuse(path: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Raises `ConfigError` where the flag of a removed setting is given."""
 
-def _flag(path: str) -> str:
-    return _FLAGS.get(path, path.split(".", 1)[1].replace("_", "-"))
+    def refuse(_: click.Context, __: click.Parameter, value: Any) -> None:
+        if value is not None:
+            raise settings.removed(path, flag_of(path))
+
+    return refuse
 
 
 def settings_options(*sections: str) -> Callable[[F], F]:
@@ -57,10 +41,15 @@ def settings_options(*sections: str) -> Callable[[F], F]:
 
         wrapped.__doc__ = function.__doc__
         wrapped.__click_params__ = list(getattr(function, "__click_params__", []))  # type: ignore[attr-defined]
+        for path in settings.REMOVED:
+            if path.split(".", 1)[0] in sections:
+                wrapped = click.option(
+                    flag_of(path), path.replace(".", "_"), hidden=True, expose_value=False, callback=_refuse(path)
+                )(wrapped)
         for option in reversed(chosen):
             default = "" if option.default in (None, "") else f"  [default: {option.default}]"
             wrapped = click.option(
-                f"--{_flag(option.path)}",
+                flag_of(option.path),
                 option.path.replace(".", "_"),
                 metavar=option.key.upper(),
                 help=f"{option.help}{default}",

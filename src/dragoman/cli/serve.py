@@ -49,7 +49,12 @@ class Messages:
 
     def progress(self, service: TranslationService) -> Progress:
         """With log lines for the same phases above it; alone they are shown where there is no terminal."""
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), _PhaseColumn(service), TimeElapsedColumn())
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            _PhaseColumn(service),
+            TimeElapsedColumn(),
+        )
         is_shown = self._console.is_terminal and not self.as_json
         return Progress(*columns, console=self._console, transient=True, disable=not is_shown)
 
@@ -113,7 +118,7 @@ def _run_replicas(settings: Settings, console: Console) -> int:
 
     began_s = monotonic()
     messages = Messages(settings, console)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     is_shown = console.is_terminal and not messages.as_json
     with Progress(*columns, console=console, transient=True, disable=not is_shown) as progress:
         task = progress.add_task("")

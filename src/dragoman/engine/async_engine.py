@@ -152,7 +152,7 @@ class AsyncEngine:
         raise EngineDead("the engine ended a sequence without an answer")
 
     def _outputs(self, sequence: Sequence, params: SamplingParams) -> AsyncGenerator[Any]:
-        return self._engine.generate(prompt_of(sequence), params, sequence.id, priority=sequence.priority)
+        return self._engine.generate(prompt_of(sequence), params, sequence.id)
 
     def stats(self) -> EngineStats:
         return self._gauge.snapshot()

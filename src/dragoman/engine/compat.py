@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from vllm import SamplingParams
+from vllm import __version__ as vllm_version
 from vllm import exceptions as vllm_exceptions
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.inputs import tokens_input
@@ -20,12 +21,16 @@ from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
 from dragoman.engine.scheduler import SCHEDULER
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import EngineDead, EngineFailed, EngineRejected, Unavailable
+from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected, Unavailable
+from dragoman.settings import EngineSettings
 from dragoman.types import Sequence, TokenLogprobs
 
 # A loop is a pattern of up to 32 tokens, 24 times over: no human text that has to be translated does that, and a
 # greedy decode that started to do it never stops by itself.
 _LOOP = RepetitionDetectionParams(max_pattern_size=32, min_pattern_size=1, min_count=24)
+
+_DISPENSABLE = frozenset({"disable_log_stats", "shutdown_timeout"})
+"""Arguments that change no translation and no speed, so that a vLLM without one does as well."""
 
 CRASHED = "the engine crashed"
 _REFUSALS: tuple[type[Exception], ...] = (
@@ -46,7 +51,8 @@ def engine_arguments(
 ) -> AsyncEngineArgs:
     """vLLM's arguments for `spec`; a setting that this vLLM does not know is left out only when it is unset.
 
-    `beside`: further arguments by vLLM's names, for measurements of what is not a setting.
+    `beside`: further arguments by vLLM's names, for measurements of what is not a setting. Raises `ConfigError` for a value
+    that this vLLM does not know.
     """
     engine = spec.engine
     wanted: dict[str, Any] = {
@@ -57,7 +63,6 @@ def engine_arguments(
         "dtype": engine.dtype,
         "kv_cache_memory_bytes": engine.kv_cache_memory_bytes,
         "load_format": engine.load_format,
-        "scheduling_policy": engine.scheduling_policy,
         "max_cudagraph_capture_size": engine.max_cudagraph_capture_size,
         "enforce_eager": engine.enforce_eager,
         "enable_prefix_caching": engine.enable_prefix_caching,
@@ -79,8 +84,18 @@ def engine_arguments(
             wanted["attention_config"] = {"backend": "TRITON_ATTN"}
             wanted["compilation_config"] = {"cudagraph_mode": "FULL"}
     wanted |= beside or {}
+    unset = EngineSettings()
     known = {member.name for member in dataclasses.fields(AsyncEngineArgs)}
-    return AsyncEngineArgs(**{name: value for name, value in wanted.items() if value is not None and name in known})
+    arguments = {name: value for name, value in wanted.items() if value is not None}
+    for name in arguments.keys() - known:
+        if name not in _DISPENSABLE and arguments[name] != getattr(unset, name, None):
+            setting = f"engine.{name}" if hasattr(unset, name) else f"the argument {name}"
+            raise ConfigError(
+                f"this vLLM ({vllm_version}) does not know {setting} = {arguments[name]!r}: leave it out, or install a vLLM "
+                "that has it",
+                param=setting,
+            )
+    return AsyncEngineArgs(**{name: value for name, value in arguments.items() if name in known})
 
 
 def prompt_of(sequence: Sequence) -> Any:

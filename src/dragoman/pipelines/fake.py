@@ -36,7 +36,6 @@ class FakePipeline:
         step_s: float = 0.0,
         slots: int = 256,
         max_model_len: int = 1024,
-        start_s: float = 0.0,
         logprobs: TokenLogprobs | None = None,
     ) -> None:
         """`logprobs`: of every answer."""
@@ -44,7 +43,6 @@ class FakePipeline:
         self._answer = answer
         self._step_s = step_s
         self._slots = asyncio.Semaphore(slots)
-        self._start_s = start_s
         self._gauge = EngineGauge()
         self._running = 0
         self._waiting = 0
@@ -53,7 +51,6 @@ class FakePipeline:
         self.max_model_len = max_model_len
 
     async def start(self) -> None:
-        await asyncio.sleep(self._start_s)
         self._is_running = True
 
     async def generate(self, sequence: Sequence) -> Completion:

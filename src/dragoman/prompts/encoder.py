@@ -62,10 +62,14 @@ class _Plan:
 
 
 class PromptEncoder:
-    """Prompts of one profile for one tokenizer. Raises `ConfigError` when the two do not belong together."""
+    """Prompts of one profile for one tokenizer. Raises `ConfigError` when the two do not belong together.
 
-    def __init__(self, profile: Profile, tokenizer: TextTokenizer) -> None:
+    `difference`: of the profile from the checkpoint's own chat template; empty: none.
+    """
+
+    def __init__(self, profile: Profile, tokenizer: TextTokenizer, difference: str = "") -> None:
         self.profile = profile
+        self.difference = difference
         self.tokenizer = tokenizer
         self._opening = tokenizer.opening_ids if profile.bos == "tokenizer" else ()
         self._plans: dict[tuple[str | None, str, Template], _Plan] = {}  # at most one for each direction and template

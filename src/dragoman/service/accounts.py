@@ -1,9 +1,9 @@
 """Accounts: which key may translate what, how fast and how much, and how much each has used.
 
-Keys are known in memory, by digest; they are read when the server starts, every `auth.refresh_s`, on a reload, and when a
-request has one that is not known. Usage is counted in memory and added to the database in batches, `COMMIT_S` after the
-first request of each. So nothing here makes a request wait for the database but a key that is not known; when the database
-fails, known keys are valid still, and what they use is added once it is back.
+Keys are known in memory, by digest; they are read when the server starts, every `auth.refresh_s`, on a reload, and, several
+together, when requests have some that are not known. Usage is counted in memory and added to the database in batches,
+`COMMIT_S` after the first request of each. So nothing here makes a request wait for the database but a key that is not known;
+when the database fails, known keys are valid still, and what they use is added once it is back.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
+from itertools import islice
 from secrets import token_hex
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -42,11 +43,17 @@ log = logging.getLogger("dragoman.accounts")
 
 COMMIT_S = 0.5
 """From the first request of a batch of usage to its commit: a server that is killed loses what is not committed."""
-LOOKUPS_PER_S = 10.0
-"""Of keys that are not known, in the database: others are refused without one, and known after `auth.refresh_s`."""
-_LOOKUP_TIMEOUT_S = 5.0
+READS_PER_S = 10
+"""Of keys that are not known, from the database, however many clients send."""
+_KEYS_OF_A_READ = 100
+_MAX_KEYS_WAITING = 1000  # to be read; a request with one more may be repeated
+_MAX_UNKNOWN_KEYS = 10_000  # that are remembered
+_READ_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 10.0
 _REMEMBERED_CHARGES = 10_000
+_NO_WORK = frozenset({"request_id", "account", "api", "priority", "deadline_s", "glossary", "glossary_key"})
+_WORK = tuple(field.name for field in fields(TranslationRequest) if field.name not in _NO_WORK)
+"""What changes a request's translation, besides its glossary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +99,21 @@ class TokenBucket:
         return 0.0
 
 
+@dataclass(slots=True)
 class _Meter:
-    """What one account has used of the current month, in characters."""
+    """What limits one account now: its rate, and the characters of its requests in flight."""
 
-    def __init__(self) -> None:
-        self.month = ""
-        self.stored = 0  # by all servers, as last read, and by this one since
-        self.unstored = 0  # by this server, not committed
-        self.reserved = 0  # by requests in flight
-        self.bucket: TokenBucket | None = None
+    reserved: int = 0
+    bucket: TokenBucket | None = None
 
-    def begin(self, month: str) -> None:
-        """Start from 0 in a new month; what is in flight is of the month in which it ends."""
-        if self.month != month:
-            self.month, self.stored, self.unstored = month, 0, 0
 
-    @property
-    def used(self) -> int:
-        return self.stored + self.unstored
+def _identity(request: TranslationRequest) -> tuple[str, int]:
+    """What a request has in common with its retries alone: the account, the id, and all that changes the translation.
+
+    A client may choose the id, so that it alone does not make two requests one.
+    """
+    glossary = request.glossary_key or frozenset(request.glossary.items())
+    return request.account.id, hash((request.request_id, glossary, *(getattr(request, name) for name in _WORK)))
 
 
 class Charge:
@@ -151,16 +155,19 @@ class Accounts:
         self._refresh_s = refresh_s
         self._clock = clock
         self._keys: Mapping[str, StoredKey] = {}
-        self._unknown: set[str] = set()  # digests that were looked up since the last refresh
-        self._lookups = TokenBucket(LOOKUPS_PER_S)
+        self._unknown: set[str] = set()  # digests that no key had when they were read, since the last refresh
+        self._wanted: dict[str, asyncio.Future[StoredKey | None]] = {}  # by digest, the first to come first
+        self._reader: asyncio.Task[None] | None = None  # of those
+        self._reading = asyncio.Lock()  # of two reads of keys, the later one counts
         self._meters: dict[str, _Meter] = {}
-        self._unstored: dict[tuple[str, str], tuple[int, int]] = {}  # characters and requests, by account id and month
+        # By account id and month, which a clock that is set may also step back to:
+        self._stored: dict[tuple[str, str], int] = {}  # characters, of all servers as last read, and of this one since
+        self._unstored: dict[tuple[str, str], tuple[int, int]] = {}  # characters and requests of this server
         self._unconfirmed: UsageBatch | None = None  # its commit was begun
         self._storing = asyncio.Lock()  # a refresh and a commit would each undo the other's numbers
         self._charged = asyncio.Event()
-        self._charges: OrderedDict[tuple[object, ...], int] = OrderedDict()  # characters, by what makes a request equal
+        self._charges: OrderedDict[tuple[str, int], int] = OrderedDict()  # characters, by what makes a request equal
         self._tasks: list[asyncio.Task[None]] = []
-        self._is_failing = False
 
     # ---- start, reload, stop
 
@@ -186,43 +193,50 @@ class Accounts:
         self._tasks = [asyncio.create_task(self._refresh()), asyncio.create_task(self._commit())]
 
     async def reload(self) -> None:
-        """Read keys, limits and usage now. Raises `StorageUnavailable`."""
+        """Read keys and limits now, then store and read usage. Raises `StorageUnavailable`.
+
+        Keys come first, and alone: a key that was revoked is refused also while usage cannot be stored.
+        """
         if self._store is None:
             return
+        async with self._reading:
+            self._keys = await self._store.keys.valid()
+            self._unknown.clear()
         async with self._storing:
             await self._store_usage(self._store)
             month = self._month()
-            keys, used = await self._store.keys.valid(), await self._store.usage.of_month(month)
-            self._keys, self._unknown = keys, set()
-            for account_id, one in used.items():
-                meter = self._meter(account_id)
-                if meter.month == month:
-                    meter.stored = one.characters
+            used = await self._store.usage.of_month(month)
+            self._stored |= {(account_id, month): one.characters for account_id, one in used.items()}
 
     async def close(self) -> None:
         """Commit what is not committed."""
-        for task in self._tasks:
+        tasks = [*self._tasks, *([self._reader] if self._reader else ())]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks = []
         if self._store is not None:
             try:
                 async with asyncio.timeout(_CLOSE_TIMEOUT_S), self._storing:
                     await self._store_usage(self._store)
-            except (StorageUnavailable, TimeoutError):
-                log.error("the usage of the last requests is lost: the database fails")
+            except Exception as error:  # of whatever kind: the rest of the server stops all the same
+                log.error("the usage of the last requests is lost: the database fails", exc_info=_unexpected(error))
 
     async def _refresh(self) -> None:
+        is_failing = False
         while True:
             await asyncio.sleep(self._refresh_s)
             try:
                 await self.reload()
-            except StorageUnavailable:
-                if not self._is_failing:
-                    log.warning("the database fails: known keys stay valid as they are")
-                self._is_failing = True
+            except Exception as error:  # of whatever kind: keys must be read again
+                if not is_failing:
+                    log.warning(
+                        "the database fails: known keys stay valid, or usage is not stored",
+                        exc_info=_unexpected(error),
+                    )
+                is_failing = True
             else:
-                self._is_failing = False
+                is_failing = False
 
     async def _commit(self) -> None:
         assert self._store is not None
@@ -234,7 +248,9 @@ class Accounts:
                 try:
                     await self._store_usage(self._store)
                     continue
-                except StorageUnavailable:
+                except Exception as error:  # of whatever kind: usage is counted on
+                    if unexpected := _unexpected(error):
+                        log.error("usage cannot be stored", exc_info=unexpected)
                     self._charged.set()  # again
             await asyncio.sleep(self._refresh_s)
 
@@ -248,11 +264,8 @@ class Accounts:
                 self._unstored = {}
                 self._unconfirmed = UsageBatch(token_hex(16), used)
             await store.usage.add(self._unconfirmed)
-            for (account_id, month), one in self._unconfirmed.used.items():
-                meter = self._meter(account_id)
-                if meter.month == month:
-                    meter.stored += one.characters
-                    meter.unstored -= one.characters
+            for key, one in self._unconfirmed.used.items():
+                self._stored[key] = self._stored.get(key, 0) + one.characters
             self._unconfirmed = None
 
     # ---- who calls
@@ -261,7 +274,7 @@ class Accounts:
         """The account of a key.
 
         Raises `Unauthenticated` where one is needed and None given, `InvalidKey`, and `StorageUnavailable` for a key that is
-        not known while the database fails.
+        not known while the database fails, or while too many such keys wait to be read.
         """
         if self._store is None:
             return ANONYMOUS
@@ -273,34 +286,52 @@ class Accounts:
 
         digest = digest_of(key)
         stored = self._keys.get(digest)
-        if stored is None:
-            stored = await self._look_up(digest, self._store)
+        if stored is None and digest not in self._unknown:
+            try:
+                stored = await self._read(digest, self._store)
+            except StorageUnavailable:
+                if self.required:
+                    raise
         if stored is not None and stored.is_valid(self._now()):
             return stored.account
         if self.required:
             raise InvalidKey("the key is unknown, revoked or expired")
         return ANONYMOUS
 
-    async def _look_up(self, digest: str, store: AccountStore) -> StoredKey | None:
-        """A key that was created since the last refresh."""
-        if digest in self._unknown:
-            return None
-        if self._lookups.take():
-            if self._is_failing and self.required:
-                raise StorageUnavailable("the key is not known, and the server's database fails")
-            return None
+    async def _read(self, digest: str, store: AccountStore) -> StoredKey | None:
+        """A key that was created since the last refresh. Requests with the same one wait for one read."""
+        wanted = self._wanted.get(digest)
+        if wanted is None:
+            if len(self._wanted) >= _MAX_KEYS_WAITING:
+                raise StorageUnavailable("too many keys that are not known wait to be read; retry in a few seconds")
+            wanted = self._wanted[digest] = asyncio.get_running_loop().create_future()
+            if self._reader is None or self._reader.done():
+                self._reader = asyncio.create_task(self._read_wanted(store))
+        return await asyncio.shield(wanted)
+
+    async def _read_wanted(self, store: AccountStore) -> None:
+        """Read the keys that are wanted, many at a time, `READS_PER_S` times a second at most, until none is."""
         try:
-            async with asyncio.timeout(_LOOKUP_TIMEOUT_S):
-                found = await store.keys.find(digest)
-        except (StorageUnavailable, TimeoutError):
-            if not self.required:
-                return None
-            raise StorageUnavailable("the key is not known, and the server's database fails") from None
-        if found is None:
-            self._unknown.add(digest)
-        else:
-            self._keys = {**self._keys, digest: found}
-        return found
+            while self._wanted:
+                digests = tuple(islice(self._wanted, _KEYS_OF_A_READ))
+                async with self._reading, asyncio.timeout(_READ_TIMEOUT_S):
+                    found = await store.keys.valid(digests)
+                    if found:
+                        self._keys = {**self._keys, **found}
+                if len(self._unknown) >= _MAX_UNKNOWN_KEYS:
+                    self._unknown.clear()
+                self._unknown.update(digest for digest in digests if digest not in found)
+                for digest in digests:
+                    self._wanted.pop(digest).set_result(found.get(digest))
+                await asyncio.sleep(1 / READS_PER_S)
+        except Exception as error:  # of whatever kind: no request waits for ever
+            if unexpected := _unexpected(error):
+                log.error("keys cannot be read", exc_info=unexpected)
+        finally:
+            wanted, self._wanted = self._wanted, {}
+            for one in wanted.values():
+                one.set_exception(StorageUnavailable("the key is not known, and the server's database fails"))
+                one.exception()  # asyncio would log one that no request was left to receive
 
     # ---- what an account may, and has used
 
@@ -329,7 +360,7 @@ class Accounts:
                 param="target",
             )
         limit, characters = account.characters_per_month, sum(map(len, request.texts))
-        if limit is not None and meter.used + meter.reserved + characters > limit:
+        if limit is not None and self._used(account.id) + meter.reserved + characters > limit:
             usage = self.usage(account)
             raise QuotaExceeded(
                 f"this key may translate {limit} characters a month, and has used {usage.characters}; "
@@ -341,7 +372,7 @@ class Accounts:
         """Check the request; within, its characters are reserved; after, the account is charged with the yielded charge.
 
         Each call is charged once, when it ends, also one that fails or is cancelled: with what the charge says by then. One
-        that repeats another (a retry: the same id, texts and target) costs only what it has more than that.
+        that repeats another (a retry: the same id and work) costs only what it has more than that.
         """
         self.check(request)
         charge, meter = Charge(request), self._meter(request.account.id)
@@ -356,19 +387,17 @@ class Accounts:
 
     def _add(self, request: TranslationRequest, characters: int) -> None:
         account = request.account
-        meter = self._meter(account.id)
-        if request.request_id:  # a client may choose it, so that it alone does not make two requests one
-            same = (account.id, request.request_id, request.target, hash(request.texts))
+        if request.request_id:
+            same = _identity(request)
             before = self._charges.pop(same, 0)
             self._charges[same] = max(characters, before)
             if len(self._charges) > _REMEMBERED_CHARGES:
                 self._charges.popitem(last=False)
             characters = max(characters - before, 0)
+        key = (account.id, self._month())
         if self._store is None or account is ANONYMOUS:  # its usage is this process's alone
-            meter.stored += characters
+            self._stored[key] = self._stored.get(key, 0) + characters
             return
-        meter.unstored += characters
-        key = (account.id, meter.month)
         of_characters, of_requests = self._unstored.get(key, (0, 0))
         self._unstored[key] = (of_characters + characters, of_requests + 1)
         self._charged.set()
@@ -377,17 +406,25 @@ class Accounts:
         """What the account has used this month: by this server until now, by others as of the last refresh."""
         start = self._now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         end = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
-        return AccountUsage(self._meter(account.id).used, account.characters_per_month, start, end)
+        return AccountUsage(self._used(account.id), account.characters_per_month, start, end)
+
+    def _used(self, account_id: str) -> int:
+        """Characters of the current month; what is in flight is of the month in which it ends."""
+        key = (account_id, self._month())
+        unconfirmed = self._unconfirmed.used.get(key) if self._unconfirmed else None
+        unstored, _ = self._unstored.get(key, (0, 0))
+        return self._stored.get(key, 0) + unstored + (unconfirmed.characters if unconfirmed else 0)
 
     def _meter(self, account_id: str) -> _Meter:
-        meter = self._meters.get(account_id)
-        if meter is None:
-            meter = self._meters[account_id] = _Meter()
-        meter.begin(self._month())
-        return meter
+        return self._meters.setdefault(account_id, _Meter())
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
 
     def _month(self) -> str:
         return f"{self._now():%Y-%m}"
+
+
+def _unexpected(error: Exception) -> Exception | None:
+    """The error, where a database that fails does not explain it and its traceback is worth a place in the log."""
+    return None if isinstance(error, StorageUnavailable | TimeoutError) else error

@@ -346,8 +346,14 @@ class CacheFile:
         try:
             with closing(self._connect()) as database:
                 self._serve(database)
-        except (sqlite3.Error, ValueError) as error:  # ValueError: a text that is not Unicode
-            log.warning("the cache's file %s failed, and is not used any more: %s", self._path, error)
+        except Exception as error:  # of whatever kind: reads that come later must not wait for ever
+            known = isinstance(error, sqlite3.Error | ValueError)  # ValueError: a text that is not Unicode
+            log.warning(
+                "the cache's file %s failed, and is not used any more: %s",
+                self._path,
+                error,
+                exc_info=None if known else error,
+            )
             self._has_failed = True
             while not isinstance(job := self._jobs.get(), _Stop):
                 if isinstance(job, _Read):

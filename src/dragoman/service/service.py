@@ -303,6 +303,7 @@ class TranslationService:
             version=__version__,
             model=self.model.name,
             profile=self.model.profile.name,
+            template_difference=self._prompts[0].difference if self._prompts else None,
             pipeline=self.pipeline.name,
             device=spec.device,
             cpu_instruction_sets=list(spec.cpu_instruction_sets),

@@ -153,7 +153,8 @@ def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
             model.profile.name,
             difference,
         )
-    return PromptEncoder(model.profile, tokenizer), LengthTable.measure(tokenizer)
+    encoder = PromptEncoder(model.profile, tokenizer, str(difference or ""))
+    return encoder, LengthTable.measure(tokenizer)
 
 
 def database(settings: StorageSettings) -> Database | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -40,6 +40,9 @@ KEY_PREFIX = "drg_"
 _DEEPL_SUFFIX = ":fx"  # which DeepL's clients expect of keys of the free plan
 _MAX_NAME_CHARACTERS = 100
 _MAX_LANGUAGES_CHARACTERS = 2000
+_CHARACTERS_PER_MONTH = (1, 10**15)  # lowest and highest, which leaves space for the sum in a column of 64 bits
+_REQUESTS_PER_S = (0.001, 1_000_000)
+_OVERLAP_H = (0, 10 * 365 * 24)
 
 ACCOUNTS = Table(
     "accounts",
@@ -108,8 +111,10 @@ class Keys:
     async def create(self, limits: Account, expires_at: datetime | None = None) -> tuple[Account, str]:
         """A new account like `limits`, whose id is ignored, and its key, which is stored nowhere.
 
-        Raises `ConfigError` for a name that is in use, and `UnsupportedLanguage`.
+        Raises `ConfigError` for a name that is in use or a limit out of bounds, and `UnsupportedLanguage`.
         """
+        _check_bounds("--characters-per-month", limits.characters_per_month, *_CHARACTERS_PER_MONTH)
+        _check_bounds("--requests-per-second", limits.requests_per_s, *_REQUESTS_PER_S)
         name = _checked_name(limits.name)
         tags = ",".join(sorted({languages.normalise(tag) for tag in limits.languages}))
         if len(tags) > _MAX_LANGUAGES_CHARACTERS:
@@ -157,7 +162,11 @@ class Keys:
         return await self._database.write(revoke)
 
     async def rotate(self, reference: str, overlap_s: float) -> tuple[Account, str]:
-        """A new key for the account. Its others are valid for `overlap_s` from now, or less where they expire before."""
+        """A new key for the account. Its others are valid for `overlap_s` from now, or less where they expire before.
+
+        Raises `ConfigError` for an overlap out of bounds.
+        """
+        _check_bounds("--overlap, in hours,", overlap_s / 3600, *_OVERLAP_H)
         key, now = _new_key(), _now()
         until = now + timedelta(seconds=overlap_s)
 
@@ -170,23 +179,13 @@ class Keys:
 
         return await self._database.write(rotate), key
 
-    async def valid(self) -> Mapping[str, StoredKey]:
-        """All keys that are neither revoked nor expired, by digest."""
+    async def valid(self, digests: Collection[str] | None = None) -> Mapping[str, StoredKey]:
+        """All keys that are neither revoked nor expired, or those with one of these digests; by digest."""
+        selected = _selected() if digests is None else _selected().where(_keys.c.digest.in_(digests))
 
         def read(connection: Connection) -> dict[str, StoredKey]:
-            return {
-                digest: key for digest, key in map(_key, connection.execute(_selected())) if key.is_valid(_utc_now())
-            }
-
-        return await self._database.read(read)
-
-    async def find(self, digest: str) -> StoredKey | None:
-        """The key with this digest, unless it is revoked or expired."""
-
-        def read(connection: Connection) -> StoredKey | None:
-            row = connection.execute(_selected().where(_keys.c.digest == digest)).first()
-            key = _key(row)[1] if row is not None else None
-            return key if key is not None and key.is_valid(_utc_now()) else None
+            now = _utc_now()
+            return {digest: key for digest, key in map(_key, connection.execute(selected)) if key.is_valid(now)}
 
         return await self._database.read(read)
 
@@ -208,6 +207,12 @@ def _found(connection: Connection, reference: str) -> Account:
     if row is None:
         raise ConfigError(f"there is no key {reference!r}; see dragoman keys list")
     return _account(row)
+
+
+def _check_bounds(what: str, value: float | None, lowest: float, highest: float) -> None:
+    """Raises `ConfigError` for a value out of bounds, or that is not a number."""
+    if value is not None and not lowest <= value <= highest:
+        raise ConfigError(f"{what} is {value:,}: specify {lowest:,} to {highest:,}")
 
 
 def _checked_name(name: str) -> str:

@@ -14,6 +14,7 @@ from sqlalchemy import BigInteger, Column, Connection, DateTime, ForeignKey, Str
 from sqlalchemy.dialects import postgresql, sqlite
 
 from dragoman.storage.database import METADATA, Database
+from dragoman.storage.keys import ACCOUNTS
 
 _BATCH_IDS_KEPT = timedelta(days=1)
 _BATCHES_BETWEEN_DELETIONS = 1000
@@ -61,7 +62,10 @@ class UsageLedger:
         self._until_deletion = 0
 
     async def add(self, batch: UsageBatch) -> None:
-        """Add a batch to the stored sums, unless it was added before."""
+        """Add a batch to the stored sums, unless it was added before. Accounts that are not stored are left out.
+
+        They are deleted by hand, or with the database of a backup; their usage must not keep that of others.
+        """
         self._until_deletion = (self._until_deletion or _BATCHES_BETWEEN_DELETIONS) - 1
         deletes = self._until_deletion == 0
 
@@ -71,9 +75,11 @@ class UsageLedger:
             marked = insert(_batches).values(id=batch.id, added_at=now).on_conflict_do_nothing()
             if connection.execute(marked.returning(_batches.c.id)).first() is None:
                 return
-            for (account_id, month), used in sorted(
-                batch.used.items()
-            ):  # in one order, so that servers cannot deadlock
+            ids = {account_id for account_id, _ in batch.used}
+            stored = set(connection.scalars(select(ACCOUNTS.c.id).where(ACCOUNTS.c.id.in_(ids))))
+            for (account_id, month), used in sorted(batch.used.items()):  # one order, so that servers cannot deadlock
+                if account_id not in stored:
+                    continue
                 new = insert(USAGE).values(
                     account_id=account_id, month=month, characters=used.characters, requests=used.requests
                 )

@@ -47,7 +47,6 @@ NUMBERS_CHANGED: Final = "numbers_changed"
 TERMS_MISSING: Final = "terms_missing"
 LINE_BREAKS_LOST: Final = "line_breaks_lost"
 PLURAL_CATEGORIES: Final = "plural_categories"
-GLOSSARY_IGNORED: Final = "glossary_ignored"
 FORMALITY_IGNORED: Final = "formality_ignored"
 CONTEXT_IGNORED: Final = "context_ignored"
 INSTRUCTIONS_IGNORED: Final = "instructions_ignored"
@@ -71,7 +70,6 @@ WARNING_CODES: Mapping[WarningCode, str] = MappingProxyType(
         TERMS_MISSING: "Terms of the glossary are not translated as it says.",
         LINE_BREAKS_LOST: "The translation does not have the line breaks of the source.",
         PLURAL_CATEGORIES: "The target language has plural categories that the message lacks.",
-        GLOSSARY_IGNORED: "The model cannot be given a glossary; it was ignored.",
         FORMALITY_IGNORED: "The model cannot be given a formality; it was ignored.",
         CONTEXT_IGNORED: "The model cannot be given a context; it was ignored.",
         INSTRUCTIONS_IGNORED: "The model cannot be given instructions; they were ignored.",

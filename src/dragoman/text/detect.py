@@ -16,7 +16,6 @@ import regex
 from py3langid.langid import MODEL_FILE, LanguageIdentifier  # pyright: ignore[reportMissingTypeStubs]
 
 from dragoman import languages
-from dragoman.errors import UnsupportedLanguage
 from dragoman.text.spans import without_spans
 from dragoman.types import Detection
 
@@ -25,9 +24,6 @@ _SHARED_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva"})
 
 _SECOND_SCRIPTS = {"sr": "Latn", "uz": "Cyrl", "az": "Cyrl", "ku": "Arab", "pa": "Arab", "mn": "Mong"}
 _LABELS = {"fil": "tl", "nb": "no"}  # py3langid's labels where they are not the primary subtag
-
-_HINT_ODDS = 10.0
-"""A hinted language is this many times as likely as the text alone makes it: it decides short texts only."""
 
 _COMMON_ODDS = 0.5
 _COMMON_MAX_WORDS = 4
@@ -63,8 +59,8 @@ class Detector:
             for script in sorted(scripts_of(tag)):
                 self._by_script.setdefault(script, []).append(tag)
 
-    def detect(self, text: str, hint: str | None = None) -> Detection:
-        """Never raises, whatever the text. `hint`, a tag such as the user's locale, decides for a text that is ambiguous."""
+    def detect(self, text: str) -> Detection:
+        """Never raises, whatever the text."""
         sample = _sample(text)
         if not _LETTER.search(sample):
             return Detection(None, 0.0, has_letters=False)
@@ -74,29 +70,23 @@ class Detector:
         if not candidates:
             return Detection(None, 0.0)
         share = weights[script] / sum(weights.values())
-        try:
-            preferred = languages.match(hint, self._served) if hint else None
-        except UnsupportedLanguage:
-            preferred = None
         if script == "Han":
-            return self._among_han(sample, candidates, preferred, share)
+            return self._among_han(sample, candidates, share)
         if len(candidates) == 1 and script not in _SHARED_SCRIPTS:
             return Detection(candidates[0], share)
-        return self._identify(sample, candidates, preferred, script)
+        return self._identify(sample, candidates, script)
 
-    def _identify(self, sample: str, candidates: list[str], preferred: str | None, script: str) -> Detection:
+    def _identify(self, sample: str, candidates: list[str], script: str) -> Detection:
         words = _RUN.sub(lambda run: run.group() if run.lastgroup == script else " ", sample)
         odds = dict(self._identifier.rank(f" {words} "))  # the first and the last word have edges, too
         labels = {self._labels[tag] for tag in candidates}
         rival = max((odds[label] for label in odds.keys() - labels), default=0.0)
         common = self._with_common_words(words)
         served = {label: odds.get(label, 0.0) + _COMMON_ODDS * (label in common) for label in labels}
-        if preferred in candidates:
-            served[self._labels[preferred]] *= _HINT_ODDS
         best = max(served.values())
         chosen = [tag for tag in candidates if served[self._labels[tag]] == best]
-        # One label may stand for several tags (pt-BR and pt-PT): then the hint, the script, the order decide.
-        chosen.sort(key=lambda tag: (tag != preferred, script not in _script_names(languages.script(tag))))
+        # One label may stand for several tags (pt-BR and pt-PT): then the script and the order decide.
+        chosen.sort(key=lambda tag: script not in _script_names(languages.script(tag)))
         whole = sum(served.values()) + rival
         return Detection(chosen[0], best / whole if whole else 0.0)
 
@@ -122,23 +112,19 @@ class Detector:
             return set()
         return {label for label, common in self._common.items() if words <= common}
 
-    def _among_han(self, sample: str, candidates: list[str], preferred: str | None, share: float) -> Detection:
-        """Han characters alone: Chinese, unless the hint says Japanese or a character is used in Japan only."""
+    def _among_han(self, sample: str, candidates: list[str], share: float) -> Detection:
+        """Han characters alone: Chinese, unless a character is used in Japan only."""
         simplified, traditional, japanese = han_fit(sample)
-        fit = {"Hans": simplified, "Hant": traditional, "Jpan": japanese}
-        best = max(fit.values())
-        if preferred in candidates and fit.get(languages.script(preferred)) == best:
-            return Detection(preferred, share)
         chinese = [tag for tag in candidates if languages.script(tag) != "Jpan"]
         only_japan = japanese > max(simplified, traditional)
         if not chinese or (only_japan and len(chinese) < len(candidates)):
             tag = next(tag for tag in candidates if tag not in chinese)
             return Detection(tag, share * japanese)
         if len({self._labels[tag] for tag in chinese}) > 1:
-            return self._identify(sample, chinese, preferred, "Han")
+            return self._identify(sample, chinese, "Han")
         script = "Hant" if traditional > simplified else "Hans"
         tag = next((tag for tag in chinese if languages.script(tag) == script), chinese[0])
-        doubtful = japanese == best and len(chinese) < len(candidates)
+        doubtful = japanese == max(simplified, traditional, japanese) and len(chinese) < len(candidates)
         return Detection(tag, share * (_AMBIGUOUS if doubtful else 1.0))
 
 

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 INTERRUPTED = 130
 """The exit code of a command that a first Ctrl-C stopped."""
-error_console = Console(stderr=True)
+error_console = Console(stderr=True, markup=False, emoji=False)
 _LINE_EVERY_S = 5.0
 _T = TypeVar("_T")
 
@@ -28,6 +28,9 @@ class Observer(Protocol):
 
     def update(self, done: int, failed: int, in_flight: int) -> None:
         """Requests of this phase."""
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
 
 
 class NoProgress(Observer):
@@ -45,13 +48,16 @@ class ProgressLines(Observer):
     def phase(self, label: str, total: int | None) -> None:
         self._label = label
         self._due = monotonic() + _LINE_EVERY_S
-        self._console.print(label, highlight=False, soft_wrap=True)
+        self.note(label)
 
     def update(self, done: int, failed: int, in_flight: int) -> None:
         if monotonic() >= self._due:
             self._due = monotonic() + _LINE_EVERY_S
             line = f"{self._label}: {done} done, {failed} failed, {in_flight} in flight"
-            self._console.print(line, highlight=False, soft_wrap=True)
+            self.note(line)
+
+    def note(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True)
 
 
 class ProgressBar(Observer):
@@ -59,7 +65,7 @@ class ProgressBar(Observer):
 
     def __init__(self, console: Console) -> None:
         counts = "{task.completed:.0f} done, {task.fields[failed]} failed, {task.fields[in_flight]} in flight"
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn(counts))
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TextColumn(counts))
         self.progress = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._task: TaskID | None = None
 
@@ -71,6 +77,9 @@ class ProgressBar(Observer):
     def update(self, done: int, failed: int, in_flight: int) -> None:
         if self._task is not None:
             self.progress.update(self._task, completed=done, failed=failed, in_flight=in_flight)
+
+    def note(self, text: str) -> None:
+        self.progress.console.print(text, highlight=False, soft_wrap=True)
 
 
 def run_async(work: Coroutine[Any, Any, _T]) -> _T:

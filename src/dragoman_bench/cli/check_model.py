@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import check_url
@@ -28,7 +28,7 @@ from dragoman_bench.eval.check_model import (
     directions_of,
 )
 
-_STATES: dict[FindingState, str] = {"ok": "[green]ok[/]", "warn": "[yellow]--[/]", "fail": "[red]no[/]"}
+_STATES: dict[FindingState, tuple[str, str]] = {"ok": ("ok", "green"), "warn": ("--", "yellow"), "fail": ("no", "red")}
 
 
 @click.command("check-model")
@@ -80,7 +80,7 @@ def command(
             log=log,
             api_key=api_key,
         )
-        with interrupts(signal.SIGINT) as interrupted:
+        with interrupts() as interrupted:
             return await check_model(wanted, observer, interrupted)
 
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -96,9 +96,9 @@ def command(
     else:
         table = Table(box=None, show_header=False, pad_edge=False)
         for finding in report.findings:
-            table.add_row(_STATES[finding.state], finding.what, finding.details)
-        Console().print(table)
-    if report.findings and report.findings[-1].what == "Interrupted":
+            table.add_row(Text(*_STATES[finding.state]), finding.what, finding.details)
+        Console(markup=False, emoji=False).print(table)
+    if report.interrupted:
         click.get_current_context().exit(INTERRUPTED)
     if not report.ok:
         click.get_current_context().exit(1)

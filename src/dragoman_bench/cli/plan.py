@@ -88,7 +88,7 @@ def command(
     if as_json:
         click.echo(json.dumps(plan.document(), ensure_ascii=False))
     else:
-        _show(plan, Console())
+        _show(plan, Console(markup=False, emoji=False))
     if not plan.met:
         click.get_current_context().exit(NOT_MET)
 

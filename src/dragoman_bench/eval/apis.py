@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -35,6 +35,7 @@ API_KINDS: tuple[ApiKind, ...] = ("dragoman", "openai-chat", "libretranslate", "
 _HOPELESS = 10  # failures, where no text succeeded
 _TRIES = 5  # of a text that the server refuses because it is busy
 _LONGEST_WAIT_S = 30.0
+_LAST_ANSWERS_S = 5.0  # for what is in flight at an interruption
 _FORMAT_NOTE = {
     "text": "",
     "html": " The text is HTML: keep the markup as it is.",
@@ -214,11 +215,12 @@ class TranslationApi:
             return Answer("", latency_s, f"not an answer of {self.options.kind}: {error}"), None
 
     async def translate_all(
-        self, asks: Sequence[Ask], observer: Observer, interrupted: asyncio.Event
+        self, asks: Sequence[Ask], observer: Observer, interrupted: asyncio.Event, *, raises: bool = True
     ) -> list[Answer | None]:
-        """All answers in order, `concurrency` at a time; None for those that were not asked before the interruption.
+        """All answers in order, `concurrency` at a time; None for those that did not come before the interruption.
 
-        Raises ConfigError where the first ones all fail: the server does not serve them, so the rest would not do better.
+        Where the first ones all fail, the server does not serve them, and the rest would not do better: raises ConfigError,
+        or, unless it `raises`, returns None for those that were not asked.
         """
         answers: list[Answer | None] = [None] * len(asks)
         pending = iter(range(len(asks)))
@@ -227,7 +229,7 @@ class TranslationApi:
         async def client() -> None:
             nonlocal done, failed, in_flight
             for index in pending:
-                if interrupted.is_set():
+                if interrupted.is_set() or failed == done >= _HOPELESS:
                     return
                 in_flight += 1
                 answer = answers[index] = await self.translate(asks[index])
@@ -235,10 +237,11 @@ class TranslationApi:
                 done += 1
                 failed += bool(answer.error)
                 observer.update(done, failed, in_flight)
-                if failed == done >= _HOPELESS:
+                if raises and failed == done >= _HOPELESS:
                     raise ConfigError(f"the first {done} texts all failed: {answer.error}")
 
-        await _together(client() for _ in range(min(self.options.concurrency, max(len(asks), 1))))
+        clients = (client() for _ in range(min(self.options.concurrency, max(len(asks), 1))))
+        await _together(clients, interrupted)
         return answers
 
     async def settings(self) -> dict[str, Any]:
@@ -248,12 +251,18 @@ class TranslationApi:
         return await DragomanStats(self.session, self.options.url.rstrip("/") + "/v1/stats").settings()
 
 
-async def _together(work: Iterable[Any]) -> None:
-    """All of it; the first error stops the others and is raised."""
-    tasks = [asyncio.ensure_future(one) for one in work]
+async def _together(work: Iterable[Coroutine[Any, Any, None]], interrupted: asyncio.Event) -> None:
+    """All of it; the first error stops the others and is raised. An interruption stops it soon after."""
+    tasks = [asyncio.create_task(one) for one in work]
+    everything, interruption = asyncio.gather(*tasks), asyncio.create_task(interrupted.wait())
     try:
-        await asyncio.gather(*tasks)
+        await asyncio.wait((everything, interruption), return_when=asyncio.FIRST_COMPLETED)
+        if not everything.done():
+            await asyncio.wait((everything,), timeout=_LAST_ANSWERS_S)
+        if everything.done():
+            everything.result()
     finally:
+        interruption.cancel()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

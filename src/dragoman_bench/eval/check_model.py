@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -24,8 +24,8 @@ from dragoman.errors import ConfigError
 from dragoman.wire import ModelDescription, Stats
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.server_stats import DragomanStats
-from dragoman_bench.bench.servers import RunningServer, dragoman_serve, serving
-from dragoman_bench.bench.tables import percent, size
+from dragoman_bench.bench.servers import Interrupted, RunningServer, dragoman_serve, serving
+from dragoman_bench.bench.tables import about, percent, size
 from dragoman_bench.bench.workload import LANGUAGES, PhrasebookTexts
 from dragoman_bench.eval.apis import Answer, ApiOptions, Ask, TranslationApi, translation_api
 from dragoman_bench.eval.fidelity import ALIGNED, CUT_AROUND
@@ -33,6 +33,7 @@ from dragoman_bench.eval.judge import HardInput, commentary, judge, read_inputs
 
 FindingState = Literal["ok", "warn", "fail"]
 SENTENCES = 20  # of a direction
+_FIRST = 10  # a direction of which so many all fail ends there; how long all texts take is said after so many
 _SENTENCE_CHARACTERS = (20, 150)
 _PROBE_KINDS = ("inline tags", "nested tags", "placeholders", "tokens to keep")
 _PROBES = 20  # of a direction
@@ -48,7 +49,6 @@ _GLOSSARY = {
     "zh": ("雨伞", "谢谢你送的雨伞，我非常喜欢。"),
 }
 _TERM = "Zentora"  # no word of any language: an answer has it by the glossary alone
-_DIFFERENCE = "and the checkpoint differ in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,7 @@ class CheckedModel:
 
     model: str
     findings: tuple[ModelFinding, ...]
+    interrupted: bool = False  # directions are missing
 
     @property
     def ok(self) -> bool:
@@ -103,22 +104,62 @@ def directions_of(described: ModelDescription, wanted: Sequence[tuple[str | None
     return tuple((source or "", target) for source, target in wanted)
 
 
+class _Forecast(Observer):
+    """Passes on what is observed, and once enough texts are answered says how long the rest takes."""
+
+    def __init__(self, observer: Observer, texts: int) -> None:
+        self._observer = observer
+        self._left = texts
+        self._done = 0  # of this phase
+        self._answered = 0
+        self._began_s = monotonic()
+        observer.note(f"asking at most {texts} texts")
+
+    def phase(self, label: str, total: int | None) -> None:
+        self._done = 0
+        self._observer.phase(label, total)
+
+    def update(self, done: int, failed: int, in_flight: int) -> None:
+        self._answered += done - self._done
+        self._left -= done - self._done
+        if self._answered >= _FIRST > self._answered - (done - self._done):
+            wait_s = (monotonic() - self._began_s) / self._answered * self._left
+            self._observer.note(f"{self._left} texts left: {about(wait_s)}")
+        self._done = done
+        self._observer.update(done, failed, in_flight)
+
+
 async def check_model(wanted: ModelToCheck, observer: Observer, interrupted: asyncio.Event) -> CheckedModel:
-    """Starts the server where none is named, asks it everything, and reports. Raises ServerFault, Interrupted."""
-    async with _server(wanted, interrupted, observer) as (url, server):
-        async with translation_api(ApiOptions(url, api_key=wanted.api_key)) as api:
-            findings = [_template(wanted, server), _licence(wanted.described)]
+    """Starts the server where none is named, asks it everything, and reports; interrupted, what it found until then.
+
+    Raises ServerFault.
+    """
+    findings = [_licence(wanted.described)]
+    with suppress(Interrupted):
+        async with (
+            _server(wanted, interrupted, observer) as (url, server),
+            translation_api(ApiOptions(url, api_key=wanted.api_key)) as api,
+        ):
             before, began = await _stats(api), monotonic()
+            findings.insert(0, _template(wanted.described, before))
+            forecast = _Forecast(observer, sum(map(_texts_of, wanted.directions)))
             for source, target in wanted.directions:
                 if interrupted.is_set():
                     break
-                sources = await _sentences(api, source, observer, interrupted)
-                findings += await _direction(api, sources, source, target, observer, interrupted)
-            findings += await _glossary(api, wanted.directions)
+                sources = await _sentences(api, source, forecast, interrupted)
+                findings += await _direction(api, sources, source, target, forecast, interrupted)
+            findings += await _glossary(api, wanted.directions, interrupted)
             findings += _resources(before, await _stats(api), monotonic() - began, server)
     if interrupted.is_set():
         findings.append(ModelFinding("Interrupted", "warn", "directions are missing"))
-    return CheckedModel(wanted.described.name, tuple(findings))
+    return CheckedModel(wanted.described.name, tuple(findings), interrupted.is_set())
+
+
+def _texts_of(direction: tuple[str, str]) -> int:
+    """How many texts are asked for a direction at most, besides the glossary's."""
+    source, target = direction
+    translated_first = 0 if languages.match(source, LANGUAGES) else SENTENCES
+    return translated_first + SENTENCES + len(_probes(source, target))
 
 
 async def describe_served(url: str, describe: Callable[[str], ModelDescription]) -> ModelDescription:
@@ -153,17 +194,15 @@ async def _stats(api: TranslationApi) -> Stats | None:
 # ---- what is known without a translation
 
 
-def _template(wanted: ModelToCheck, server: RunningServer | None) -> ModelFinding:
-    """The server compares the profile's prompt with the checkpoint's own chat template when it starts, and logs it."""
-    name = f"profile {wanted.described.profile}"
-    if server is None:
+def _template(described: ModelDescription, stats: Stats | None) -> ModelFinding:
+    """The server compares the profile's prompt with the checkpoint's own chat template when it starts."""
+    name = f"profile {described.profile}"
+    if stats is None or stats.template_difference is None:
         return ModelFinding("Prompt", "warn", f"{name}; whether it is the checkpoint's own is in the server's log")
-    lines = server.log.read_text(encoding="utf-8", errors="replace").splitlines()
-    at = next((number for number, line in enumerate(lines) if _DIFFERENCE in line), None)
-    if at is not None:
-        shown = " ".join(line.strip() for line in lines[at : at + 3])
+    if stats.template_difference:
+        shown = " ".join(stats.template_difference.split())
         return ModelFinding("Prompt", "fail", f"{name} is not what the checkpoint was trained on: {shown[:400]}")
-    if wanted.described.mode == "raw":
+    if described.mode == "raw":
         return ModelFinding("Prompt", "ok", f"{name}: a raw prompt, which no chat template can contradict")
     return ModelFinding("Prompt", "ok", f"{name} equals the checkpoint's own chat template")
 
@@ -178,14 +217,16 @@ def _licence(described: ModelDescription) -> ModelFinding:
 
 
 async def _sentences(api: TranslationApi, source: str, observer: Observer, interrupted: asyncio.Event) -> list[str]:
-    """Packaged ones; of another language, the model's own translations of English ones."""
+    """Packaged ones; of another language, the model's own translations of English ones, none where the first all fail."""
     language = languages.match(source, LANGUAGES)
     texts = PhrasebookTexts(0, len)
     low, high = _SENTENCE_CHARACTERS
     made = [texts.make(language or "en", low + number * (high - low) // SENTENCES) for number in range(SENTENCES)]
     if language:
         return made
-    answers = await api.translate_all([Ask(text, "en", source) for text in made], observer, interrupted)
+    observer.phase(f"en to {source}, to have sentences", len(made))
+    asks = [Ask(text, "en", source) for text in made]
+    answers = await api.translate_all(asks, observer, interrupted, raises=False)
     return [answer.text for answer in answers if answer and answer.text]
 
 
@@ -197,36 +238,47 @@ async def _direction(
     observer: Observer,
     interrupted: asyncio.Event,
 ) -> list[ModelFinding]:
+    """The first sentences; the others and the texts with tags only if not all of those fail."""
     label = f"{source} to {target}"
-    observer.phase(label, len(sources))
-    answered = await api.translate_all([Ask(text, source, target) for text in sources], observer, interrupted)
-    pairs = [(text, answer) for text, answer in zip(sources, answered, strict=True) if answer is not None]
+    pairs: list[tuple[str, Answer]] = []
+    for what, some in ((label, sources[:_FIRST]), (f"{label}, the rest", sources[_FIRST:])):
+        observer.phase(what, len(some))
+        asks = [Ask(text, source, target) for text in some]
+        answered = await api.translate_all(asks, observer, interrupted, raises=False)
+        pairs += [(text, answer) for text, answer in zip(some, answered, strict=True) if answer is not None]
+        if (len(pairs) >= _FIRST or not sources) and all(_faults(text, answer, target) for text, answer in pairs):
+            found = _answers(label, target, pairs)
+            return [replace(found, state="fail", details=f"{found.details}; all fail, so no more were asked")]
     observer.phase(f"{label}, with tags", None)
     probes = _probes(source, target)
     asks = [Ask(one.text, source, target, one.format) for one in probes]
-    probed = await api.translate_all(asks, observer, interrupted)
-    found = [_answers(label, target, pairs)]
+    probed = await api.translate_all(asks, observer, interrupted, raises=False)
+    found = [_answers(label, target, pairs)] if pairs or not interrupted.is_set() else []
     answered_probes = [(one, answer) for one, answer in zip(probes, probed, strict=True) if answer is not None]
     return [*found, _marks(label, answered_probes)] if answered_probes else found
+
+
+def _faults(source: str, answer: Answer, target: str) -> Counter[str]:
+    """Script, end, what was added, and warnings of one answer."""
+    if answer.error:
+        return Counter((answer.error,))
+    faults = Counter(what.partition(":")[0] for what in commentary(source, answer.text))
+    faults.update(f"warning {code}" for code in set(answer.warnings))
+    faults[f"finish reason {answer.finish_reason}"] += answer.finish_reason not in ("stop", "")
+    faults["the source itself"] += answer.text.strip() == source.strip()
+    faults["another script"] += _script_share(source, answer.text, target) < _SCRIPT_SHARE
+    return +faults
 
 
 def _answers(label: str, target: str, pairs: Sequence[tuple[str, Answer]]) -> ModelFinding:
     """Language, script, ends, and what was added, of a direction's answers."""
     faults: Counter[str] = Counter()
     for source, answer in pairs:
-        if answer.error:
-            faults[answer.error] += 1
-            continue
-        faults[f"finish reason {answer.finish_reason}"] += answer.finish_reason not in ("stop", "")
-        faults["the source itself"] += answer.text.strip() == source.strip()
-        faults["another script"] += _script_share(source, answer.text, target) < _SCRIPT_SHARE
-        faults.update(what.partition(":")[0] for what in commentary(source, answer.text))
-        faults.update(f"warning {code}" for code in set(answer.warnings))
+        faults.update(_faults(source, answer, target))
     language = _language([answer.text for _, answer in pairs])
     expected = target.split("-")[0]
     if language and language != _LABELS.get(expected, expected):
         faults[f"the language {language}"] = len(pairs)
-    faults = +faults
     if not pairs or not faults:
         return ModelFinding(label, "ok" if pairs else "fail", f"{len(pairs)} answers in {languages.name(target)}")
     worst = max(faults.values()) / len(pairs)
@@ -272,11 +324,13 @@ def _marks(label: str, probed: Sequence[tuple[HardInput, Answer]]) -> ModelFindi
     return ModelFinding(f"{label}, tags", state, details)
 
 
-async def _glossary(api: TranslationApi, directions: Sequence[tuple[str, str]]) -> list[ModelFinding]:
+async def _glossary(
+    api: TranslationApi, directions: Sequence[tuple[str, str]], interrupted: asyncio.Event
+) -> list[ModelFinding]:
     """Whether a term gets the translation that the glossary names, which no model would choose."""
     honoured = asked = 0
     for source, target in directions:
-        if source not in _GLOSSARY:
+        if source not in _GLOSSARY or interrupted.is_set():
             continue
         term, text = _GLOSSARY[source]
         async with translation_api(replace(api.options, extra=(("glossary", {term: _TERM}),))) as with_glossary:

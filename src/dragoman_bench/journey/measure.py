@@ -295,9 +295,9 @@ class JourneyProgress:
     inner: Observer
     where: str = ""
 
-    def print(self, line: str) -> None:
+    def note(self, text: str) -> None:
         """A line that stays."""
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def phase(self, label: str, total: int | None) -> None:
         self.inner.phase(f"{self.where}: {label}", total)
@@ -342,13 +342,13 @@ class JourneyRun:
                 todo.append((step, missing))
         starts_s = [s for found in journey.results.values() if (s := _notes_of(found).get("start_s")) is not None]
         kept = f"{len(journey.results)} results of an earlier run are kept; " if journey.results else ""
-        self.progress.print(f"{kept}{len(todo)} steps to measure")
+        self.progress.note(f"{kept}{len(todo)} steps to measure")
         for place, (step, legs) in enumerate(todo):
             if self.meter.interrupted.is_set():
                 journey.not_reached.append(step.name)
                 continue
             left = about(expected_s(todo[place:], self.meter.pace, starts_s))
-            self.progress.print(f"{place + 1}/{len(todo)} {step.name}: {step.title} ({left} left)")
+            self.progress.note(f"{place + 1}/{len(todo)} {step.name}: {step.title} ({left} left)")
             await self._measure_step(step, legs, journey, starts_s)
         names = [step.leg_name(leg) for step in self.steps for leg in step.legs]
         journey.results = {name: journey.results[name] for name in names if name in journey.results}
@@ -376,7 +376,7 @@ class JourneyRun:
                         journey.results[name] = results
         except (ServerFault, ConfigError) as fault:
             journey.failures[step.name] = fault.message
-            self.progress.print(f"{step.name} failed: {fault.message}")
+            self.progress.note(f"{step.name} failed: {fault.message}")
         except Interrupted:
             journey.not_reached.append(step.name)
 

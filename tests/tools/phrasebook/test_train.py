@@ -194,6 +194,15 @@ def test_resuming_without_a_checkpoint_is_one_line_and_exit_code_2(tmp_path: Pat
     assert str(tmp_path / "checkpoint.pt") in line
 
 
+def test_a_share_of_initial_weights_without_initial_weights_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    arguments = ["--out", str(tmp_path / "out"), "--keep-initial", "0.3", "--steps", "1", "--workers", "0"]
+    result = CliRunner().invoke(train.main, arguments)
+    assert result.exit_code == 2
+    (line,) = result.stderr.strip().splitlines()
+    assert "--init-from" in line
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_directory_without_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         load(tmp_path)

@@ -275,13 +275,14 @@ class Finished:
 
 
 class RateWindow(RecordObserver):
-    """A sliding window over finished texts."""
+    """A sliding window over finished texts. Each refusal asks for the rate of characters, in constant time."""
 
     def __init__(self, window_s: float = RATE_WINDOW_S, clock: Callable[[], float] = monotonic) -> None:
         self._window_s = window_s
         self._clock = clock
         self._started_s = clock()
         self._finished: deque[Finished] = deque()
+        self._characters = 0  # of those
 
     def text_ended(self, text: TextRecord) -> None:
         """Translated texts, and those that failed through the server's fault."""
@@ -292,12 +293,13 @@ class RateWindow(RecordObserver):
 
     def add(self, e2e_s: float, characters: int, source_tokens: int, output_tokens: int, *, ok: bool) -> None:
         self._finished.append(Finished(self._clock(), e2e_s, characters, source_tokens, output_tokens, ok))
+        self._characters += characters
         self._forget()
 
     def _forget(self) -> None:
         horizon = self._clock() - self._window_s
         while self._finished and self._finished[0].at_s < horizon:
-            self._finished.popleft()
+            self._characters -= self._finished.popleft().characters
 
     def _span_s(self) -> float:
         return max(min(self._window_s, self._clock() - self._started_s), 1e-3)
@@ -308,7 +310,7 @@ class RateWindow(RecordObserver):
         if not self._finished:
             return 0.0
         busy_s = self._clock() - self._finished[0].at_s + self._finished[0].e2e_s
-        return sum(one.characters for one in self._finished) / min(max(busy_s, 1e-3), self._window_s)
+        return self._characters / min(max(busy_s, 1e-3), self._window_s)
 
     def summary(self) -> LastMinute:
         """Rates per second and latency percentiles in seconds, over the last minute."""
