@@ -32,6 +32,7 @@ from dragoman.engine.compat import (
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed
+from dragoman.guard import guard_children
 from dragoman.telemetry.engine import EngineGauge, EngineStats
 from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings, TokenLogprobs
 
@@ -70,6 +71,7 @@ class AsyncEngine:
 
     async def start(self) -> None:
         """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
+        guard_children()
         before = set(multiprocessing.active_children())
         building = asyncio.create_task(asyncio.to_thread(self._build))
         try:
