@@ -26,7 +26,7 @@ def test_the_state_is_one_of_three() -> None:
 
 
 def test_what_an_engine_counts_is_a_counter() -> None:
-    stats = EngineStats(preemptions=3, restarts=1, finished=7, steps=40, busy_s=1.5)
+    stats = EngineStats(preemptions=3, restarts=3, hangs=1, finished=7, steps=40, busy_s=1.5)
     families = {family.name: family.type for family in EngineCollector(lambda: stats).collect()}
     counters = {name for name, kind in families.items() if kind == "counter"}
     assert counters == {
@@ -38,7 +38,9 @@ def test_what_an_engine_counts_is_a_counter() -> None:
     }
     registry = registry_of(EngineCollector(lambda: stats))
     assert registry.get_sample_value("dragoman_engine_preemptions_total") == 3.0
-    assert registry.get_sample_value("dragoman_engine_restarts_total") == 1.0
+    assert [
+        registry.get_sample_value("dragoman_engine_restarts_total", {"reason": reason}) for reason in ("crash", "hang")
+    ] == [2.0, 1.0]
 
 
 def test_one_scrape_is_one_snapshot_of_the_engine() -> None:

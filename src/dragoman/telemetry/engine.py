@@ -83,6 +83,7 @@ class EngineStats:
     kv_cache_usage: float = 0.0  # 0..1
     preemptions: int = 0
     restarts: int = 0  # of engines or worker processes, after a crash
+    hangs: int = 0  # those restarts before which the engine hung
     restarting: bool = False  # the engine has crashed, and sequences wait until it has restarted
     finished: int = 0
     prompt_tokens: int = 0

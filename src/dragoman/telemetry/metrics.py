@@ -214,7 +214,12 @@ class EngineCollector(Collector):
         stats = self._read()
         yield from self._load(stats)
         yield _counter("engine_preemptions", "Sequences preempted because the KV cache was full", stats.preemptions)
-        yield _counter("engine_restarts", "Restarts of engines and worker processes after a crash", stats.restarts)
+        restarts = CounterMetricFamily(
+            "dragoman_engine_restarts", "Restarts of engines and worker processes, by reason", labels=["reason"]
+        )
+        restarts.add_metric(["crash"], stats.restarts - stats.hangs)
+        restarts.add_metric(["hang"], stats.hangs)
+        yield restarts
         yield _counter("engine_steps", "Engine iterations", stats.steps)
         yield _counter("engine_busy_seconds", "Time with at least one sequence running", stats.busy_s)
         yield _counter("engine_finished_sequences", "Sequences that ended well", stats.finished)
