@@ -1,7 +1,7 @@
 """Decides whether an engine hangs: it has sequences, and has made no step for longer than any of its steps can take.
 
-Knows nothing of vLLM: the adapter reports how many steps were made, and how long prompts took. An engine that is idle, or has not
-completed a first sequence yet (its start, the warm-up), does not hang.
+Knows nothing of vLLM: the adapter reports how many steps were made, and how long prompts took. An engine that is idle, or has
+not completed a first sequence yet (its start, the warm-up), does not hang.
 """
 
 from __future__ import annotations
