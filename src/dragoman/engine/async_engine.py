@@ -161,8 +161,8 @@ class AsyncEngine:
 
     def _completion(self, output: Any, text: str, tokens: int, logprobs: TokenLogprobs | None) -> Completion:
         completion = _completion(output, text, tokens, logprobs)
-        computed = completion.prompt_tokens - (output.num_cached_tokens or 0)
-        self._watch.prefilled(computed, completion.timings.prefill_s if completion.timings else 0.0)
+        prefill_s = completion.timings.prefill_s if completion.timings else None
+        self._watch.prefilled(completion.prompt_tokens - (output.num_cached_tokens or 0), prefill_s or 0.0)
         return completion
 
     def _outputs(self, sequence: Sequence, params: SamplingParams) -> AsyncGenerator[Any]:
