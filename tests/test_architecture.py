@@ -14,7 +14,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 SOURCE = Path(__file__).parent.parent / "src"
-SHARED = {"settings", "errors", "languages", "types", "wire", "gpu", "heap", "telemetry", "phrasebook", "__version__"}
+SHARED = {
+    "settings",
+    "errors",
+    "languages",
+    "types",
+    "wire",
+    "gpu",
+    "guard",
+    "heap",
+    "telemetry",
+    "phrasebook",
+    "__version__",
+}
 """Modules of the server below all its packages."""
 MAY_IMPORT = {
     "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage"},
@@ -27,7 +39,7 @@ MAY_IMPORT = {
     "text": set[str](),
     "storage": set[str](),
 }
-BENCH_MAY_IMPORT = {"wire", "gpu", "errors", "languages", "__version__"}
+BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""
 BENCH_ORDER = ["cli", "plan", "tune", "journey", "report", "eval", "bench"]
 """Packages of `dragoman_bench`; each imports those after it."""

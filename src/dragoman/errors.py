@@ -23,6 +23,7 @@
     │   ├── Draining              503  draining
     │   ├── EngineRestarting      503  restarting
     │   ├── EngineDead            503  engine_dead
+    │   │   └── EngineHung        503  engine_dead         (it made no step, and was killed)
     │   └── StorageUnavailable    503  storage_unavailable
     ├── EngineRejected            400  engine_rejected
     ├── EngineFailed              500  engine_failed
@@ -203,6 +204,10 @@ class EngineDead(Unavailable):
     """The engine (or a worker process) has crashed; what it had in flight did not finish."""
 
     code = "engine_dead"
+
+
+class EngineHung(EngineDead):
+    """The engine made no step while it had sequences; it is killed as if it had crashed."""
 
 
 class StorageUnavailable(Unavailable):

@@ -149,6 +149,11 @@ class PipelineSettings:
     max_failed_starts: Positive = _setting(
         3, "continuous: when a crashed engine fails to start so often in a row, give up"
     )
+    hang_timeout_s: Annotated[float, Bound(ge=1)] | None = _setting(
+        None,
+        "continuous: an engine with sequences that makes no step for so long is restarted; "
+        "default: 5 times its longest step, at least 30 s",
+    )
     fake_step_ms: Seconds = _setting(0.0, "fake: how long it takes to generate each word, in milliseconds")
 
 

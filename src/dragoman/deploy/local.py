@@ -1,7 +1,7 @@
 """`dragoman serve --replicas`: Ray Serve on this machine alone, from start to exit code.
 
 Ray, HAProxy and the replicas are processes of their own; this one starts them, shows how far they are, and has them drain and
-stop. Whatever way it ends, `processes.Guard` leaves none of them behind. Ray is imported only once its environment is set.
+stop. Whatever way it ends, a `Guard` leaves none of them behind. Ray is imported only once its environment is set.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import psutil
 from dragoman.api.server import listen, url_of
 from dragoman.deploy import config, haproxy, processes
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.guard import Guard
 from dragoman.settings import Settings
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Run:
         self.log_pipe = self.folder / "log"
         os.mkfifo(self.log_pipe, 0o600)
         self._set_environment()
-        self._guard = processes.Guard(self.folder)
+        self._guard = Guard(folder=self.folder)
 
     def _set_environment(self) -> None:
         launcher = self.folder / "haproxy"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from vllm import SamplingParams
@@ -30,14 +32,15 @@ from dragoman.engine.compat import (
     translated_errors,
 )
 from dragoman.engine.detokenize import Detokenizer
+from dragoman.engine.hang import LOOK_S, HangWatch, Progress
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import EngineDead, EngineFailed
+from dragoman.errors import EngineDead, EngineFailed, EngineHung
+from dragoman.guard import guard_children
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings, TokenLogprobs
 from dragoman.wire import EngineStats
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
-_CRASH_POLL_S = 1.0
 _EXIT_S = 10.0  # a killed process that holds a GPU takes a moment to exit
 
 
@@ -51,9 +54,11 @@ class AsyncEngine:
         *,
         shutdown_timeout_s: float = 0.0,
         import_s: float = 0.0,
+        hang_timeout_s: float | None = None,
         vllm_arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """`import_s`: what importing this module took, to be reported with the phases of the first start.
+        """`import_s`: what importing this module took, to be reported with the phases of the first start. `hang_timeout_s`: of
+        `HangWatch`.
 
         `vllm_arguments`: beside those of `spec`, by vLLM's names, for measurements of what is not a setting.
         """
@@ -65,12 +70,15 @@ class AsyncEngine:
         self._shutdown_timeout_s = shutdown_timeout_s
         self._vllm_arguments = vllm_arguments
         self._gauge = EngineGauge()
+        self._loggers = StatsLoggerFactory(self._gauge)
+        self._watch = HangWatch(spec.engine.max_num_batched_tokens or 0, hang_timeout_s)
         self._llm: AsyncLLM | None = None
         self._detokenizer = Detokenizer(None)
         self._processes: set[BaseProcess] = set()
 
     async def start(self) -> None:
         """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
+        guard_children()
         before = set(multiprocessing.active_children())
         building = asyncio.create_task(asyncio.to_thread(self._build))
         try:
@@ -94,13 +102,14 @@ class AsyncEngine:
             process.leave_worker_cores()
 
     def _build(self) -> AsyncLLM:
+        self._loggers = StatsLoggerFactory(self._gauge)
         arguments = engine_arguments(
             self.spec, shutdown_timeout_s=self._shutdown_timeout_s, beside=self._vllm_arguments
         )
         streams = process.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
             with streams, process.ignoring_terminal_signals(), process.on_all_cores():
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[StatsLoggerFactory(self._gauge)])
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[self._loggers])
         except Exception as error:
             log_end = process.last_lines(self._log_file)
             raise EngineDead(f"the engine did not start: {error}{log_end}") from error
@@ -126,7 +135,7 @@ class AsyncEngine:
                 whole = output.outputs[0]
                 text = self._detokenizer.text_of(whole, taken=deferred)
                 logprobs = token_logprobs(whole.logprobs.logprobs) if whole.logprobs else None
-                completion = _completion(output, text, len(whole.token_ids), logprobs)
+                completion = self._completion(output, text, len(whole.token_ids), logprobs)
         if completion is None:
             raise EngineDead("the engine ended a sequence without an answer")
         return completion
@@ -147,9 +156,15 @@ class AsyncEngine:
                     parts.append(part.text)
                     yield Delta(part.text)
                 if output.finished:
-                    yield _completion(output, "".join(parts), tokens, token_logprobs(logprobs))
+                    yield self._completion(output, "".join(parts), tokens, token_logprobs(logprobs))
                     return
         raise EngineDead("the engine ended a sequence without an answer")
+
+    def _completion(self, output: Any, text: str, tokens: int, logprobs: TokenLogprobs | None) -> Completion:
+        completion = _completion(output, text, tokens, logprobs)
+        prefill_s = completion.timings.prefill_s if completion.timings else None
+        self._watch.prefilled(completion.prompt_tokens - (output.num_cached_tokens or 0), prefill_s or 0.0)
+        return completion
 
     def _outputs(self, sequence: Sequence, params: SamplingParams) -> AsyncGenerator[Any]:
         return self._engine.generate(prompt_of(sequence), params, sequence.id)
@@ -165,12 +180,29 @@ class AsyncEngine:
         return self._llm is None or self._llm.errored
 
     async def crashed(self) -> EngineDead:
-        """Return once the running engine has crashed. Sequences in flight fail sooner: this is for when there are none."""
+        """Return once the running engine has crashed, or hangs: then sequences are in flight, which `shutdown` ends.
+
+        Sequences in flight notice a crash sooner: for that, this is for when there are none.
+        """
         llm = self._engine
+        self._watch.restart()
+        looked_s = monotonic()
         # vLLM sets a flag when one of its processes exits, and offers no event to wait for.
-        while self._llm is not llm or not llm.errored:  # noqa: ASYNC110
-            await asyncio.sleep(_CRASH_POLL_S)
+        while self._llm is not llm or not llm.errored:
+            await asyncio.sleep(LOOK_S)
+            before_s, looked_s = looked_s, monotonic()
+            if self._llm is llm and (still_s := self._watch.look(looked_s - before_s, self._progress(llm))) is not None:
+                return EngineHung(f"the engine hangs: it has sequences, and made no step for {still_s:.0f} s")
         return EngineDead(CRASHED)
+
+    def _progress(self, llm: AsyncLLM) -> dict[int, Progress]:
+        """Of all engines together, as -1; with data parallelism also of each, which knows its own sequences."""
+        loggers = self._loggers
+        progress = {-1: Progress(self._gauge.steps, llm.output_processor.has_unfinished_requests())}
+        if len(loggers.loads) > 1:
+            for engine, (running, waiting, _) in loggers.loads.items():
+                progress[engine] = Progress(loggers.steps[engine], running + waiting > 0)
+        return progress
 
     async def shutdown(self) -> None:
         """End vLLM's processes, crashed ones too; what still runs ends with `EngineDead`."""
@@ -242,9 +274,10 @@ class SchedulerStatsLogger(StatLoggerBase):
     summed.
     """
 
-    def __init__(self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]]) -> None:
+    def __init__(self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]], steps: Counter[int]) -> None:
         self._gauge = gauge
         self._loads = loads
+        self._steps = steps
 
     def record(
         self,
@@ -267,6 +300,7 @@ class SchedulerStatsLogger(StatLoggerBase):
             )
         if scheduler_stats is not None:
             self._gauge.steps += 1
+            self._steps[engine_idx] += 1
             self._loads[engine_idx] = (
                 scheduler_stats.num_running_reqs,
                 scheduler_stats.num_waiting_reqs + getattr(scheduler_stats, "num_skipped_waiting_reqs", 0),
@@ -280,11 +314,12 @@ class SchedulerStatsLogger(StatLoggerBase):
 
 
 class StatsLoggerFactory:
-    """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine."""
+    """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine. It has their loads and steps."""
 
     def __init__(self, gauge: EngineGauge) -> None:
         self._gauge = gauge
-        self._loads: dict[int, tuple[int, int, float]] = {}
+        self.loads: dict[int, tuple[int, int, float]] = {}
+        self.steps: Counter[int] = Counter()
 
     def __call__(self, vllm_config: Any, engine_index: int = 0) -> StatLoggerBase:
-        return SchedulerStatsLogger(self._gauge, self._loads)
+        return SchedulerStatsLogger(self._gauge, self.loads, self.steps)
