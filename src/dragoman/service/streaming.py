@@ -39,7 +39,9 @@ async def stream(translator: Translator, request: TranslationRequest) -> AsyncGe
             events.put_nowait(TextDelta(index, text))
 
     async def segment(call: CallContext, task: SegmentTask) -> None:
-        has_structure = request.format != "text" and (task.segment.writer or task.segment.marks)
+        marks = task.segment.marks
+        has_structure = any(mark.closing is not None for mark in marks)
+        has_structure |= request.format != "text" and bool(task.segment.writer or marks)
         if has_structure or request.strict:
             output = await translator.segments.translate(call, task.text.job, task.part, task.segment)
             await task.text.finish(task.number, output)
