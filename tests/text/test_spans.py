@@ -85,7 +85,6 @@ def test_a_tag_of_a_post_is_found(tag: str) -> None:
             "x%",
             "a < b and c > d",
             "I <3 you",
-            "as shown [1], [2-4]",
             "[note]",
             "a __b c__ d",
             "<>",
