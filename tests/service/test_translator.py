@@ -450,6 +450,15 @@ async def test_a_retried_segment_is_less_certain() -> None:
     assert found.confidence < 0.1
 
 
+async def test_a_pair_of_tags_in_a_streamed_text_is_put_back() -> None:
+    pipeline = AnsweringPipeline(lambda _: "<g1>Hier</g1> klicken, < g2 >jetzt</g2>.")
+    planner = Planner(*prompts(), pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(64, queued=8), LoopTurns(), SegmentCache(0))
+    asked = TranslationRequest(("Click <0>here</0> right <b>now</b>.",), "ko", "en")
+    deltas = [event.text async for event in stream(translator, asked) if isinstance(event, TextDelta)]
+    assert "".join(deltas) == "<0>Hier</0> klicken, <b>jetzt</b>."
+
+
 # ---- texts in capitals
 
 CAPITALS = "OPEN {name} ON THE DASHBOARD"
