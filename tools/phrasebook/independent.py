@@ -104,11 +104,7 @@ def unseen(results: Sequence[LineResult]) -> list[LineResult]:
 
     What everybody says was written on both sides: such a line is independent, but the model has read it.
     """
-    rows = lines.load(data_dir()).rows
-    known = {language: set[str]() for language in LANGUAGES}
-    for row in rows:
-        for index, language in enumerate(LANGUAGES):
-            known[language].update(map(lines.bare, (*row.sources[index], row.standard[index])))
+    known = lines.bare_texts()
     return [line for line in results if lines.bare(line.source_text) not in known[line.source]]
 
 
