@@ -193,21 +193,27 @@ def normalised(text: str) -> str:
     return " ".join(folded.replace("’", "'").replace("‘", "'").split())
 
 
-def _figures(by_id: dict[str, EvaluationRow], results: Sequence[LineResult]) -> dict[str, float]:
+def chrf(translations: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """sacrebleu's corpus chrF (Popović 2015; character order 6, no words), 0 to 100, each against all its references."""
     from sacrebleu.metrics.chrf import CHRF
 
+    if not translations:
+        return 0.0
+    most = max(map(len, references))
+    # chrF takes the best reference of a line, so that repeating one changes nothing.
+    padded = [[texts[min(index, len(texts) - 1)] for texts in references] for index in range(most)]
+    return float(CHRF().corpus_score(list(translations), padded).score)
+
+
+def _figures(by_id: dict[str, EvaluationRow], results: Sequence[LineResult]) -> dict[str, float]:
     if not results:
         return {"lines": 0, "adequacy": 0.0, "exact_match": 0.0, "chrf": 0.0}
     references = [by_id[result.row_id].texts[result.target] for result in results]
-    most = max(len(texts) for texts in references)
-    # chrF takes the best reference of a line, so that repeating one changes nothing.
-    padded = [[texts[min(index, len(texts) - 1)] for texts in references] for index in range(most)]
-    score = CHRF().corpus_score([result.translation for result in results], padded).score
     return {
         "lines": len(results),
         "adequacy": sum(result.adequate for result in results) / len(results),
         "exact_match": sum(result.exact for result in results) / len(results),
-        "chrf": score,
+        "chrf": chrf([result.translation for result in results], references),
     }
 
 
