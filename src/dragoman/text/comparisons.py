@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 
 from dragoman import languages
-from dragoman.text.detect import Detector, han_fit, script_weights, scripts_of
+from dragoman.text.detect import SHARED_SCRIPTS, Detector, han_fit, label_of, script_weights, scripts_of, word_pattern
 from dragoman.text.spans import spans, without_spans
 
 
@@ -49,9 +49,7 @@ def is_empty(source: str, output: str) -> bool:
 
 _MIN_LETTERS = 3
 _MIN_SCRIPT_LETTERS = 12
-_MIN_DETECTED_LETTERS = 60
 _MIN_SCRIPT_SHARE = 0.4
-_MIN_CONFIDENCE = 0.9
 _MIN_HAN = 8
 _MIN_HAN_MARGIN = 0.12
 _MIN_JAPANESE = 0.9
@@ -59,7 +57,7 @@ _MAX_HAN_WITHOUT_KANA = 20
 
 
 def is_wrong_language(source: str, output: str, context: CheckContext) -> bool:
-    """Whether the output is in a script of another language, or in another language of the served ones.
+    """Whether the output is in a script of another language, or in the source's or another language of the same script.
 
     Letters in things to keep and in words of the source do not count: names stay in their script.
     """
@@ -69,30 +67,117 @@ def is_wrong_language(source: str, output: str, context: CheckContext) -> bool:
     is_latin = text.isascii() or not _NOT_LATIN.search(text)
     weights = {"Latn": sum(map(str.isalpha, text))} if is_latin else script_weights(text)
     total = sum(weights.values())
-    if total < _MIN_SCRIPT_LETTERS:
-        return False
-    if sum(weights.get(script, 0) for script in allowed) < _MIN_SCRIPT_SHARE * total:
-        return True
-    if "Han" in allowed and "Han" in weights:
-        return _is_other_han(text, languages.script(context.target_language))
-    siblings = context.source_language is not None and may_be_equal(context.source_language, context.target_language)
-    if context.detector is None or total < _MIN_DETECTED_LETTERS or siblings or allowed.isdisjoint(_SHARED_SCRIPTS):
-        return False
-    if context.detector.has_common_words(text, context.target_language):
-        return False
-    detection = context.detector.detect(text)
-    if detection.language is None or detection.confidence < _MIN_CONFIDENCE:
-        return False
-    return not may_be_equal(detection.language, context.target_language)
+    if total >= _MIN_SCRIPT_LETTERS:
+        if sum(weights.get(script, 0) for script in allowed) < _MIN_SCRIPT_SHARE * total:
+            return True
+        if "Han" in allowed and "Han" in weights:
+            return _is_other_han(text, languages.script(context.target_language))
+    return not allowed.isdisjoint(SHARED_SCRIPTS) and _is_other_language(source, output, context)
 
 
 _NOT_LATIN = re.compile(r"[^\W\d_A-Za-zªº\u00c0-\u024f\u1e00-\u1eff]")
-_SHARED_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva", "Beng", "Ethi", "Hebr"})
 
 
 @lru_cache(maxsize=256)
 def _allowed_scripts(target: str) -> frozenset[str]:
     return scripts_of(target)
+
+
+_FEW_WORDS = 4
+_MAX_WORDS = 100
+_KEPT_PUNCTUATION = '(),;:.!?…"“”'
+
+
+@dataclass(frozen=True, slots=True)
+class _MinOdds:
+    """How many times as likely as the target another language must be, by py3langid.
+
+    `expected`: the source's language and English, in which models answer. `other`: any other that is served.
+    """
+
+    expected: float
+    other: float
+
+
+_MIN_ODDS = {1: _MinOdds(7.4, 150.0), _FEW_WORDS: _MinOdds(4.5, 33.0)}
+"""By the largest number of words that they are for."""
+
+_MIN_ODDS_OF_MORE = _MinOdds(2.7, 7.4)
+_KEPT_FACTOR = 1.7
+"""More is asked where words of the source count: these may be code, a quotation or a term that stays as it is."""
+
+
+def _is_other_language(source: str, output: str, context: CheckContext) -> bool:
+    """Whether the output, or a sentence of it, is likelier to be in the source's or another language than in the target's.
+
+    First only words count that the source does not have; then also those that it has in small letters, which are
+    hardly names: a model that writes the source's language often repeats most of the source.
+    """
+    detector, target = context.detector, context.target_language
+    if detector is None:
+        return False
+    pattern = word_pattern(target)
+    own = set(map(str.casefold, pattern.findall(source)))
+    plain = _plain_words(source)
+    expected, others = _rivals(context.source_language, target, detector.served)
+
+    def is_other(words: list[str], others: Collection[str]) -> bool:
+        new = [word for word in words if word.casefold() not in own]
+        if _leads(detector, new, target, expected, others):
+            return True
+        counted = [word for word in words if (folded := word.casefold()) not in own or folded in plain]
+        return len(counted) > max(len(new), 1) and _leads(detector, counted, target, expected, (), _KEPT_FACTOR)
+
+    text = without_spans(output)
+    if is_other(pattern.findall(text), others):
+        return True
+    sentences = [pattern.findall(sentence) for sentence in _SENTENCE_END.split(text)]
+    several = len(sentences) > 2 or (len(sentences) == 2 and sentences[1])
+    return bool(several) and any(len(words) > _FEW_WORDS and is_other(words, ()) for words in sentences)
+
+
+def _leads(
+    detector: Detector,
+    words: list[str],
+    target: str,
+    expected: Collection[str],
+    others: Collection[str],
+    factor: float = 1.0,
+) -> bool:
+    """Whether one of the other languages is so much likelier than the target that the words must be in it."""
+    if sum(map(len, words)) < _MIN_LETTERS:
+        return False
+    least = next((least for most, least in _MIN_ODDS.items() if len(words) <= most), _MIN_ODDS_OF_MORE)
+    odds = detector.odds(" ".join(words[:_MAX_WORDS]), target)
+    return any(odds.get(label, 0.0) > factor * least.expected for label in expected) or any(
+        odds.get(label, 0.0) > factor * least.other for label in others
+    )
+
+
+@lru_cache(maxsize=4096)
+def _rivals(source: str | None, target: str, served: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
+    """Labels of the languages that the output may be in instead: those that are expected, and the other served ones.
+
+    Languages in which the same sentence is often right are not asked for, nor those of other scripts.
+    """
+    scripts = _allowed_scripts(target)
+
+    def labels(tags: Collection[str]) -> frozenset[str]:
+        return frozenset(
+            label_of(tag) for tag in tags if not may_be_equal(tag, target) and not scripts.isdisjoint(scripts_of(tag))
+        )
+
+    expected = labels(("en",) if source is None else ("en", source))
+    return expected, labels(served) - expected
+
+
+def _plain_words(source: str) -> set[str]:
+    """The source's words in small letters, and its first one where such a word follows it."""
+    words = [word.strip(_KEPT_PUNCTUATION).replace("’", "'") for word in source.split()]
+    plain = {word for word in words if word.islower() and word.replace("'", "").isalpha()}
+    if len(words) > 1 and words[1] in plain:
+        plain.add(words[0].casefold())
+    return plain
 
 
 def _is_other_han(text: str, script: str) -> bool:

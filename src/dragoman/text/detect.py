@@ -7,7 +7,8 @@ A sample of bounded size is looked at, whatever the text's length. Scripts are t
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from functools import cache, lru_cache
 from importlib import resources
 from typing import Protocol, cast
@@ -20,8 +21,11 @@ from dragoman.errors import UnsupportedLanguage
 from dragoman.text.spans import without_spans
 from dragoman.types import Detection
 
-_SHARED_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva"})
+_WIDESPREAD_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva"})
 """Scripts of many languages: that only one of them is served says little about a text."""
+
+SHARED_SCRIPTS = _WIDESPREAD_SCRIPTS | {"Beng", "Ethi", "Hebr"}
+"""Scripts of several languages."""
 
 _SECOND_SCRIPTS = {"sr": "Latn", "uz": "Cyrl", "az": "Cyrl", "ku": "Arab", "pa": "Arab", "mn": "Mong"}
 _LABELS = {"fil": "tl", "nb": "no"}  # py3langid's labels where they are not the primary subtag
@@ -31,9 +35,11 @@ _HINT_ODDS = 10.0
 
 _COMMON_ODDS = 0.5
 _COMMON_MAX_WORDS = 4
-_MIN_COMMON_WORDS = 2
 """Up to this many words, all among a language's most common, get it these odds: py3langid, trained on sentences,
 takes "hello" for Italian."""
+
+_MIN_CHANCE = 1e-30
+"""Chances are floats of single precision, and may be 0."""
 
 _AMBIGUOUS = 0.5
 """The confidence where there are only Han characters, all of them written in Chinese and in Japanese."""
@@ -47,21 +53,25 @@ _NOT_TEXT = regex.compile(r"[\p{Cc}\p{Cs}\p{Co}\p{Cn}]+")
 
 
 class _Identifier(Protocol):
+    @property
+    def labels(self) -> list[str]: ...
     def rank(self, text: str) -> list[tuple[str, float]]: ...
+    def set_languages(self, langs: Collection[str]) -> None: ...
 
 
 class Detector:
     """Detects among `served` (tags). The first one loads the identifier's model (half a second, 100 MB). Thread-safe."""
 
     def __init__(self, served: Sequence[str]) -> None:
-        self._served = tuple(served)
+        self.served = tuple(served)
         self._identifier = _load_identifier()
         self._common = _load_common_words()
-        self._labels = {tag: _LABELS.get(languages.primary(tag), languages.primary(tag)) for tag in self._served}
+        self._labels = {tag: label_of(tag) for tag in self.served}
         self._by_script: dict[str, list[str]] = {}
-        for tag in self._served:
+        for tag in self.served:
             for script in sorted(scripts_of(tag)):
                 self._by_script.setdefault(script, []).append(tag)
+        self._by_scripts = self._narrowed()
 
     def detect(self, text: str, hint: str | None = None) -> Detection:
         """Never raises, whatever the text. `hint`, a tag such as the user's locale, decides for a text that is ambiguous."""
@@ -75,12 +85,12 @@ class Detector:
             return Detection(None, 0.0)
         share = weights[script] / sum(weights.values())
         try:
-            preferred = languages.match(hint, self._served) if hint else None
+            preferred = languages.match(hint, self.served) if hint else None
         except UnsupportedLanguage:
             preferred = None
         if script == "Han":
             return self._among_han(sample, candidates, preferred, share)
-        if len(candidates) == 1 and script not in _SHARED_SCRIPTS:
+        if len(candidates) == 1 and script not in _WIDESPREAD_SCRIPTS:
             return Detection(candidates[0], share)
         return self._identify(sample, candidates, preferred, script)
 
@@ -100,20 +110,28 @@ class Detector:
         whole = sum(served.values()) + rival
         return Detection(chosen[0], best / whole if whole else 0.0)
 
-    def has_common_words(self, text: str, tag: str) -> bool:
-        """Whether more of the text's words are common in a served language than in any other whose common words are known.
+    def odds(self, words: str, tag: str) -> dict[str, float]:
+        """How many times as likely as the tag's language each served language of its script is, and English.
 
-        Takes a twentieth of what `detect` does. False says little.
+        By label. The words are of one script. Nothing where the tag's language is unknown or not served.
         """
-        label = self._labels.get(tag)
-        common = self._common.get(label) if label else None
-        if common is None:
-            return False
-        words = {word.strip(_PUNCTUATION) for word in text.casefold().split()}
-        own = len(words & common)
-        return own >= _MIN_COMMON_WORDS and all(
-            own >= 2 * len(words & other) for name, other in self._common.items() if name != label
-        )
+        identifier = self._by_scripts.get(scripts_of(tag))
+        chances = dict(identifier.rank(f" {words} ")) if identifier else {}
+        own = chances.get(label_of(tag))
+        if own is None:
+            return {}
+        return {label: chance / max(own, _MIN_CHANCE) for label, chance in chances.items()}
+
+    def _narrowed(self) -> dict[frozenset[str], _Identifier]:
+        """An identifier for each set of scripts that several languages share, of those languages alone: it is faster."""
+        narrowed: dict[frozenset[str], _Identifier] = {}
+        for scripts in {scripts_of(tag) for tag in self.served}:
+            labels = {label_of(tag) for tag in (*self.served, "en") if not scripts.isdisjoint(scripts_of(tag))}
+            known = labels.intersection(self._identifier.labels)
+            if len(known) > 1 and not scripts.isdisjoint(SHARED_SCRIPTS):
+                narrowed[scripts] = copy(self._identifier)
+                narrowed[scripts].set_languages(known)
+        return narrowed
 
     def _with_common_words(self, text: str) -> set[str]:
         """The languages among whose most common words all of the text's few words are."""
@@ -140,6 +158,12 @@ class Detector:
         tag = next((tag for tag in chinese if languages.script(tag) == script), chinese[0])
         doubtful = japanese == best and len(chinese) < len(candidates)
         return Detection(tag, share * (_AMBIGUOUS if doubtful else 1.0))
+
+
+def label_of(tag: str) -> str:
+    """The identifier's label for a language."""
+    primary = languages.primary(tag)
+    return _LABELS.get(primary, primary)
 
 
 @cache
@@ -239,6 +263,13 @@ def scripts_of(tag: str) -> frozenset[str]:
     """The scripts, as here named, that the language is written in."""
     second = _SECOND_SCRIPTS.get(languages.normalise(tag))  # a tag that names its script has no second one
     return _script_names(languages.script(tag)) | ({second} if second else set[str]())
+
+
+@cache
+def word_pattern(tag: str) -> regex.Pattern[str]:
+    """Matches a word in the scripts of the language."""
+    names = "".join(rf"\p{{{_NAMED[script]}}}" for script in sorted(scripts_of(tag) & _NAMED.keys()))
+    return regex.compile(rf"[{names}][{names}\p{{M}}]*(?:['’][{names}\p{{M}}]+)*")
 
 
 def script_weights(text: str) -> dict[str, int]:
