@@ -123,34 +123,39 @@ def _is_other_language(source: str, output: str, context: CheckContext) -> bool:
 
     def is_other(words: list[str], others: Collection[str]) -> bool:
         new = [word for word in words if word.casefold() not in own]
-        if _leads(detector, new, target, expected, others):
+        likelier = _likelier(detector, new, target)
+        if _leads(likelier, len(new), expected, others):
             return True
+        if not likelier and len(new) > _FEW_WORDS:
+            return False
         counted = [word for word in words if (folded := word.casefold()) not in own or folded in plain]
-        return len(counted) > max(len(new), 1) and _leads(detector, counted, target, expected, (), _KEPT_FACTOR)
+        if len(counted) <= max(len(new), 1):
+            return False
+        return _leads(_likelier(detector, counted, target), len(counted), expected, (), _KEPT_FACTOR)
 
     text = without_spans(output)
     if is_other(pattern.findall(text), others):
         return True
-    sentences = [pattern.findall(sentence) for sentence in _SENTENCE_END.split(text)]
-    several = len(sentences) > 2 or (len(sentences) == 2 and sentences[1])
-    return bool(several) and any(len(words) > _FEW_WORDS and is_other(words, ()) for words in sentences)
+    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := pattern.findall(sentence))]
+    return len(sentences) > 1 and any(len(words) > _FEW_WORDS and is_other(words, ()) for words in sentences)
+
+
+def _likelier(detector: Detector, words: list[str], target: str) -> list[tuple[str, float]]:
+    return detector.likelier(" ".join(words[:_MAX_WORDS]), target) if sum(map(len, words)) >= _MIN_LETTERS else []
 
 
 def _leads(
-    detector: Detector,
-    words: list[str],
-    target: str,
+    likelier: list[tuple[str, float]],
+    words: int,
     expected: Collection[str],
     others: Collection[str],
     factor: float = 1.0,
 ) -> bool:
-    """Whether one of the other languages is so much likelier than the target that the words must be in it."""
-    if sum(map(len, words)) < _MIN_LETTERS:
-        return False
-    least = next((least for most, least in _MIN_ODDS.items() if len(words) <= most), _MIN_ODDS_OF_MORE)
-    odds = detector.odds(" ".join(words[:_MAX_WORDS]), target)
-    return any(odds.get(label, 0.0) > factor * least.expected for label in expected) or any(
-        odds.get(label, 0.0) > factor * least.other for label in others
+    """Whether one of the other languages is so much likelier than the target that so many words must be in it."""
+    least = next((least for most, least in _MIN_ODDS.items() if words <= most), _MIN_ODDS_OF_MORE)
+    return any(
+        (label in expected and odds > factor * least.expected) or (label in others and odds > factor * least.other)
+        for label, odds in likelier
     )
 
 

@@ -110,17 +110,20 @@ class Detector:
         whole = sum(served.values()) + rival
         return Detection(chosen[0], best / whole if whole else 0.0)
 
-    def odds(self, words: str, tag: str) -> dict[str, float]:
-        """How many times as likely as the tag's language each served language of its script is, and English.
+    def likelier(self, words: str, tag: str) -> list[tuple[str, float]]:
+        """The languages that words of one script are likelier to be in than in the tag's, by label; the likeliest first.
 
-        By label. The words are of one script. Nothing where the tag's language is unknown or not served.
+        With how many times as likely each is. Among the served ones of that script, and English; nothing where the
+        tag's language is unknown or not served.
         """
         identifier = self._by_scripts.get(scripts_of(tag))
-        chances = dict(identifier.rank(f" {words} ")) if identifier else {}
-        own = chances.get(label_of(tag))
-        if own is None:
-            return {}
-        return {label: chance / max(own, _MIN_CHANCE) for label, chance in chances.items()}
+        if identifier is None:
+            return []
+        ranked = identifier.rank(f" {words} ")
+        own = label_of(tag)
+        place = next((place for place, (label, _) in enumerate(ranked) if label == own), 0)
+        chance = max(ranked[place][1], _MIN_CHANCE)
+        return [(label, other / chance) for label, other in ranked[:place]]
 
     def _narrowed(self) -> dict[frozenset[str], _Identifier]:
         """An identifier for each set of scripts that several languages share, of those languages alone: it is faster."""
