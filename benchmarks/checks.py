@@ -5,9 +5,10 @@
 
 DIR holds translations by people, a folder for each program: gettext catalogues (`.mo` and `.po`, of which the path names the
 language), or TSV files as `dragoman eval` reads them: text, translation, source and target language. A translation is right
-by definition, so that each finding is a false alarm. The source itself, another message, one with half of the source's words
-and a translation into another language of the same script are wrong outputs, which have to be found. Languages in which a
-sentence is often the same are listed apart. Checks are timed in CPU time of this process. The last line is one JSON document.
+by definition, so that each finding is a false alarm, although catalogues also hold messages that were left in English. The
+source itself, another message, one with half of the source's words and a translation into another language of the same script
+are wrong outputs, which have to be found. Close languages are listed apart. Checks are timed in CPU time of this process. The
+last line is one JSON document.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ MIN_LETTERS = 3
 MAX_CHARACTERS = 400
 MIN_SHARED = 0.5
 LANGUAGE_CODES = frozenset({checks.WRONG_LANGUAGE, checks.SOURCE_COPIED, checks.REFUSAL, checks.COMMENTARY})
-CLOSE = (*({"da", "nb", "nn"}, {"cs", "sk"}, {"hr", "bs", "sr"}, {"id", "ms"}, {"es", "gl", "pt"}),)
+CLOSE = ({"da", "nb", "nn"}, {"cs", "sk"}, {"hr", "bs", "sr"}, {"id", "ms"}, {"es", "gl", "pt"})
 """Close languages, which are listed apart."""
 
 CASES = {
@@ -207,24 +208,33 @@ def samples_of(corpus: Corpus, targets: list[str], number: int, detector: Detect
         rows = corpus.of(target)
         rng.shuffle(rows)
         scripts = scripts_of(target)
-        others = [one for one in targets if one != target and not scripts.isdisjoint(scripts_of(one))]
+        others = [one for one in targets if not scripts.isdisjoint(scripts_of(one)) and not same(one, target)]
+        outputs = {
+            "other language": [one for one in others if not is_close(one, target)],
+            "close language": [one for one in others if is_close(one, target)],
+        }
         for short in (True, False):
             of_length = [row for row in rows if is_short(row[2]) is short]
             for _, source_language, source, translation in of_length[:number]:
                 context = CheckContext(source_language, target, detector)
                 yield Sample("right", source, translation, context)
                 yield Sample("copied", source, source, context)
-                message = rng.choice(of_length)
-                if message[1] == source_language and not scripts.isdisjoint(scripts_of(source_language)):
-                    yield Sample("source's language", source, message[2], context)
+                if not scripts.isdisjoint(scripts_of(source_language)):
+                    yield Sample("source's language", source, rng.choice(of_length)[2], context)
                     if (found := similar.find(source)) is not None:
                         yield Sample("similar", source, found, context)
-                other = rng.choice(others) if others else None
-                if other and (output := translations[other].get(source)):
-                    is_close = any({languages.primary(target), languages.primary(other)} <= few for few in CLOSE)
-                    if languages.primary(target) != languages.primary(other):
-                        case = "close language" if is_close else "other language"
-                        yield Sample(case, source, output, context, f"{target}: {other}" if is_close else "")
+                for case, listed in outputs.items():
+                    other = rng.choice(listed) if listed else ""
+                    if output := translations.get(other, {}).get(source):
+                        yield Sample(case, source, output, context, f"{target}: {other}" * (case == "close language"))
+
+
+def same(one: str, other: str) -> bool:
+    return languages.primary(one) == languages.primary(other)
+
+
+def is_close(one: str, other: str) -> bool:
+    return any({languages.primary(one), languages.primary(other)} <= few for few in CLOSE)
 
 
 class SimilarMessages:
@@ -379,9 +389,13 @@ def measure_corpus(options: argparse.Namespace) -> dict[str, Any]:
         "pairs": len(right),
         "cpu_us": time_checks(right, options.repeats),
         "shares": [
-            {"case": case, "of": name, "up_to_4_words": short, "outputs": share.outputs, "flagged": share.flagged}
-            for (case, name, short), share in shares.items()
-            if share.outputs
+            {
+                "case": case,
+                "of": name,
+                "short": (shares[case, name, True].flagged, shares[case, name, True].outputs),
+                "longer": (shares[case, name, False].flagged, shares[case, name, False].outputs),
+            }
+            for case, name in dict.fromkeys((case, name) for case, name, _ in shares)
         ],
     }
 
@@ -410,7 +424,9 @@ def main(arguments: list[str] | None = None) -> None:
     measured = measure_corpus(options) if options.folder else measure_packaged(options)
     document = {"conditions": conditions, **measured}
     if options.out:
-        options.out.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        # A list of numbers is one line, so that the shares can be read.
+        text = re.sub(r"\[\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2]", json.dumps(document, indent=1, ensure_ascii=False))
+        options.out.write_text(text + "\n", encoding="utf-8")
     print(json.dumps(document, ensure_ascii=False))
 
 

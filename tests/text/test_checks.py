@@ -558,7 +558,7 @@ def test_the_benchmark_measures_files_of_translations(tmp_path: Path, capsys: py
     checks_benchmark.main([str(tmp_path / "lines"), "--repeats", "1", "--out", str(out)])
     results = json.loads(out.read_text(encoding="utf-8"))
     assert results == json.loads(capsys.readouterr().out.splitlines()[-1])
-    found = {one["case"]: one["flagged"] / one["outputs"] for one in results["shares"] if one["of"] == ""}
+    found = {one["case"]: one["longer"][0] / one["longer"][1] for one in results["shares"] if one["longer"][1]}
     assert results["pairs"] == 4
     assert found["right"] == found["right, any check"] == 0
     assert found["copied"] == found["other language"] == 1
