@@ -120,7 +120,7 @@ def read_mo(path: Path) -> Iterator[Row]:
     if target := language_of(path):
         try:
             with path.open("rb") as file:
-                catalogue: dict[Any, Any] = gettext.GNUTranslations(file)._catalog  # pyright: ignore
+                catalogue: dict[Any, Any] = vars(gettext.GNUTranslations(file))["_catalog"]
         except (LookupError, ValueError, OSError) as error:
             print(f"{path} is left out: {error!r}")
             return

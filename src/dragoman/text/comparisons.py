@@ -85,7 +85,10 @@ def _allowed_scripts(target: str) -> frozenset[str]:
 
 _FEW_WORDS = 4
 _MAX_WORDS = 100
-_KEPT_PUNCTUATION = '(),;:.!?…"“”'
+"""So many say enough."""
+
+_PUNCTUATION = '(),;:.!?…"“”'
+"""What may stand at a word that is no code: `a.out` and `x-y` are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +181,7 @@ def _rivals(source: str | None, target: str, served: tuple[str, ...]) -> tuple[f
 
 def _plain_words(source: str) -> set[str]:
     """The source's words in small letters, and its first one where such a word follows it."""
-    words = [word.strip(_KEPT_PUNCTUATION).replace("’", "'") for word in source.split()]
+    words = [word.strip(_PUNCTUATION).replace("’", "'") for word in source.split()]
     plain = {word for word in words if word.islower() and word.replace("'", "").isalpha()}
     if len(words) > 1 and words[1] in plain:
         plain.add(words[0].casefold())

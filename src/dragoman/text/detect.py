@@ -268,7 +268,7 @@ def scripts_of(tag: str) -> frozenset[str]:
     return _script_names(languages.script(tag)) | ({second} if second else set[str]())
 
 
-@cache
+@lru_cache(maxsize=256)
 def word_pattern(tag: str) -> regex.Pattern[str]:
     """Matches a word in the scripts of the language."""
     names = "".join(rf"\p{{{_NAMED[script]}}}" for script in sorted(scripts_of(tag) & _NAMED.keys()))
