@@ -473,10 +473,11 @@ def test_a_sentence_in_each_other_language_is_found(target: str) -> None:
         ("Good evening", "What would you like to know?", "it"),
         ("Upload a photo", "Please upload a photo.", "de"),
         ("Hotel booking", "Which city would you like?", "pl"),
+        ("The shop is shut.", "Obchod je dnes zatvorený, ale zajtra ráno otvoríme znova o deviatej.", "cs"),
         ("I forgot it.", "Ich habe es vergessen. I will be more careful with it next time.", "de"),
     ],
 )
-def test_english_in_place_of_the_target_is_found(source: str, output: str, target: str) -> None:
+def test_english_or_a_close_language_in_place_of_the_target_is_found(source: str, output: str, target: str) -> None:
     assert is_other(source, output, target)
 
 

@@ -5,10 +5,11 @@ Each is a fact that can be seen without knowing either language, and linear in t
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -91,21 +92,17 @@ _PUNCTUATION = '(),;:.!?…"“”'
 """What may stand at a word that is no code: `a.out` and `x-y` are."""
 
 
-@dataclass(frozen=True, slots=True)
-class _MinOdds:
-    """How many times as likely as the target another language must be, by py3langid.
+_Kind = Literal["expected", "close", "other"]
+"""What another language is beside the target: the source's, or English, in which models answer; one in which the same
+sentence is often right; any other that is served."""
 
-    `expected`: the source's language and English, in which models answer. `other`: any other that is served.
-    """
+_MIN_ODDS: Mapping[int, Mapping[_Kind, float]] = {
+    1: {"expected": 7.4, "other": 150.0},
+    _FEW_WORDS: {"expected": 4.5, "other": 33.0},
+}
+"""Largest number of words -> how many times as likely as the target another language must be, by py3langid."""
 
-    expected: float
-    other: float
-
-
-_MIN_ODDS = {1: _MinOdds(7.4, 150.0), _FEW_WORDS: _MinOdds(4.5, 33.0)}
-"""By the largest number of words that they are for."""
-
-_MIN_ODDS_OF_MORE = _MinOdds(2.7, 7.4)
+_MIN_ODDS_OF_MORE: Mapping[_Kind, float] = {"expected": 2.7, "close": 20.0, "other": 7.4}
 _KEPT_FACTOR = 1.7
 """More is asked where words of the source count: these may be code, a quotation or a term that stays as it is."""
 
@@ -122,61 +119,50 @@ def _is_other_language(source: str, output: str, context: CheckContext) -> bool:
     pattern = word_pattern(target)
     own = set(map(str.casefold, pattern.findall(source)))
     plain = _plain_words(source)
-    expected, others = _rivals(context.source_language, target, detector.served)
+    rivals, expected = _rivals(context.source_language, target, detector.served)
 
-    def is_other(words: list[str], others: Collection[str]) -> bool:
+    def is_other(words: list[str], rivals: Mapping[str, _Kind]) -> bool:
         new = [word for word in words if word.casefold() not in own]
         likelier = _likelier(detector, new, target)
-        if _leads(likelier, len(new), expected, others):
+        if _leads(likelier, len(new), rivals):
             return True
         if not likelier and len(new) > _FEW_WORDS:
             return False
         counted = [word for word in words if (folded := word.casefold()) not in own or folded in plain]
         if len(counted) <= max(len(new), 1):
             return False
-        return _leads(_likelier(detector, counted, target), len(counted), expected, (), _KEPT_FACTOR)
+        return _leads(_likelier(detector, counted, target), len(counted), expected, _KEPT_FACTOR)
 
     text = without_spans(output)
-    if is_other(pattern.findall(text), others):
+    if is_other(pattern.findall(text), rivals):
         return True
     sentences = [words for sentence in _SENTENCE_END.split(text) if (words := pattern.findall(sentence))]
-    return len(sentences) > 1 and any(len(words) > _FEW_WORDS and is_other(words, ()) for words in sentences)
+    return len(sentences) > 1 and any(len(words) > _FEW_WORDS and is_other(words, expected) for words in sentences)
 
 
 def _likelier(detector: Detector, words: list[str], target: str) -> list[tuple[str, float]]:
     return detector.likelier(" ".join(words[:_MAX_WORDS]), target) if sum(map(len, words)) >= _MIN_LETTERS else []
 
 
-def _leads(
-    likelier: list[tuple[str, float]],
-    words: int,
-    expected: Collection[str],
-    others: Collection[str],
-    factor: float = 1.0,
-) -> bool:
-    """Whether one of the other languages is so much likelier than the target that so many words must be in it."""
+def _leads(likelier: list[tuple[str, float]], words: int, rivals: Mapping[str, _Kind], factor: float = 1.0) -> bool:
+    """Whether one of the rivals is so much likelier than the target that so many words must be in it."""
     least = next((least for most, least in _MIN_ODDS.items() if words <= most), _MIN_ODDS_OF_MORE)
-    return any(
-        (label in expected and odds > factor * least.expected) or (label in others and odds > factor * least.other)
-        for label, odds in likelier
-    )
+    return any(label in rivals and odds > factor * least.get(rivals[label], math.inf) for label, odds in likelier)
 
 
 @lru_cache(maxsize=4096)
-def _rivals(source: str | None, target: str, served: tuple[str, ...]) -> tuple[frozenset[str], frozenset[str]]:
-    """Labels of the languages that the output may be in instead: those that are expected, and the other served ones.
-
-    Languages in which the same sentence is often right are not asked for, nor those of other scripts.
-    """
+def _rivals(
+    source: str | None, target: str, served: tuple[str, ...]
+) -> tuple[Mapping[str, _Kind], Mapping[str, _Kind]]:
+    """The languages of the target's script that the output may be in instead, by label: all, and the expected ones."""
     scripts = _allowed_scripts(target)
-
-    def labels(tags: Collection[str]) -> frozenset[str]:
-        return frozenset(
-            label_of(tag) for tag in tags if not may_be_equal(tag, target) and not scripts.isdisjoint(scripts_of(tag))
-        )
-
-    expected = labels(("en",) if source is None else ("en", source))
-    return expected, labels(served) - expected
+    likely = {"en", source}
+    kinds: dict[str, _Kind] = {
+        label_of(tag): "close" if may_be_equal(tag, target) else "expected" if tag in likely else "other"
+        for tag in (*served, *filter(None, likely))
+        if not scripts.isdisjoint(scripts_of(tag))
+    }
+    return kinds, {label: kind for label, kind in kinds.items() if kind == "expected"}
 
 
 def _plain_words(source: str) -> set[str]:
