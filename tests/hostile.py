@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, sleep
 from urllib.parse import urlsplit
 
 import psutil
@@ -180,6 +180,12 @@ class Server:
         return self.probe.recv()
 
     @property
+    def cpu_s(self) -> float:
+        """What the process has used."""
+        times = self.process.cpu_times()
+        return times.user + times.system
+
+    @property
     def megabytes(self) -> float:
         """What the process holds."""
         return self.process.memory_info().rss / 2**20
@@ -223,18 +229,24 @@ def main() -> None:
     parser.add_argument("--route", help="one path; default: all")
     arguments = parser.parse_args()
     size = int(arguments.megabytes * 1e6)
-    print(f"{'route':<38} {'shape':<24} {'key':>12} {'status':>6} {'bytes':>6} {'seconds':>8} {'/healthz':>9}")
+    print(
+        f"{'route':<38} {'shape':<24} {'key':>12} {'status':>6} {'bytes':>6} {'seconds':>8} {'CPU':>6} {'/healthz':>9}"
+    )
     with serving() as server:
         before = server.megabytes
+        sleep(3)
+        print(f"idle for 3 s: /healthz {server.longest_probe_s():.3f}")
         for route in ROUTES:
             if arguments.route not in (None, route.path):
                 continue
             for shape, kind, body in bodies(route, size):
                 for key in (server.key, None):
+                    began_s = server.cpu_s
                     status, answer, took_s, probe_s = server.send(route.method, route.path, body, kind, key=key)
+                    cpu_s = server.cpu_s - began_s
                     print(
                         f"{route.method + ' ' + route.path[:30]:<38} {shape:<24} {'with a key' if key else 'without':>12} "
-                        f"{status:>6} {len(answer):>6} {took_s:>8.2f} {probe_s:>9.3f}",
+                        f"{status:>6} {len(answer):>6} {took_s:>8.2f} {cpu_s:>6.2f} {probe_s:>9.3f}",
                         flush=True,
                     )
         print(f"memory: {before:.0f} MB before, {server.megabytes:.0f} MB after")

@@ -255,6 +255,35 @@ class Option:
             raise ConfigError(f"{self.path} = {value!r} ({origin}): {reason}", param=self.path) from None
 
 
+# Keys that two sections share, and names that read better as flags.
+_FLAGS = {
+    "auth.mode": "auth",
+    "auth.refresh_s": "auth-refresh-s",
+    "model.path": "model",
+    "model.name": "model-name",
+    "pipeline.name": "pipeline",
+    "cache.max_bytes": "cache-max-bytes",
+    "cache.file": "cache-file",
+    "cache.file_max_bytes": "cache-file-max-bytes",
+    "log.level": "log-level",
+    "log.format": "log-format",
+    "log.engine_file": "engine-log",
+    "storage.url": "storage-url",
+    "tracing.endpoint": "tracing-endpoint",
+    "tracing.sample_ratio": "tracing-sample-ratio",
+    "tracing.service_name": "tracing-service-name",
+    "traffic.enabled": "traffic",
+    "traffic.folder": "traffic-folder",
+    "traffic.max_bytes": "traffic-max-bytes",
+    "traffic.file_bytes": "traffic-file-bytes",
+}
+
+
+def flag(path: str) -> str:
+    """The flag of a setting: named after its key, where that is enough."""
+    return f"--{_FLAGS.get(path, path.split('.', 1)[1].replace('_', '-'))}"
+
+
 def _sections() -> dict[str, type]:
     return get_type_hints(Settings)
 
@@ -327,7 +356,7 @@ def load(
         file = DEFAULT_FILE
     found = _from_file(file) if file else {}
     found |= _from_environment(os.environ if environment is None else environment)
-    found |= {path: (value, f"--{path.split('.', 1)[1].replace('_', '-')}") for path, value in (flags or {}).items()}
+    found |= {path: (value, flag(path)) for path, value in (flags or {}).items()}
     known = options()
     values: dict[str, dict[str, Any]] = {section: {} for section in _sections()}
     origins = dict.fromkeys(known, "default")

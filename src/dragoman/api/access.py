@@ -47,12 +47,13 @@ async def key_first(request: Request, service: TranslationService, key: str = ""
     Without either, large bodies are read a few at a time. Raises `Unauthenticated`, `InvalidKey`, and `QueueFull` where
     others keep all turns for too long.
     """
-    if key or key_in_headers(request) or not service.accounts.required:
+    if key or key_in_headers(request):
         await account_of(request, service, key)
         yield
         return
     length = request.headers.get("content-length", "0")
-    if "transfer-encoding" not in request.headers and len(length) < 9 and int(length) <= SMALL_BODY_BYTES:
+    is_small = "transfer-encoding" not in request.headers and len(length) < 9 and int(length) <= SMALL_BODY_BYTES
+    if is_small or not service.accounts.required:
         yield
         return
     turns: asyncio.Semaphore = request.app.state.keyless_bodies

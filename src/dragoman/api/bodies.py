@@ -10,6 +10,7 @@ import asyncio
 import json
 import math
 import re
+from binascii import a2b_qp
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
@@ -31,7 +32,8 @@ MAX_FORM_FIELDS = 100
 """Fields of a form besides the texts."""
 _MAX_DIGITS = 100
 _MAX_PART_HEADER_BYTES = 4096
-_SLICE_BYTES = 262_144
+_MAX_BAD_ESCAPES = 10_000  # in a slice
+_SLICE_BYTES = 500_000
 _PARSER = ThreadPoolExecutor(1, "bodies")
 
 
@@ -78,12 +80,11 @@ def _values(structure: bytes) -> int:
 def _check_number_of_values(body: bytes, most: int) -> None:
     if _values(body) <= most:
         return
-    without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if without_escapes.count(b'"') <= 4 * (most + 1):  # two strings for each entry
-        structure = b"".join(without_escapes.split(b'"')[::2])
-        if _values(structure) <= most:
-            return
-    raise TooManyValues(f"the body has more than {most} values in its lists and objects")
+    for part in (body[:_SLICE_BYTES], body):  # far too many show at once
+        without_escapes = part.replace(b"\\\\", b"").replace(b'\\"', b"")
+        has_space = without_escapes.count(b'"') <= 4 * (most + 1)  # two strings for each entry
+        if not has_space or _values(b"".join(without_escapes.split(b'"')[::2])) > most:
+            raise TooManyValues(f"the body has more than {most} values in its lists and objects")
 
 
 def _integer(digits: str) -> int:
@@ -144,15 +145,19 @@ def parse_form(body: bytes, content_type: str, most: int) -> list[tuple[str, str
 def _unquote(value: bytes) -> str:
     value = value.replace(b"+", b" ")
     if b"%" in value:  # by slices: within one, no other thread runs
-        value = b"".join(_ESCAPES.sub(_characters, one) for one in _slices(value))
+        value = b"".join(map(_unescape, _slices(value)))
     return value.decode("utf-8", "replace")
 
 
-_ESCAPES = re.compile(rb"(?:%[0-9A-Fa-f]{2})++")
+_NO_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
-def _characters(escapes: re.Match[bytes]) -> bytes:
-    return bytes.fromhex(escapes[0].replace(b"%", b"").decode())
+def _unescape(value: bytes) -> bytes:
+    """As `urllib.parse.unquote_to_bytes`, in a tenth of the time: quoted-printable has the same escapes after another sign."""
+    value, number = _NO_ESCAPE.subn(b"%25", value, _MAX_BAD_ESCAPES)
+    if number == _MAX_BAD_ESCAPES:
+        raise InvalidRequest("the form is not urlencoded: too many of its percent signs are no escapes")
+    return a2b_qp(value.replace(b"=", b"%3D").replace(b"%", b"="))
 
 
 def _slices(value: bytes) -> Iterator[bytes]:

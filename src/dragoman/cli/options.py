@@ -12,33 +12,6 @@ from dragoman import settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Keys that two sections share, and names that read better as flags.
-_FLAGS = {
-    "auth.mode": "auth",
-    "auth.refresh_s": "auth-refresh-s",
-    "model.path": "model",
-    "model.name": "model-name",
-    "pipeline.name": "pipeline",
-    "cache.max_bytes": "cache-max-bytes",
-    "cache.file": "cache-file",
-    "cache.file_max_bytes": "cache-file-max-bytes",
-    "log.level": "log-level",
-    "log.format": "log-format",
-    "log.engine_file": "engine-log",
-    "storage.url": "storage-url",
-    "tracing.endpoint": "tracing-endpoint",
-    "tracing.sample_ratio": "tracing-sample-ratio",
-    "tracing.service_name": "tracing-service-name",
-    "traffic.enabled": "traffic",
-    "traffic.folder": "traffic-folder",
-    "traffic.max_bytes": "traffic-max-bytes",
-    "traffic.file_bytes": "traffic-file-bytes",
-}
-
-
-def _flag(path: str) -> str:
-    return _FLAGS.get(path, path.split(".", 1)[1].replace("_", "-"))
-
 
 def settings_options(*sections: str) -> Callable[[F], F]:
     """Decorate a command with `--config` and the flags of `sections`; it receives `loaded: settings.Loaded`."""
@@ -60,7 +33,7 @@ def settings_options(*sections: str) -> Callable[[F], F]:
         for option in reversed(chosen):
             default = "" if option.default in (None, "") else f"  [default: {option.default}]"
             wrapped = click.option(
-                f"--{_flag(option.path)}",
+                settings.flag(option.path),
                 option.path.replace(".", "_"),
                 metavar=option.key.upper(),
                 help=f"{option.help}{default}",

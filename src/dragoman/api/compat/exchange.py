@@ -51,13 +51,13 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name in self.values
 
-    def text(self, name: str) -> str:
-        """A string of at most `MAX_CHARACTERS`; empty where it is not given. Raises `InvalidRequest`."""
+    def text(self, name: str, *, most: int | None = MAX_CHARACTERS) -> str:
+        """A string of at most so many characters; empty where it is not given. Raises `InvalidRequest`."""
         value = self.values.get(name, "")
         if not isinstance(value, str):
             raise InvalidRequest(f"{name} is not a string", param=name)
-        if len(value) > MAX_CHARACTERS:
-            raise InvalidRequest(f"{name} has {len(value)} characters; at most {MAX_CHARACTERS}", param=name)
+        if most is not None and len(value) > most:
+            raise InvalidRequest(f"{name} has {len(value)} characters; at most {most}", param=name)
         return value
 
     def texts(self, name: str) -> str | list[str]:

@@ -148,7 +148,7 @@ def _capitals(tag: str) -> str:
 async def deeplx(http: Request, service: TranslationService, fields: Fields) -> Response:
     """`text`, `source_lang`, `target_lang`, `tag_handling`: one text, answered in `data`."""
     http.state.error_format = deeplx_format
-    if not fields.texts("text"):
+    if not fields.text("text", most=None):
         raise EmptyText("No text to translate", param="text")
     tags = fields.text("tag_handling")
     if tags not in ("", "html", "xml"):
