@@ -53,7 +53,13 @@ IMPORTED_ONLY_IN = {
 }
 OPTIONAL = {"dragoman": ["cpu", "cuda", "ray", "tracing"], "dragoman_bench": ["bench"]}
 """Extras whose packages each import package may import, besides the core dependencies."""
-BROUGHT_ALONG = {"starlette": "fastapi", "markupsafe": "jinja2", "pynvml": "nvidia-ml-py", "vllm": "vllm"}
+BROUGHT_ALONG = {
+    "starlette": "fastapi",
+    "pydantic_core": "pydantic",
+    "markupsafe": "jinja2",
+    "pynvml": "nvidia-ml-py",
+    "vllm": "vllm",
+}
 """Modules that a declared dependency brings as a part of its own interface, or that are not installed on every machine."""
 
 

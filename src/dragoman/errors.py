@@ -5,6 +5,8 @@
     │   ├── UnsupportedLanguage   400  unsupported_language
     │   ├── EmptyText             400  empty_text
     │   ├── UntranslatableText    400  untranslatable_text
+    │   ├── InvalidJson           400  invalid_json
+    │   ├── TooManyValues         422  invalid_request     (of a body's lists, objects or fields)
     │   └── InvalidGlossary       422  invalid_request
     ├── Unauthenticated           401  unauthenticated     (no key where one is needed)
     │   └── InvalidKey            401  invalid_key         (unknown, revoked or expired)
@@ -77,6 +79,18 @@ class UntranslatableText(InvalidRequest):
     """A text that is not Unicode text, such as one with a lone surrogate."""
 
     code = "untranslatable_text"
+
+
+class InvalidJson(InvalidRequest):
+    """A body that is not JSON."""
+
+    code = "invalid_json"
+
+
+class TooManyValues(InvalidRequest):
+    """A body whose lists, objects or fields have more values than any request needs."""
+
+    status = 422
 
 
 class InvalidGlossary(InvalidRequest):

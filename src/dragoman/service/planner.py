@@ -36,6 +36,8 @@ SAMPLE_CHARACTERS = 2000
 """Of a document with markup, the text in which its language is detected."""
 
 ANY_TERMS, ANY_CONTEXT = PromptOptions(terms=(("term", "translation"),)), PromptOptions(context="context")
+MAX_TERMS_GROWTH = 20
+"""How many times as long as a segment the translations of its terms may be."""
 SMALL_GLOSSARY = 200
 """Terms that are compiled on the event loop, in some milliseconds."""
 
@@ -345,9 +347,14 @@ class Planner:
         return text
 
     def with_terms_marked(self, job: TextJob, segment: Segment) -> Segment:
-        """The segment with the glossary's terms as marks, which stand for their translations: no model can miss them."""
+        """The segment with the glossary's terms as marks, which stand for their translations: no model can miss them.
+
+        Translations that are far longer than the segment are not put in: a short text would become a very long one.
+        """
         any_case = isinstance(segment.writer, CapitalsWriter)
         if job.glossary is None or not (found := job.glossary.spans(segment.text, any_case=any_case)):
+            return segment
+        if sum(len(translation) for _, _, translation in found) > 100 + MAX_TERMS_GROWTH * len(segment.text):
             return segment
         return _with_marks(segment, found)
 
