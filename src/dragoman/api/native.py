@@ -233,12 +233,14 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
     )
 
 
+@probes.head("/healthz", include_in_schema=False)
 @probes.get("/healthz", summary="The process is running")
 async def healthz() -> dict[str, str]:
     """Answers as long as the event loop runs."""
     return {"status": "ok"}
 
 
+@probes.head("/readyz", include_in_schema=False)
 @probes.get("/readyz", summary="A request sent now would be served", responses=_NOT_READY)
 async def readyz(service: Service) -> dict[str, str]:
     """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""
