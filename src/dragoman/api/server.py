@@ -24,16 +24,27 @@ from dragoman.service.service import TranslationService
 log = logging.getLogger("dragoman.server")
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises `ConfigError` when the address is not available."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def bind(host: str, port: int) -> socket.socket:
+    """A socket with the address, which does not listen. Raises `ConfigError` when the address is not available."""
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((host, port))
     except OSError as error:
+        bound.close()
         raise ConfigError(
             f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or PORT=",
             param="server.port",
         ) from None
+    return bound
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `ConfigError` when the address is not available."""
+    listener = bind(host, port)
+    listener.listen(2048)
     # Accepted sockets inherit it. uvloop sets it itself, asyncio does not; Nagle's algorithm would delay answers by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
