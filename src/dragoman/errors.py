@@ -14,6 +14,8 @@
     │   └── QuotaExceeded         403  quota_exceeded      (the month's characters are used up)
     ├── RateLimited               429  rate_limited        (carries retry_after_s)
     ├── DeadlineExceeded          504  deadline_exceeded   (the deadline that the request itself named)
+    ├── RequestTimeout            408  request_timeout     (headers or a body that do not arrive)
+    ├── HeadersTooLarge           431  headers_too_large
     ├── UnknownHost               421  unknown_host        (a Host header that is not the server's)
     ├── UnknownGlossary           404  unknown_glossary
     ├── GlossaryExists            409  glossary_exists
@@ -141,6 +143,20 @@ class DeadlineExceeded(DragomanError):
 
     status = 504
     code = "deadline_exceeded"
+
+
+class RequestTimeout(DragomanError):
+    """The headers or the body did not arrive in time."""
+
+    status = 408
+    code = "request_timeout"
+
+
+class HeadersTooLarge(DragomanError):
+    """A request line and headers of more bytes, or more headers, than the server accepts."""
+
+    status = 431
+    code = "headers_too_large"
 
 
 class UnknownHost(DragomanError):

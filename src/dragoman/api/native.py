@@ -210,6 +210,7 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
     )
 
 
+@probes.head("/healthz", include_in_schema=False)
 @probes.get("/healthz", summary="The process is running")
 async def healthz(service: Service) -> dict[str, str]:
     """Answers as long as the event loop runs, and says so when the server restarts its engine: it is not to be killed then."""
@@ -217,6 +218,7 @@ async def healthz(service: Service) -> dict[str, str]:
     return {"status": "ok", **({"engine": "restarting"} if restarting else {})}
 
 
+@probes.head("/readyz", include_in_schema=False)
 @probes.get("/readyz", summary="A request sent now would be served", responses=_NOT_READY)
 async def readyz(service: Service) -> dict[str, str]:
     """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import psutil
 
-from dragoman.api.server import listen, url_of
+from dragoman.api.server import bind, url_of
 from dragoman.deploy import config, haproxy, processes
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.guard import Guard
@@ -61,8 +61,11 @@ class Run:
         self.settings = settings
         self.deployment = deployment
         server = settings.server
-        with listen(server.host, server.port) as listener:  # a free port where it is 0, and an error if it is taken
-            self.url, self.port = url_of(listener), listener.getsockname()[1]
+        # A free port where it is 0, and an error if it is taken. No other program can take it before HAProxy, which listens
+        # with the same option.
+        self._reserved = bind(server.host, server.port)
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.url, self.port = url_of(self._reserved), self._reserved.getsockname()[1]
         self.folder = Path(tempfile.mkdtemp(prefix="dragoman-", dir="/tmp"))  # sockets' paths have 107 bytes at most
         self.stats_port = _free_port(8404)
         self.log_pipe = self.folder / "log"
@@ -148,6 +151,7 @@ class Run:
     def end(self) -> None:
         """End all processes, and delete the folder."""
         self._guard.close()
+        self._reserved.close()
 
 
 def _free_port(preferred: int) -> int:
