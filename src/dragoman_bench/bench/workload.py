@@ -12,7 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, resources
 from math import exp, log
@@ -30,6 +30,9 @@ LANGUAGES = ("en", "ja", "ko", "zh")
 _DATA = resources.files("dragoman") / "phrasebook"  # data alone: nothing of the server is imported
 _TRIES = 100
 _AT_HAND = 24  # sentences to choose the best fitting one from
+WARMUP_VARIATION = 1_000_000
+"""Variations of warm-ups begin here: they are other texts than those measured, with which they must not fill the caches."""
+_CACHED_WARMUP_TEXTS = 100
 _SPACED = frozenset({"en", "ko"})
 
 
@@ -393,3 +396,34 @@ class _FileReader:
             return self._texts.make(source, tokens)
         self.substituted[source] += 1
         return self._texts.make(SUBSTITUTE, tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class CachedWorkload:
+    """A workload that makes each variation once: several servers are sent the same ones.
+
+    Another `first_variation` selects other texts of the same lengths.
+    """
+
+    workload: Workload
+    first_variation: int = 0
+    _made: dict[int, tuple[Item, ...]] = field(default_factory=dict[int, tuple[Item, ...]])
+
+    @property
+    def description(self) -> str:
+        return self.workload.description
+
+    @property
+    def size(self) -> int | None:
+        return self.workload.size
+
+    def items(self, count: int, variation: int) -> tuple[Item, ...]:
+        variation += self.first_variation
+        if variation >= WARMUP_VARIATION:
+            count = min(count, _CACHED_WARMUP_TEXTS)
+        if len(self._made.get(variation, ())) < count:
+            self._made[variation] = self.workload.items(count, variation)
+        return self._made[variation][:count]
+
+    def samples(self) -> tuple[Item, ...]:
+        return self.workload.samples()

@@ -1,4 +1,4 @@
-"""The charts of a tune: the ladder's curves over the cap, and the final.
+"""The chart of a tune: the ladder's curves over the cap.
 
 A point is the median of its repeats, its whisker their lowest and highest.
 """
@@ -8,9 +8,8 @@ A point is the median of its repeats, its whisker their lowest and highest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 from matplotlib.artist import Artist
@@ -19,14 +18,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dragoman_bench.bench.results import Spread
-from dragoman_bench.bench.summary import Slo, parse_slo, spread_of
+from dragoman_bench.bench.summary import Slo, spread_of
 from dragoman_bench.bench.tables import number
 from dragoman_bench.report import style
 from dragoman_bench.report.style import Chart
-from dragoman_bench.tune.outcome import Final, FinalEntry, Ladder, LevelResult, Results, Rung, Tuning
+from dragoman_bench.tune.outcome import Ladder, LevelResult, Rung
 
 Read = Callable[[LevelResult], float | None]
-_GREY = style.series(7)
 _HEADROOM = 1.18  # over the highest point: the knee's label stands there
 
 
@@ -61,39 +59,20 @@ _PANELS = (
 )
 
 
-def charts(tuning: Tuning) -> dict[str, Chart]:
-    """Those that there is data for, by the slug of the table that they belong to."""
-    found: dict[str, Chart] = {}
-    if (ladder := tuning.ladder) is not None and ladder.knee is not None:
-        rungs = [rung for rung in ladder.rungs if rung.results]
-        medians = _medians(((f"cap {rung.cap}:", rung.results) for rung in rungs), ladder.metric)
-        found["rungs"] = Chart(
-            "ladder",
-            "The ladder: one engine, more and more requests at once",
-            f"{ladder.clients} clients in a closed loop, at most so many of their requests at the server. The green line "
-            f"marks the knee, {ladder.knee}: the smallest cap equal to the best. Points are medians of the repeats, whiskers "
-            "their lowest and highest.",
-            f"Line charts over the cap on requests at once. Requests a second: {medians}. Knee: {ladder.knee}.",
-            lambda: draw_ladder(ladder, rungs, parse_slo(tuning.slo) if tuning.slo else None),
-        )
-    if (final := tuning.final) is not None and final.measured:
-        chosen = tuning.recommendation.candidate if tuning.recommendation else ""
-        how = "All servers were up and measured in turn" if final.together else "One server was up at a time"
-        medians = _medians(((_short(entry), entry.busy) for entry in final.measured), final.metric)
-        found["final"] = Chart(
-            "candidates",
-            "The final: what was found, and the baselines",
-            f"{tuning.demand.levels.busy} clients. {how}; the order turned from round to round. A point is a round, the bar "
-            "their median. Green: what is recommended.",
-            f"Requests a second by configuration: {medians}.",
-            lambda: draw_final(final, chosen),
-        )
-    return found
-
-
-def _medians(named: Iterable[tuple[str, Results]], metric: str) -> str:
-    rates = ((name, spread(results, lambda one: getattr(one, metric))) for name, results in named)
-    return "; ".join(f"{name} {number(rate.median)}" for name, rate in rates if rate)
+def ladder_chart(found: Ladder, slo: Slo | None) -> Chart:
+    """Of a ladder that has a knee."""
+    rungs = [rung for rung in found.rungs if rung.results]
+    rates = ((rung.cap, spread(rung.results, lambda one: getattr(one, found.metric))) for rung in rungs)
+    medians = "; ".join(f"cap {cap}: {number(rate.median)}" for cap, rate in rates if rate)
+    return Chart(
+        "ladder",
+        "The ladder: one engine, more and more requests at once",
+        f"{found.clients} clients in a closed loop, at most so many of their requests at the server. The green line marks the "
+        f"knee, {found.knee}: the smallest cap equal to the best. Points are medians of the repeats, whiskers their lowest and "
+        "highest.",
+        f"Line charts over the cap on requests at once. Requests a second: {medians}. Knee: {found.knee}.",
+        lambda: draw_ladder(found, rungs, slo),
+    )
 
 
 @style.styled
@@ -160,30 +139,3 @@ def _caps_axis(axes: Axes, rungs: Sequence[Rung], knee: int | None) -> None:
         look: dict[str, Any] = {"color": style.INK, "va": "top", "fontweight": "bold"}
         look |= {"xycoords": axes.get_xaxis_transform(), "ha": "left" if left else "right"}
         style.note(axes, f"knee {knee}", place, 1.0, (5 if left else -5, -2), **look)
-
-
-@style.styled
-def draw_final(found: Final, chosen: str) -> Figure:
-    """A row for each candidate: its rate and its tail latency; every round is a point, those of `chosen` green."""
-    shown, within = found.measured, "within the SLO " if found.metric == "goodput_rps" else ""
-    quantities: tuple[tuple[str, Read], ...] = (
-        (f"requests {within}a second", lambda one: getattr(one, found.metric)),
-        ("95th percentile, end to end, seconds", lambda one: one.e2e_p95_s),
-    )
-    figure, [row] = style.grid(1, 2, 0.75 + 0.34 * len(shown), sharey=True)
-    for axes, (title, read) in zip(row, quantities, strict=True):
-        for place, entry in enumerate(shown):
-            values = [read(one) or 0.0 for one in entry.busy]
-            colour = style.series(2) if entry.candidate.name == chosen else _GREY
-            axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.6, markersize=5)
-            axes.plot(median(values), place, "|", color=style.INK, markersize=13, markeredgewidth=1.8)
-            style.note(axes, number(median(values)), median(values), place, (0, 9), ha="center")
-        axes.set(title=title, xlim=(0, 1.12 * axes.dataLim.x1 or 1))
-        axes.grid(axis="x")
-    row[0].set_yticks(range(len(shown)), [_short(entry) for entry in shown])
-    row[0].set_ylim(len(shown) - 0.4, -0.6)
-    return figure
-
-
-def _short(entry: FinalEntry) -> str:
-    return entry.candidate.title.split(",")[0].replace("`", "")

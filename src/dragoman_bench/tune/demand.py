@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -200,8 +199,7 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
     Recorded output lengths size the KV cache; they are forced only on a server of random weights. Where a line has no text,
     texts are made up for all lines.
     """
-    traces = [(path, read_trace(path)) for path in paths]
-    lines = [line for _, of_path in traces for line in of_path]
+    lines = [line for path in paths for line in read_trace(path)]
     tokens_of, _ = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     texts = partial(PhrasebookTexts, tokens_of=tokens_of)
     pairs, random = parse_pairs(subject.pairs), Random(subject.seed)
@@ -217,7 +215,7 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
     found = _demand(
         f"{', '.join(path.name for path in paths)}: {len(items)} recorded texts",
         tuple(items),
-        levels or concurrency([count for path, of_path in traces for count in counts_in_flight(of_path, path)]),
+        levels or concurrency(lines),
         subject,
         tokens_of,
         texts if lengths_only else None,
@@ -232,7 +230,7 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
 
 
 class TraceLine(BaseModel):
-    """A text, or its length alone. `in_flight`: texts in flight when it arrived, itself included; or `at_s` and `e2e_s`."""
+    """A text, or its length alone. `in_flight`: texts in flight when it arrived, itself included."""
 
     text: str | None = None
     source_tokens: PositiveInt | None = None
@@ -242,7 +240,6 @@ class TraceLine(BaseModel):
     output_tokens: PositiveInt | None = None
     in_flight: PositiveInt | None = None
     at_s: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
-    e2e_s: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
 
 
 def read_trace(path: Path) -> list[TraceLine]:
@@ -271,30 +268,15 @@ def read_trace(path: Path) -> list[TraceLine]:
     return lines
 
 
-def concurrency(in_flight_counts: Sequence[int]) -> Concurrency:
-    """Median, 95th percentile and maximum of the texts in flight when each arrived."""
-    low, busy = percentiles(in_flight_counts, 50, 95)
-    return Concurrency(round(low), round(busy), max(in_flight_counts))
-
-
-def counts_in_flight(lines: Sequence[TraceLine], path: Path) -> list[int]:
-    """The texts in flight when each arrived. Raises ConfigError where a line has neither `in_flight` nor `at_s` with
-    `e2e_s`."""
+def concurrency(lines: Sequence[TraceLine]) -> Concurrency:
+    """Median, 95th percentile and maximum of the texts in flight when each arrived. Raises ConfigError where a line does not
+    record them."""
     counts = [line.in_flight for line in lines if line.in_flight is not None]
-    if len(counts) == len(lines):
-        return counts
-    times = [(line.at_s, line.e2e_s) for line in lines]
-    timed = [(at_s, at_s + e2e_s) for at_s, e2e_s in times if at_s is not None and e2e_s is not None]
-    if len(timed) < len(lines):
-        text = f"the trace {path} does not record how many texts were in flight: its lines need in_flight, or at_s and "
-        raise ConfigError(f"{text}e2e_s; or specify --clients 2-25 (usually, at busy times)", param="clients")
-    return in_flight(timed)
-
-
-def in_flight(intervals_s: Sequence[tuple[float, float]]) -> list[int]:
-    """Texts in flight at each arrival, itself included, of texts that arrived and ended then."""
-    arrivals, ends = sorted(begin for begin, _ in intervals_s), sorted(end for _, end in intervals_s)
-    return [place + 1 - bisect_right(ends, arrival) for place, arrival in enumerate(arrivals)]
+    if len(counts) < len(lines):
+        text = "the trace has lines without in_flight, the texts in flight when each arrived: specify --clients 2-25 (usually, "
+        raise ConfigError(f"{text}at busy times)", param="clients")
+    low, busy = percentiles(counts, 50, 95)
+    return Concurrency(round(low), round(busy), max(counts))
 
 
 @dataclass(frozen=True, slots=True)

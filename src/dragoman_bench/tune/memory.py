@@ -3,27 +3,24 @@
 Needed is the most that the peak's texts took in any simulated draw, each at its full length, with a margin; and no less than
 the check will hold. vLLM allocates the cache in blocks, and does not start with less than one sequence of its window and a
 block that it keeps for itself. Bytes of a token and the present capacity are what the running server reports. The check holds
-where nothing is preempted and nothing fails for lack of memory; else larger sizes are tried, then the server's own.
+where nothing is preempted and nothing fails for lack of memory; else the server's own size is checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil, floor
 from typing import Literal
 
-from dragoman_bench.bench.results import whole
+from dragoman_bench.bench.results import Machine, whole
 from dragoman_bench.tune.compare import Attempt, Best, Context
 from dragoman_bench.tune.demand import ROUNDS, Demand
-from dragoman_bench.tune.outcome import Hardware, LoadLevel, Memory, Phase, Search, Trial
+from dragoman_bench.tune.outcome import LoadLevel, Memory, Search, Trial
 
 CHECK_FACTOR = 1.5
 """Times the peak: the concurrency that memory is checked under, and for which the ladder's engine has sequences."""
 MARGIN = 1.25
-LARGER = (1.6, 2.5)
-"""Times the computed size, where that did not hold."""
-BLOCK_TOKENS = {"cuda": 16, "cpu": 128}  # vLLM's
+GPU_BLOCK_TOKENS, CPU_BLOCK_TOKENS = 16, 128  # vLLM's
 MOST_OF_A_GPU = 0.95
 MOST_OF_A_MACHINE = 0.5  # its memory is shared with everything else
 _NEARLY_FULL = 0.9  # below it, requests do not fail for lack of cache
@@ -40,16 +37,16 @@ class Sizer:
     """Sizes for one demand, from what the server of `trial` reports."""
 
     demand: Demand
-    hardware: Hardware
+    machine: Machine
     trial: Trial
 
-    def size(self, slots: int, factor: float = 1.0) -> Memory:
-        """For so many sequences; `factor` times as much where a check has shown that it is too little."""
-        needed, wanted, text = self._tokens(slots, factor)
+    def size(self, slots: int) -> Memory:
+        """For so many sequences."""
+        needed, wanted, text = self._tokens(slots)
         cache = self.trial.kv_cache
         capacity, per_token = (cache.tokens, cache.bytes_per_token) if cache else (None, None)
         setting: Literal["kv_cache_memory_bytes", "gpu_memory_utilization"] = (
-            "gpu_memory_utilization" if self.hardware.on_gpu else "kv_cache_memory_bytes"
+            "gpu_memory_utilization" if self.machine.gpus else "kv_cache_memory_bytes"
         )
         value, saved = None, None
         if capacity is None or per_token is None:
@@ -67,12 +64,14 @@ class Sizer:
         cache = self.trial.kv_cache
         if cache is None or cache.bytes_per_token is None:
             return None
-        if not self.hardware.on_gpu:
-            return max(cache.tokens, floor(MOST_OF_A_MACHINE * self.hardware.memory_bytes / cache.bytes_per_token))
+        if not self.machine.gpus:
+            return max(
+                cache.tokens, floor(MOST_OF_A_MACHINE * self.machine.engine_memory_bytes / cache.bytes_per_token)
+            )
         more = MOST_OF_A_GPU - (self.trial.gpu_memory_utilization or MOST_OF_A_GPU)
-        return cache.tokens + floor(max(0.0, more) * self.hardware.memory_bytes / cache.bytes_per_token)
+        return cache.tokens + floor(max(0.0, more) * self.machine.engine_memory_bytes / cache.bytes_per_token)
 
-    def _tokens(self, slots: int, factor: float = 1.0) -> tuple[int, int, str]:
+    def _tokens(self, slots: int) -> tuple[int, int, str]:
         """Needed, wanted, and why so many. Texts beyond the sequences wait outside the cache."""
         peak = min(self.demand.levels.peak, slots)
         checked = min(check_level(self.demand).clients, slots)
@@ -82,18 +81,20 @@ class Sizer:
         reasons = {
             ceil(MARGIN * needed): "with the margin",
             check: f"for the check with {checked} at once and longer texts",
-            window + BLOCK_TOKENS[self.hardware.device]: "at least, for one sequence of the model's window",
+            window + self.block_tokens: "at least, for one sequence of the model's window",
         }
         wanted = max(reasons)
         text = f"{needed:,} tokens are needed by {peak} texts at once, the most in {ROUNDS:,} draws"
-        text += f"; {ceil(wanted * factor):,} {reasons[wanted]}"
-        if factor != 1:
-            text += f", {factor:g} times as much as computed, as that did not hold"
-        return needed, ceil(wanted * factor), text
+        text += f"; {wanted:,} {reasons[wanted]}"
+        return needed, wanted, text
+
+    @property
+    def block_tokens(self) -> int:
+        return GPU_BLOCK_TOKENS if self.machine.gpus else CPU_BLOCK_TOKENS
 
     def _blocks(self, texts: int) -> int:
         """The last block of each sequence is not full."""
-        return self.demand.sequences(texts) * BLOCK_TOKENS[self.hardware.device]
+        return self.demand.sequences(texts) * self.block_tokens
 
     def _excess(self) -> float:
         """How far the cache's measured use exceeded the simulation, whose lengths may be estimates."""
@@ -105,17 +106,17 @@ class Sizer:
 
     def _value(self, tokens: int, saved_bytes: int, per_token: float) -> float | int | None:
         now = self.trial.gpu_memory_utilization
-        if not self.hardware.on_gpu:
+        if not self.machine.gpus:
             return ceil(tokens * per_token / _MIB) * _MIB
         if now is None:
             return None
-        share = now - saved_bytes / self.hardware.memory_bytes
+        share = now - saved_bytes / self.machine.engine_memory_bytes
         return min(MOST_OF_A_GPU, max(0.01, ceil(share * 100 - 1e-9) / 100))
 
 
-def size_for(context: Context, slots: int, factor: float = 1.0) -> Memory:
+def size_for(context: Context, slots: int) -> Memory:
     """By what the ladder's server reports; where that is not enough, its own setting stays."""
-    size = Sizer(context.demand, context.hardware, context.ladder_trial).size(slots, factor)
+    size = Sizer(context.demand, context.machine, context.ladder_trial).size(slots)
     return size if size.value is not None else replace(size, value=getattr(context.ladder.setup.knobs, size.setting))
 
 
@@ -136,37 +137,20 @@ def confirm_memory(context: Context, best: Best) -> Search[Best]:
     return replace((yield from check_memory(context, sized, attempt)), trial=best.trial)
 
 
-def check_memory(context: Context, best: Best, attempt: Attempt, phase: Phase = "memory") -> Search[Best]:
-    """The best with its memory checked on the attempt's server, and with more memory where it does not hold."""
+def check_memory(context: Context, best: Best, attempt: Attempt) -> Search[Best]:
+    """The best with its memory checked on the attempt's server; where it does not hold, with the server's own size, checked
+    likewise."""
     level, size = check_level(context.demand), best.memory or own_size(context, best.slots)
-    trial = yield attempt.measure(level, 0, f"memory: {level.label}", phase)
+    trial = yield attempt.measure(level, 0, f"memory: {level.label}", "memory")
     names, fault = [*size.trials, trial.name], (yield from _fault(trial, level))
-    if not fault or trial.not_reached:
-        checked = "not checked" if fault else "held"
-        return best.sized(replace(size, checked=checked, trials=tuple(names)))
-    for size in _larger_sizes(context, best):
-        attempt = Attempt(
-            f"{phase}-{len(names) + 1}", phase, best.sized(size).knobs, f"{names[-1]} did not hold ({fault})"
-        )
-        trial = yield attempt.measure(level)
-        names.append(trial.name)
-        fault = yield from _fault(trial, level)
-        if not fault:
-            return best.sized(replace(size, checked="held", trials=tuple(names)))
-        if trial.not_reached:
-            break
-    return best.sized(replace(own_size(context, best.slots), checked="did not hold", trials=tuple(names)))
-
-
-def _larger_sizes(context: Context, best: Best) -> Iterator[Memory]:
-    """What is tried after the computed size. A share of a GPU is rounded to hundredths: a little more may be the same."""
-    most, last = Sizer(context.demand, context.hardware, context.ladder_trial).most_tokens() or 0, best.knobs
-    larger = [size for factor in LARGER if (size := size_for(context, best.slots, factor)).wanted_tokens < most]
-    for size in (*larger, own_size(context, best.slots)):
-        knobs = best.sized(size).knobs
-        if knobs != last:
-            yield size
-        last = knobs
+    own = own_size(context, best.slots)
+    knobs = best.sized(own).knobs
+    if fault and not trial.not_reached and knobs != attempt.knobs:
+        size, why = own, f"{trial.name} did not hold ({fault})"
+        trial = yield Attempt(f"memory-{len(names) + 1}", "memory", knobs, why).measure(level)
+        names, fault = [*names, trial.name], (yield from _fault(trial, level))
+    checked = "held" if not fault else "not checked" if trial.not_reached else "did not hold"
+    return best.sized(replace(size, checked=checked, trials=tuple(names)))
 
 
 def _fault(trial: Trial, level: LoadLevel) -> Search[str]:

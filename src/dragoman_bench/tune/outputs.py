@@ -1,6 +1,6 @@
-"""What a tune writes: `dragoman.toml` with a reason for each value, `report.html`, `tune.md` and `tune.json`.
+"""What a tune writes: `dragoman.toml` with a reason for each value, `report.html` and `tune.json`.
 
-Sentences and tables first, which Markdown and page share; then the files. Columns that are empty in all rows are left out.
+Sentences and tables of the page first, then the files. Columns that are empty in all rows are left out.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.servers import Flags
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.tables import (
     EMPTY,
     Cell,
@@ -21,10 +23,7 @@ from dragoman_bench.bench.tables import (
     Row,
     Table,
     about,
-    bullets,
     count,
-    escaped,
-    markdown,
     number,
     percent,
     size,
@@ -32,7 +31,7 @@ from dragoman_bench.bench.tables import (
     write_text,
 )
 from dragoman_bench.report.page import Section, write_page
-from dragoman_bench.tune.charts import Read, charts, spread
+from dragoman_bench.tune.charts import Read, ladder_chart, spread
 from dragoman_bench.tune.outcome import (
     Final,
     FinalEntry,
@@ -44,7 +43,6 @@ from dragoman_bench.tune.outcome import (
     Rung,
     Trial,
     Tuning,
-    Value,
     read_tuning,
     write_tuning,
 )
@@ -125,8 +123,6 @@ def remarks(tuning: Tuning) -> Iterator[str]:
         yield f"Not finished ({tuning.partial_because}): parts that are missing were not reached."
     if tuning.recommendation is not None:
         yield from map(sentence, tuning.recommendation.caveats)
-    if tuning.finding is not None:
-        yield from tuning.finding.lossy
     if tuning.demand.output_estimated:
         yield "Output lengths were not recorded: a ratio to the source's length stands for them."
     yield from map(sentence, tuning.demand.notes)
@@ -205,9 +201,8 @@ def _final(tuning: Tuning, found: Final) -> Table:
     """A row a candidate: at the busy level, and its tail at the usual one; the recommended one is marked."""
     busy, low = tuning.demand.levels.busy, tuning.demand.levels.low
     chosen = tuning.recommendation.candidate if tuning.recommendation else ""
-    how = "all up together, measured in turn" if found.together else "one after another"
     rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
-    note = f"{rounds} at {busy} clients, {how}; once at {low}. {sentence(found.memory_note)} {_RANGES}"
+    note = f"{rounds} at {busy} clients, measured in turn; once at {low}. {sentence(found.memory_note)} {_RANGES}"
     columns = (
         Column("configuration", "left"), Column("the finalist compared with it", "left"),
         *(Column(name) for name, _ in FINAL),
@@ -339,20 +334,18 @@ def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
 # files
 
 
-def write_outcome(tuning: Tuning, folder: Path, flags: Mapping[str, Value]) -> tuple[Path, ...]:
+def write_outcome(tuning: Tuning, folder: Path, flags: Flags) -> tuple[Path, ...]:
     """The files, the settings first. `flags`: of the measured `dragoman serve` beside the settings that were searched.
     Raises ConfigError where they cannot be written, or nothing was measured."""
     config = config_text(tuning, flags)
-    names = ("dragoman.toml", "report.html", "tune.md", "tune.json")
-    settings, page, text, document = (folder / name for name in names)
+    settings, page, document = (folder / name for name in ("dragoman.toml", "report.html", "tune.json"))
     write_tuning(tuning, document)
     write_report_page(tuning, page, config)
-    write_text(text, tune_markdown(tuning), "out")
     write_text(settings, config, "out")
-    return settings, page, text, document
+    return settings, page, document
 
 
-def config_text(tuning: Tuning, flags: Mapping[str, Value]) -> str:
+def config_text(tuning: Tuning, flags: Flags) -> str:
     """The settings file: what was searched, each value under its reason, and what the servers were started with.
 
     Raises ConfigError where nothing was measured.
@@ -400,16 +393,6 @@ def _comment(text: str, first: str = "# ", later: str = "# ") -> list[str]:
     )
 
 
-def tune_markdown(tuning: Tuning) -> str:
-    """The whole outcome; parts that were not reached are missing."""
-    parts = ["# dragoman tune", f"**{escaped(summary(tuning))}**", *map(escaped, because(tuning))]
-    parts.append(bullets((*conditions_lines(tuning), course(tuning))))
-    parts += [markdown(found) for slug, found in all_tables(tuning).items() if slug != "conditions"]
-    if notes := list(remarks(tuning)):
-        parts.append(f"## Read with care\n\n{bullets(notes)}")
-    return "\n\n".join(parts) + "\n"
-
-
 def write_report_page(tuning: Tuning, path: Path, config: str = "") -> None:
     """One page that needs no network. `config`: the text of dragoman.toml, to be shown. Raises ConfigError where it cannot be
     written."""
@@ -417,23 +400,21 @@ def write_report_page(tuning: Tuning, path: Path, config: str = "") -> None:
     sections = [Section(paragraphs=(summary(tuning), *because(tuning), *serve), frame="answer")]
     if notes := tuple(remarks(tuning)):
         sections.append(Section("Read with care", bullets=notes, frame="care"))
-    drawn = charts(tuning)
     for slug, found in all_tables(tuning).items():
-        text = (sentence(tuning.ladder.because),) if slug == "rungs" and tuning.ladder is not None else ()
+        ladder = tuning.ladder if slug == "rungs" else None
+        text = (sentence(ladder.because),) if ladder is not None else ()
+        slo = parse_slo(tuning.slo) if tuning.slo else None
+        chart = (ladder_chart(ladder, slo),) if ladder is not None and ladder.knee is not None else ()
         folded = (("dragoman.toml", config),) if slug == "recommended" and config else ()
-        chart = (drawn[slug],) if slug in drawn else ()
         sections.append(Section(_SECTIONS[slug], text, chart, (found,), details=folded))
     lead = " ".join(conditions_lines(tuning))
     write_page(path, f"{tuning.model}: what to serve it with", lead, sections, _FOOTER)
 
 
-def rewrite_reports(folder: Path) -> None:
-    """report.html and tune.md again, from a folder's tune.json. Raises ConfigError."""
-    tuning, settings = read_tuning(folder / "tune.json"), folder / "dragoman.toml"
-    write_report_page(tuning, folder / "report.html", settings.read_text("utf-8") if settings.is_file() else "")
-    write_text(folder / "tune.md", tune_markdown(tuning), "out")
-
-
-if __name__ == "__main__":  # python -m dragoman_bench.tune.outputs FOLDER ...
-    for name in sys.argv[1:]:
-        rewrite_reports(Path(name))
+if (
+    __name__ == "__main__"
+):  # python -m dragoman_bench.tune.outputs FOLDER PAGE: the report again, of a folder's tune.json
+    results, written = Path(sys.argv[1]), Path(sys.argv[2])
+    served_with = results / "dragoman.toml"
+    shown = served_with.read_text("utf-8") if served_with.is_file() else ""
+    write_report_page(read_tuning(results / "tune.json"), written, shown)
