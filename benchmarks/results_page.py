@@ -311,7 +311,7 @@ def tunes() -> str:
         rows.append(
             [
                 name,
-                f"{levels.low} to {levels.busy} clients, {tuning.slo}",
+                f"{levels.busy} clients, {tuning.slo}",
                 goodput[FINALIST],
                 goodput.get("vllm-serve", tables.NONE),
                 goodput.get("story", tables.NONE),

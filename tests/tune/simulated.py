@@ -100,7 +100,7 @@ def result(
     )
 
 
-def demand(low: int = 2, busy: int = 16, peak: int = 16) -> Demand:
+def demand(busy: int = 16, peak: int = 16) -> Demand:
     random = Random(5)
     items = tuple(Item("text", "en", "ja", random.randint(10, 100)) for _ in range(200))
     outputs = tuple(item.source_tokens for item in items)
@@ -109,7 +109,7 @@ def demand(low: int = 2, busy: int = 16, peak: int = 16) -> Demand:
         "a simulated demand",
         items,
         outputs,
-        Concurrency(low, busy, peak),
+        Concurrency(busy, peak),
         PromptShape(8),
         {"mix": texts, "long": texts},
     )

@@ -15,7 +15,6 @@ from dragoman.errors import ConfigError
 from dragoman_bench.tune.demand import (
     PromptShape,
     longest,
-    parse_clients,
     prompt_shape,
     stated_demand,
     stratified,
@@ -38,20 +37,9 @@ def lengths_only(count: int = 70) -> list[dict[str, Any]]:
     ]
 
 
-def test_clients_are_usual_and_busy() -> None:
-    assert parse_clients("2-25") == Concurrency(2, 25, 25, stated=True)
-    assert parse_clients("25") == Concurrency(25, 25, 25, stated=True)
-
-
-@pytest.mark.parametrize("text", ["25-2", "0-3", "many", "-3"])
-def test_clients_that_are_no_range_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="2-25"):
-        parse_clients(text)
-
-
 def test_a_trace_records_concurrency_and_lengths(tmp_path: Path) -> None:
     found = trace_demand([trace(tmp_path, lengths_only())], SUBJECT)
-    assert (found.levels.low, found.levels.busy, found.levels.peak) == (4, 7, 7)
+    assert (found.levels.busy, found.levels.peak) == (7, 7)
     assert {item.source_tokens for item in found.items} == {10 + n for n in range(50)}
     assert not found.output_estimated
     assert set(found.outputs) == {12}
@@ -72,7 +60,7 @@ def test_traces_of_several_replicas_are_joined_and_each_counts_its_own_texts(tmp
     without_counts = trace(tmp_path, [{"source": "en", "target": "ja", "text": "Hello."}])
     with pytest.raises(ConfigError, match="--clients"):
         trace_demand([without_counts], SUBJECT)
-    assert trace_demand([without_counts], SUBJECT, parse_clients("1-3")).levels.busy == 3
+    assert trace_demand([without_counts], SUBJECT, Concurrency(3, 3, stated=True)).levels.busy == 3
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
@@ -84,7 +72,7 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 
 
 def test_a_stated_demand_has_the_lengths_of_the_subject() -> None:
-    found = stated_demand(SUBJECT, parse_clients("2-6"))
+    found = stated_demand(SUBJECT, Concurrency(6, 6, stated=True))
     assert found.output_estimated
     assert all(item.source_tokens <= 260 for item in found.items)
     long = found.workloads["long"].items(20, 0)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from dragoman_bench.bench.results import Machine
 from dragoman_bench.tune.compare import Context, Objective
-from dragoman_bench.tune.memory import Sizer
-from dragoman_bench.tune.outcome import Choice, Knobs, KvCache, Ladder, LoadLevel, SearchResult, Setup, Trial
+from dragoman_bench.tune.memory import size_for
+from dragoman_bench.tune.outcome import Choice, Knobs, KvCache, Ladder, LoadLevel, Memory, SearchResult, Setup, Trial
 from dragoman_bench.tune.search import base_knobs, caps, climb, power_of_two, search_knobs
 from tests.tune.simulated import CPU, at_once, demand, job, machine_with, no_fault, run, saturating, servers
 
@@ -196,33 +197,33 @@ async def test_a_better_step_size_is_found_and_no_step_that_is_not_used_is_tried
         return (rps * 1.5, p95_s) if (knobs.max_num_batched_tokens or 0) <= 1024 else (rps, p95_s)
 
     finding, trials = await searched(tmp_path, performance, None)
-    assert finding.knobs.max_num_batched_tokens == 512  # a step usually holds less than 1,024
+    assert finding.knobs.max_num_batched_tokens == 1024
     assert trials["tokens-512"].outcome == "measured"
-    assert "tokens-32768" not in trials
+    assert "tokens-4096" not in trials  # no step holds so many
+
+
+def sized(slots: int, machine: Machine, **facts: Any) -> Memory:
+    trial = Trial("ladder", "ladder", Setup(Knobs(32)), "", **facts)
+    ladder = Ladder(16, trial.setup, (), "rps", 16, 16, "", "")
+    return size_for(Context(demand(), machine, Objective(None, "rps"), ladder, trial), slots)
 
 
 def test_memory_is_sized_from_the_peak_and_never_below_one_window() -> None:
-    trial = Trial(
-        "ladder", "ladder", Setup(Knobs(32)), "", kv_cache=KvCache(50_000, 8192.0), engine={"max_model_len": 512}
-    )
-    sizer = Sizer(demand(), CPU, trial)
-    memory = sizer.size(16)
+    facts: dict[str, Any] = {"kv_cache": KvCache(50_000, 8192.0), "engine": {"max_model_len": 512}}
+    memory = sized(16, CPU, **facts)
     assert memory.needed_tokens >= demand().peak_tokens(16)
     assert memory.wanted_tokens >= 1.25 * memory.needed_tokens - 1
     assert memory.value is not None and memory.value >= memory.wanted_tokens * 8192
-    assert sizer.size(1).wanted_tokens >= 512 + 128  # vLLM keeps a block for itself, and does not start without it
+    assert sized(1, CPU, **facts).wanted_tokens >= 512 + 128  # vLLM keeps a block for itself: it does not start without
 
 
 def test_on_a_gpu_memory_is_a_share_of_it() -> None:
-    trial = Trial(
-        "ladder", "ladder", Setup(Knobs(32)), "", kv_cache=KvCache(500_000, 147_456.0), gpu_memory_utilization=0.9
-    )
-    memory = Sizer(demand(), machine_with("H200", 140), trial).size(16)
+    cache, engine = KvCache(500_000, 147_456.0), {"gpu_memory_utilization": 0.9}
+    memory = sized(16, machine_with("H200", 140), kv_cache=cache, engine=engine)
     assert memory.setting == "gpu_memory_utilization"
     assert memory.value is not None and 0.01 <= memory.value < 0.9
-    assert memory.saved_bytes is not None and memory.saved_bytes > 0
 
 
 def test_without_a_size_of_a_token_the_servers_own_memory_is_kept() -> None:
-    memory = Sizer(demand(), CPU, Trial("ladder", "ladder", Setup(Knobs(32)), "")).size(16)
+    memory = sized(16, CPU)
     assert (memory.value, memory.choice) == (None, None)

@@ -14,7 +14,7 @@ from dragoman_bench.bench.progress import NoProgress, RunProgress
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.journey.steps import Pace
 from dragoman_bench.tune.demand import Demand, PromptShape
-from dragoman_bench.tune.final import FinalPlan
+from dragoman_bench.tune.final import hold_final
 from dragoman_bench.tune.outcome import (
     Candidate,
     Concurrency,
@@ -47,7 +47,7 @@ class Machine(StandIns):
         self.started.clear()
         texts = workload(*(f"text {n}" for n in range(50)))
         demand = Demand(
-            "texts", texts.items(10, 0), (8,) * 10, Concurrency(1, 2, 2), PromptShape(), {"mix": texts, "long": texts}
+            "texts", texts.items(10, 0), (8,) * 10, Concurrency(2, 2), PromptShape(), {"mix": texts, "long": texts}
         )
         progress = RunProgress(Console(file=StringIO()), NoProgress())
         return Servers(SUBJECT, demand, PACE, None, self.folder, {}, progress, self.interrupted, self.command, **more)
@@ -84,7 +84,6 @@ async def test_one_server_answers_all_measurements_of_a_trial_and_its_results_ar
     fresh = machine.servers()
     assert fresh.stored(measure("a")) is not None
     assert fresh.stored(replace(measure("a"), setup=Setup(Knobs(9)))) is None  # other settings are another measurement
-    assert replace(fresh, fresh=True).stored(measure("a")) is None
 
 
 async def test_a_crash_is_a_result_and_its_trial_is_not_measured_further(tmp_path: Path) -> None:
@@ -120,11 +119,11 @@ async def test_a_final_measures_every_candidate_in_every_round_and_goes_on_witho
     machine = Machine(tmp_path, final_b="fragile")
     entries = tuple(Candidate(name, name, Setup(Knobs(8)), Knobs(8)) for name in ("a", "b", "c"))
     async with TrialRunner(machine.servers()) as runner:
-        final = await runner.run(FinalPlan(entries, LEVEL, LoadLevel(1), 2, "rps").hold())
+        final = await runner.run(hold_final(entries, LEVEL, 2, "rps"))
     a, b, c = final.entries
     assert (a.outcome, b.outcome, c.outcome) == ("measured", "failed_under_load", "measured")
     assert final.rounds == 2
-    assert (len(a.busy), len(a.low), len(c.busy)) == (2, 1, 2)
+    assert (len(a.busy), len(b.busy), len(c.busy)) == (2, 0, 2)
     assert machine.started == [
         "final-a",
         "final-b",

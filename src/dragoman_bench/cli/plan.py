@@ -25,7 +25,7 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Results, members, read_results, whole
 from dragoman_bench.bench.summary import Limit, parse_slo, percentiles
 from dragoman_bench.bench.tables import number, percent, seconds
-from dragoman_bench.tune.demand import TraceLine, read_trace
+from dragoman_bench.bench.workload import TextLine, read_trace
 
 NOT_MET = 1
 PERCENTS = (50, 95, 99)
@@ -210,7 +210,7 @@ def _notes(loads: Sequence[MeasuredLoad], capacity: MeasuredLoad | None, length_
         )
 
 
-def _output_tokens(lines: Sequence[TraceLine]) -> list[float]:
+def _output_tokens(lines: Sequence[TextLine]) -> list[float]:
     """By text; one without an output counts as its source times the others' ratio. Raises ConfigError."""
     sources = [line.source_tokens or 0 for line in lines]
     if not all(sources) or any(line.at_s is None for line in lines):

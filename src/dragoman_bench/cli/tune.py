@@ -20,9 +20,9 @@ from dragoman_bench.bench.stored import this_machine, vllm_uses_gpu
 from dragoman_bench.bench.summary import Slo, parse_slo
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.steps import Pace, Subject
-from dragoman_bench.tune.demand import Demand, parse_clients, stated_demand, trace_demand
+from dragoman_bench.tune.demand import Demand, stated_demand, trace_demand
 from dragoman_bench.tune.final import BASELINES, parse_baselines
-from dragoman_bench.tune.outcome import Tuning
+from dragoman_bench.tune.outcome import Concurrency, Tuning
 from dragoman_bench.tune.run import TuneJob, tune
 from dragoman_bench.tune.trial import Servers, server_command
 
@@ -38,7 +38,7 @@ class TuneOptions:
     """The command's options."""
 
     trace: tuple[Path, ...]
-    clients: str | None
+    clients: int | None
     slo: str | None
     model: str
     profile: str
@@ -49,15 +49,14 @@ class TuneOptions:
     repeats: int
     listing: bool
     out: Path
-    resume: bool
 
 
 _OPTIONS: list[click.Parameter] = [
     click.Option(["--trace"], type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", multiple=True,
                  help="Recorded traffic (JSONL, as `dragoman traffic export` writes it); more than once for several replicas, "
                       "each of which is such a server."),
-    click.Option(["--clients"], metavar="LOW-BUSY",
-                 help="Texts at once, usually and at busy times: 2-25. Replaces the concurrency of a trace."),
+    click.Option(["--clients"], type=click.IntRange(1),
+                 help="Texts at once at busy times. Replaces the concurrency of a trace."),
     click.Option(["--slo"], metavar="LIMITS", help="For example p95_s=2,itl_ms_p95=40.  [default: throughput decides]"),
     click.Option(["--model"], default="", help="Model folder or hub id.  [default: the packaged phrasebook]"),
     click.Option(["--profile"], default="", help="Prompt profile.  [default: picked from the model's config]"),
@@ -73,9 +72,7 @@ _OPTIONS: list[click.Parameter] = [
                  help="Of what is compared, at most; and rounds of the final."),
     click.Option(["--list", "listing"], is_flag=True, help="Print the plan and how long it takes; measure nothing."),
     click.Option(["--out"], type=click.Path(path_type=Path, file_okay=False), default="results/tune", show_default=True,
-                 help="Folder: dragoman.toml, report.html, tune.json, points."),
-    click.Option(["--resume/--fresh"], default=True, show_default=True,
-                 help="Keep what was measured under the same conditions, or measure all again."),
+                 help="Folder: dragoman.toml, report.html, tune.json, and points, which are used again."),
 ]  # fmt: skip
 
 
@@ -107,11 +104,11 @@ def command(**values: Any) -> None:
 
 def _demand(subject: Subject, options: TuneOptions) -> Demand:
     """From traces, or stated. Raises ConfigError where it cannot be read, or says nothing of concurrency."""
-    levels = parse_clients(options.clients) if options.clients is not None else None
+    levels = Concurrency(options.clients, options.clients, stated=True) if options.clients is not None else None
     if options.trace:
         return trace_demand(options.trace, subject, levels)
     if levels is None:
-        text = "specify a demand: --trace FILE (recorded traffic), or --clients 2-25 (texts at once, usually and when busy)"
+        text = "specify a demand: --trace FILE (recorded traffic), or --clients N (texts at once at busy times)"
         raise ConfigError(text, param="clients")
     return stated_demand(subject, levels)
 
@@ -133,7 +130,6 @@ async def _tune(options: TuneOptions, subject: Subject, job: TuneJob, pace: Pace
             progress=RunProgress(error_console, observer),
             interrupted=interrupted,
             command=server_command(subject),
-            fresh=not options.resume,
         )
         return await tune(servers, job)
 

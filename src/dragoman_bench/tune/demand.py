@@ -7,7 +7,6 @@ simulated. Among the texts that are in flight long ones are more frequent than a
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +17,8 @@ from math import ceil
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import whole
@@ -32,11 +29,13 @@ from dragoman_bench.bench.workload import (
     OutputRatio,
     Pair,
     PhrasebookTexts,
+    TextLine,
     Texts,
     TokensOf,
     Workload,
     choose,
     parse_pairs,
+    read_trace,
     token_counter,
 )
 from dragoman_bench.journey.measure import CachedWorkload
@@ -145,7 +144,6 @@ class Demand:
             output=_lengths(self.outputs),
             levels=self.levels,
             prompt_overhead=self.shape.overhead,
-            peak_tokens_drawn=self.peak_tokens(self.levels.peak),
             output_estimated=self.output_estimated,
             notes=self.notes,
         )
@@ -156,15 +154,6 @@ class Demand:
         weights = np.array(self.outputs, dtype=float) * sent
         random = np.random.default_rng(self.seed)
         return random.choice(len(self.items), (ROUNDS, texts), p=weights / weights.sum())
-
-
-def parse_clients(text: str) -> Concurrency:
-    """`2-25`: usually 2 texts at once, 25 at busy times; `25`: always. Raises ConfigError."""
-    low, dash, high = text.partition("-")
-    usual, busy = (int(part) if part.strip().isdigit() else 0 for part in (low, high if dash else low))
-    if not 1 <= usual <= busy:
-        raise ConfigError(f"clients {text!r} are not like 2-25 (usually, at busy times) or 25", param="clients")
-    return Concurrency(usual, busy, busy, stated=True)
 
 
 def prompt_shape(subject: Subject) -> PromptShape:
@@ -229,54 +218,14 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
     return replace(found, notes=(note,) if lengths_only or len(items) < _FEW_TEXTS else ())
 
 
-class TraceLine(BaseModel):
-    """A text, or its length alone. `in_flight`: texts in flight when it arrived, itself included."""
-
-    text: str | None = None
-    source_tokens: PositiveInt | None = None
-    source_characters: PositiveInt | None = None
-    source: str | None = None
-    target: str | None = None
-    output_tokens: PositiveInt | None = None
-    in_flight: PositiveInt | None = None
-    at_s: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
-
-
-def read_trace(path: Path) -> list[TraceLine]:
-    """The lines of a `.jsonl` file, which may be compressed (`.gz`). Raises ConfigError naming the line."""
-    if not {".jsonl", ".ndjson"} & set(path.suffixes):
-        raise ConfigError(f"the trace {path} is not a .jsonl file", param="trace")
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the trace {path}: {error}", param="trace") from error
-    lines: list[TraceLine] = []
-    for place, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            lines.append(TraceLine.model_validate_json(line))
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise ConfigError(f"{path}:{place}: {where or 'line'}: {fault['msg']}", param="trace") from error
-        if not (lines[-1].text or "").strip() and lines[-1].source_tokens is None:
-            raise ConfigError(f"{path}:{place}: no text (nor source_tokens)", param="trace")
-    if not lines:
-        raise ConfigError(f"the trace {path} is empty", param="trace")
-    return lines
-
-
-def concurrency(lines: Sequence[TraceLine]) -> Concurrency:
-    """Median, 95th percentile and maximum of the texts in flight when each arrived. Raises ConfigError where a line does not
-    record them."""
+def concurrency(lines: Sequence[TextLine]) -> Concurrency:
+    """95th percentile and maximum of the texts in flight when each arrived. Raises ConfigError where a line does not record
+    them."""
     counts = [line.in_flight for line in lines if line.in_flight is not None]
     if len(counts) < len(lines):
-        text = "the trace has lines without in_flight, the texts in flight when each arrived: specify --clients 2-25 (usually, "
-        raise ConfigError(f"{text}at busy times)", param="clients")
-    low, busy = percentiles(counts, 50, 95)
-    return Concurrency(round(low), round(busy), max(counts))
+        text = "the trace has lines without in_flight, the texts in flight when each arrived: specify --clients"
+        raise ConfigError(text, param="clients")
+    return Concurrency(round(nearest_rank(counts, 95)), max(counts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ found. Only the final decides, where all were measured in turn: trials of the se
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Machine
@@ -32,7 +32,6 @@ from dragoman_bench.tune.outcome import (
     Trial,
     choices_of,
 )
-from dragoman_bench.tune.trial import BY_HAND
 
 BASELINES = ("vllm-serve", "embedder", "story")
 _VLLM_UTILIZATION = 0.92  # vLLM's default of gpu_memory_utilization
@@ -84,47 +83,26 @@ def serve_defaults(machine: Machine) -> tuple[int, int]:
     return (1024, 8192) if memory_bytes >= 70 * _GIB and not a100 else (256, 2048)
 
 
-@dataclass(frozen=True, slots=True)
-class FinalPlan:
-    """Every round measures `busy`, the first one `low` as well (None: it is the busy level)."""
-
-    candidates: tuple[Candidate, ...]
-    busy: LoadLevel
-    low: LoadLevel | None
-    rounds: int
-    metric: Metric
-
-    def hold(self) -> Search[Final]:
-        """All rounds, or those before an interrupt. A candidate that does not start or crashes is out."""
-        trials: dict[str, Trial] = {}
-        rounds = 0
-        for turn in range(self.rounds):
-            start = turn % len(self.candidates)  # so that each is first, second, last equally often
-            for candidate in (*self.candidates[start:], *self.candidates[:start]):
-                for level in (self.busy, self.low) if turn == 0 and self.low is not None else (self.busy,):
-                    note = f"round {turn + 1} of {self.rounds}"
-                    name, why = f"final-{candidate.name}", candidate.title
-                    trial = trials[candidate.name] = yield Measure(
-                        name, "final", candidate.setup, level, why, turn, note
-                    )
-                    if trial.outcome != "measured":
-                        break
-            if any(trial.not_reached for trial in trials.values()):
-                break
-            rounds += 1
-        entries = tuple(self._entry(one, trials.get(one.name)) for one in self.candidates)
-        note = "one server was up at a time, with the memory that it asks for"
-        if preempted := [one.candidate.title for one in entries if any(result.preemptions for result in one.busy)]:
-            note += f"; requests were preempted, and so slowed, in {', '.join(preempted)}"
-        return Final(entries, rounds, note, self.metric)
-
-    def _entry(self, candidate: Candidate, trial: Trial | None) -> FinalEntry:
-        if trial is None:
-            return FinalEntry(candidate, "interrupted", BY_HAND, (), ())
-        if trial.failed:
-            return FinalEntry(candidate, trial.outcome, trial.reason, (), ())
-        low = trial.at(self.low) if self.low else ()
-        return FinalEntry(candidate, trial.outcome, trial.reason, trial.at(self.busy), low, trial.kv_cache)
+def hold_final(entrants: Sequence[Candidate], busy: LoadLevel, rounds: int, metric: Metric) -> Search[Final]:
+    """All rounds, or those before an interrupt. A candidate that does not start or crashes is out."""
+    trials: dict[str, Trial] = {}
+    held = 0
+    for turn in range(rounds):
+        start = turn % len(entrants)  # so that each is first, second, last equally often
+        for one in (*entrants[start:], *entrants[:start]):
+            note = f"round {turn + 1} of {rounds}"
+            trials[one.name] = yield Measure(f"final-{one.name}", "final", one.setup, busy, one.title, turn, note)
+        if any(trial.not_reached for trial in trials.values()):
+            break
+        held += 1
+    entries = tuple(
+        FinalEntry(one, trial.outcome, trial.reason, () if trial.failed else trial.at(busy))
+        for one, trial in ((one, trials[one.name]) for one in entrants)
+    )
+    note = "one server was up at a time, with the memory that it asks for"
+    if preempted := [one.candidate.title for one in entries if any(result.preemptions for result in one.busy)]:
+        note += f"; requests were preempted, and so slowed, in {', '.join(preempted)}"
+    return Final(entries, held, note, metric)
 
 
 def judge(final: Final, objective: Objective) -> Final:
@@ -149,7 +127,7 @@ def recommend(finding: SearchResult, final: Final | None, context: Context) -> R
     """From a judged final, whose metric is the context's; without one, or where the finalist was not measured in it, what the
     search found."""
     entries, objective, clients = final.measured if final else [], context.objective, context.busy.clients
-    own = Recommendation(FINALIST, finding.choices, "", "", False, tuple(_of_memory(finding.memory)), finding.memory)
+    own = Recommendation(FINALIST, finding.choices, "", "", tuple(_of_memory(finding.memory)), finding.memory)
     if final is None or all(one.candidate.name != FINALIST for one in entries):
         out = next((one for one in final.entries if one.candidate.name == FINALIST), None) if final else None
         because = f"in the final it was not measured: {out.reason or out.outcome}" if out else "there was no final"
@@ -173,7 +151,7 @@ def recommend(finding: SearchResult, final: Final | None, context: Context) -> R
     if any(len(one.busy) < 2 for one in entries):
         caveats.insert(0, "measured once: 10 % stands for the unknown spread")
     because = "; ".join(f"{one.candidate.title}: {objective.describe(one.busy)}" for one in entries)
-    return replace(own, headline=headline, because=because, better=better, caveats=tuple(caveats))
+    return replace(own, headline=headline, because=because, caveats=tuple(caveats))
 
 
 def best_entry(entries: Sequence[FinalEntry], objective: Objective) -> FinalEntry:

@@ -158,7 +158,6 @@ class ServerFacts:
 
     start_s: float | None = None
     kv_cache: KvCache | None = None
-    gpu_memory_utilization: float | None = None
     engine: Mapping[str, Any] = field(default_factory=dict[str, Any])  # its settings
     prompt_overhead: int | None = None  # prompt tokens around a text, measured
 
@@ -217,8 +216,8 @@ _R = TypeVar("_R")
 Search = Generator[Measure | Trial, Trial, _R]
 """Yields a `Measure` (a measurement that it wants) or a `Trial` to record, and is sent the trial as it then stands.
 
-A trial name stands for one server; measurements of one name follow one another. A server that does not start or crashes, an
-interrupt and a time limit are outcomes of the trial that is sent.
+A trial name stands for one server; measurements of one name follow one another. A server that does not start or crashes and an
+interrupt are outcomes of the trial that is sent.
 """
 
 
@@ -234,21 +233,20 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """Texts in flight: usually (median), at busy times (95th percentile), at most."""
+    """Texts in flight: at busy times (95th percentile), at most."""
 
-    low: int
     busy: int
     peak: int
     stated: bool = False  # by the user, not counted in a trace
 
     @property
     def label(self) -> str:
-        return f"{self.low} texts at once usually, {self.busy} when busy, {self.peak} at most"
+        return f"{self.busy} texts at once when busy, {self.peak} at most"
 
 
 @dataclass(frozen=True, slots=True)
 class DemandSummary:
-    """What the tune is for. Token sums are prompts and outputs together, of `peak` texts at once."""
+    """What the tune is for."""
 
     description: str
     texts: int
@@ -256,7 +254,6 @@ class DemandSummary:
     output: Lengths | None
     levels: Concurrency
     prompt_overhead: int  # prompt tokens around a text
-    peak_tokens_drawn: int  # the largest sum in a seeded simulation
     output_estimated: bool = False  # outputs are not recorded: a ratio stands for them
     notes: tuple[str, ...] = ()
 
@@ -291,13 +288,11 @@ class Memory:
     """The KV cache that the workload needs, and the setting that gives it. Bytes of all layers."""
 
     needed_tokens: int  # without margin
-    margin: float
     wanted_tokens: int  # with margin
     capacity_tokens: int | None  # of the server it was computed from
     bytes_per_token: float | None
     setting: Literal["gpu_memory_utilization", "kv_cache_memory_bytes"]
     value: float | int | None  # None: cannot be computed, the server's own size is kept
-    saved_bytes: int | None  # against the server it was computed from; negative: it needs more
     because: str
     checked: Literal["held", "did not hold", "not checked"] = "not checked"
     trials: tuple[str, ...] = ()  # names of the checks, in order
@@ -345,8 +340,6 @@ class FinalEntry:
     outcome: Outcome
     reason: str
     busy: Results
-    low: Results
-    kv_cache: KvCache | None = None
     verdict: Literal["itself", "higher", "equal", "lower", "not measured"] = "not measured"
 
 
@@ -370,7 +363,6 @@ class Recommendation:
     choices: Choices
     headline: str  # one sentence
     because: str  # the measurements that decided
-    better: bool  # than every baseline that was measured, beyond the spread
     caveats: tuple[str, ...] = ()
     memory: Memory | None = None
 
@@ -394,7 +386,6 @@ class Tuning:
     finding: SearchResult | None = None
     final: Final | None = None
     recommendation: Recommendation | None = None
-    estimate_s: float | None = None  # before the first start
     took_s: float | None = None
     partial: bool = False
     partial_because: str = ""

@@ -9,6 +9,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
@@ -32,6 +33,7 @@ from dragoman_bench.bench.tables import (
 )
 from dragoman_bench.report.page import Section, write_page
 from dragoman_bench.tune.charts import Read, ladder_chart, spread
+from dragoman_bench.tune.memory import MARGIN
 from dragoman_bench.tune.outcome import (
     Final,
     FinalEntry,
@@ -39,7 +41,6 @@ from dragoman_bench.tune.outcome import (
     LevelResult,
     LoadLevel,
     Memory,
-    Outcome,
     Rung,
     Trial,
     Tuning,
@@ -50,15 +51,6 @@ from dragoman_bench.tune.outcome import (
 Number = tuple[str, Callable[[Sequence[LevelResult]], Cell]]
 """A column's name, and how its cell is read over the repeats of a level."""
 _RANGES = "Median of the repeats [lowest..highest]."
-_SECTIONS = {
-    "recommended": "The settings, and why",
-    "final": "Compared with the baselines",
-    "rungs": "The ladder",
-    "memory": "Memory",
-    "trials": "The search",
-    "conditions": "Conditions",
-}
-"""Of the page, by the slug of their table."""
 _FOOTER = (
     "Goodput counts the requests that finished within the SLO. Percentiles are nearest-rank: latencies that were observed. "
     "Latency counts from the intended send, with the time that a request waits because of the cap. Results are called equal "
@@ -91,11 +83,6 @@ def summary(tuning: Tuning) -> str:
     return sentence(f"nothing can be recommended: {reached}")
 
 
-def because(tuning: Tuning) -> list[str]:
-    """The measurements that decided; empty where nothing is recommended."""
-    return [sentence(tuning.recommendation.because)] if tuning.recommendation is not None else []
-
-
 def conditions_lines(tuning: Tuning) -> Iterator[str]:
     """Model and machine, demand, SLO."""
     machine = tuning.machine
@@ -106,15 +93,6 @@ def conditions_lines(tuning: Tuning) -> Iterator[str]:
     levels = tuning.demand.levels
     yield f"Demand: {tuning.demand.description}; {levels.label} ({'as stated' if levels.stated else 'as recorded'})."
     yield f"SLO: {tuning.slo}." if tuning.slo else "No SLO was given: requests a second decide."
-
-
-def course(tuning: Tuning) -> str:
-    """What the tune cost, in a sentence."""
-    starts = sum(trial.outcome != "skipped" and trial.phase != "recommended" for trial in tuning.trials)
-    parts = [f"{starts} engine start{'s' if starts != 1 else ''} for the search"]
-    if tuning.took_s is not None and tuning.estimate_s is not None:
-        parts.append(f"it took {about(tuning.took_s)}, the estimate was {about(tuning.estimate_s)}")
-    return f"{', '.join(parts)}."
 
 
 def remarks(tuning: Tuning) -> Iterator[str]:
@@ -152,26 +130,22 @@ def _slo(results: Sequence[LevelResult]) -> Cell:
     return Cell(text, "; ".join(missed), "bad")
 
 
-_GOODPUT = _ranged("goodput req/s", lambda one: one.goodput_rps)
-_RPS = _ranged("req/s", lambda one: one.rps)
-_P95 = _ranged("p95 s", lambda one: one.e2e_p95_s)
-_P99 = _ranged("p99 s", lambda one: one.e2e_p99_s)
-_DECODE = _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000)
-_PREEMPTED = _summed("preempted", lambda one: one.preemptions)
-_FAILED = _summed("failed", lambda one: one.failed)
-_SLO: Number = ("SLO", _slo)
-LADDER: tuple[Number, ...] = (
-    _GOODPUT, _RPS, _ranged("p50 s", lambda one: one.e2e_p50_s), _P95, _P99, _DECODE,
+NUMBERS: tuple[Number, ...] = (
+    _ranged("goodput req/s", lambda one: one.goodput_rps),
+    _ranged("req/s", lambda one: one.rps),
+    _ranged("p50 s", lambda one: one.e2e_p50_s),
+    _ranged("p95 s", lambda one: one.e2e_p95_s),
+    _ranged("p99 s", lambda one: one.e2e_p99_s),
+    ("SLO", _slo),
+    _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000),
     _ranged("ITL p95 ms", lambda one: one.itl_p95_s, 1000),
-    _SLO,
     _ranged("running, mean", lambda one: one.mean_running),
     _ranged("waiting in the engine, mean", lambda one: one.mean_waiting),
     _ranged("KV cache peak", lambda one: one.peak_kv_cache_usage, 100, " %"),
     _ranged("GPU mean", lambda one: one.gpu_mean_percent, 1, "%"),
-    _PREEMPTED, _FAILED,
-)  # fmt: skip
-FINAL: tuple[Number, ...] = (_GOODPUT, _RPS, _P95, _P99, _DECODE, _SLO, _PREEMPTED, _FAILED)
-TRIAL: tuple[Number, ...] = (_GOODPUT, _RPS, _P95, _SLO, _PREEMPTED, _FAILED)
+    _summed("preempted", lambda one: one.preemptions),
+    _summed("failed", lambda one: one.failed),
+)
 
 
 def all_tables(tuning: Tuning) -> dict[str, Table]:
@@ -198,15 +172,14 @@ def _facts(slug: str, title: str, facts: Iterable[tuple[str, str]], note: str = 
 
 
 def _final(tuning: Tuning, found: Final) -> Table:
-    """A row a candidate: at the busy level, and its tail at the usual one; the recommended one is marked."""
-    busy, low = tuning.demand.levels.busy, tuning.demand.levels.low
+    """A row a candidate; the recommended one is marked."""
     chosen = tuning.recommendation.candidate if tuning.recommendation else ""
     rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
-    note = f"{rounds} at {busy} clients, measured in turn; once at {low}. {sentence(found.memory_note)} {_RANGES}"
+    note = f"{rounds} at {tuning.demand.levels.busy} clients, in turn. {sentence(found.memory_note)} {_RANGES}"
     columns = (
         Column("configuration", "left"), Column("the finalist compared with it", "left"),
-        *(Column(name) for name, _ in FINAL),
-        Column(f"p95 s, {low} clients"), Column("its settings", "left"),
+        *(Column(name) for name, _ in NUMBERS),
+        Column("its settings", "left"),
     )  # fmt: skip
     rows = tuple(_entry(entry, recommended=entry.candidate.name == chosen) for entry in found.entries)
     return Table("The final", columns, rows, note, "final").pruned()
@@ -215,10 +188,9 @@ def _final(tuning: Tuning, found: Final) -> Table:
 def _entry(entry: FinalEntry, *, recommended: bool) -> Row:
     head, settings = Cell(entry.candidate.title), entry.candidate.alone.label
     if not entry.busy:
-        return Row((head,), note=f"{settings}; {_words(entry.outcome)}: {entry.reason or 'not measured'}")
+        return Row((head,), note=f"{settings}; {entry.outcome.replace('_', ' ')}: {entry.reason or 'not measured'}")
     words = {"higher": Cell("better", tone="good"), "equal": Cell("equal"), "lower": Cell("worse", tone="bad")}
-    low = Cell.ranged(spread(entry.low, lambda one: one.e2e_p95_s))
-    cells = (head, words.get(entry.verdict, EMPTY), *(read(entry.busy) for _, read in FINAL), low, Cell(settings))
+    cells = (head, words.get(entry.verdict, EMPTY), *(read(entry.busy) for _, read in NUMBERS), Cell(settings))
     return Row(cells, ("recommended",) if recommended else (), marked=recommended)
 
 
@@ -226,7 +198,7 @@ def _ladder(found: Ladder) -> Table:
     """A row a cap; the knee is marked, and what was not climbed to has its reason."""
     note = f"{found.clients} clients; the cap is how many of their requests may be at the server. {_RANGES}"
     note += f" Ended: {sentence(found.ended)}"
-    columns = (Column("cap", "left"), *(Column(name) for name, _ in LADDER), Column("compared with the cap below"))
+    columns = (Column("cap", "left"), *(Column(name) for name, _ in NUMBERS), Column("compared with the cap below"))
     return Table("The ladder", columns, tuple(_rung(rung, found) for rung in found.rungs), note, "rungs").pruned()
 
 
@@ -236,39 +208,35 @@ def _rung(rung: Rung, found: Ladder) -> Row:
     if not rung.results:
         return Row((head,), flags, f"skipped: {rung.skipped}")
     below = EMPTY if rung.verdict == "first" else Cell(rung.verdict)
-    return Row((head, *(read(rung.results) for _, read in LADDER), below), flags, marked=knee)
+    return Row((head, *(read(rung.results) for _, read in NUMBERS), below), flags, marked=knee)
 
 
 def _trials(tuning: Tuning) -> Table:
     note = (
-        f"In the order in which they were made. Numbers are those at {tuning.demand.levels.busy} clients; the ladder's at its "
-        f"knee, a memory check's at its own load. Settings: all for the first, then what differs from it. {_RANGES}"
+        f"In the order in which they were made. Numbers are those at {tuning.demand.levels.busy} clients; the ladder's at the "
+        f"cap that was measured last, a memory check's at its own load. {_RANGES}"
     )
     columns = (
         Column("trial", "left"), Column("settings", "left"), Column("outcome", "left"), Column("why", "left"),
-        *(Column(name) for name, _ in TRIAL), Column("start s"), Column("KV tokens"),
+        *(Column(name) for name, _ in NUMBERS), Column("start s"), Column("KV tokens"),
     )  # fmt: skip
     rows = tuple(_trial(trial, tuning) for trial in tuning.trials)
     return Table("Every trial of the search", columns, rows, note, "trials").pruned()
 
 
 def _trial(trial: Trial, tuning: Tuning) -> Row:
-    head, first = Cell(trial.name), tuning.trials[0].setup.knobs.settings
-    mine = trial.setup.knobs.settings
-    changed = [
-        f"{name} {value}" for name, value in mine.items() if first.get(name) != value or trial is tuning.trials[0]
-    ]
-    changed += [f"{name} left to the server" for name in first if name not in mine]
-    settings = ", ".join(changed) or "the same"
-    if trial.outcome == "skipped":
-        return Row((head,), note=f"skipped: {settings}. {sentence(trial.reason)}")
-    results = tuple(one for one in trial.results if one.level == _shown(trial, tuning))
+    head, settings = Cell(trial.name), trial.setup.knobs.label
+    if not trial.results and trial.not_reached:
+        return Row((head,), note=f"{settings}; {trial.ending}")
+    levels = [one.level for one in trial.results]  # the ladder's last is its knee or its best
+    busy = LoadLevel(tuning.demand.levels.busy)
+    results = trial.at(busy if busy in levels and trial.phase != "ladder" else levels[-1]) if levels else ()
     cells = (
         head,
         Cell(settings),
-        Cell(_words(trial.outcome), tone="good" if trial.outcome == "measured" else "bad"),
+        Cell(trial.outcome.replace("_", " "), tone="good" if trial.outcome == "measured" else "bad"),
         Cell(sentence(trial.why), sentence(trial.reason)),
-        *(read(results) if results else EMPTY for _, read in TRIAL),
+        *(read(results) if results else EMPTY for _, read in NUMBERS),
         Cell(number(trial.start_s)),
         Cell(count(trial.kv_cache.tokens if trial.kv_cache else None)),
     )
@@ -276,34 +244,15 @@ def _trial(trial: Trial, tuning: Tuning) -> Row:
     return Row(cells, ("best",) if best else (), marked=best)
 
 
-def _shown(trial: Trial, tuning: Tuning) -> LoadLevel | None:
-    """The ladder's knee, else the busy level, else the last."""
-    ladder, busy = tuning.ladder, tuning.demand.levels.busy
-    levels = [one.level for one in trial.results]
-    cap = ladder.knee if trial.phase == "ladder" and ladder is not None and ladder.knee != busy else None
-    return LoadLevel(busy, cap) if LoadLevel(busy, cap) in levels else next(reversed(levels), None)
-
-
-def _words(outcome: Outcome) -> str:
-    return outcome.replace("_", " ")
-
-
 def _memory(tuning: Tuning, found: Memory) -> Iterator[tuple[str, str]]:
     """How the memory setting was computed, and whether it held."""
     demand, per_token = tuning.demand, found.bytes_per_token
-    yield (
-        "most tokens at once, drawn from the demand",
-        f"{count(demand.peak_tokens_drawn)} ({demand.levels.peak} texts)",
-    )
-    yield "tokens that are needed", count(found.needed_tokens)
-    yield "with the margin", f"{count(found.wanted_tokens)} ({number(found.margin)} times)"
+    yield "tokens that are needed", f"{count(found.needed_tokens)} ({demand.levels.peak} texts)"
+    yield "with the margin", f"{count(found.wanted_tokens)} ({MARGIN:g} times)"
     if per_token is not None:
         yield "bytes of that", f"{size(found.wanted_tokens * per_token)}, {size(per_token)} a token"
     yield "what the measured server held", f"{count(found.capacity_tokens)} tokens"
     yield found.setting, "left as it is: it cannot be computed" if found.value is None else f"{found.value:,}"
-    if found.saved_bytes is not None:
-        more = "less" if found.saved_bytes >= 0 else "more"
-        yield "compared with the measured server", f"{size(abs(found.saved_bytes))} {more}"
     yield "checked under more than the peak load", f"{found.checked} ({', '.join(found.trials)})"
     for trial in tuning.trials:
         for one in trial.results if trial.name in found.trials else ():
@@ -326,7 +275,9 @@ def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
     yield "GPU", "; ".join(gpus) or "none"
     yield "CPU", f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
     yield "system", f"{machine.system}, {machine.architecture}"
-    yield "course", course(tuning)
+    if tuning.took_s is not None:
+        starts = sum(trial.start_s is not None for trial in tuning.trials)
+        yield "took", f"{about(tuning.took_s)}, with {starts} engine starts for the search"
     for name, value in tuning.options.items():
         yield name.replace("_", " "), value if isinstance(value, str) else json.dumps(value, default=str)
 
@@ -353,13 +304,11 @@ def config_text(tuning: Tuning, flags: Flags) -> str:
     if not tuning.choices:
         raise ConfigError("nothing was measured, so there is nothing to recommend")
     found = [summary(tuning), *conditions_lines(tuning)]
-    if tuning.ladder is not None:
-        found.append(
-            f"The ladder's knee is at {tuning.ladder.knee} requests at once. {sentence(tuning.ladder.because)}"
-        )
+    if tuning.recommendation is not None:
+        found.append(sentence(tuning.recommendation.because))
     lines = _comment(f"Written by `dragoman tune`, {tuning.started_at}: `dragoman serve --config` reads this file.")
     lines.append("#")
-    for text in (*found, *because(tuning), *remarks(tuning)):
+    for text in (*found, *remarks(tuning)):
         lines += _comment(text, "# - ", "#   ")
     chosen = {one.name: (one.value, one.reason) for one in tuning.choices}
     given = {flag: value for flag, value in flags.items() if value != ""}  # empty: the server's default
@@ -397,7 +346,8 @@ def write_report_page(tuning: Tuning, path: Path, config: str = "") -> None:
     """One page that needs no network. `config`: the text of dragoman.toml, to be shown. Raises ConfigError where it cannot be
     written."""
     serve = ["Serve with it: `dragoman serve --config dragoman.toml`."] if config else []
-    sections = [Section(paragraphs=(summary(tuning), *because(tuning), *serve), frame="answer")]
+    why = (sentence(tuning.recommendation.because),) if tuning.recommendation is not None else ()
+    sections = [Section(paragraphs=(summary(tuning), *why, *serve), frame="answer")]
     if notes := tuple(remarks(tuning)):
         sections.append(Section("Read with care", bullets=notes, frame="care"))
     for slug, found in all_tables(tuning).items():
@@ -406,7 +356,7 @@ def write_report_page(tuning: Tuning, path: Path, config: str = "") -> None:
         slo = parse_slo(tuning.slo) if tuning.slo else None
         chart = (ladder_chart(ladder, slo),) if ladder is not None and ladder.knee is not None else ()
         folded = (("dragoman.toml", config),) if slug == "recommended" and config else ()
-        sections.append(Section(_SECTIONS[slug], text, chart, (found,), details=folded))
+        sections.append(Section(found.title, text, chart, (replace(found, title=""),), details=folded))
     lead = " ".join(conditions_lines(tuning))
     write_page(path, f"{tuning.model}: what to serve it with", lead, sections, _FOOTER)
 

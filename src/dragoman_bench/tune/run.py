@@ -18,9 +18,9 @@ from dragoman_bench.bench.tables import about
 from dragoman_bench.journey.steps import OVERHEAD_S, Pace
 from dragoman_bench.tune.compare import MOST_REPEATS, Context, Objective
 from dragoman_bench.tune.demand import Demand
-from dragoman_bench.tune.final import BASELINES, FinalPlan, candidates, judge, recommend
+from dragoman_bench.tune.final import BASELINES, candidates, hold_final, judge, recommend
 from dragoman_bench.tune.memory import check_level
-from dragoman_bench.tune.outcome import FINALIST, Final, LoadLevel, Recommendation, SearchResult, Tuning
+from dragoman_bench.tune.outcome import FINALIST, Final, Recommendation, SearchResult, Tuning
 from dragoman_bench.tune.search import base_knobs, caps, climb, search_knobs
 from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner
 
@@ -35,11 +35,6 @@ class TuneJob:
     baselines: tuple[str, ...] = BASELINES
     repeats: int = MOST_REPEATS
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])  # for the record
-
-    @property
-    def low(self) -> LoadLevel | None:
-        levels = self.demand.levels
-        return LoadLevel(levels.low) if levels.low < levels.busy else None
 
     def expected_s(self, pace: Pace) -> float:
         """On the long side: the search decides as it goes. The ladder and the check of memory are one start each, the search is
@@ -98,7 +93,6 @@ async def tune(servers: Servers, job: TuneJob) -> Tuning:
         finding=finding,
         final=final,
         recommendation=recommendation,
-        estimate_s=round(job.expected_s(servers.pace), 1),
         took_s=round(monotonic() - began_s, 1),
         partial=interrupted.is_set(),
         partial_because=BY_HAND if interrupted.is_set() else "",
@@ -112,5 +106,5 @@ async def _hold_final(runner: TrialRunner, job: TuneJob, context: Context, findi
     reported = (whole(trial.engine.get("kv_cache_memory_bytes")) for trial in runner.trials.values())
     kv_cache_bytes = finding.knobs.kv_cache_memory_bytes or next((size for size in reported if size), None)
     entries = candidates(finding.knobs, job.baselines, job.machine, kv_cache_bytes)
-    final = await runner.run(FinalPlan(entries, context.busy, job.low, job.repeats, context.ladder.metric).hold())
+    final = await runner.run(hold_final(entries, context.busy, job.repeats, context.ladder.metric))
     return judge(final, Objective.over(job.slo, [one.busy for one in final.measured]))

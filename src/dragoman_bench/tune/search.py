@@ -13,10 +13,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from statistics import median
 
-import numpy as np
-
 from dragoman_bench.bench.results import Machine
-from dragoman_bench.bench.summary import STREAMED, Slo
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.tune.compare import MOST_REPEATS, Attempt, Best, Context, Objective
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.memory import check_level, check_memory, confirm_memory, size_for
@@ -42,11 +40,6 @@ TOKEN_VALUES = tuple(1 << power for power in range(8, 16))
 MOST_SLOT_TRIALS = 3
 _FEWEST_SLOTS = 16
 _DEEPEST_QUEUE = 32  # clients for each request that the ladder's lowest cap lets through
-_SELDOM = 99.9  # percent of steps hold no more than what is taken for usual
-_GROUPED = (
-    2.0  # arrivals come together more often than in a Poisson process: texts that end together are followed together
-)
-_CLEARLY = 1.5  # a value less than that below what steps usually hold is seldom felt
 _CEILING_REASON = (
     f"steps of up to {GRAPH_CEILING} tokens run as CUDA graphs whatever max_num_seqs is: vLLM's own ceiling is twice "
     "max_num_seqs, and 512 at most"
@@ -282,12 +275,12 @@ def choose_batched_tokens(context: Context, best: Best) -> Search[Best]:
     """The best with max_num_batched_tokens decided: larger and smaller values, each way while it gets better. An SLO on
     tokens is helped by smaller steps, which are tried first."""
     name, start, objective = "max_num_batched_tokens", best.knobs.max_num_batched_tokens or 0, context.objective
-    most, usual = step_tokens(context, best)
+    most = context.demand.prompt_tokens(context.demand.levels.peak) + best.slots
     reasons: list[str] = []
-    for way in _ways(context, best, usual, start):
+    for way in _ways(context, best, most, start):
         for value in way:
             gain = "larger steps would finish prompts sooner" if value > start else "smaller steps delay others less"
-            why = f"a step usually holds up to {usual:,} tokens: {gain}"
+            why = f"a step holds up to {most:,} tokens: {gain}"
             before = f"{best.knobs.max_num_batched_tokens}: {objective.describe(best.results)}"
             knobs = replace(best.knobs, max_num_batched_tokens=value)
             attempt = Attempt(f"tokens-{value}", "batched_tokens", knobs, why)
@@ -302,33 +295,20 @@ def choose_batched_tokens(context: Context, best: Best) -> Search[Best]:
             best = yield from _adopt(context, best, attempt, trial, Choice(name, value, f"better than {before}"))
         if best.knobs.max_num_batched_tokens != start:
             return best
-    reasons.append(f"steps usually hold up to {usual:,} tokens, {most:,} at most")
+    reasons.append(f"steps hold up to {most:,} tokens")
     return best.choose(Choice(name, start, "; ".join(reasons)))
 
 
-def step_tokens(context: Context, best: Best) -> tuple[int, int]:
-    """Tokens of one step: the most that it can hold (all prompts of the peak's texts together), and what it usually holds at
-    the measured rate and step time (the most, where the server does not report its step time)."""
-    demand, peak = context.demand, context.demand.levels.peak
-    most = demand.prompt_tokens(peak)
-    steps_s = [one.decode_s_per_token for one in best.results if one.decode_s_per_token is not None]
-    if not steps_s:
-        return most, most
-    arrivals = _GROUPED * median(one.rps for one in best.results) * median(steps_s)
-    together = np.percentile(np.random.default_rng(demand.seed).poisson(arrivals, 100_000), _SELDOM)
-    decoding = min(best.slots, demand.sequences(demand.levels.busy))
-    return most, min(most, demand.prompt_tokens(min(max(1, ceil(together)), peak)) + decoding)
-
-
-def _ways(context: Context, best: Best, usual: int, start: int) -> list[list[int]]:
-    """Larger and smaller values that a step can use, the nearest first."""
-    up = [value for value in TOKEN_VALUES if value > start and value // 2 < usual]
-    down = [value for value in reversed(TOKEN_VALUES) if best.slots <= value < min(start, usual / _CLEARLY)]
+def _ways(context: Context, best: Best, most: int, start: int) -> list[list[int]]:
+    """Larger and smaller values that a step can use, the nearest first. `most`: the tokens of one step where the prompts of all
+    the peak's texts come together."""
+    up = [value for value in TOKEN_VALUES if value > start and value // 2 < most]
+    down = [value for value in reversed(TOKEN_VALUES) if best.slots <= value < min(start, most)]
     ceiling = best.knobs.max_cudagraph_capture_size
     if ceiling in down:
         down = [value for value in down if value <= ceiling]  # a step that fits a CUDA graph gains most
     slo = context.objective.slo
-    return [down, up] if slo is not None and any(limit.metric in STREAMED for limit in slo.limits) else [up, down]
+    return [down, up] if slo is not None and slo.needs_stream else [up, down]
 
 
 def _adopt(context: Context, best: Best, attempt: Attempt, trial: Trial, choice: Choice) -> Search[Best]:

@@ -25,7 +25,7 @@ from dragoman.wire import Stats
 from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared, texts_needed
 from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import RunProgress
-from dragoman_bench.bench.results import Load, Measurement, Summary, members, number, write_results
+from dragoman_bench.bench.results import Load, Measurement, Summary, members, write_results
 from dragoman_bench.bench.results import Results as ResultsFile
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.servers import (
@@ -39,8 +39,7 @@ from dragoman_bench.bench.servers import (
 )
 from dragoman_bench.bench.stored import fingerprint, notes_of, read_stored, without_path
 from dragoman_bench.bench.summary import Slo, point_of, summarise
-from dragoman_bench.bench.tables import number as three_digits
-from dragoman_bench.bench.tables import seconds
+from dragoman_bench.bench.tables import number, seconds
 from dragoman_bench.bench.workload import WARMUP_VARIATION
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand
@@ -82,7 +81,7 @@ def result_line(result: LevelResult) -> str:
     cache = f", KV cache {result.peak_kv_cache_usage:.0%}" if result.peak_kv_cache_usage is not None else ""
     failed = f", {result.failed} failed" if result.failed else ""
     preempted = f", {result.preemptions} preemptions" if result.preemptions else ""
-    numbers = f"{three_digits(result.rps)} req/s, p95 {seconds(result.e2e_p95_s)}"
+    numbers = f"{number(result.rps)} req/s, p95 {seconds(result.e2e_p95_s)}"
     return f"{result.level.label}: {numbers}{slo}{cache}{preempted}{failed}"
 
 
@@ -113,8 +112,7 @@ class TrialServer:
 class Servers:
     """Starts servers and measures them, or takes what an earlier run measured under the same conditions.
 
-    `conditions`: what decides numbers beside a measurement's own settings, as JSON. `fresh`: nothing of an earlier run is
-    taken.
+    `conditions`: what decides numbers beside a measurement's own settings, as JSON.
     """
 
     subject: Subject
@@ -126,7 +124,6 @@ class Servers:
     progress: RunProgress
     interrupted: asyncio.Event
     command: StartCommand
-    fresh: bool = False
 
     @asynccontextmanager
     async def running(self, name: str, setup: Setup) -> AsyncGenerator[TrialServer]:
@@ -146,7 +143,7 @@ class Servers:
     def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:
         """What an earlier run measured under the same conditions, judged by the present SLO."""
         file = _file_name(wanted)
-        found = None if self.fresh else read_stored(self.folder / file, "tune", self._fingerprint(wanted))
+        found = read_stored(self.folder / file, "tune", self._fingerprint(wanted))
         if found is None or found.partial or not found.points:
             return None
         old, facts = found.points[0].repeats[0], notes_of(found, "tune").get("facts")
@@ -241,13 +238,7 @@ class Servers:
             samples = sum(item.source_tokens for item in self.demand.workloads["mix"].samples())
             overhead = max(0, round((after.prompt_tokens - before.prompt_tokens - samples) / sequences))
         kv_cache = KvCache(cache.tokens, cache.bytes_per_token) if cache.tokens else None
-        return ServerFacts(
-            start_s=start_s,
-            kv_cache=kv_cache,
-            gpu_memory_utilization=number(engine.get("gpu_memory_utilization")),
-            engine=engine,
-            prompt_overhead=overhead,
-        )
+        return ServerFacts(start_s=start_s, kv_cache=kv_cache, engine=engine, prompt_overhead=overhead)
 
 
 @dataclass(slots=True)
@@ -340,8 +331,7 @@ def level_result(measurement: Measurement, level: LoadLevel, file: str = "") -> 
     summary = measurement.summary
     same = {one.name for one in fields(Summary)} & {one.name for one in fields(LevelResult)}
     numbers: dict[str, Any] = {name: getattr(summary, name) for name in same}
-    for place in ("p50_s", "p95_s", "p99_s"):
-        numbers[f"e2e_{place}"] = getattr(summary.e2e, place, None)
+    numbers |= {f"e2e_{place}": getattr(summary.e2e, place, None) for place in ("p50_s", "p95_s", "p99_s")}
     return LevelResult(
         level=level,
         repeat=measurement.repeat,
