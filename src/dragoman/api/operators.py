@@ -46,7 +46,7 @@ async def stats(service: Service, replicas: AllReplicas) -> Stats:
 
 @router.get("/v1/traffic", summary="The texts of the last hour")
 async def traffic(service: Service, replicas: AllReplicas) -> Traffic:
-    """How many texts in flight, how long, how fast, with which outcome: for people and for `dragoman tune --watch`."""
+    """How many texts in flight, how long, how fast, with which outcome: for people."""
     return await service.traffic() if replicas is None else sum_traffic(await replicas.traffic())
 
 

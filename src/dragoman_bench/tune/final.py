@@ -95,14 +95,13 @@ def hold_final(entrants: Sequence[Candidate], busy: LoadLevel, rounds: int, metr
         if any(trial.not_reached for trial in trials.values()):
             break
         held += 1
-    entries = tuple(
-        FinalEntry(one, trial.outcome, trial.reason, () if trial.failed else trial.at(busy))
-        for one, trial in ((one, trials[one.name]) for one in entrants)
-    )
+    entries: list[FinalEntry] = []
+    for one, trial in zip(entrants, trials.values(), strict=True):
+        entries.append(FinalEntry(one, trial.outcome, trial.reason, () if trial.failed else trial.at(busy)))
     note = "one server was up at a time, with the memory that it asks for"
     if preempted := [one.candidate.title for one in entries if any(result.preemptions for result in one.busy)]:
         note += f"; requests were preempted, and so slowed, in {', '.join(preempted)}"
-    return Final(entries, held, note, metric)
+    return Final(tuple(entries), held, note, metric)
 
 
 def judge(final: Final, objective: Objective) -> Final:
@@ -140,14 +139,13 @@ def recommend(finding: SearchResult, final: Final | None, context: Context) -> R
     headline = f"Serve with what the search found: {numbers}; {than}."
     caveats = list(own.caveats)
     if winner.candidate.name != FINALIST:
-        setup, title = winner.candidate.setup, winner.candidate.title
+        title = winner.candidate.title
         choices = choices_of(winner.candidate.alone, f"as in {title}: {objective.describe(winner.busy)}")
         headline = f"Serve as {title}: {numbers}; what the search found is worse."
         own = replace(own, candidate=winner.candidate.name, choices=choices, memory=None)
-        caveats = [_OF_VLLM, _NOT_SIZED] if setup.kind == "vllm" else [_NOT_SIZED]
+        caveats = [_OF_VLLM, _NOT_SIZED] if winner.candidate.setup.kind == "vllm" else [_NOT_SIZED]
     if objective.slo is not None and not any(meets(one.busy) for one in entries):
-        text = f"no setup meets the SLO with {clients} clients: it takes fewer texts in flight, or faster hardware"
-        caveats.insert(0, text)
+        caveats.insert(0, f"no setup meets the SLO with {clients} clients: send fewer at once, or use faster hardware")
     if any(len(one.busy) < 2 for one in entries):
         caveats.insert(0, "measured once: 10 % stands for the unknown spread")
     because = "; ".join(f"{one.candidate.title}: {objective.describe(one.busy)}" for one in entries)

@@ -133,18 +133,21 @@ def _slo(results: Sequence[LevelResult]) -> Cell:
 NUMBERS: tuple[Number, ...] = (
     _ranged("goodput req/s", lambda one: one.goodput_rps),
     _ranged("req/s", lambda one: one.rps),
-    _ranged("p50 s", lambda one: one.e2e_p50_s),
     _ranged("p95 s", lambda one: one.e2e_p95_s),
     _ranged("p99 s", lambda one: one.e2e_p99_s),
-    ("SLO", _slo),
     _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000),
+    ("SLO", _slo),
+    _summed("preempted", lambda one: one.preemptions),
+    _summed("failed", lambda one: one.failed),
+)
+OF_A_RUNG: tuple[Number, ...] = (
+    *NUMBERS,
+    _ranged("p50 s", lambda one: one.e2e_p50_s),
     _ranged("ITL p95 ms", lambda one: one.itl_p95_s, 1000),
     _ranged("running, mean", lambda one: one.mean_running),
     _ranged("waiting in the engine, mean", lambda one: one.mean_waiting),
     _ranged("KV cache peak", lambda one: one.peak_kv_cache_usage, 100, " %"),
     _ranged("GPU mean", lambda one: one.gpu_mean_percent, 1, "%"),
-    _summed("preempted", lambda one: one.preemptions),
-    _summed("failed", lambda one: one.failed),
 )
 
 
@@ -198,7 +201,7 @@ def _ladder(found: Ladder) -> Table:
     """A row a cap; the knee is marked, and what was not climbed to has its reason."""
     note = f"{found.clients} clients; the cap is how many of their requests may be at the server. {_RANGES}"
     note += f" Ended: {sentence(found.ended)}"
-    columns = (Column("cap", "left"), *(Column(name) for name, _ in NUMBERS), Column("compared with the cap below"))
+    columns = (Column("cap", "left"), *(Column(name) for name, _ in OF_A_RUNG), Column("compared with the cap below"))
     return Table("The ladder", columns, tuple(_rung(rung, found) for rung in found.rungs), note, "rungs").pruned()
 
 
@@ -208,7 +211,7 @@ def _rung(rung: Rung, found: Ladder) -> Row:
     if not rung.results:
         return Row((head,), flags, f"skipped: {rung.skipped}")
     below = EMPTY if rung.verdict == "first" else Cell(rung.verdict)
-    return Row((head, *(read(rung.results) for _, read in NUMBERS), below), flags, marked=knee)
+    return Row((head, *(read(rung.results) for _, read in OF_A_RUNG), below), flags, marked=knee)
 
 
 def _trials(tuning: Tuning) -> Table:
@@ -274,7 +277,6 @@ def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
     gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver or 'unknown'}" for gpu in machine.gpus]
     yield "GPU", "; ".join(gpus) or "none"
     yield "CPU", f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
-    yield "system", f"{machine.system}, {machine.architecture}"
     if tuning.took_s is not None:
         starts = sum(trial.start_s is not None for trial in tuning.trials)
         yield "took", f"{about(tuning.took_s)}, with {starts} engine starts for the search"

@@ -19,7 +19,6 @@ from dragoman_bench.journey.steps import OVERHEAD_S, Pace
 from dragoman_bench.tune.compare import MOST_REPEATS, Context, Objective
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.final import BASELINES, candidates, hold_final, judge, recommend
-from dragoman_bench.tune.memory import check_level
 from dragoman_bench.tune.outcome import FINALIST, Final, Recommendation, SearchResult, Tuning
 from dragoman_bench.tune.search import base_knobs, caps, climb, search_knobs
 from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner
@@ -50,8 +49,6 @@ class TuneJob:
         yield f"Demand: {self.demand.description}; {self.demand.levels.label}"
         yield f"SLO: {self.slo.text}" if self.slo else "No SLO is given: requests a second decide"
         yield f"The ladder: at most {', '.join(map(str, climbed))} requests at once, in front of {base.label}"
-        yield "The search: caps that meet the SLO as max_num_seqs, then max_num_batched_tokens"
-        yield f"Memory: the KV cache's size under {check_level(self.demand).label}"
         if self.baselines:
             rounds = f"{self.repeats} round{'s' if self.repeats != 1 else ''}"
             yield f"The final: {', '.join((FINALIST, *self.baselines))}: {rounds}"
