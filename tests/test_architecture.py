@@ -41,7 +41,7 @@ MAY_IMPORT = {
 }
 BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""
-BENCH_ORDER = ["cli", "plan", "tune", "journey", "report", "eval", "bench"]
+BENCH_ORDER = ["cli", "tune", "journey", "report", "eval", "bench"]
 """Packages of `dragoman_bench`; each imports those after it."""
 IMPORTED_ONLY_IN = {
     "vllm": {"engine"},
