@@ -266,13 +266,13 @@ class JourneyRun:
             s for found in journey.results.values() if (s := notes_of(found, "journey").get("start_s")) is not None
         ]
         kept = f"{len(journey.results)} results of an earlier run are kept; " if journey.results else ""
-        self.progress.print(f"{kept}{len(todo)} steps to measure")
+        self.progress.note(f"{kept}{len(todo)} steps to measure")
         for place, (step, legs) in enumerate(todo):
             if self.meter.interrupted.is_set():
                 journey.not_reached.append(step.name)
                 continue
             left = about(expected_s(todo[place:], self.meter.pace, starts_s))
-            self.progress.print(f"{place + 1}/{len(todo)} {step.name}: {step.title} ({left} left)")
+            self.progress.note(f"{place + 1}/{len(todo)} {step.name}: {step.title} ({left} left)")
             await self._measure_step(step, legs, journey, starts_s)
         names = [step.leg_name(leg) for step in self.steps for leg in step.legs]
         journey.results = {name: journey.results[name] for name in names if name in journey.results}
@@ -300,7 +300,7 @@ class JourneyRun:
                         journey.results[name] = results
         except (ServerFault, ConfigError) as fault:
             journey.failures[step.name] = fault.message
-            self.progress.print(f"{step.name} failed: {fault.message}")
+            self.progress.note(f"{step.name} failed: {fault.message}")
         except Interrupted:
             journey.not_reached.append(step.name)
 
