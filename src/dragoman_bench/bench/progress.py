@@ -89,9 +89,9 @@ class RunProgress(Observer):
         self.where = ""
         self._console, self._inner = console, inner
 
-    def print(self, line: str, style: str | None = None) -> None:
+    def note(self, text: str, style: str | None = None) -> None:
         """A line that stays."""
-        self._console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
     def phase(self, label: str, total: int | None) -> None:
         self._inner.phase(f"{self.where}: {label}", total)

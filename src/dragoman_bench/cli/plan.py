@@ -238,12 +238,13 @@ def _lines(plan: CapacityPlan) -> Iterator[str]:
         if now is not None:
             bound, known = "≤ " if now.at_most else "", now.latencies_s
             latencies = ", ".join(f"p{p} {bound}{seconds(known[p])}" for p in PERCENTS) if known else "not measured"
-            gpus = f"{now.replicas} replica{'s' * (now.replicas > 1)}, {now.replicas * plan.gpus_per_replica} GPUs"
+            count = now.replicas * plan.gpus_per_replica
+            gpus = f"{now.replicas} replica{'s' * (now.replicas > 1)}, {count} GPU{'s' * (count > 1)}"
             too_few = ", too few" if now.margin < -_TINY else ""
             yield f"{name}: {gpus}, margin {percent(now.margin)}{too_few}, latency {latencies}"
     if plan.planned is not None:
         yield f"to hold the SLO at the peak without one of them: {plan.replicas_for_one_failure} replicas"
     if plan.cost_per_hour is not None:
-        per_million = number(plan.cost_per_million_characters)
-        yield f"cost: {number(plan.cost_per_hour)} an hour, {per_million} a million source characters at this traffic"
+        per_million = f"{number(plan.cost_per_million_characters)} a million source characters at this traffic"
+        yield f"cost: {number(plan.cost_per_hour)} an hour, {per_million}"
     yield from (f"note: {note}" for note in plan.notes)

@@ -145,7 +145,7 @@ def recommend(finding: SearchResult, final: Final | None, context: Context) -> R
         own = replace(own, candidate=winner.candidate.name, choices=choices, memory=None)
         caveats = [_OF_VLLM, _NOT_SIZED] if winner.candidate.setup.kind == "vllm" else [_NOT_SIZED]
     if objective.slo is not None and not any(meets(one.busy) for one in entries):
-        caveats.insert(0, f"no setup meets the SLO with {clients} clients: send fewer at once, or use faster hardware")
+        caveats.insert(0, f"no setup meets the SLO with {clients} clients: send fewer texts, or use faster hardware")
     if any(len(one.busy) < 2 for one in entries):
         caveats.insert(0, "measured once: 10 % stands for the unknown spread")
     because = "; ".join(f"{one.candidate.title}: {objective.describe(one.busy)}" for one in entries)

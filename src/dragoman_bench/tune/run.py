@@ -59,7 +59,7 @@ async def tune(servers: Servers, job: TuneJob) -> Tuning:
     """The outcome, partial where it was interrupted. Where the ladder has no knee nothing was measured, and its trial says why.
     Raises ConfigError where results cannot be written."""
     began_s, started_at = monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
-    interrupted, note = servers.interrupted, servers.progress.print
+    interrupted, note = servers.interrupted, servers.progress.note
     finding: SearchResult | None = None
     final: Final | None = None
     recommendation: Recommendation | None = None

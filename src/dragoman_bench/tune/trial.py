@@ -162,7 +162,7 @@ class Servers:
         level = wanted.level
         self.progress.where = ", ".join((wanted.trial, *level.label.split(", ")[1:]))  # the phase has the clients
         if wanted.note:
-            self.progress.print(f"  {wanted.note}", "dim")
+            self.progress.note(f"  {wanted.note}", "dim")
         plan = self._plan(server.bench.plan.url, server.bench.plan.target, level)
         variation = variation_of(level, wanted.repeat)
         measurement = await replace(server.bench, plan=plan).measure(0, variation, self.progress, self.interrupted)
@@ -298,7 +298,7 @@ class TrialRunner:
         """Raises ServerFault, Interrupted."""
         progress = self.servers.progress
         progress.where = wanted.trial
-        progress.print(f"{wanted.trial}: {wanted.why}")
+        progress.note(f"{wanted.trial}: {wanted.why}")
         progress.phase("starting", None)
         server = await self._stack.enter_async_context(self.servers.running(wanted.trial, wanted.setup))
         self._up[wanted.trial] = server
@@ -311,7 +311,7 @@ class TrialRunner:
         await stack.aclose()
 
     def _measured(self, trial: Trial, result: LevelResult, facts: ServerFacts, note: str = "") -> Trial:
-        self.servers.progress.print(f"  {trial.name}, {result_line(result)}{note}")
+        self.servers.progress.note(f"  {trial.name}, {result_line(result)}{note}")
         trial = replace(trial, outcome="measured", reason="", results=(*trial.results, result))
         trial = self.trials[trial.name] = _with_facts(trial, facts)
         return trial
@@ -319,7 +319,7 @@ class TrialRunner:
     def _ended(self, trial: Trial) -> Trial:
         """A trial that failed or was interrupted."""
         self.trials[trial.name] = trial
-        self.servers.progress.print(f"{trial.name} {trial.ending}", "red" if trial.failed else "dim")
+        self.servers.progress.note(f"{trial.name} {trial.ending}", "red" if trial.failed else "dim")
         return trial
 
 
