@@ -85,6 +85,7 @@ def _allowed_scripts(target: str) -> frozenset[str]:
 
 
 _FEW_WORDS = 4
+_MIN_SENTENCE_WORDS = 3
 _MAX_WORDS = 100
 """So many say enough."""
 
@@ -137,7 +138,9 @@ def _is_other_language(source: str, output: str, context: CheckContext) -> bool:
     if is_other(pattern.findall(text), rivals):
         return True
     sentences = [words for sentence in _SENTENCE_END.split(text) if (words := pattern.findall(sentence))]
-    return len(sentences) > 1 and any(len(words) > _FEW_WORDS and is_other(words, expected) for words in sentences)
+    return len(sentences) > 1 and any(
+        len(words) >= _MIN_SENTENCE_WORDS and is_other(words, expected) for words in sentences
+    )
 
 
 def _likelier(detector: Detector, words: list[str], target: str) -> list[tuple[str, float]]:
