@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import click
@@ -179,14 +180,16 @@ def _flagged(model: ConfidenceModel, some: Sequence[Judged]) -> dict[str, Any]:
 
 def intervals(model: ConfidenceModel, some: Sequence[Judged]) -> dict[str, list[float]]:
     """95% intervals of AUC and of what is flagged, by drawing lines again: the translations of a line are alike."""
-    adequate, flagged = _adequate(some), _scores(model, some)
-    ids = np.unique([one.row_id for one in some], return_inverse=True)[1]
-    places = [np.flatnonzero(ids == number) for number in range(ids.max() + 1)]
-    rng = np.random.default_rng(0)
+    adequate, confidences = _adequate(some), _scores(model, some)
+    of_row: dict[str, list[int]] = {}
+    for place, one in enumerate(some):
+        of_row.setdefault(one.row_id, []).append(place)
+    places = list(of_row.values())
+    rng = Random("intervals")
     drawn: dict[str, list[float]] = {"auc": [], "flagged_adequate": [], "flagged_inadequate": []}
     for _ in range(RESAMPLES):
-        chosen = np.concatenate([places[number] for number in rng.integers(len(places), size=len(places))])
-        right, scores = adequate[chosen], flagged[chosen]
+        chosen = [place for row in rng.choices(places, k=len(places)) for place in row]
+        right, scores = adequate[chosen], confidences[chosen]
         drawn["auc"].append(auc(scores, right))
         drawn["flagged_adequate"].append(float((scores[right == 1] < model.threshold).mean()))
         drawn["flagged_inadequate"].append(float((scores[right == 0] < model.threshold).mean()))

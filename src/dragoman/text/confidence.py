@@ -38,7 +38,7 @@ _LEVELS = 8
 _HASH = np.uint32(2**32 - _LEVELS)  # the bits of an entry that are not its level
 
 Hashes = npt.NDArray[np.uint32]
-Shares = npt.NDArray[np.float64]
+Levels = npt.NDArray[np.uint32]
 
 
 def units(text: str) -> list[str]:
@@ -96,23 +96,28 @@ class Lexicon:
         if not some or not others:
             return 0.0, 0.0
         left, right = _unit_hashes(direction[0], some), _unit_hashes(direction[1], others)
-        lacking = self._shares(_pair_hashes(left[:, None], right[None, :], direction[0] < direction[1]))
+        pairs = _pair_hashes(left[:, None], right[None, :], direction[0] < direction[1])
+        levels = self._levels(np.concatenate((left & _HASH, right & _HASH, pairs.ravel())))
+        lacking = levels[len(left) + len(right) :].reshape(pairs.shape)
         for row, unit in enumerate(some):
             if unit < _ALPHABETIC_UNTIL and unit in others:
-                lacking[row, others.index(unit)] = 0.0
-        return self._mean(left, lacking.min(axis=1)), self._mean(right, lacking.min(axis=0))
+                lacking[row, others.index(unit)] = 0
+        source = _weighted(levels[: len(left)], lacking.min(axis=1))
+        return source, _weighted(levels[len(left) : len(left) + len(right)], lacking.min(axis=0))
 
-    def _mean(self, hashes: Hashes, lacking: Shares) -> float:
-        """Weighted by rarity: a unit that the training text lacks counts like the rarest. Of few units it is lower."""
-        shares = self._shares(hashes & _HASH)
-        weights = np.where(shares == 1.0, 1.0, 1.0 - shares)
-        return float((weights * lacking).sum() / (weights.sum() + 0.5))
+    def _levels(self, hashes: Hashes) -> Levels:
+        """Of each its level; one more than the highest of what is not in the lexicon."""
+        entries = self.entries.take(np.searchsorted(self.entries, hashes), mode="clip")
+        return np.where(entries & _HASH == hashes, entries & ~_HASH, _LEVELS)
 
-    def _shares(self, hashes: Hashes) -> Shares:
-        """Of each its level, as a share of all levels; 1 of what is not in the lexicon."""
-        places = np.searchsorted(self.entries, hashes)
-        entries = self.entries[np.minimum(places, len(self.entries) - 1)]
-        return np.where(entries & _HASH == hashes, (entries & ~_HASH) / _LEVELS, 1.0)
+
+def _weighted(frequencies: Levels, lacking: Levels) -> float:
+    """The mean of what is lacking, as shares of all levels, weighted by rarity. Of few units it is lower.
+
+    A unit that the training text lacks counts like the rarest.
+    """
+    weights = _LEVELS - frequencies % _LEVELS
+    return float((weights @ lacking) / (_LEVELS * (weights.sum() + _LEVELS / 2)))
 
 
 def _unit_hashes(language: str, some: Sequence[str]) -> Hashes:
