@@ -283,7 +283,7 @@ def _verdicts(value: object) -> dict[str, dict[str, bool]]:
             raise ValueError(f"'read' must map some of {', '.join(LANGUAGES)} to translations with a verdict")
         if not all(isinstance(verdict, bool) for verdict in cast(dict[str, Any], verdicts).values()):
             raise ValueError(f"a verdict of 'read.{language}' is neither true nor false")
-    return read
+    return cast(dict[str, dict[str, bool]], read)
 
 
 def _member(row: dict[str, Any], field: str, language: str) -> object:

@@ -102,8 +102,8 @@ class Lexicon:
         for row, unit in enumerate(some):
             if unit < _ALPHABETIC_UNTIL and unit in others:
                 lacking[row, others.index(unit)] = 0
-        source = _weighted(levels[: len(left)], lacking.min(axis=1))
-        return source, _weighted(levels[len(left) : len(left) + len(right)], lacking.min(axis=0))
+        of_source, of_output = levels[: len(left)], levels[len(left) : len(left) + len(right)]
+        return _weighted(of_source, lacking.min(axis=1)), _weighted(of_output, lacking.min(axis=0))
 
     def _levels(self, hashes: Hashes) -> Levels:
         """Of each its level; one more than the highest of what is not in the lexicon."""
