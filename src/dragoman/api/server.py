@@ -88,12 +88,10 @@ class DragomanServer:
         server = self.service.settings.server
         if server.tls_key and not server.tls_certificate:
             raise ConfigError("server.tls_key needs server.tls_certificate", param="server.tls_certificate")
-        proxies = comma_separated(server.trusted_proxies)
         config = transport.http_config(
             create_app(self.service),
             server,
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=proxies,
+            proxies=comma_separated(server.trusted_proxies),
             ssl_certfile=server.tls_certificate or None,
             ssl_keyfile=server.tls_key or None,
         )

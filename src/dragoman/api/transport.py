@@ -11,16 +11,16 @@ import asyncio
 import json
 import logging
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import httptools
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from dragoman.errors import DragomanError, Draining, HeadersTooLarge, InvalidRequest, RequestTimeout
 from dragoman.settings import ServerSettings
@@ -45,6 +45,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, limits: ServerSettings, **options: Any) -> None:
         super().__init__(**options)
         self._limits = limits
+        self._has_begun = False
         self._in_body = False
         self._offers_upgrade = False
         self._is_refused = False
@@ -99,6 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """A request begins."""
+        self._has_begun = True
         self._offers_upgrade = False
         self._unparsed_bytes = 0
         super().on_message_begin()
@@ -148,7 +150,7 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._in_body:
             self._check_body(now_s)
         elif now_s - self._waits_since_s >= self._limits.header_timeout_s:
-            if self.headers is None:  # nothing has come at all
+            if not self._has_begun:  # nothing has come at all
                 self.transport.close()
             self._refuse(RequestTimeout(f"the headers were not complete after {self._limits.header_timeout_s} s"))
 
@@ -174,7 +176,13 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         if self._in_body:
             return not self.flow.read_paused
-        return self.cycle is None or self.cycle.response_complete
+        cycle = self._cycle
+        return cycle is None or cycle.response_complete
+
+    @property
+    def _cycle(self) -> RequestResponseCycle | None:
+        """The request that came last; None before the first."""
+        return self.cycle
 
     # ---- the end
 
@@ -190,7 +198,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_refused or self.transport.is_closing():
             return
         self._is_refused = True
-        cycle = self.cycle
+        cycle = self._cycle
         if cycle is None:
             is_answerable = True
         else:
@@ -214,21 +222,21 @@ def _response(error: DragomanError) -> bytes:
     return STATUS_LINE[error.status] + head + body
 
 
-def http_config(app: ASGIApp, server: ServerSettings, **options: Any) -> uvicorn.Config:
-    """uvicorn's configuration for any server of this program. `options`: TLS and proxies, for those that have them."""
+def http_config(app: ASGIApp, server: ServerSettings, *, proxies: Sequence[str] = (), **tls: Any) -> uvicorn.Config:
+    """uvicorn's configuration for any server of this program. `proxies`: whose X-Forwarded headers count; `tls`: uvicorn's
+    options of TLS."""
     return uvicorn.Config(
         app,
-        **{
-            "http": partial(BoundedProtocol, server),
-            "ws": "none",
-            "lifespan": "off",
-            "log_config": None,
-            "access_log": False,
-            "server_header": False,
-            "proxy_headers": False,
-            "timeout_keep_alive": KEEP_ALIVE_S,
-            **options,
-        },
+        http=cast(Any, partial(BoundedProtocol, server)),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
+        timeout_keep_alive=KEEP_ALIVE_S,
+        **tls,
     )
 
 
