@@ -54,7 +54,7 @@ _BY_FIRST_CHARACTER = (
     # code
     rf"(?<![{_W}`])(?:```[^`]{{1,2000}}```|``(?:[^`\n]|`(?!`)){{1,200}}``|`[^`\s](?:[^`\n]{{0,198}}[^`\s])?`)(?![{_W}`])",
     # tags (of React's and Lingui's messages, numbered), comments and what chat servers and Markdown write in angle brackets
-    r"</?\d{1,5}\s{0,9}/?>",
+    r"</?\d{1,5}\s{0,9}/?>|<3(?![\w.,]?\d|[A-Za-z_>])",
     r"</?[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s{0,9}/?>",
     r"<[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s[^<>=]{0,200}=[^<>]{0,400}>",
     r"<(?i:input|option|button|select|textarea|video|audio|details|script|iframe|form|ol|dialog|td|th)\s[^<>]{1,400}>",
@@ -105,9 +105,10 @@ _BY_WORD = (
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|0x[0-9a-fA-F]{1,64}",
     rf"(?=\d{{0,63}}[a-f])(?=[a-f]{{0,63}}\d)[0-9a-f]{{7,64}}(?![{_W}])",
     rf"(?:[0-9a-fA-F]{{1,4}}(?::[0-9a-fA-F]{{1,4}}){{0,6}})::[0-9a-fA-F]{{1,4}}(?::[0-9a-fA-F]{{1,4}}){{0,6}}(?![{_W}:])",
-    # names with a sign in them (AT&T), comparisons and sums of whole numbers (5 < 7 && 9 > 3)
+    # names with a sign in them (AT&T), comparisons and sums of whole numbers (5 < 7 && 9 > 3), other comparisons (a < b)
     rf"(?!Q&A)[A-Z][A-Za-z0-9]{{0,15}}(?:(?:&amp;|&)[A-Z][A-Za-z0-9]{{0,15}}){{1,3}}(?![{_W}])",
     rf"(?<![\d.,])\d{{1,12}}(?:\s?(?:[<>=!]=|&&|\|\||[<>+*=])\s?\d{{1,12}}){{1,9}}(?![{_W}]|[.,]\d)",
+    rf"(?:[A-Za-z]|\d{{1,12}})(?:<=?| <=? )(?:[A-Za-z]|\d{{1,12}})(?![{_W}>/]|[.,]\d)",
     # codes of orders, bank accounts and parcels, calls of functions
     rf"[A-Z]{{2,10}}-\d{{1,12}}(?![{_W}]|[-.]\d)|[A-Za-z_]\w{{0,63}}\(\d{{0,9}}\)",
     rf"[A-Z]{{2}}\d{{2}}(?: [A-Z0-9]{{4}}){{3,7}}(?: [A-Z0-9]{{1,3}})?(?![{_W}])",

@@ -26,9 +26,9 @@ TEXTS = {
     "Please read @:message.hello now.": ("@:message.hello",),
     "Hello %{name}, {{count}} and %1$s and %2$s and {0}.": ("%{name}", "{{count}}", "%1$s", "%2$s", "{0}"),
     "{n, plural, one {# letter came} other {# letters came}}": ("{n, plural, one {#", "} other {#", "}}"),
-    "The river is long [1], and here a < b, I know <3 it.": ("[1]", "< ", "<3"),
+    "The river is long [1], and if a < b, I love you <3 so.": ("[1]", "a < b", "<3"),
 }
-PLAIN_SINGLES = re.compile(r"<x\d+/>|\{[^{}]*\}|\[\[?\w+\]?\]|⟦\w+⟧|\$t\([^)]*\)|@:[\w.]+|%\d\$s|__\w+__|\\N")
+PLAIN_SINGLES = re.compile(r"<x\d+/>|\{[^{}]*\}|\[\[?\w+\]?\]|⟦\w+⟧|\$t\([^)]*\)|@:[\w.]+|%\d\$s|a < b|<3|__\w+__|\\N")
 
 
 def good(sequence: Sequence) -> str:
