@@ -100,10 +100,14 @@ class AsyncEngine:
         streams = process.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
             with streams, process.ignoring_terminal_signals(), process.on_all_cores():
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[StatsLoggerFactory(self._gauge)])
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[self._stats_logger])
         except Exception as error:
             log_end = process.last_lines(self._log_file)
             raise EngineDead(f"the engine did not start: {error}{log_end}") from error
+
+    def _stats_logger(self, _: Any, engine_index: int = 0) -> StatLoggerBase:
+        """What vLLM calls once for each of its engines, of which there is one."""
+        return SchedulerStatsLogger(self._gauge)
 
     @property
     def _engine(self) -> AsyncLLM:
@@ -205,7 +209,7 @@ def _kv_cache_tokens(config: Any) -> int | None:
     tokens = getattr(cache, "kv_cache_size_tokens", None)
     if tokens is None and cache.num_gpu_blocks:
         tokens = cache.num_gpu_blocks * cache.block_size
-    return tokens * config.parallel_config.data_parallel_size if tokens else None
+    return tokens
 
 
 def _completion(output: Any, text: str, tokens: int, logprobs: TokenLogprobs | None) -> Completion:
@@ -236,15 +240,13 @@ def _timings(stats: Any) -> Timings | None:
 
 
 class SchedulerStatsLogger(StatLoggerBase):
-    """Records what vLLM's scheduler and output loop report, for all engines of one `AsyncLLM`, into one `EngineGauge`.
+    """Records what vLLM's scheduler and output loop report into an `EngineGauge`.
 
-    vLLM calls the interface unstable, so this reads few fields. With data parallelism each engine reports for itself; loads are
-    summed.
+    vLLM calls the interface unstable, so this reads few fields.
     """
 
-    def __init__(self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]]) -> None:
+    def __init__(self, gauge: EngineGauge) -> None:
         self._gauge = gauge
-        self._loads = loads
 
     def record(
         self,
@@ -267,24 +269,11 @@ class SchedulerStatsLogger(StatLoggerBase):
             )
         if scheduler_stats is not None:
             self._gauge.steps += 1
-            self._loads[engine_idx] = (
+            self._gauge.load(
                 scheduler_stats.num_running_reqs,
                 scheduler_stats.num_waiting_reqs + getattr(scheduler_stats, "num_skipped_waiting_reqs", 0),
                 scheduler_stats.kv_cache_usage,
             )
-            running, waiting, usage = zip(*self._loads.values(), strict=True)
-            self._gauge.load(sum(running), sum(waiting), max(usage))
 
     def log_engine_initialized(self) -> None:
         """Nothing: the server logs when it listens."""
-
-
-class StatsLoggerFactory:
-    """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine."""
-
-    def __init__(self, gauge: EngineGauge) -> None:
-        self._gauge = gauge
-        self._loads: dict[int, tuple[int, int, float]] = {}
-
-    def __call__(self, vllm_config: Any, engine_index: int = 0) -> StatLoggerBase:
-        return SchedulerStatsLogger(self._gauge, self._loads)

@@ -116,7 +116,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         shutdown_timeout_s=settings.server.drain_timeout_s,
         import_s=monotonic() - began_s,
     )
-    return ContinuousPipeline(engine, max_failed_starts=chosen.max_failed_starts)
+    return ContinuousPipeline(engine)
 
 
 def _pseudolocalized_prompt(model: str) -> Callable[[Sequence], str]:
