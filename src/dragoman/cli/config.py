@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import click
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from dragoman.cli.console import console
@@ -27,11 +27,12 @@ def command() -> None:
 )
 @click.option("--changed", is_flag=True, help="Only what differs from the defaults.")
 def show(loaded: Loaded, with_all: bool, changed: bool) -> None:
-    """Print settings, their values, where each came from, and the variable that sets it.
+    """Print settings, their values, and where each came from.
 
-    Without --all: those that `dragoman serve --help` lists, and all that differ from the defaults.
+    Without --all: those that `dragoman serve --help` lists, and all that differ from the defaults. The variable of
+    server.port is DRAGOMAN_SERVER_PORT, and so on.
     """
-    table = Table("setting", "value", "from", "variable", box=None, pad_edge=False)
+    table = Table(Column("setting", no_wrap=True), Column("value", overflow="fold"), "from", box=None, pad_edge=False)
     for path, option in options().items():
         origin = loaded.origins[path]
         if origin == "default" and (changed or not (with_all or option.group)):
@@ -39,6 +40,6 @@ def show(loaded: Loaded, with_all: bool, changed: bool) -> None:
         value = getattr(getattr(loaded.settings, option.section), option.key)
         if path == "storage.url":
             value = _PASSWORD.sub(r"\1***@", value)
-        shown = Text("auto", "dim") if value is None else str(value) or '""'
-        table.add_row(path, shown, origin, option.variable, style="" if origin == "default" else "bold")
+        shown = Text("none", "dim") if value is None else str(value) or '""'
+        table.add_row(path, shown, origin, style="" if origin == "default" else "bold")
     console.print(table)
