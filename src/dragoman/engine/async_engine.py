@@ -97,17 +97,17 @@ class AsyncEngine:
         arguments = engine_arguments(
             self.spec, shutdown_timeout_s=self._shutdown_timeout_s, beside=self._vllm_arguments
         )
+
+        def logger(_: Any, engine_index: int = 0) -> StatLoggerBase:
+            return SchedulerStatsLogger(self._gauge)
+
         streams = process.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
             with streams, process.ignoring_terminal_signals(), process.on_all_cores():
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[self._stats_logger])
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[logger])
         except Exception as error:
             log_end = process.last_lines(self._log_file)
             raise EngineDead(f"the engine did not start: {error}{log_end}") from error
-
-    def _stats_logger(self, _: Any, engine_index: int = 0) -> StatLoggerBase:
-        """What vLLM calls once for each of its engines, of which there is one."""
-        return SchedulerStatsLogger(self._gauge)
 
     @property
     def _engine(self) -> AsyncLLM:
