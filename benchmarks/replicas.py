@@ -48,8 +48,9 @@ from dragoman_bench.bench.results import (
     write_results,
 )
 from dragoman_bench.bench.servers import Interrupted, RunningServer, serving
+from dragoman_bench.bench.stored import vllm_uses_gpu
 from dragoman_bench.cli.subject import make_subject
-from dragoman_bench.journey.measure import LoadMeter, make_workloads, vllm_uses_gpu
+from dragoman_bench.journey.measure import LoadMeter, make_workloads
 from dragoman_bench.journey.steps import CPU_KV_CACHE_BYTES, Leg, Level, Pace, Step, Subject, command_of, target_of
 
 SERVICES = ("one", "replicas", "vllm")

@@ -16,7 +16,7 @@ from typing import Any
 from dragoman_bench.bench import tables
 from dragoman_bench.bench.results import Spread
 from dragoman_bench.bench.summary import spread_of
-from dragoman_bench.bench.tables import Column, percent, size
+from dragoman_bench.bench.tables import Column, percent
 from dragoman_bench.tune.outcome import FINALIST, read_tuning
 
 ROOT = Path(__file__).parent.parent
@@ -311,7 +311,7 @@ def tunes() -> str:
         rows.append(
             [
                 name,
-                f"{levels.low} to {levels.busy} clients, {tuning.slo}",
+                f"{levels.busy} clients, {tuning.slo}",
                 goodput[FINALIST],
                 goodput.get("vllm-serve", tables.NONE),
                 goodput.get("story", tables.NONE),
@@ -361,79 +361,6 @@ def event_loop() -> str:
     return "\n".join(["## Large calls and the event loop\n", *parts]) if parts else ""
 
 
-def grid() -> str:
-    """A tune against every point of a grid."""
-    document = read(RESULTS / "tune-grid.json")
-    conditions, tuned, best = document["conditions"], document["tuned"], document["best"]
-    metric = conditions["metric"]
-    cells = {(one["max_num_seqs"], one["max_num_batched_tokens"]): one for one in document["points"]}
-    tokens = sorted({key[1] for key in cells})
-    rows = [
-        [str(slots), *(grid_cell(cells.get((slots, step)), metric) for step in tokens)]
-        for slots in sorted({key[0] for key in cells})
-    ]
-    return (
-        "## A tune against every point of a grid\n\n"
-        f"`python benchmarks/tune_grid.py`, {place(conditions['machine'])}: {conditions['busy_clients']} clients, SLO {conditions['slo']}, "
-        f"{conditions['pace']['duration_s']:g} s a measurement, three for each point. Goodput in requests a second, by max_num_seqs and "
-        "max_num_batched_tokens.\n\n"
-        + table(("max_num_seqs", *map(str, tokens)), rows)
-        + f"\n| | engine starts | goodput, measured in turn |\n| --- | ---: | ---: |\n"
-        f"| the grid's best point ({grid_settings(best)}) | {document['engine_starts']} | {ranged(tuned['grid_best'])} |\n"
-        f"| the tune's choice ({grid_settings(tuned['knobs'])}) | {tuned['engine_starts']} | {ranged(tuned['tuned'])} |\n"
-        f"| ratio | | {ranged(tuned['ratios'])} |\n"
-    )
-
-
-def grid_cell(one: dict[str, Any] | None, metric: str) -> str:
-    if one is None:
-        return ""
-    if metric not in one:
-        return str(one["outcome"]).replace("_", " ")
-    return ranged({"median": one[metric], "low": one["low"], "high": one["high"]})
-
-
-def grid_settings(one: dict[str, Any]) -> str:
-    return f"max_num_seqs {one['max_num_seqs']}, max_num_batched_tokens {one['max_num_batched_tokens']}"
-
-
-def memory() -> str:
-    """Sizes of the KV cache that do not suffice, and the one that does."""
-    document = read(RESULTS / "tune-memory" / "memory.json")
-    conditions = document["conditions"]
-    demand = conditions["demand"]
-    rows = [
-        [
-            one["trial"],
-            size(one["knobs"].get("kv_cache_memory_bytes")),
-            one["outcome"].replace("_", " "),
-            *(
-                [f"{one['requests']}", percent(one["peak_kv_cache_usage"]), f"{one['preemptions']}", f"{one['failed']}"]
-                if one.get("requests") is not None
-                else [tables.NONE] * 4
-            ),
-        ]
-        for one in document["trials"]
-        if one["trial"] != "ladder"
-    ]
-    columns = (
-        Column("trial", "left"),
-        "KV cache",
-        Column("outcome", "left"),
-        "requests",
-        "peak usage",
-        "preemptions",
-        "failed",
-    )
-    return (
-        "## A KV cache that is too small\n\n"
-        f"`python benchmarks/tune_memory.py`, {place(conditions['machine'])}: {demand['levels']['peak']} texts in flight, {demand['source']['p50']} source "
-        f"tokens in the median and {demand['source']['longest']} at most; each size is checked under 1.5 times as many texts, half of them from the "
-        "longest tenth. `too-large` is twice the machine's memory, `blind` is sized without the long texts, `memory-2` is what a tune tries "
-        "next, `whole` is sized from the whole demand.\n\n" + table(columns, rows)
-    )
-
-
 def invariance() -> str:
     """Whether a translation depends on what else is in the batch."""
     document = read(RESULTS / "batch-invariance.json")
@@ -477,8 +404,6 @@ SECTIONS = (
     overhead,
     event_loop,
     recorder,
-    grid,
-    memory,
     invariance,
     others,
 )

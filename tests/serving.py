@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import httpx
-import uvicorn
 from fastapi import APIRouter
 from tokenizers import Tokenizer
 
@@ -16,6 +15,7 @@ from dragoman import phrasebook
 from dragoman.api.app import create_app
 from dragoman.api.replicas import Replicas
 from dragoman.api.server import listen
+from dragoman.api.transport import HttpServer, http_config
 from dragoman.engine.spec import resolve
 from dragoman.pipelines.base import Pipeline
 from dragoman.pipelines.fake import FakePipeline
@@ -125,8 +125,7 @@ async def served(
         app.include_router(router)
     await service.start()
     listener = listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
-    server.capture_signals = _no_signals  # type: ignore[method-assign]
+    server = HttpServer(http_config(app, service.settings.server))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     port = listener.getsockname()[1]
     try:
@@ -138,13 +137,3 @@ async def served(
         await serving
         if stop:
             await service.stop()
-
-
-class _NoSignals:
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
-
-
-def _no_signals() -> _NoSignals:
-    """uvicorn must not take pytest's signals."""
-    return _NoSignals()

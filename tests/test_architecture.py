@@ -14,7 +14,19 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 SOURCE = Path(__file__).parent.parent / "src"
-SHARED = {"settings", "errors", "languages", "types", "wire", "gpu", "heap", "telemetry", "phrasebook", "__version__"}
+SHARED = {
+    "settings",
+    "errors",
+    "languages",
+    "types",
+    "wire",
+    "gpu",
+    "guard",
+    "heap",
+    "telemetry",
+    "phrasebook",
+    "__version__",
+}
 """Modules of the server below all its packages."""
 MAY_IMPORT = {
     "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage"},
@@ -27,9 +39,9 @@ MAY_IMPORT = {
     "text": set[str](),
     "storage": set[str](),
 }
-BENCH_MAY_IMPORT = {"wire", "gpu", "errors", "languages", "__version__"}
+BENCH_MAY_IMPORT = {"wire", "gpu", "guard", "errors", "languages", "__version__"}
 """What the load tests know of the server, besides its HTTP API."""
-BENCH_ORDER = ["cli", "plan", "tune", "journey", "report", "eval", "bench"]
+BENCH_ORDER = ["cli", "tune", "journey", "report", "eval", "bench"]
 """Packages of `dragoman_bench`; each imports those after it."""
 IMPORTED_ONLY_IN = {
     "vllm": {"engine"},
@@ -41,7 +53,13 @@ IMPORTED_ONLY_IN = {
 }
 OPTIONAL = {"dragoman": ["cpu", "cuda", "ray", "tracing"], "dragoman_bench": ["bench"]}
 """Extras whose packages each import package may import, besides the core dependencies."""
-BROUGHT_ALONG = {"starlette": "fastapi", "markupsafe": "jinja2", "pynvml": "nvidia-ml-py", "vllm": "vllm"}
+BROUGHT_ALONG = {
+    "starlette": "fastapi",
+    "pydantic_core": "pydantic",
+    "markupsafe": "jinja2",
+    "pynvml": "nvidia-ml-py",
+    "vllm": "vllm",
+}
 """Modules that a declared dependency brings as a part of its own interface, or that are not installed on every machine."""
 
 

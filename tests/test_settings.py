@@ -29,6 +29,15 @@ def test_later_sources_win_and_are_remembered(tmp_path: Path) -> None:
     assert loaded.origins["server.host"] == "default"
 
 
+def test_errors_name_the_flags_that_the_commands_have() -> None:
+    for path, name in (
+        ("auth.refresh_s", "--auth-refresh-s"),
+        ("model.name", "--model-name"),
+        ("cache.file", "--cache-file"),
+    ):
+        assert load(None, {path: "1"}, {}).origins[path] == name
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -5,6 +5,8 @@
     │   ├── UnsupportedLanguage   400  unsupported_language
     │   ├── EmptyText             400  empty_text
     │   ├── UntranslatableText    400  untranslatable_text
+    │   ├── InvalidJson           400  invalid_json
+    │   ├── TooManyValues         422  invalid_request     (of a body's lists, objects or fields)
     │   └── InvalidGlossary       422  invalid_request
     ├── Unauthenticated           401  unauthenticated     (no key where one is needed)
     │   └── InvalidKey            401  invalid_key         (unknown, revoked or expired)
@@ -12,6 +14,8 @@
     │   └── QuotaExceeded         403  quota_exceeded      (the month's characters are used up)
     ├── RateLimited               429  rate_limited        (carries retry_after_s)
     ├── DeadlineExceeded          504  deadline_exceeded   (the deadline that the request itself named)
+    ├── RequestTimeout            408  request_timeout     (headers or a body that do not arrive)
+    ├── HeadersTooLarge           431  headers_too_large
     ├── UnknownHost               421  unknown_host        (a Host header that is not the server's)
     ├── UnknownGlossary           404  unknown_glossary
     ├── GlossaryExists            409  glossary_exists
@@ -23,6 +27,7 @@
     │   ├── Draining              503  draining
     │   ├── EngineRestarting      503  restarting
     │   ├── EngineDead            503  engine_dead
+    │   │   └── EngineHung        503  engine_dead         (it made no step, and was killed)
     │   └── StorageUnavailable    503  storage_unavailable
     ├── EngineRejected            400  engine_rejected
     ├── EngineFailed              500  engine_failed
@@ -78,6 +83,18 @@ class UntranslatableText(InvalidRequest):
     code = "untranslatable_text"
 
 
+class InvalidJson(InvalidRequest):
+    """A body that is not JSON."""
+
+    code = "invalid_json"
+
+
+class TooManyValues(InvalidRequest):
+    """A body whose lists, objects or fields have more values than any request needs."""
+
+    status = 422
+
+
 class InvalidGlossary(InvalidRequest):
     """A glossary's name or entries are not what the server stores."""
 
@@ -126,6 +143,20 @@ class DeadlineExceeded(DragomanError):
 
     status = 504
     code = "deadline_exceeded"
+
+
+class RequestTimeout(DragomanError):
+    """The headers or the body did not arrive in time."""
+
+    status = 408
+    code = "request_timeout"
+
+
+class HeadersTooLarge(DragomanError):
+    """A request line and headers of more bytes, or more headers, than the server accepts."""
+
+    status = 431
+    code = "headers_too_large"
 
 
 class UnknownHost(DragomanError):
@@ -203,6 +234,10 @@ class EngineDead(Unavailable):
     """The engine (or a worker process) has crashed; what it had in flight did not finish."""
 
     code = "engine_dead"
+
+
+class EngineHung(EngineDead):
+    """The engine made no step while it had sequences; it is killed as if it had crashed."""
 
 
 class StorageUnavailable(Unavailable):

@@ -45,14 +45,17 @@ _OTHER_NAMES = {
 _TAG_PREFIX = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?(?![A-Za-z])")
 
 
-@lru_cache(maxsize=4096)
 def normalise(tag: str) -> str:
     """The canonical tag for a BCP-47 tag (any case, `_` for `-`), or for a language's exact English or own name.
 
     Extensions and private-use subtags are dropped: they name no language. Raises `UnsupportedLanguage`, which suggests
     the nearest tag where there is one, for anything else.
     """
-    text = tag.strip()
+    return _normalise(tag.strip())
+
+
+@lru_cache(maxsize=4096)
+def _normalise(text: str) -> str:
     if not text:
         raise UnsupportedLanguage('The language is empty; give a tag such as "en" or "zh-Hant".')
     if len(text) > MAX_TAG_CHARACTERS:
@@ -93,7 +96,7 @@ def match(tag: str, served: Sequence[str]) -> str | None:
     `nn` is not `no`. Of several entries the one with the nearest region is taken (CLDR's distance), then the first.
     Raises `UnsupportedLanguage` when `tag` or an entry is no language.
     """
-    return _match(tag, tuple(served))
+    return _match(tag.strip(), tuple(served))
 
 
 OTHER = "other"

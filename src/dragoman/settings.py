@@ -54,6 +54,13 @@ class ServerSettings:
     host: str = _setting("127.0.0.1", "address to listen on", "server")
     port: Annotated[int, Bound(ge=0, le=65535)] = _setting(8000, "port to listen on; 0 picks a free one", "server")
     max_body_bytes: Positive = _setting(8_000_000, "larger request bodies are refused with 413")
+    max_header_bytes: Positive = _setting(65_536, "a larger request line and headers are refused with 431")
+    header_timeout_s: Annotated[float, Bound(gt=0)] = _setting(
+        20.0, "headers that are not complete after this are refused with 408"
+    )
+    body_timeout_s: Annotated[float, Bound(gt=0)] = _setting(
+        30.0, "a body of which less than 500 bytes a second arrive for so long is refused with 408"
+    )
     max_texts: Positive = _setting(10_000, "more texts in one call are refused with 413")
     max_text_characters: Positive = _setting(1_000_000, "a longer text is refused with 413")
     drain_timeout_s: Seconds = _setting(60.0, "on SIGTERM, how long to wait for requests in flight")
@@ -154,6 +161,11 @@ class PipelineSettings:
     workers: Positive = _setting(1, "workers: processes, each with an engine of its own")
     batch_size: Positive = _setting(16, "static_batch: requests that make a batch")
     batch_timeout_ms: Seconds = _setting(50.0, "static_batch: how long a batch waits to fill")
+    hang_timeout_s: Annotated[float, Bound(ge=1)] | None = _setting(
+        None,
+        "continuous: an engine with sequences that makes no step for so long is restarted; "
+        "default: 5 times its longest step, at least 30 s",
+    )
     fake_step_ms: Seconds = _setting(0.0, "fake: how long it takes to generate each word, in milliseconds")
 
 

@@ -250,7 +250,8 @@ class Features:
     mean_logprob: float
     least_logprob: float
     length_deviation: float  # absolute logarithm of target to source characters, over the direction's usual ratio
-    source_rarity: float = 0.0  # share of the source's character n-grams that the training text lacks
+    source_unmatched: float = 0.0  # how far its words lack a translation in the output, 0 to 1; 0 without a lexicon
+    output_unmatched: float = 0.0  # and those of the output in the source
     source_characters: int = 0
     target_characters: int = 0
     retried: bool = False

@@ -53,6 +53,7 @@ class EngineStats(BaseModel):
     kv_cache_bytes_per_token: int | None = None
     preemptions: Annotated[Sum, Field(description="Sequences preempted because the KV cache was full.")] = 0
     restarts: Annotated[Sum, Field(description="Of engines or worker processes, after a crash.")] = 0
+    hangs: Annotated[Sum, Field(description="Those restarts before which the engine hung.")] = 0
     restarting: Annotated[
         bool, Combined(max), Field(description="The engine has crashed, and sequences wait until it has restarted.")
     ] = False

@@ -1,4 +1,5 @@
-"""`dragoman serve` in a terminal, with a real engine of its own: the engine is killed under load, then Ctrl-C is typed."""
+"""`dragoman serve` in a terminal, with a real engine of its own: the engine is killed and suspended under load, then Ctrl-C
+is typed."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(60
 START_S = 300.0  # of an engine, on a machine that does other things too
 CTRL_C = b"\x03"
 # It starts sooner, and generates equal texts each for itself.
-FLAGS = {"max-model-len": 1024, "enforce-eager": True, "cache-max-bytes": 0}
+FLAGS = {"hang-timeout-s": 20, "max-model-len": 1024, "enforce-eager": True, "cache-max-bytes": 0}
 BINDS = device() == "cpu" and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
 """Whether vLLM binds workers to cores here, with one left for the server."""
 Call = asyncio.Task[list[dict[str, Any]]]
@@ -210,6 +211,40 @@ async def test_calls_in_flight_at_a_crash_of_the_engine_are_completed(
         server, worker = cores
         assert worker and not server & worker
         assert terminal.cores() == cores
+
+
+async def hung(client: httpx.AsyncClient) -> float:
+    """How many restarts followed a hang."""
+    metrics = (await client.get("/metrics")).text
+    found = re.search(r'^dragoman_engine_restarts_total{reason="hang"} (\S+)$', metrics, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
+@pytest.mark.parametrize("clients", [8, 1])
+async def test_an_engine_that_hangs_is_restarted_and_all_calls_are_answered(
+    terminal: Terminal, client: httpx.AsyncClient, clients: int
+) -> None:
+    """With calls in flight, and idle when it was suspended, so that the next call finds it so."""
+    before = await hung(client)
+    asked = [messages(6, seed) for seed in range(30, 30 + clients)]
+    undisturbed = await asyncio.gather(*(translate(client, one) for one in asked))
+
+    def ask() -> list[Call]:
+        return [asyncio.create_task(translate(client, one)) for one in asked]
+
+    if clients > 1:
+        calls, engine = await held_midway(terminal, client, ask, running=40)
+    else:
+        engine = terminal.engine()
+        engine.suspend()
+        calls = ask()
+    await stats_when(client, state="restarting")
+    assert (await client.get("/readyz")).status_code == 503
+    assert (await client.get("/healthz")).json() == {"status": "ok", "engine": "restarting"}
+    assert_complete(undisturbed, await asyncio.gather(*calls))
+    assert await hung(client) == before + 1
+    assert not engine.is_running()
 
 
 async def test_ctrl_c_in_the_terminal_completes_calls_in_flight_and_exits_with_0(

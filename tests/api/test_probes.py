@@ -48,7 +48,8 @@ async def test_a_restart_shows_and_calls_wait_up_to_the_limit(
         engine.crash()
         await until(lambda: service.pipeline.stats().restarting, "a restart under way")
         assert await probe(client) == (503, "restarting")
-        assert (await client.get("/healthz")).status_code == 200
+        answer = await client.get("/healthz")
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok", "engine": "restarting"})
         calls = [asyncio.create_task(client.post("/v1/translate", json=BODY)) for _ in range(3)]
         await until(lambda: service.pipeline.stats().waiting == 3, "three waiting sequences")
         refused = await client.post("/v1/translate", json=BODY)

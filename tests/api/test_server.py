@@ -84,6 +84,27 @@ async def test_an_idle_server_stops_at_once() -> None:
         assert await process.wait() == 0
 
 
+@pytest.mark.parametrize("sent", [b"GET /healthz HTT", b"POST /v1/translate HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"])
+async def test_a_client_that_stalls_in_its_request_does_not_delay_the_end(sent: bytes) -> None:
+    async with slow_server(drain_timeout_s=600) as (process, url), httpx.AsyncClient(base_url=url) as client:
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as stalled:
+            stalled.sendall(sent)
+            await client.get("/healthz")  # so that the server has read it
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(60):
+                assert await process.wait() == 0
+
+
+async def test_a_client_that_does_not_read_its_answers_delays_the_end_no_longer_than_a_drain() -> None:
+    async with slow_server(drain_timeout_s=0.5) as (process, url), httpx.AsyncClient(base_url=url) as client:
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as unread:
+            unread.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400)
+            await client.get("/openapi.json")
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(60):
+                assert await process.wait() == 0
+
+
 async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with_1(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -116,16 +137,16 @@ def test_an_address_that_is_taken_is_one_clear_error() -> None:
             listen("127.0.0.1", port)
 
 
-async def test_a_failure_of_the_http_server_is_reported_and_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failing", ["service", "operators"])
+async def test_a_failure_of_either_port_is_reported_and_exits_with_1(
+    monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
     monkeypatch.setattr(heap, "freeze_heap", lambda: None)
-    listener = listen("127.0.0.1", 0)
-    server = DragomanServer(fake_service(), listener)
-
-    async def fail(**_: object) -> None:
-        raise OSError("no more sockets")
-
-    monkeypatch.setattr(server._uvicorn, "serve", fail)  # pyright: ignore[reportPrivateUsage]
-    with listener:
-        assert await server.run() == 1
+    listener, operators = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
+    server = DragomanServer(fake_service(), listener, operators=operators)
+    closed = listener if failing == "service" else operators
+    closed.close()  # uvicorn can then not listen
+    with listener, operators:
+        async with asyncio.timeout(60):
+            assert await server.run() == 1
     assert server.failure is not None
-    assert "no more sockets" in server.failure.message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
@@ -13,12 +12,11 @@ import pytest
 from rich.console import Console
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import NoProgress
+from dragoman_bench.bench.progress import NoProgress, RunProgress
 from dragoman_bench.bench.results import Results, read_results, write_results
 from dragoman_bench.bench.servers import ServerCommand
+from dragoman_bench.bench.workload import CachedWorkload
 from dragoman_bench.journey.measure import (
-    CachedWorkload,
-    JourneyProgress,
     JourneyResults,
     JourneyRun,
     LoadMeter,
@@ -28,10 +26,10 @@ from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
 from dragoman_bench.journey.versus import compare_servers
 from tests.bench.journeys import rates
 from tests.bench.making import workload
+from tests.bench.stand_ins import StandIns
 from tests.bench.test_journey_steps import SUBJECT
 from tests.waiting import until
 
-STAND_IN = str(Path(__file__).with_name("stand_in.py"))
 PACE = Pace(duration_s=0.3, warmup_s=0.1, timeout_s=5.0)
 LEG = Leg("variable", (Level(1), Level(2, 2)))
 MACHINE: dict[str, object] = {"cpu": "a CPU", "cores": 2, "vllm": "1.0"}
@@ -41,29 +39,21 @@ def step(name: str, slots: int = 64, leg: Leg = LEG) -> Step:
     return Step(name, f"step {name}", "dragoman", {"max-num-seqs": slots}, (leg,))
 
 
-class Journey:
-    """A folder, and runs into it. `behaviours`: how each step's server behaves."""
-
-    def __init__(self, path: Path, **behaviours: str) -> None:
-        self.behaviours = behaviours
-        self.started: list[str] = []
-        self.folder = path
-        self.interrupted = asyncio.Event()
-        self.workloads = {"variable": CachedWorkload(workload(*(f"text {n}" for n in range(50))))}
+class Journey(StandIns):
+    """A folder, and runs into it."""
 
     def command(self, step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
-        self.started.append(step.name)
-        behaviour = self.behaviours.get(step.name, "well")
-        return ServerCommand(step.name, (sys.executable, STAND_IN, behaviour), "/readyz")
+        return self.start(step.name)
 
     def of(self, steps: Sequence[Step], *, chosen: Sequence[str] | None = None, fresh: bool = False) -> JourneyRun:
-        progress = JourneyProgress(Console(file=StringIO(), width=200), NoProgress())
+        progress = RunProgress(Console(file=StringIO(), width=200), NoProgress())
+        workloads = {"variable": CachedWorkload(workload(*(f"text {n}" for n in range(50))))}
         return JourneyRun(
             steps=tuple(steps),
             chosen=frozenset(chosen if chosen is not None else [step.name for step in steps]),
             subject=SUBJECT,
             folder=self.folder,
-            meter=LoadMeter(self.workloads, PACE, progress, self.interrupted),
+            meter=LoadMeter(workloads, PACE, progress, self.interrupted),
             progress=progress,
             machine=MACHINE,
             fresh=fresh,

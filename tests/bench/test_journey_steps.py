@@ -8,7 +8,8 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.journey.measure import STOP_S, UNKNOWN_START_S, expected_s, rounds
+from dragoman_bench.bench.stored import STOP_S, UNKNOWN_START_S
+from dragoman_bench.journey.measure import expected_s, rounds
 from dragoman_bench.journey.steps import (
     BUSY,
     CEILING,

@@ -17,7 +17,8 @@ from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import read_results
 from dragoman_bench.bench.servers import ServerFault
-from dragoman_bench.journey.measure import CachedWorkload, LoadMeter, MeasuredServer
+from dragoman_bench.bench.workload import CachedWorkload
+from dragoman_bench.journey.measure import LoadMeter, MeasuredServer
 from dragoman_bench.journey.steps import MODES, Leg, Level, Mode, Pace
 from dragoman_bench.journey.versus import Comparison, PairRatios, pair_ratios, write_comparison
 from tests.bench.journeys import at_level, rates, repeat, results

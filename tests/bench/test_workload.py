@@ -222,7 +222,7 @@ def test_keys_that_are_not_the_bench_s_are_skipped(tmp_path: Path) -> None:
     [
         ("{", "2: "),
         ("[]", "2: "),
-        ("{}", "2: no target"),
+        ("{}", "2: no text"),
         ('{"text":" ","target":"ja"}', "2: no text"),
         ('{"text":7,"target":"ja"}', "2: text "),
         ('{"text":"a"}', "2: no target"),

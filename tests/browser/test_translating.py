@@ -254,7 +254,7 @@ async def test_an_example_is_one_click_away(live: Page) -> None:
 
 
 async def test_doubtful_translations_are_marked_and_the_packaged_model_is_explained(page: Page) -> None:
-    doubtful = ConfidenceModel(Regression(0.0, {"mean_logprob": 1.0}), threshold=0.3)
+    doubtful = ConfidenceModel(Regression(0.0, {"mean_surprise": -2.0}), threshold=0.3)
     service = make_service(0.0, profile="phrasebook", confidence=doubtful, logprobs=TokenLogprobs(-2.0, -4.0))
     async with serving(service) as stage:
         await service.start()
@@ -262,7 +262,7 @@ async def test_doubtful_translations_are_marked_and_the_packaged_model_is_explai
         await expect(page.locator("#packaged-model")).to_contain_text("dragoman serve --model")
         await page.fill("#source", "one two")
         await expect(page.locator("#output[data-doubtful]")).to_have_text("ko:one ko:two")
-        await expect(page.locator("#measured")).to_contain_text("confidence 12 %")
+        await expect(page.locator("#measured")).to_contain_text("confidence 20 %")
         await expect(page.locator("#notes p")).to_have_count(1)
         await page.fill("#source", "")
         await expect(page.locator("#output[data-doubtful]")).to_have_count(0)

@@ -10,11 +10,11 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import NoProgress, error_console
+from dragoman_bench.bench.progress import NoProgress, RunProgress, error_console
 from dragoman_bench.bench.servers import ServerCommand, dragoman_serve
 from dragoman_bench.cli.journey import command
 from dragoman_bench.cli.subject import make_subject
-from dragoman_bench.journey.measure import JourneyProgress, JourneyRun, LoadMeter, make_workloads
+from dragoman_bench.journey.measure import JourneyRun, LoadMeter, make_workloads
 from dragoman_bench.journey.page import conclude, write_files
 from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
 
@@ -77,7 +77,7 @@ async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) ->
     def fake(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
         return dragoman_serve(step.name, {**subject.dragoman, **step.flags, "pipeline": "fake"}, engine_log)
 
-    progress = JourneyProgress(error_console, NoProgress())
+    progress = RunProgress(error_console, NoProgress())
     run = JourneyRun(
         steps=steps,
         chosen=frozenset(step.name for step in steps),

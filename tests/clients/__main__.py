@@ -81,6 +81,8 @@ def command_of(client: Client) -> list[str]:
     script = HERE / "cells" / client.script
     if client.runs == "here":
         return [sys.executable, str(script)]
+    if client.runs == "java":
+        return ["java", str(script)]
     folder = (CACHE / client.id).absolute()
     marker = folder / "installed.txt"
     wanted = "\n".join(client.packages)
@@ -214,6 +216,7 @@ def main() -> None:
         "command": "make clients",
         "version": __version__,
         "python": platform.python_version(),
+        "java": _java_version(),
         "node": subprocess.run(["node", "--version"], capture_output=True, text=True).stdout.strip(),
         "clients": found,
     }
@@ -221,6 +224,12 @@ def main() -> None:
     if options.out:
         options.out.write_text(json.dumps(results, ensure_ascii=False, indent=1) + "\n")
     raise SystemExit(1 if failed else 0)
+
+
+def _java_version() -> str:
+    """Such as `17.0.15`."""
+    shown = subprocess.run(["java", "--version"], capture_output=True, text=True).stdout
+    return shown.split()[1]
 
 
 def _print(found: list[dict[str, Any]]) -> int:

@@ -48,7 +48,8 @@ def matrix(results: dict[str, Any]) -> str:
         rows.append(row)
     cells = [one for client in results["clients"] for one in client["cells"]]
     passed = sum(not one["reason"] for one in cells)
-    head = f"{passed} of {len(cells)} cells passed; Python {results['python']}, Node {results['node']}.\n\n"
+    head = f"{passed} of {len(cells)} cells passed; Python {results['python']}, Node {results['node']}, "
+    head += f"Java {results['java']}.\n\n"
     return head + _table(["client", "packages", *COLUMNS.values()], rows)
 
 

@@ -28,7 +28,7 @@ def test_failed_cells_are_shown() -> None:
         {"column": "text", "title": "two", "reason": "a < b | c"},
     ]
     client = {"id": "x", "title": "X", "packages": [], "cells": cells, "refusals": []}
-    results = {"python": "3", "node": "v20", "clients": [client]}
+    results = {"python": "3", "node": "v20", "java": "17", "clients": [client]}
     assert "1 of 2 cells passed" in page.matrix(results)
     assert "**✗ 1 of 2**" in page.matrix(results)
     assert "a &lt; b \\| c" in page.cells(results)

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from dragoman.cli.deploy import command
 from dragoman.deploy import config, haproxy
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, DragomanError
 from dragoman.settings import EngineSettings, PipelineSettings, ServerSettings, Settings, StorageSettings, load
 
 POSTGRES = StorageSettings(url="postgresql://dragoman:secret@db/dragoman")
@@ -187,6 +187,30 @@ def test_haproxy_listens_where_the_user_says_and_reports_on_loopback_alone(host:
     assert bound == ["127.0.0.1:9101", frontend, "127.0.0.1:8404"]
     assert "mode 600 level admin" in adapted
     assert "set-header x-request-disconnect-disabled ?1" in adapted
+
+
+def test_haproxy_ends_slow_requests_and_takes_offers_of_an_upgrade_off() -> None:
+    adapted = haproxy.adapted(HAPROXY, header_timeout_s=2.5, body_timeout_s=4)
+    frontend = adapted.partition("frontend http_frontend\n")[2].partition("\nlisten")[0]
+    assert {"timeout http-request 6500ms", "timeout client 4000ms", "http-request del-header upgrade"} <= {
+        line.strip() for line in frontend.splitlines()
+    }
+
+
+@pytest.mark.parametrize("missing", ["frontend prometheus", "listen stats", "mode 666", "frontend http_frontend"])
+def test_a_configuration_of_another_version_of_ray_is_refused(missing: str) -> None:
+    with pytest.raises(haproxy.UnknownConfiguration):
+        haproxy.adapted(HAPROXY.replace(missing, "other"))
+
+
+def test_a_configuration_is_adapted_once() -> None:
+    assert haproxy.adapted(haproxy.adapted(HAPROXY, "::"), "::") == haproxy.adapted(HAPROXY, "::")
+
+
+def test_names_of_ray_that_are_missing_are_refused() -> None:
+    app = pytest.importorskip("dragoman.deploy.app")
+    with pytest.raises(DragomanError, match="dragoman\\[ray\\]"):
+        app._replace(haproxy, "no_such_name", None)
 
 
 def test_the_configuration_that_ray_writes_is_recognised() -> None:

@@ -186,5 +186,5 @@ async def test_the_inputs_are_in_an_answer_only_where_they_are_asked_for() -> No
         streamed = await client.post("/v1/translate", json=body | {"confidence_inputs": True, "stream": True})
     assert "confidence_inputs" not in plain
     [inputs] = asked.json()["translations"][0]["confidence_inputs"]
-    assert inputs["mean_logprob"] < 0 < inputs["source_length"]
+    assert inputs["mean_surprise"] < inputs["most_surprise"]
     assert (streamed.status_code, streamed.json()["error"]["param"]) == (400, "confidence_inputs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 
-from dragoman.errors import EngineDead
+from dragoman.errors import EngineDead, EngineHung
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.types import Completion, Delta, Sequence
 from tests.pipelines.scripted import answer
@@ -25,6 +25,7 @@ class CrashingEngine(FakePipeline):
         self.failing_starts = 0
         self.starts = self.runs = 0
         self.ran: list[str] = []
+        self._hung = asyncio.Event()
 
     async def start(self) -> None:
         self.starts += 1
@@ -32,7 +33,7 @@ class CrashingEngine(FakePipeline):
         if self.failing_starts:
             self.failing_starts -= 1
             raise EngineDead("this start fails")
-        self._crash = asyncio.Event()
+        self._crash, self._hung = asyncio.Event(), asyncio.Event()
         self._is_running = True
         self.runs += 1
 
@@ -40,6 +41,19 @@ class CrashingEngine(FakePipeline):
         """`crashed` returns."""
         self._is_running = False
         self._crash.set()
+
+    def hang(self) -> None:
+        """`crashed` returns, while sequences go on waiting."""
+        self._hung.set()
+
+    async def crashed(self) -> EngineDead:
+        waits = [asyncio.create_task(event.wait()) for event in (self._hung, self._crash)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return EngineHung("the fake engine hangs") if self._hung.is_set() else EngineDead("the fake engine crashed")
 
     def crash_silently(self) -> None:
         """Only sequences and health checks notice."""

@@ -50,6 +50,19 @@ async def test_sequences_in_flight_at_a_crash_are_completed(
     assert (pipeline.stats().restarts, engine.runs) == (1, 2)
 
 
+async def test_sequences_in_flight_on_an_engine_that_hangs_are_completed(
+    pipeline: ContinuousPipeline, engine: CrashingEngine
+) -> None:
+    work = [sequence(HOLD, number, name=str(number)) for number in range(5)]
+    tasks = [asyncio.create_task(pipeline.generate(one)) for one in work]
+    await loaded(pipeline, running=5, waiting=0)
+    engine.hang()
+    await restarted(pipeline)
+    engine.gate.set()
+    assert [one.text for one in await asyncio.gather(*tasks)] == [answer(one) for one in work]
+    assert (pipeline.stats().restarts, pipeline.stats().hangs) == (1, 1)
+
+
 async def test_sequences_that_arrive_during_a_restart_wait_and_are_completed(
     pipeline: ContinuousPipeline, engine: CrashingEngine
 ) -> None:

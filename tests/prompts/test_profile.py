@@ -146,7 +146,7 @@ def test_a_users_file_can_extend_a_shipped_profile(write: Callable[[str], Path])
             "unknown key 'txt'; did you mean 'text'? (in templates)",
         ),
         (OWN.replace("code =", "cod ="), "unknown key 'cod'; did you mean 'code'? (in languages)"),
-        ("qqqq = 1\n" + OWN, "unknown key 'qqqq'; known are bos, chat_arguments"),
+        ("qqqq = 1\n" + OWN, "unknown key 'qqqq'; known are bos, capitals_as_sentences, chat_arguments"),
         (OWN.replace('name = "mine"\n', ""), "name"),
         (OWN.replace("temperature = 1", 'temperature = "hot"'), "sampling.temperature"),
         (OWN.replace('mode = "raw"', 'mode = "cooked"'), "mode: Input should be 'chat', 'structured' or 'raw'"),

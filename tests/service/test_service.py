@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from dragoman import phrasebook
+from dragoman.engine.spec import resolve
 from dragoman.errors import EngineDead, StorageUnavailable
 from dragoman.pipelines.fake import FakePipeline
+from dragoman.service.service import TranslationService
+from dragoman.service.stack import choose_model
+from dragoman.settings import ModelSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
 from dragoman.types import TranslationRequest
 from tests.serving import fake_service, service_over
@@ -16,18 +25,38 @@ class FailingPipeline(FakePipeline):
         raise EngineDead("it does not start")
 
 
-@pytest.mark.parametrize("pipeline", [FakePipeline(), FailingPipeline()])
+class EndlessStart(FakePipeline):
+    async def start(self) -> None:
+        await asyncio.Event().wait()
+
+
+def _failing(_: object) -> str:
+    raise EngineDead("it does not answer")
+
+
+@pytest.mark.parametrize("pipeline", [FakePipeline(), FailingPipeline(), FakePipeline(_failing)])
 async def test_the_database_is_closed_when_the_service_stops_or_cannot_start(pipeline: FakePipeline) -> None:
+    """Its engine may not start, or not answer the warm-up."""
     database = Database("sqlite://")
     service = service_over(pipeline, database=database)
-    if isinstance(pipeline, FailingPipeline):
-        with pytest.raises(EngineDead):
-            await service.start()
-    else:
+    try:
         await service.start()
         await service.stop()
+    except EngineDead:
+        assert service.admission.state != "serving"
     with pytest.raises(StorageUnavailable):
         await database.read(lambda _: None)
+
+
+async def test_prompts_that_cannot_be_loaded_end_the_start_of_the_engine(tmp_path: Path) -> None:
+    settings = Settings(storage=StorageSettings(""))
+    model = replace(choose_model(ModelSettings()), path=str(tmp_path))  # has no tokenizer
+    spec = resolve(str(phrasebook.model_dir()), settings.engine, "cpu")
+    service = TranslationService(settings, model, spec, EndlessStart())
+    async with asyncio.timeout(120):
+        with pytest.raises(Exception) as failed:
+            await service.start()
+    assert not isinstance(failed.value, TimeoutError)
 
 
 async def test_closing_a_stream_frees_its_sequences_before_it_returns() -> None:

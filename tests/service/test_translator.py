@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from dragoman.errors import EngineDead, UnsupportedLanguage
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import dispatcher
 from dragoman.service.cache import SegmentCache
-from dragoman.service.dispatcher import LoopTurns
+from dragoman.service.dispatcher import Dispatcher, LoopTurns
 from dragoman.service.planner import Planner
 from dragoman.service.streaming import stream
 from dragoman.service.translator import Translator
@@ -399,7 +400,7 @@ async def test_an_error_of_the_engine_ends_a_stream_with_it() -> None:
 
 # ---- confidence
 
-FITTED = ConfidenceModel(Regression(0.0, {"mean_logprob": 1.0, "retried": -3.0}), threshold=0.4)
+FITTED = ConfidenceModel(Regression(0.0, {"mean_surprise": -2.0, "retried": -8.0}), threshold=0.4)
 
 
 def answered(mean_logprob: float, text: str = "駅はどこにありますか。") -> Completion:
@@ -412,7 +413,7 @@ async def test_below_the_threshold_a_translation_has_a_warning_and_nothing_else_
     request = TranslationRequest((ENGLISH,), "ja", "en", strict=strict)
     [found] = await translator(pipeline, confidence=FITTED).translate(request)
     assert (codes(found), found.failed, found.retries) == ([checks.LOW_CONFIDENCE], False, ())
-    assert found.confidence == pytest.approx(0.1192, abs=1e-4)
+    assert found.confidence == pytest.approx(0.1998, abs=1e-4)
     assert len(pipeline.given) == 1
 
 
@@ -447,3 +448,61 @@ async def test_a_retried_segment_is_less_certain() -> None:
     assert found.retries
     assert found.confidence is not None
     assert found.confidence < 0.1
+
+
+async def test_a_pair_of_tags_in_a_streamed_text_is_put_back() -> None:
+    pipeline = AnsweringPipeline(lambda _: "<g1>Hier</g1> klicken, < g2 >jetzt</g2>.")
+    planner = Planner(*prompts(), pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(64, queued=8), LoopTurns(), SegmentCache(0))
+    asked = TranslationRequest(("Click <0>here</0> right <b>now</b>.",), "ko", "en")
+    deltas = [event.text async for event in stream(translator, asked) if isinstance(event, TextDelta)]
+    assert "".join(deltas) == "<0>Hier</0> klicken, <b>jetzt</b>."
+
+
+# ---- texts in capitals
+
+CAPITALS = "OPEN {name} ON THE DASHBOARD"
+
+
+async def of_capitals(
+    answer: str, *, profile: bool = True, **request: Any
+) -> tuple[Translation, Translation, list[str]]:
+    """The translation of `CAPITALS`, the one that is streamed, and the texts that the model was given."""
+    pipeline = AnsweringPipeline(lambda _: answer)
+    encoder, lengths = prompts()
+    if not profile:
+        encoder = copy(encoder)
+        encoder.profile = replace(encoder.profile, capitals_as_sentences=False)
+    planner = Planner(encoder, lengths, pipeline.max_model_len)
+    translator = Translator(pipeline, planner, Dispatcher(64, queued=8), LoopTurns(), SegmentCache(0))
+    asked = TranslationRequest((CAPITALS,), "en", "ko", **request)  # a language with capitals that the model can write
+    [whole] = await translator.translate(asked)
+    events = [event async for event in stream(translator, asked)]
+    streamed = events[-1]
+    assert isinstance(streamed, TextDone)
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == streamed.translation.text
+    return whole, streamed.translation, [source_of(one) for one in pipeline.given]
+
+
+async def test_a_text_in_capitals_is_given_as_a_sentence_and_comes_back_in_capitals() -> None:
+    whole, streamed, given = await of_capitals("Please show {name} on it.")
+    assert {whole.text, streamed.text} == {"PLEASE SHOW {name} ON IT."}
+    assert set(given) == {"Open {name} on the dashboard"}
+    assert not whole.warnings and not whole.retries
+
+
+async def test_a_profile_that_does_not_say_so_is_given_the_capitals() -> None:
+    whole, _, given = await of_capitals("Please show {name} on it.", profile=False)
+    assert (whole.text, set(given)) == ("Please show {name} on it.", {CAPITALS})
+
+
+async def test_a_term_of_the_glossary_is_found_in_capitals_and_keeps_its_own_case() -> None:
+    glossary = {"Dashboard": "myBoard", "open": "launch"}
+    whole, streamed, given = await of_capitals("Please launch {name} on the myBoard.", glossary=glossary)
+    assert {whole.text, streamed.text} == {"PLEASE launch {name} ON THE myBoard."}
+    assert set(given) == {"launch {name} on the myBoard"}
+
+
+async def test_a_copy_of_a_text_in_capitals_is_found() -> None:
+    whole, _, _ = await of_capitals("Open {name} on the dashboard")
+    assert checks.SOURCE_COPIED in {warning.code for warning in whole.warnings}

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from benchmarks import checks as checks_benchmark
 
+from dragoman.prompts.catalog import profiles
 from dragoman.text.checks import SEVERITY, WARNING_CODES, Finding, TextChecks, badness, findings
 from dragoman.text.commentary import without_commentary
 from dragoman.text.comparisons import (
@@ -404,6 +406,164 @@ def test_a_good_translation_has_no_findings(source: str, output: str, languages:
 def test_findings(source: str, output: str, languages: str, expected: list[str]) -> None:
     source_language, _, target = languages.partition("-")
     assert codes(source, output, source_language, target) == expected
+
+
+# ---- the language of an output
+
+SHOP = {
+    "en": "The shop opens at nine in the morning and closes at six.",
+    "de": "Das Geschäft öffnet um neun Uhr morgens und schließt um sechs.",
+    "fr": "Le magasin ouvre à neuf heures du matin et ferme à six heures.",
+    "es": "La tienda abre a las nueve de la mañana y cierra a las seis.",
+    "pt-BR": "A loja abre às nove da manhã e fecha às seis.",
+    "it": "Il negozio apre alle nove del mattino e chiude alle sei.",
+    "nl": "De winkel gaat om negen uur open en sluit om zes uur.",
+    "sv": "Affären öppnar klockan nio på morgonen och stänger klockan sex.",
+    "pl": "Sklep otwiera się o dziewiątej rano i zamyka o szóstej.",
+    "cs": "Obchod otevírá v devět hodin ráno a zavírá v šest.",
+    "ro": "Magazinul se deschide la nouă dimineața și se închide la șase.",
+    "tr": "Dükkân sabah dokuzda açılıyor ve akşam altıda kapanıyor.",
+    "id": "Toko itu buka pukul sembilan pagi dan tutup pukul enam.",
+    "fi": "Kauppa aukeaa aamulla yhdeksältä ja sulkeutuu kuudelta.",
+    "hu": "A bolt reggel kilenckor nyit és hatkor zár.",
+    "vi": "Cửa hàng mở cửa lúc chín giờ sáng và đóng cửa lúc sáu giờ.",
+    "sr-Latn": "Prodavnica se otvara u devet ujutru i zatvara u šest.",
+    "ru": "Магазин открывается в девять утра и закрывается в шесть.",
+    "uk": "Крамниця відчиняється о дев'ятій ранку й зачиняється о шостій.",
+    "bg": "Магазинът отваря в девет сутринта и затваря в шест.",
+    "sr": "Продавница се отвара у девет ујутру и затвара у шест.",
+    "ar": "يفتح المتجر في التاسعة صباحا ويغلق في السادسة.",
+    "fa": "فروشگاه ساعت نه صبح باز می‌شود و ساعت شش بسته می‌شود.",
+    "ja": "店は朝九時に開き、六時に閉まります。",
+    "zh": "商店早上九点开门，六点关门。",
+    "ko": "가게는 아침 아홉 시에 열고 여섯 시에 닫습니다.",
+}
+
+
+@cache
+def chat_detector() -> Detector:
+    """Of the languages that general models serve."""
+    return Detector(tuple(profiles()["chat"].languages))
+
+
+def is_other(source: str, output: str, target: str, source_language: str = "en") -> bool:
+    found = findings(source, output, CheckContext(source_language, target, chat_detector()))
+    return any(one.code == "wrong_language" for one in found)
+
+
+@pytest.mark.parametrize("target", SHOP)
+def test_a_sentence_in_each_other_language_is_found(target: str) -> None:
+    source, source_language = ("The museum is open on Sundays only.", "en")
+    if target == "en":
+        source, source_language = "Das Museum ist nur sonntags geöffnet.", "de"
+    same = {"sr", "sr-Latn"} if target == "sr" else {target}  # sr has two scripts
+    outputs = {language: output for language, output in SHOP.items() if language not in same}
+    missed = [one for one, output in outputs.items() if not is_other(source, output, target, source_language)]
+    assert missed == []
+    assert [one for one in SHOP if is_other(SHOP[one], SHOP[target], target, one)] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "target"),
+    [
+        ("Is breakfast included in the price of the room?", "The price of the room includes breakfast.", "fr"),
+        ("Where is the nearest pharmacy?", "The nearest pharmacy is where you can find a pharmacy.", "de"),
+        ("Is this a test?", "This is a test.", "fr"),
+        ("Of course!", "Of course!", "es"),
+        ("Good evening", "What would you like to know?", "it"),
+        ("Upload a photo", "Please upload a photo.", "de"),
+        ("Hotel booking", "Which city would you like?", "pl"),
+        ("The shop is shut.", "Obchod je dnes zatvorený, ale zajtra ráno otvoríme znova o deviatej.", "cs"),
+        ("I forgot it.", "Ich habe es vergessen. I will be more careful with it next time.", "de"),
+    ],
+)
+def test_english_or_a_close_language_in_place_of_the_target_is_found(source: str, output: str, target: str) -> None:
+    assert is_other(source, output, target)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "languages"),
+    [
+        ("Download", "Download", "en-de"),
+        ("Software update", "Software-Update", "en-de"),
+        ("Open the file in Microsoft Word", "Ouvrir le fichier dans Microsoft Word", "en-fr"),
+        ("Portable Network Graphics", "Portable Network Graphics", "en-it"),
+        ("New York and Los Angeles", "New York y Los Ángeles", "en-es"),
+        ("Set max_open_files in server.conf", "Définir max_open_files dans server.conf", "en-fr"),
+        ("Press Ctrl+Alt+Delete", "Premi Ctrl+Alt+Canc", "en-it"),
+        ("Team meeting", "Teammeeting", "en-nl"),
+        ("Smart TV", "Smart TV", "en-tr"),
+        ("Vi ses i morgen klokken ni foran stationen.", "Vi ses i morgen klokken ni foran stasjonen.", "da-nb"),
+        ("Zítra ráno se sejdeme u nádraží.", "Zajtra ráno sa stretneme pri stanici.", "cs-sk"),
+        ("Mañana por la mañana nos vemos en la estación.", "Amanhã de manhã nos vemos na estação.", "es-pt"),
+        ("Der Zug fährt um neun Uhr ab.", "De trein vertrekt om negen uur.", "de-nl"),
+        ("हम कल सुबह स्टेशन पर मिलेंगे।", "आपण उद्या सकाळी स्टेशनवर भेटू.", "hi-mr"),
+    ],
+)
+def test_names_code_loan_words_and_near_languages_are_not_taken_for_another(
+    source: str, output: str, languages: str
+) -> None:
+    source_language, _, target = languages.partition("-")
+    assert not is_other(source, output, target, source_language)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "I'm ready to help. What's the text you'd like me to translate?",
+        "I'm ready to assist you. What's your message?",
+        "Please provide the text that you would like me to translate.",
+        "The user's message is a translation of the user's message into German.",
+        "I am a translation engine. Just send me a text.",
+        "Welchen Text soll ich für Sie übersetzen?",
+        "请提供需要翻译的文本。",
+    ],
+)
+@pytest.mark.parametrize("languages", ["de-en", "fr-de", "de-ja", "ru-fr"])
+def test_an_answer_in_place_of_a_translation_is_found_in_every_target(output: str, languages: str) -> None:
+    source_language, _, target = languages.partition("-")
+    sources = {"de": "Abmelden", "fr": "Se déconnecter", "ru": "Выйти"}
+    assert "refusal" in codes(sources[source_language], output, source_language, target)
+
+
+@pytest.mark.parametrize(
+    ("source", "output", "languages"),
+    [
+        ("Welchen Text soll ich übersetzen?", "Which is the text you'd like me to translate?", "de-en"),
+        ("翻訳したいテキストを入力してください。", "Please enter the text you would like to translate.", "ja-en"),
+        ("Wie kann ich Ihnen helfen?", "How can I help you?", "de-en"),
+        ("Я переводчик.", "I am a translator.", "ru-en"),
+        ("Please send me the text; I will translate it.", "请发送文本，我来翻译。", "en-zh"),
+    ],
+)
+def test_a_source_about_translation_or_help_is_no_answer(source: str, output: str, languages: str) -> None:
+    source_language, _, target = languages.partition("-")
+    assert "refusal" not in codes(source, output, source_language, target)
+
+
+def test_the_benchmark_measures_files_of_translations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "lines" / "shop"
+    program.mkdir(parents=True)
+    museum = "The museum is open on Sundays only."
+    rows = [
+        (museum, "Le musée est ouvert seulement le dimanche.", "en", "fr"),
+        (SHOP["en"], SHOP["fr"], "en", "fr"),
+        (SHOP["en"], SHOP["de"], "en", "de"),
+    ]
+    (program / "lines.tsv").write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    (program / "de.po").write_text(
+        f'msgid ""\nmsgstr ""\n\nmsgid "{museum}"\nmsgstr "Das Museum ist "\n"nur sonntags geöffnet."\n',
+        encoding="utf-8",
+    )
+    out = tmp_path / "results.json"
+    checks_benchmark.main([str(tmp_path / "lines"), "--repeats", "1", "--out", str(out)])
+    results = json.loads(out.read_text(encoding="utf-8"))
+    assert results == json.loads(capsys.readouterr().out.splitlines()[-1])
+    found = {one["case"]: one["longer"][0] / one["longer"][1] for one in results["shares"] if one["longer"][1]}
+    assert results["pairs"] == 4
+    assert found["right"] == found["right, any check"] == 0
+    assert found["copied"] == found["other language"] == 1
+    assert results["cpu_us"]["wrong_language"] > 0
 
 
 ENGLISH = "I'll be home a little later today."

@@ -10,41 +10,66 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.text import confidence
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, NgramSet, Regression, ngrams
+from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, Lexicon, Regression, units
 from dragoman.types import Features, TokenLogprobs
 
+EN_JA = ("en", "ja")
+LEXICON = Lexicon.of(
+    {"en": {"the": 4096, "cat": 4, "dog": 1}, "ja": {"猫": 4, "犬": 1}},
+    {
+        EN_JA: {("cat", "猫"): 0.9, ("dog", "犬"): 0.3, ("the", "あの"): 0.9},
+        ("ja", "en"): {("犬", "dog"): 0.9, ("子", "dog"): 0.1},
+    },
+)
 LOGPROBS = TokenLogprobs(mean=-0.5, least=-2.0)
 DOCUMENT = {
     "format": 1,
     "bias": 2.0,
-    "weights": {"mean_logprob": 1.0, "source_rare": -1.0},
+    "weights": {"mean_surprise": -1.0, "source_unmatched": -4.0},
     "threshold": 0.6,
     "length_ratios": {"en-ja": 0.5},
-    "ngrams": True,
+    "lexicon": True,
 }
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    known = NgramSet(bytearray(1 << 12))
-    known.add("Good morning.")
-    (tmp_path / confidence.NGRAMS_FILE).write_bytes(bytes(known.bits))
+    (tmp_path / confidence.LEXICON_FILE).write_bytes(LEXICON.entries.astype("<u4").tobytes())
     (tmp_path / confidence.FILE).write_text(json.dumps(DOCUMENT), encoding="utf-8")
     return tmp_path
 
 
-def test_letters_are_in_trigrams_and_east_asian_characters_in_bigrams() -> None:
-    assert list(ngrams("Good  AI")) == [" go", "goo", "ood", "od ", "d a", " ai", "ai "]
-    assert list(ngrams("駅は")) == [" 駅", "駅は", "は "]
-    assert list(ngrams("")) == []
+def test_units_are_stems_han_characters_and_pairs_of_kana_and_hangul() -> None:
+    assert units("Running late, I'll run") == ["runni", "late", "i'll", "run"]
+    assert units("駅は、コーヒー") == ["駅", "は", "コー", "ーヒ", "ヒー"]
+    assert units("지하철 3") == ["지하", "하철", "3"]
+    assert units("…") == units("") == []
 
 
-def test_rarity_is_the_share_of_unknown_ngrams() -> None:
-    known = NgramSet(bytearray(1 << 12))
-    known.add("the cat")
-    assert known.rarity("The cat") == 0
-    assert 0 < known.rarity("the dog") < known.rarity("zyx wvu") <= 1
-    assert known.rarity("\ud83d") >= 0  # half of a surrogate pair
+def test_what_the_output_leaves_out_and_what_it_invents_is_unmatched() -> None:
+    whole = LEXICON.unmatched("the cat", "猫", EN_JA)
+    assert LEXICON.unmatched("the cat", "犬", EN_JA) > whole
+    left_out = LEXICON.unmatched("the cat and the dog", "猫", EN_JA)
+    invented = LEXICON.unmatched("the cat", "猫と犬", EN_JA)
+    assert left_out[0] > whole[0]
+    assert left_out[1] == pytest.approx(whole[1])
+    assert invented[1] > whole[1]
+    assert invented[0] == pytest.approx(whole[0])
+    assert LEXICON.unmatched("猫", "the cat", ("ja", "en")) == pytest.approx(whole[::-1])
+    assert LEXICON.unmatched("", "猫", EN_JA) == LEXICON.unmatched("!", "…", EN_JA) == (0.0, 0.0)
+
+
+def test_a_likely_pair_matches_better_and_a_rare_unit_counts_more() -> None:
+    rare_lost, frequent_lost = (LEXICON.unmatched("the cat", text, EN_JA)[0] for text in ("あの", "猫"))
+    assert rare_lost > frequent_lost
+    likely, unlikely = (LEXICON.unmatched("dog", text, EN_JA)[0] for text in ("犬", "子"))
+    assert 0 <= likely < unlikely < LEXICON.unmatched("dog", "猫", EN_JA)[0] < 1
+
+
+def test_copied_letters_and_digits_match_and_copied_characters_do_not() -> None:
+    copied = LEXICON.unmatched("Tanaka 42", "tanaka 42", EN_JA)
+    assert copied == (0.0, 0.0)
+    assert min(LEXICON.unmatched("猫", "猫", ("ja", "zh"))) > 0.5
 
 
 def test_features_compare_lengths_with_what_is_usual_for_the_direction() -> None:
@@ -57,14 +82,14 @@ def test_features_compare_lengths_with_what_is_usual_for_the_direction() -> None
     assert (usual.source_characters, usual.target_characters) == (19, 9)
 
 
-def test_a_longer_and_a_rarer_source_are_inputs_of_their_own() -> None:
+def test_a_longer_source_and_a_surprise_are_inputs_of_their_own() -> None:
     short = confidence.inputs(Features(-0.5, -2.0, 0.0, source_characters=3, target_characters=3))
-    long = confidence.inputs(Features(-0.5, -2.0, 0.0, 0.5, source_characters=60, target_characters=60))
+    long = confidence.inputs(Features(-0.5, -2.0, 0.0, source_characters=60, target_characters=60))
+    sure = confidence.inputs(Features(0.0, 0.0, 0.0))
     assert long["source_length"] > short["source_length"]
-    assert long["source_rare"] > short["source_rare"] == 0
-    assert long["total_logprob"] < short["total_logprob"] < 0
-    assert long["mean_logprob_by_length"] < short["mean_logprob_by_length"]
-    assert min(confidence.inputs(Features(-1e9, -1e9, 1e9)).values()) >= -1e3
+    assert long["total_surprise"] > short["total_surprise"] > sure["total_surprise"] == 0
+    assert all(short[name] > sure[name] > -10 for name in ("mean_surprise", "most_surprise"))
+    assert max(map(abs, confidence.inputs(Features(-1e9, -1e9, 1e9, 1.0, 1.0)).values())) <= 1e3
 
 
 def test_without_probabilities_nothing_is_known() -> None:
@@ -82,7 +107,7 @@ def test_an_uncalibrated_confidence_is_the_mean_probability_and_never_doubtful()
 
 
 def test_a_text_is_as_doubtful_as_its_most_doubtful_segment() -> None:
-    model = ConfidenceModel(Regression(2.0, {"mean_logprob": 1.0}), threshold=0.6)
+    model = ConfidenceModel(Regression(1.0, {"mean_surprise": -1.0}), threshold=0.6)
     sure, unsure = Features(-0.1, -0.2, 0.0), Features(-4.0, -9.0, 0.0)
     assert model.confidence((sure, unsure)) == model.confidence((unsure,))
     assert model.is_doubtful(model.confidence((sure, unsure)))
@@ -92,10 +117,10 @@ def test_a_text_is_as_doubtful_as_its_most_doubtful_segment() -> None:
 def test_a_fitted_model_is_read_from_its_folder(folder: Path) -> None:
     model = confidence.load(folder)
     assert model.calibrated
-    (known,) = model.features("Good morning.", "おはよう", ("en", "ja"), LOGPROBS)
-    (rare,) = model.features("Xqzt jkvw fghp.", "おはよう", ("en", "ja"), LOGPROBS)
-    assert model.confidence((known,)) == pytest.approx(1 / (1 + math.exp(-1.5)))
-    assert (model.confidence((rare,)) or 1) < 0.3
+    (right,) = model.features("The cat", "猫", EN_JA, LOGPROBS)
+    (wrong,) = model.features("The cat", "犬", EN_JA, LOGPROBS)
+    assert model.is_doubtful(model.confidence((wrong,)))
+    assert not model.is_doubtful(model.confidence((right,)))
     assert confidence.load(folder / "elsewhere") is UNCALIBRATED
 
 
@@ -110,7 +135,7 @@ def test_a_file_that_cannot_be_used_is_a_configuration_error(folder: Path, chang
         confidence.load(folder)
 
 
-def test_without_its_ngrams_the_file_cannot_be_used(folder: Path) -> None:
-    (folder / confidence.NGRAMS_FILE).unlink()
+def test_without_its_lexicon_the_file_cannot_be_used(folder: Path) -> None:
+    (folder / confidence.LEXICON_FILE).unlink()
     with pytest.raises(ConfigError):
         confidence.load(folder)

@@ -81,10 +81,14 @@ def test_a_word_to_keep_stays_in_its_sentence_and_a_symbol_at_its_edge_does_not(
 
 
 def test_what_looks_like_a_mark_in_a_text_is_kept_as_it_is() -> None:
-    [block] = build([InlineItem.text("Write <g1>here</g1> now")])
+    [block] = build([InlineItem.text("Write <g3>here</g3> and ＜ x 2 /＞ now")])
     assert isinstance(block, Block)
-    assert block.text == "Write <x1/>here<x2/> now"
-    assert source([block]) == "Write <g1>here</g1> now"
+    assert block.text == "Write <g1>here</g1> and <x2/> now"
+    assert source([block]) == "Write <g3>here</g3> and ＜ x 2 /＞ now"
+
+
+def test_a_tag_of_the_source_is_not_dropped_as_invented() -> None:
+    assert without_invented("a <x1/> <b>", "<i>a</i> <x1/> <b><u>") == "a <x1/> <b>"
 
 
 def test_decoded_characters_come_back_in_the_notation_of_the_source() -> None:

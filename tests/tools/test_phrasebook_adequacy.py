@@ -20,8 +20,13 @@ from tools.phrasebook.adequacy import (
     summarise,
 )
 
+from tools.phrasebook import lines
+
 TEST_ROWS = load_rows(EVALUATION_FOLDER / "test.jsonl")  # also checks every row's references
 VALIDATION_ROWS = load_rows(EVALUATION_FOLDER / "validation.jsonl")
+PATTERN_ROWS = [
+    row for side in ("validation", "test") for row in load_rows(EVALUATION_FOLDER / f"patterns_{side}.jsonl")
+]
 BY_ENGLISH = {row.texts["en"][0]: row for row in [*TEST_ROWS, *VALIDATION_ROWS]}
 
 # English source | language | a translation that is right but not among the references.
@@ -155,6 +160,15 @@ def test_the_sets_are_large_distinct_and_complete() -> None:
     assert len(BY_ENGLISH) == len(TEST_ROWS) + len(VALIDATION_ROWS)
 
 
+def test_the_lines_of_other_patterns_are_in_no_other_set_and_in_no_training_line() -> None:
+    others = {language: set(lines.bare_texts()[language]) for language in LANGUAGES}
+    for row in [*TEST_ROWS, *VALIDATION_ROWS]:
+        for language in LANGUAGES:
+            others[language].update(map(lines.bare, row.texts[language]))
+    repeated = [row.id for row in PATTERN_ROWS for one in LANGUAGES if lines.bare(row.texts[one][0]) in others[one]]
+    assert (len({row.id for row in PATTERN_ROWS}), repeated) == (136, [])
+
+
 def test_references_of_other_lines_are_inadequate() -> None:
     rows = [*TEST_ROWS, *VALIDATION_ROWS]
     randomness = random.Random(20)
@@ -180,6 +194,18 @@ def test_empty_long_and_repeating_translations_are_inadequate() -> None:
     assert not adequate(row, "en", " ")
     assert not adequate(row, "en", "I lost my passport. " + "This is more than anyone asked for. " * 2)
     assert not adequate(row, "ja", "パスポートをなくなくなくなくなくしました。")
+
+
+def test_a_reader_s_verdict_goes_over_the_checks(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(row_with(read={"en": {"by bus": False, "a coach": True}}) + "\n", encoding="utf-8")
+    [row] = load_rows(path)
+    assert [adequate(row, "en", text) for text in ("by bus", "the bus", "a coach", "a train")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_exact_match_ignores_final_punctuation_spaces_and_case() -> None:
@@ -217,6 +243,8 @@ def test_a_translator_that_drops_lines_is_refused() -> None:
         row_with(texts={"en": ["a bus"]}),
         row_with(checks={"en": [], "ja": [["バス"]], "ko": [["버스"]], "zh": [["公交"]]}),
         row_with(absent={"fr": ["bus"]}),
+        row_with(read={"fr": {"bus": True}}),
+        row_with(read={"en": {"a bus": "yes"}}),
         row_with(absent={"en": ["bus"]}),
         row_with(checks={"en": [["train"]], "ja": [["バス"]], "ko": [["버스"]], "zh": [["公交"]]}),
         row_with(),  # the same id as line 1

@@ -1,11 +1,11 @@
-"""A simulated machine for tests of searches: results come from a function, and time passes on a clock of its own."""
+"""A simulated machine for tests of searches: results come from a function."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -13,8 +13,9 @@ from typing import Any, cast
 
 from rich.console import Console
 
+from dragoman.gpu import Gpu
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.progress import NoProgress
+from dragoman_bench.bench.progress import NoProgress, RunProgress
 from dragoman_bench.bench.results import Machine, Verdict
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.summary import Slo, parse_slo
@@ -23,7 +24,6 @@ from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand, PromptShape
 from dragoman_bench.tune.outcome import (
     Concurrency,
-    Hardware,
     Knobs,
     KvCache,
     LevelResult,
@@ -33,11 +33,16 @@ from dragoman_bench.tune.outcome import (
     Setup,
     Trial,
 )
-from dragoman_bench.tune.run import TuneJob, measurement_s
-from dragoman_bench.tune.trial import Servers, TimeEstimate, TrialRunner, TrialServer, TuneProgress
+from dragoman_bench.tune.run import TuneJob
+from dragoman_bench.tune.trial import Servers, TrialRunner, TrialServer
 
-CPU = Hardware("cpu", 32 << 30)
-MACHINE = Machine("Linux", "x86_64", "a CPU", 2, 32.0)
+CPU = Machine("Linux", "x86_64", "a CPU", 2, 32.0)
+
+
+def machine_with(gpu: str, gib: int) -> Machine:
+    return replace(CPU, gpus=(Gpu(0, gpu, gib * 1024.0, "570"),))
+
+
 BYTES_PER_TOKEN = 8192
 START_S = 30.0
 PACE = Pace(duration_s=10.0, warmup_s=1.0)
@@ -95,7 +100,7 @@ def result(
     )
 
 
-def demand(low: int = 2, busy: int = 16, peak: int = 16) -> Demand:
+def demand(busy: int = 16, peak: int = 16) -> Demand:
     random = Random(5)
     items = tuple(Item("text", "en", "ja", random.randint(10, 100)) for _ in range(200))
     outputs = tuple(item.source_tokens for item in items)
@@ -104,7 +109,7 @@ def demand(low: int = 2, busy: int = 16, peak: int = 16) -> Demand:
         "a simulated demand",
         items,
         outputs,
-        Concurrency(low, busy, peak),
+        Concurrency(busy, peak),
         PromptShape(8),
         {"mix": texts, "long": texts},
     )
@@ -112,13 +117,12 @@ def demand(low: int = 2, busy: int = 16, peak: int = 16) -> Demand:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedServers(Servers):
-    """Servers whose measurements come from `performance`. A start takes 30 s, a measurement as long as its pace."""
+    """Servers whose measurements come from `performance`."""
 
     performance: Performance = saturating
     fault: Fault = no_fault
     cache_tokens: int = 65_536
     segments: float = 1.0  # sequences that a text is, on average
-    now: list[float] = field(default_factory=lambda: [0.0])
     started: list[str] = field(default_factory=list[str])
     kept: dict[tuple[str, LoadLevel, int], tuple[LevelResult, ServerFacts]] = field(
         default_factory=dict[tuple[str, LoadLevel, int], tuple[LevelResult, ServerFacts]]
@@ -126,7 +130,6 @@ class SimulatedServers(Servers):
 
     @asynccontextmanager
     async def running(self, name: str, setup: Setup) -> AsyncGenerator[TrialServer]:
-        self.now[0] += START_S
         self.started.append(name)
         tokens = self._cache(setup.knobs)
         if fault := self.fault(setup.knobs, None):
@@ -134,7 +137,7 @@ class SimulatedServers(Servers):
         engine = {"max_model_len": 256, **setup.knobs.settings}
         cache = KvCache(tokens, BYTES_PER_TOKEN)
         facts = ServerFacts(start_s=START_S, kv_cache=cache, engine=engine, prompt_overhead=8)
-        yield TrialServer(cast(Any, _NoProcess()), cast(Any, setup.knobs), facts)
+        yield TrialServer(cast(Any, None), cast(Any, None), facts)
 
     def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:
         return self.kept.get((wanted.trial, wanted.level, wanted.repeat))
@@ -143,8 +146,6 @@ class SimulatedServers(Servers):
         if self.interrupted.is_set():
             return None
         knobs, level = wanted.setup.knobs, wanted.level
-        self.now[0] += measurement_s(self.pace)
-        self.progress.estimate.measurements_s.append(measurement_s(self.pace))
         if fault := self.fault(knobs, level):
             raise ServerFault(f"{wanted.trial} ended with exit code 1\n    {fault}")
         rps, p95_s = self.performance(knobs, level)
@@ -163,19 +164,13 @@ class SimulatedServers(Servers):
         return self.cache_tokens if size is None else size // BYTES_PER_TOKEN
 
 
-class _NoProcess:
-    def memory_bytes(self) -> int:
-        return 0
-
-
 def job(slo: str | None = "p95_s=4", **more: Any) -> TuneJob:
     more.setdefault("baselines", ())
-    return TuneJob(more.pop("demand", None) or demand(), CPU, MACHINE, parse_slo(slo) if slo else None, **more)
+    return TuneJob(more.pop("demand", None) or demand(), CPU, parse_slo(slo) if slo else None, **more)
 
 
 def servers(folder: Path, wanted: TuneJob, performance: Performance = saturating, **more: Any) -> SimulatedServers:
-    progress = TuneProgress(Console(file=StringIO()), NoProgress(), TimeEstimate(measurement_s(PACE)))
-    now = [0.0]
+    progress = RunProgress(Console(file=StringIO()), NoProgress())
     return SimulatedServers(
         subject=SUBJECT,
         demand=wanted.demand,
@@ -186,9 +181,7 @@ def servers(folder: Path, wanted: TuneJob, performance: Performance = saturating
         progress=progress,
         interrupted=asyncio.Event(),
         command=cast(Any, None),
-        clock=lambda: now[0],
         performance=performance,
-        now=now,
         **more,
     )
 

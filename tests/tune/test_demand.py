@@ -14,9 +14,7 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman_bench.tune.demand import (
     PromptShape,
-    in_flight,
     longest,
-    parse_clients,
     prompt_shape,
     stated_demand,
     stratified,
@@ -39,20 +37,9 @@ def lengths_only(count: int = 70) -> list[dict[str, Any]]:
     ]
 
 
-def test_clients_are_usual_and_busy() -> None:
-    assert parse_clients("2-25") == Concurrency(2, 25, 25, stated=True)
-    assert parse_clients("25") == Concurrency(25, 25, 25, stated=True)
-
-
-@pytest.mark.parametrize("text", ["25-2", "0-3", "many", "-3"])
-def test_clients_that_are_no_range_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="2-25"):
-        parse_clients(text)
-
-
 def test_a_trace_records_concurrency_and_lengths(tmp_path: Path) -> None:
     found = trace_demand([trace(tmp_path, lengths_only())], SUBJECT)
-    assert (found.levels.low, found.levels.busy, found.levels.peak) == (4, 7, 7)
+    assert (found.levels.busy, found.levels.peak) == (7, 7)
     assert {item.source_tokens for item in found.items} == {10 + n for n in range(50)}
     assert not found.output_estimated
     assert set(found.outputs) == {12}
@@ -62,31 +49,18 @@ def test_a_trace_records_concurrency_and_lengths(tmp_path: Path) -> None:
     assert {item.text for item in sent} != {item.text for item in found.workloads["mix"].items(40, 2)}
 
 
-def test_stated_clients_replace_the_concurrency_of_a_trace(tmp_path: Path) -> None:
-    found = trace_demand([trace(tmp_path, lengths_only())], SUBJECT, parse_clients("1-3"))
-    assert found.levels.busy == 3
-
-
-def test_concurrency_is_counted_from_times_where_it_is_not_recorded(tmp_path: Path) -> None:
-    assert in_flight([(0.0, 2.0), (1.0, 3.0), (2.5, 4.0)]) == [1, 2, 2]
-    lines = [{"source": "en", "target": "ja", "text": "Hello there.", "at_s": n / 10, "e2e_s": 0.35} for n in range(40)]
-    assert trace_demand([trace(tmp_path, lines)], SUBJECT).levels.busy == 4
-    with pytest.raises(ConfigError, match="--clients"):
-        trace_demand([trace(tmp_path, [{"source": "en", "target": "ja", "text": "Hello."}])], SUBJECT)
-
-
 def test_traces_of_several_replicas_are_joined_and_each_counts_its_own_texts(tmp_path: Path) -> None:
-    """Eight texts overlap in time, four of them in each replica; one is recorded with its count, one with its times."""
-    texts = [
-        {"source": "en", "target": "ja", "text": f"Hello number {n}.", "at_s": 0.0, "e2e_s": 1.0} for n in range(4)
-    ]
     paths: list[Path] = []
-    for name, own in (("one", texts), ("other", [text | {"in_flight": 4} for text in texts])):
+    for name in ("one", "other"):
         (tmp_path / name).mkdir()
-        paths.append(trace(tmp_path / name, own))
+        paths.append(trace(tmp_path / name, lengths_only()))
     found = trace_demand(paths, SUBJECT)
-    assert len(found.items) == 8
-    assert found.levels.peak == 4
+    assert len(found.items) == 140
+    assert found.levels.peak == 7
+    without_counts = trace(tmp_path, [{"source": "en", "target": "ja", "text": "Hello."}])
+    with pytest.raises(ConfigError, match="--clients"):
+        trace_demand([without_counts], SUBJECT)
+    assert trace_demand([without_counts], SUBJECT, Concurrency(3, 3, stated=True)).levels.busy == 3
 
 
 def test_a_broken_line_is_named(tmp_path: Path) -> None:
@@ -98,7 +72,7 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
 
 
 def test_a_stated_demand_has_the_lengths_of_the_subject() -> None:
-    found = stated_demand(SUBJECT, parse_clients("2-6"))
+    found = stated_demand(SUBJECT, Concurrency(6, 6, stated=True))
     assert found.output_estimated
     assert all(item.source_tokens <= 260 for item in found.items)
     long = found.workloads["long"].items(20, 0)

@@ -14,7 +14,8 @@ word or phrase that may carry a regular ending ("visit" matches "visits" and "vi
 ``=`` marks an alternative that must be the whole translation, but for an article or "to" in English and
 a copula in Japanese and Korean: single words are judged so.
 
-Besides, a translation must deny where the references of all languages do, and ask where they do, and
+A row may hold ``read``: for a language, translations with the verdict of someone who read them, where the checks say
+otherwise. Besides, a translation must deny where the references of all languages do, and ask where they do, and
 must not where none does (``sentence_form``).
 
 The references and the checks of both sets were written by one author, and read and corrected by a second
@@ -28,7 +29,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -66,7 +67,7 @@ class EvaluationRow:
 
     ``texts``: language to references, the first of which is the source text in that language.
     ``checks``: language to groups of alternatives. ``absent``: language to alternatives that must
-    not occur in a translation.
+    not occur in a translation. ``read``: language to translations with a reader's verdict, which goes over the checks.
     """
 
     id: str
@@ -74,6 +75,7 @@ class EvaluationRow:
     texts: dict[str, list[str]]
     checks: dict[str, list[list[str]]]
     absent: dict[str, list[str]]
+    read: dict[str, dict[str, bool]] = field(default_factory=dict[str, dict[str, bool]])
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ def load_rows(path: Path) -> list[EvaluationRow]:
 
 
 def adequate(row: EvaluationRow, language: str, translation: str) -> bool:
-    """Whether a translation of the row into the language passes the row's content checks."""
+    """Whether a translation of the row into the language passes the row's content checks, or a reader said so."""
+    if (verdict := row.read.get(language, {}).get(translation)) is not None:
+        return verdict
     text = normalised(translation)
     references = [normalised(reference) for reference in row.texts[language]]
     longest = max(len(reference) for reference in references)
@@ -189,21 +193,27 @@ def normalised(text: str) -> str:
     return " ".join(folded.replace("’", "'").replace("‘", "'").split())
 
 
-def _figures(by_id: dict[str, EvaluationRow], results: Sequence[LineResult]) -> dict[str, float]:
+def chrf(translations: Sequence[str], references: Sequence[Sequence[str]]) -> float:
+    """sacrebleu's corpus chrF (Popović 2015; character order 6, no words), 0 to 100, each against all its references."""
     from sacrebleu.metrics.chrf import CHRF
 
+    if not translations:
+        return 0.0
+    most = max(map(len, references))
+    # chrF takes the best reference of a line, so that repeating one changes nothing.
+    padded = [[texts[min(index, len(texts) - 1)] for texts in references] for index in range(most)]
+    return float(CHRF().corpus_score(list(translations), padded).score)
+
+
+def _figures(by_id: dict[str, EvaluationRow], results: Sequence[LineResult]) -> dict[str, float]:
     if not results:
         return {"lines": 0, "adequacy": 0.0, "exact_match": 0.0, "chrf": 0.0}
     references = [by_id[result.row_id].texts[result.target] for result in results]
-    most = max(len(texts) for texts in references)
-    # chrF takes the best reference of a line, so that repeating one changes nothing.
-    padded = [[texts[min(index, len(texts) - 1)] for texts in references] for index in range(most)]
-    score = CHRF().corpus_score([result.translation for result in results], padded).score
     return {
         "lines": len(results),
         "adequacy": sum(result.adequate for result in results) / len(results),
         "exact_match": sum(result.exact for result in results) / len(results),
-        "chrf": score,
+        "chrf": chrf([result.translation for result in results], references),
     }
 
 
@@ -239,7 +249,7 @@ def _parse_row(value: object) -> EvaluationRow:
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
     row = cast(dict[str, Any], value)
-    unknown = set(row) - {"id", "topic", "texts", "checks", "absent"}
+    unknown = set(row) - {"id", "topic", "texts", "checks", "absent", "read"}
     if unknown:
         raise ValueError(f"unknown fields: {', '.join(sorted(unknown))}")
     _strings([row.get("id"), row.get("topic")], "id and topic")
@@ -258,12 +268,22 @@ def _parse_row(value: object) -> EvaluationRow:
         language: _strings(group, f"absent.{language}")
         for language, group in cast(dict[str, Any], absent_field).items()
     }
-    parsed = EvaluationRow(id=row["id"], topic=row["topic"], texts=texts, checks=checks, absent=absent)
+    parsed = EvaluationRow(row["id"], row["topic"], texts, checks, absent, _verdicts(row.get("read", {})))
     for language in LANGUAGES:
         failed = [text for text in texts[language] if not adequate(parsed, language, text)]
         if failed:
             raise ValueError(f"the {language} reference {failed[0]!r} fails its own checks")
     return parsed
+
+
+def _verdicts(value: object) -> dict[str, dict[str, bool]]:
+    read = cast(dict[str, Any], value) if isinstance(value, dict) else {"": value}
+    for language, verdicts in read.items():
+        if language not in LANGUAGES or not isinstance(verdicts, dict):
+            raise ValueError(f"'read' must map some of {', '.join(LANGUAGES)} to translations with a verdict")
+        if not all(isinstance(verdict, bool) for verdict in cast(dict[str, Any], verdicts).values()):
+            raise ValueError(f"a verdict of 'read.{language}' is neither true nor false")
+    return cast(dict[str, dict[str, bool]], read)
 
 
 def _member(row: dict[str, Any], field: str, language: str) -> object:

@@ -1,9 +1,12 @@
 """Fits how confident a server is in the packaged model's translations: `python -m tools.phrasebook.calibrate`.
 
 Everyday lines that were written apart from the training data are translated in all directions through the service and the real
-engine, with the features that serving computes, and judged by content checks (`adequacy`). A logistic regression is fitted on
-`validation.jsonl` and written into the model's folder with its threshold; `test.jsonl` gives the published figures:
-results/phrasebook-confidence.json and a figure of risk by coverage and of reliability.
+engine, with the features that serving computes, and judged by content checks and readers (`adequacy`). A logistic regression is
+fitted on the validation sets and written into the model's folder with its threshold, beside the lexicon; the test sets give the
+published figures: results/phrasebook-confidence.json and a figure of risk by coverage and of reliability.
+
+The threshold is that of lines which the training data lacks: of those that it holds nearly all are adequate and sure, so that
+one chosen on both would mark a third of the adequate translations of a line that is new. It is the lower one of the two sets.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import click
@@ -25,7 +29,7 @@ from dragoman.phrasebook import LANGUAGES, model_dir
 from dragoman.service.service import TranslationService
 from dragoman.settings import load as load_settings
 from dragoman.text import confidence
-from dragoman.text.confidence import FILE, NGRAMS_FILE, ConfidenceModel, NgramSet, Regression, inputs
+from dragoman.text.confidence import FILE, LEXICON_FILE, ConfidenceModel, Regression, inputs
 from dragoman.types import Features, TranslationRequest
 from dragoman_bench.eval.calibration import (
     Floats,
@@ -38,13 +42,13 @@ from dragoman_bench.eval.calibration import (
     rounded,
     usual_length_ratios,
 )
-from tools.phrasebook import adequacy, data_dir, lines
+from tools.phrasebook import adequacy, data_dir, lexicon, lines
 from tools.phrasebook.adequacy import DIRECTIONS, EvaluationRow
-from tools.phrasebook.corpus import load as load_corpus
-from tools.phrasebook.generator import Generator
 
-NGRAM_BITS = 2**21
-GENERATED = 40_000  # generated sentences whose n-grams are known besides those of the written lines
+FITTED_ON = ("validation", "patterns_validation")
+MEASURED_ON = ("test", "patterns_test")
+MOST_ADEQUATE_FLAGGED = 0.15  # of the lines that the training data lacks
+RESAMPLES = 1_000  # for the intervals
 _BATCH = 512
 
 
@@ -60,22 +64,13 @@ class Judged:
     adequate: bool
     features: tuple[Features, ...]
 
+    @property
+    def unseen(self) -> bool:
+        """Whether the training data lacks its source, capitals and final marks aside."""
+        return lines.bare(self.source) not in lines.bare_texts()[self.direction.split("-")[0]]
+
 
 # ---- what the features need
-
-
-def known_ngrams() -> NgramSet:
-    """The character n-grams of the training text: every written line as it may be typed, and generated sentences."""
-    known = NgramSet(bytearray(NGRAM_BITS // 8))
-    for row in lines.load(data_dir()).rows:
-        for standard, sources in zip(row.standard, row.sources, strict=True):
-            for text in {standard, *sources}:
-                known.add(text)
-    generator = Generator("train", 1, load_corpus(data_dir()))
-    for _ in range(GENERATED):
-        for text in generator.sentence().texts.values():
-            known.add(text)
-    return known
 
 
 def length_ratios() -> dict[str, float]:
@@ -147,25 +142,58 @@ def result(
     """What results/phrasebook-confidence.json holds."""
     parts: dict[str, Any] = {}
     for name, some in sets.items():
-        adequate = _adequate(some)
-        scores = _scores(model, some)
-        parts[name] = figures(scores, adequate, model.threshold)
-        parts[name]["auc_of_mean_logprob"] = rounded(auc(_column(some, "mean_logprob"), adequate))
-        parts[name]["auc_of_least_logprob"] = rounded(auc(_column(some, "least_logprob"), adequate))
-        parts[name]["directions"] = {}
-        for source, target in DIRECTIONS:
-            chosen = np.array([one.direction == f"{source}-{target}" for one in some])
-            one = figures(scores[chosen], adequate[chosen], model.threshold)
-            kept = ("translations", "adequate", "auc", "flagged_inadequate", "flagged_adequate")
-            parts[name]["directions"][f"{source}-{target}"] = {key: one[key] for key in kept}
+        adequate, scores = _adequate(some), _scores(model, some)
+        part = figures(scores, adequate, model.threshold)
+        part["auc_of_mean_logprob"] = rounded(auc(_column(some, "mean_logprob"), adequate))
+        part["auc_of_least_logprob"] = rounded(auc(_column(some, "least_logprob"), adequate))
+        unseen = [one for one in some if one.unseen]
+        part["unseen"] = _flagged(model, unseen) | {"intervals": intervals(model, unseen)}
+        part["directions"] = {
+            f"{s}-{t}": _flagged(model, [one for one in some if one.direction == f"{s}-{t}"]) for s, t in DIRECTIONS
+        }
+        parts[name] = part
     return {
         "date": datetime.now(UTC).date().isoformat(),
         "weights_sha256": weights_sha256,
-        "fitted_on": "validation",
+        "fitted_on": list(FITTED_ON),
         "cross_validated_auc": rounded(cross_validated_auc),
         "threshold": model.threshold,
+        "lexicon_entries": len(model.lexicon.entries) if model.lexicon else 0,
         **parts,
     }
+
+
+def _threshold(model: ConfidenceModel, some: Sequence[Judged]) -> float:
+    return choose_threshold(_scores(model, some), _adequate(some), MOST_ADEQUATE_FLAGGED)
+
+
+def _flagged(model: ConfidenceModel, some: Sequence[Judged]) -> dict[str, Any]:
+    """The figures of `some` without their curves, and the share of the inadequate ones that a warning for 15% would find."""
+    adequate, scores = _adequate(some), _scores(model, some)
+    whole = figures(scores, adequate, model.threshold)
+    kept = ("translations", "adequate", "auc", "flagged_inadequate", "flagged_adequate", "adequate_unflagged")
+    at = np.quantile(scores[adequate == 1], MOST_ADEQUATE_FLAGGED)
+    return {key: whole[key] for key in kept} | {
+        "flagged_inadequate_at_most": rounded((scores[adequate == 0] < at).mean())
+    }
+
+
+def intervals(model: ConfidenceModel, some: Sequence[Judged]) -> dict[str, list[float]]:
+    """95% intervals of AUC and of what is flagged, by drawing lines again: the translations of a line are alike."""
+    adequate, confidences = _adequate(some), _scores(model, some)
+    of_row: dict[str, list[int]] = {}
+    for place, one in enumerate(some):
+        of_row.setdefault(one.row_id, []).append(place)
+    places = list(of_row.values())
+    rng = Random("intervals")
+    drawn: dict[str, list[float]] = {"auc": [], "flagged_adequate": [], "flagged_inadequate": []}
+    for _ in range(RESAMPLES):
+        chosen = [place for row in rng.choices(places, k=len(places)) for place in row]
+        right, scores = adequate[chosen], confidences[chosen]
+        drawn["auc"].append(auc(scores, right))
+        drawn["flagged_adequate"].append(float((scores[right == 1] < model.threshold).mean()))
+        drawn["flagged_inadequate"].append(float((scores[right == 0] < model.threshold).mean()))
+    return {name: [rounded(np.percentile(values, end)) for end in (2.5, 97.5)] for name, values in drawn.items()}
 
 
 def _adequate(some: Sequence[Judged]) -> Floats:
@@ -177,7 +205,7 @@ def _scores(model: ConfidenceModel, some: Sequence[Judged]) -> Floats:
 
 
 def _column(some: Sequence[Judged], name: str) -> Floats:
-    return np.array([min((inputs(one)[name] for one in judged_one.features), default=0.0) for judged_one in some])
+    return np.array([min((getattr(one, name) for one in judged_one.features), default=0.0) for judged_one in some])
 
 
 def draw(figures_of_test: dict[str, Any], path: Path) -> None:
@@ -238,26 +266,26 @@ def write_json(path: Path, value: object, indent: int | None = 1) -> None:
     "--figure", type=click.Path(path_type=Path, dir_okay=False), default=Path("docs/images/phrasebook-confidence.png")
 )
 def main(directory: Path, kept: Path | None, out: Path, figure: Path) -> None:
-    base = ConfidenceModel(length_ratios=length_ratios(), known_ngrams=known_ngrams())
-    assert base.known_ngrams is not None
+    words = lexicon.build()
+    base = ConfidenceModel(length_ratios=length_ratios(), lexicon=words)
     if kept is not None and kept.is_file():
         sets = read_judged(kept)
     else:
-        sets = asyncio.run(judged(directory, base, ("validation", "test")))
+        sets = asyncio.run(judged(directory, base, (*FITTED_ON, *MEASURED_ON)))
         if kept is not None:
             write_json(kept, {name: [asdict(one) for one in some] for name, some in sets.items()}, indent=None)
     # A text of several segments is as doubtful as its most doubtful one: the fit is on texts of one.
-    single = [one for one in sets["validation"] if len(one.features) == 1]
+    single = [one for name in FITTED_ON for one in sets[name] if len(one.features) == 1]
     values = [inputs(one.features[0]) for one in single]
     held_out = auc(cross_validated(values, _adequate(single), [one.row_id for one in single]), _adequate(single))
     click.echo(f"validation, by cross-validation over lines: AUC {held_out:.4f}")
     fitted = fit(values, _adequate(single))
     model = replace(base, regression=Regression(fitted.bias, fitted.weights))
-    threshold = choose_threshold(_scores(model, sets["validation"]), _adequate(sets["validation"]))
+    threshold = min(_threshold(model, [one for one in sets[name] if one.unseen]) for name in FITTED_ON)
     sha256 = hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
-    (directory / NGRAMS_FILE).write_bytes(bytes(base.known_ngrams.bits))
+    (directory / LEXICON_FILE).write_bytes(words.entries.astype("<u4").tobytes())
     origin = {"translations": len(single), "weights_sha256": sha256}
-    write_json(directory / FILE, document(fitted, threshold, base.length_ratios, origin, ngrams=True))
+    write_json(directory / FILE, document(fitted, threshold, base.length_ratios, origin, lexicon=True))
     measured = result(confidence.load(directory), sets, sha256, held_out)
     write_json(out, measured)
     draw(measured["test"], figure)
@@ -266,7 +294,8 @@ def main(directory: Path, kept: Path | None, out: Path, figure: Path) -> None:
         click.echo(
             f"{name}: AUC {part['auc']:.3f} over {part['translations']} translations, {part['adequate']:.1%} adequate; "
             f"low_confidence on {part['flagged_inadequate']:.1%} of the inadequate and {part['flagged_adequate']:.1%} "
-            "of the adequate ones"
+            f"of the adequate ones; of lines that the training data lacks {part['unseen']['flagged_inadequate']:.1%} "
+            f"and {part['unseen']['flagged_adequate']:.1%}"
         )
 
 

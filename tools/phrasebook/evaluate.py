@@ -4,7 +4,7 @@ Every direction gets the same messages, typed as users type them, and, apart, th
 greedy, by transformers, in bfloat16 on a GPU and in float32 on a CPU. What "held out" means is in `split`. The figures go
 to one JSON file with the conditions they were measured under, and with `--docs` to a page.
 
-chrF is sacrebleu's corpus score (Popović 2015), character order 6, no words. Numbers count as copied when a translation
+chrF is `adequacy`'s. Numbers count as copied when a translation
 has exactly the digit runs of its reference; tags, placeholders and other copied text when it occurs as often as in the
 reference.
 """
@@ -16,7 +16,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -24,25 +24,25 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-import httpx
 import torch
 from jinja2 import Environment, StrictUndefined
 from rich.console import Console
 from rich.table import Table
-from sacrebleu.metrics.chrf import CHRF
 from tokenizers import Tokenizer
 from transformers import LlamaForCausalLM
 
 from dragoman import __version__
 from dragoman.errors import ConfigError
 from dragoman.phrasebook import model_dir
-from tools.phrasebook import data_dir, lines, tokenizer
+from tools.phrasebook import adequacy, data_dir, lines, tokenizer
+from tools.phrasebook.adequacy import Translate
 from tools.phrasebook.corpus import Corpus, load
 from tools.phrasebook.generator import Generator
 from tools.phrasebook.model import WEIGHTS, parameters_total, training_record
 from tools.phrasebook.model import load as load_model
 from tools.phrasebook.render import DIRECTIONS, Copied, Message
-from tools.phrasebook.tokenizer import EOS_ID, PAD_ID, encode, prompt_ids
+from tools.phrasebook.tokenizer import encode
+from tools.phrasebook.translating import greedy, of_server
 
 BANDS = (20, 50, 100, 200)
 """Upper ends of the length bands, in source tokens; longer ones form the last band."""
@@ -72,39 +72,14 @@ class Translated:
         return self.answer == self.task.reference
 
 
-def translate(model: LlamaForCausalLM, fitted: Tokenizer, tasks: Sequence[Task], batch: int = 256) -> list[Translated]:
-    """Every task translated greedily, in order, where the model is. An answer may have as many tokens as twice its prompt
-    and 32 more, within the model's positions."""
-    prompts = [prompt_ids(fitted, *task.direction, task.text) for task in tasks]
-    order = sorted(range(len(tasks)), key=lambda index: len(prompts[index]))
-    answers = [""] * len(tasks)
-    for start in range(0, len(order), batch):
-        chosen = order[start : start + batch]
-        longest = len(prompts[chosen[-1]])
-        ids = torch.full((len(chosen), longest), PAD_ID)
-        for row, index in enumerate(chosen):
-            ids[row, longest - len(prompts[index]) :] = torch.tensor(prompts[index])
-        ids = ids.to(model.device)
-        limit = min(2 * longest + 32, model.config.max_position_embeddings - longest)
-        output = cast(Any, model).generate(
-            ids, attention_mask=(ids != PAD_ID).long(), do_sample=False, max_new_tokens=limit
-        )
-        rows: list[list[int]] = output[:, longest:].tolist()
-        for index, row in zip(chosen, rows, strict=True):
-            end = row.index(EOS_ID) if EOS_ID in row else len(row)
-            answers[index] = fitted.decode(row[:end], skip_special_tokens=False)
-    return [Translated(task, answer) for task, answer in zip(tasks, answers, strict=True)]
-
-
-def translate_served(url: str, tasks: Sequence[Task]) -> list[Translated]:
-    """Every task translated by a running server with these weights, checks and all, in order."""
+def translate_all(translated: Translate, tasks: Sequence[Task]) -> list[Translated]:
+    """Every task translated, in order; one call a direction."""
     answers = [""] * len(tasks)
     for direction in DIRECTIONS:
         chosen = [index for index, task in enumerate(tasks) if task.direction == direction]
-        body = {"text": [tasks[index].text for index in chosen], "source": direction[0], "target": direction[1]}
-        answer = httpx.post(f"{url}/v1/translate", json=body, timeout=600).raise_for_status().json()
-        for index, one in zip(chosen, answer["translations"], strict=True):
-            answers[index] = one["text"]
+        some = translated([tasks[index].text for index in chosen], *direction) if chosen else []
+        for index, answer in zip(chosen, some, strict=True):
+            answers[index] = answer
     return [Translated(task, answer) for task, answer in zip(tasks, answers, strict=True)]
 
 
@@ -118,7 +93,7 @@ def tasks_of(messages: Iterable[Message], fitted: Tokenizer) -> list[Task]:
 
 
 def measure(
-    translated: Callable[[Sequence[Task]], list[Translated]],
+    translated: Translate,
     fitted: Tokenizer,
     corpus: Corpus,
     messages: int,
@@ -130,7 +105,7 @@ def measure(
         "messages": [generator.message() for _ in range(messages)],
         "sentences": [generator.sentence() for _ in range(messages)],
     }
-    return {name: summarise(translated(tasks_of(some, fitted))) for name, some in texts.items()}
+    return {name: summarise(translate_all(translated, tasks_of(some, fitted))) for name, some in texts.items()}
 
 
 def summarise(translations: Sequence[Translated]) -> dict[str, Any]:
@@ -155,11 +130,9 @@ def summarise(translations: Sequence[Translated]) -> dict[str, Any]:
 
 def quality(translations: Sequence[Translated]) -> dict[str, float | int]:
     """Corpus chrF (0 to 100) and the share of translations that equal their reference; zeros if there are none."""
-    if not translations:
-        return {"count": 0, "chrf": 0.0, "exact": 0.0}
-    score = CHRF().corpus_score([t.answer for t in translations], [[t.task.reference for t in translations]]).score
-    exact = sum(t.exact for t in translations) / len(translations)
-    return {"count": len(translations), "chrf": round(float(score), 2), "exact": round(exact, 4)}
+    score = adequacy.chrf([t.answer for t in translations], [[t.task.reference] for t in translations])
+    exact = sum(t.exact for t in translations) / max(len(translations), 1)
+    return {"count": len(translations), "chrf": round(score, 2), "exact": round(exact, 4)}
 
 
 def copies(translations: Iterable[Translated]) -> dict[str, dict[str, float | int]]:
@@ -288,11 +261,7 @@ def main(
     model = cast(LlamaForCausalLM, cast(Any, model).to(device))
     began = time.monotonic()
     fitted = tokenizer.load(directory)
-
-    def translated(tasks: Sequence[Task]) -> list[Translated]:
-        return translate_served(url, tasks) if url else translate(model, fitted, tasks, batch)
-
-    figures = measure(translated, fitted, corpus, messages, seed)
+    figures = measure(of_server(url) if url else greedy(model, fitted, batch), fitted, corpus, messages, seed)
     result = {"conditions": conditions(model, directory, corpus, messages, seed), **figures}
     if url:
         result["conditions"]["decoding"] = "greedy, by the server"

@@ -11,22 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any
 
 import click
-import httpx
-import torch
 from rich.console import Console
-from transformers import LlamaForCausalLM
 
 from dragoman.errors import ConfigError
 from dragoman.phrasebook import LANGUAGES, model_dir
-from tools.phrasebook import adequacy, data_dir, lines, tokenizer
+from tools.phrasebook import adequacy, data_dir, lines
 from tools.phrasebook.adequacy import EvaluationRow, LineResult, Translate
-from tools.phrasebook.evaluate import Task, translate
-from tools.phrasebook.model import load as load_model
+from tools.phrasebook.translating import of_server, of_weights
 
-SETS = ("validation", "test", "typed")
+SETS = ("validation", "test", "patterns_validation", "patterns_test", "typed")
 _FAILURES = 40
 
 
@@ -47,30 +43,6 @@ def typed_rows() -> list[EvaluationRow]:
             checks = {language: [texts[language]] for language in LANGUAGES}
             found.append(EvaluationRow(row.name, row.topic, texts, checks, {}))
     return found
-
-
-def of_weights(directory: Path, device: str, batch: int) -> Translate:
-    """Translates with the weights alone, greedily, by transformers. Raises ConfigError where there are none."""
-    loaded = load_model(directory, torch.float32 if device == "cpu" else torch.bfloat16)
-    model = cast(LlamaForCausalLM, cast(Any, loaded).to(device))
-    fitted = tokenizer.load(directory)
-
-    def translated(texts: list[str], source: str, target: str) -> list[str]:
-        tasks = [Task((source, target), text) for text in texts]
-        return [one.answer for one in translate(model, fitted, tasks, batch)]
-
-    return translated
-
-
-def of_server(url: str) -> Translate:
-    """Translates with a running server, checks and all."""
-
-    def translated(texts: list[str], source: str, target: str) -> list[str]:
-        body = {"text": texts, "source": source, "target": target}
-        answer = httpx.post(f"{url}/v1/translate", json=body, timeout=600).raise_for_status().json()
-        return [one["text"] for one in answer["translations"]]
-
-    return translated
 
 
 def measure(translated: Translate, name: str) -> dict[str, Any]:
@@ -104,11 +76,7 @@ def unseen(results: Sequence[LineResult]) -> list[LineResult]:
 
     What everybody says was written on both sides: such a line is independent, but the model has read it.
     """
-    rows = lines.load(data_dir()).rows
-    known = {language: set[str]() for language in LANGUAGES}
-    for row in rows:
-        for index, language in enumerate(LANGUAGES):
-            known[language].update(map(lines.bare, (*row.sources[index], row.standard[index])))
+    known = lines.bare_texts()
     return [line for line in results if lines.bare(line.source_text) not in known[line.source]]
 
 

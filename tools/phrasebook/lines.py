@@ -14,7 +14,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -100,6 +100,16 @@ def key(text: str) -> str:
 def bare(text: str) -> str:
     """`key` of `text` without its final question mark too: how it is typed in a hurry."""
     return key(text).rstrip(".。!?") or key(text)
+
+
+@cache
+def bare_texts() -> Mapping[str, frozenset[str]]:
+    """By language, every text of the packaged rows as `bare` gives it: what the model has read or learned to write."""
+    rows = packaged().rows
+    return {
+        language: frozenset(bare(text) for row in rows for text in (*row.sources[index], row.standard[index]))
+        for index, language in enumerate(LANGUAGES)
+    }
 
 
 def ambiguous_when_bare(rows: Iterable[Row]) -> frozenset[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 
@@ -10,7 +11,7 @@ from starlette.routing import Route
 
 from dragoman import __version__
 from dragoman.api import errors, glossaries, native, operators
-from dragoman.api.access import NEEDS_OPERATOR
+from dragoman.api.access import MAX_KEYLESS_BODIES, NEEDS_OPERATOR
 from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
 from dragoman.api.middleware import BodyLimit, ClientGone, RequestLog, closed
 from dragoman.api.network import BrowserCheck, RootPath, TranslationCors, comma_separated, host_rule
@@ -44,6 +45,7 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
     paths = _translation_paths()
     _install_middleware(app, service, host_rule(server.allowed_hosts, server.host, behind_proxy=behind_proxy), paths)
     app.state.replicas = replicas
+    app.state.keyless_bodies = asyncio.Semaphore(MAX_KEYLESS_BODIES)
     if origins := comma_separated(server.cors_origins):
         app.add_middleware(TranslationCors, origins=origins, paths=paths)
     if server.root_path.strip("/"):

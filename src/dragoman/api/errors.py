@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,6 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
+from dragoman.api.schemas import UNKNOWN_FIELD
 from dragoman.errors import DeadlineExceeded, DragomanError, QueueFull, RateLimited, Unauthenticated, Unavailable
 from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, note_fault
 
@@ -26,6 +28,7 @@ log = logging.getLogger("dragoman.api")
 # FastAPI raises 400 itself only for a body that it cannot decode at all.
 _CODES = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed"}
 _UNAVAILABLE_RETRY_S = 5
+_UNION_MEMBER = re.compile(r"str|int|.*\[.*").fullmatch  # what pydantic puts into a place for a member of a union
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ def response(fault: Fault | DragomanError, scope: Scope) -> Response:
     A handler of a path that two APIs share sets the request's `state.error_format`.
     """
     fault = Fault.of(fault) if isinstance(fault, DragomanError) else fault
+    fault = replace(fault, message=_shortened(fault.message, 1000), param=_shortened(fault.param or "", 200) or None)
     note_fault(fault.code)
     formats: Mapping[str, ErrorFormat] = scope["app"].state.error_formats
     path: str = scope["path"]
@@ -83,17 +87,19 @@ async def _on_dragoman_error(request: Request, error: Exception) -> Response:
     return response(error, request.scope)
 
 
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 async def _on_bad_body(request: Request, error: Exception) -> Response:
-    """Bad JSON is 400, right JSON of a wrong shape 422. The caller's input is never echoed back."""
+    """JSON of a wrong shape. The caller's input is never echoed back, but for the name of an unknown field."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    kind, where = str(first["type"]), first["loc"]
-    if kind == "json_invalid":
-        reason = first.get("ctx", {}).get("error", "")
-        return response(Fault(400, "invalid_json", f"the body is not JSON: {reason}"), request.scope)
-    param = ".".join(str(part) for part in where[1:] if part not in {"str", "int", "list[str]", "list[int]"})
-    if kind == "extra_forbidden":
+    places = [str(part) for part in first["loc"][1:] if not _UNION_MEMBER(str(part))]
+    if first["type"] == UNKNOWN_FIELD:
+        param = ".".join((*places, first["ctx"]["name"]))
         return response(Fault(422, "invalid_request", f"unknown field {param}", param), request.scope)
+    param = ".".join(places)
     message = f"{param}: {first['msg']}" if param else f"{first['msg']} (send a JSON object)"
     return response(Fault(422, "invalid_request", message, param or None), request.scope)
 

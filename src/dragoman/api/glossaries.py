@@ -19,7 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import schemas
 from dragoman.api.access import NEEDS_KEY, Service
+from dragoman.api.bodies import max_values, parse_json, parsed
 from dragoman.errors import InvalidGlossary
+from dragoman.service.service import TranslationService
 
 if TYPE_CHECKING:
     from dragoman.storage.glossaries import StoredGlossary
@@ -43,22 +45,18 @@ _EXAMPLE: Any = {
 }
 
 
-class DictionaryBody(BaseModel):
+class DictionaryBody(schemas.RequestBody):
     """The entries of one pair of languages."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     source: Annotated[str, Field(description="BCP-47 tag of the terms' language.")]
     target: Annotated[str, Field(description="BCP-47 tag of the translations' language.")]
-    entries: Annotated[dict[str, str], Field(description="Terms and their translations.")]
+    entries: Annotated[schemas.Entries, Field(description="Terms and their translations.")]
 
 
-class GlossaryBody(BaseModel):
+class GlossaryBody(schemas.RequestBody):
     """`POST /v1/glossaries`."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             "examples": [
                 {"name": "IT", "dictionaries": [{"source": "en", "target": "de", "entries": _EXAMPLE_ENTRIES}]}
@@ -68,18 +66,17 @@ class GlossaryBody(BaseModel):
 
     name: Annotated[str, Field(description="Unique among the stored glossaries.")]
     dictionaries: Annotated[
-        list[DictionaryBody], Field(description="Entries to begin with; those of one pair are joined.")
-    ] = []
+        schemas.Items[DictionaryBody],
+        Field(default_factory=list, description="Entries to begin with; those of one pair are joined."),
+    ]
 
 
-class EntriesBody(BaseModel):
+class EntriesBody(schemas.RequestBody):
     """Entries of one pair of languages, as JSON."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"entries": _EXAMPLE_ENTRIES}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"entries": _EXAMPLE_ENTRIES}]})
 
-    entries: Annotated[dict[str, str], Field(description="Terms and their translations.")]
+    entries: Annotated[schemas.Entries, Field(description="Terms and their translations.")]
 
 
 class DictionaryOut(BaseModel):
@@ -185,21 +182,22 @@ def write_csv(entries: Mapping[str, str]) -> str:
 # ---- bodies and answers
 
 
-def _parse(body: bytes, model: type[Body]) -> Body:
+def _parse(body: bytes, model: type[Body], most: int) -> Body:
+    value = parse_json(body, most)
     try:
-        return model.model_validate_json(body)
+        return model.model_validate(value)
     except ValidationError as fault:
         errors = [{**one, "loc": ("body", *one["loc"])} for one in fault.errors(include_url=False)]
         raise RequestValidationError(errors) from None
 
 
-def _entries(body: bytes, content_type: str) -> dict[str, str]:
+def _entries(body: bytes, content_type: str, most: int) -> dict[str, str]:
     kind = content_type.partition(";")[0].strip().lower() or JSON
     if kind == JSON:
-        return _parse(body, EntriesBody).entries
+        return _parse(body, EntriesBody, most).entries
     parse: Callable[[str], dict[str, str]] | None = {TSV: parse_tsv, CSV: parse_csv}.get(kind)
     if parse is None:
-        raise InvalidGlossary(f"entries come as {JSON}, {TSV} or {CSV}, not as {kind!r}", param="content-type")
+        raise InvalidGlossary(f"entries come as {JSON}, {TSV} or {CSV}, not as {kind[:40]!r}", param="content-type")
     try:
         return parse(body.decode("utf-8-sig"))
     except UnicodeDecodeError as fault:
@@ -272,7 +270,7 @@ Target = Annotated[str, Query(description="BCP-47 tag of the translations' langu
 async def create(request: Request, service: Service) -> GlossaryOut:
     """A new glossary, with entries or without."""
     body = await request.body()
-    given = await asyncio.to_thread(_parse, body, GlossaryBody)
+    given = await parsed(_parse, body, GlossaryBody, max_values(service))
     dictionaries: dict[tuple[str, str], dict[str, str]] = {}
     for one in given.dictionaries:
         dictionaries.setdefault((one.source, one.target), {}).update(one.entries)
@@ -340,7 +338,7 @@ async def replace(
     glossary: Reference, source: Source, target: Target, request: Request, service: Service
 ) -> GlossaryOut:
     """JSON, TSV or CSV, by `Content-Type`."""
-    entries = await _read(request)
+    entries = await _read(request, service)
     return GlossaryOut.of(await service.glossaries.replace(glossary, source, target, entries))
 
 
@@ -352,7 +350,7 @@ async def replace(
 )
 async def merge(glossary: Reference, source: Source, target: Target, request: Request, service: Service) -> GlossaryOut:
     """As `PUT`; terms that are not in the body stay."""
-    entries = await _read(request)
+    entries = await _read(request, service)
     return GlossaryOut.of(await service.glossaries.merge(glossary, source, target, entries))
 
 
@@ -362,6 +360,6 @@ async def delete_entries(glossary: Reference, source: Source, target: Target, se
     return GlossaryOut.of(await service.glossaries.delete_dictionary(glossary, source, target))
 
 
-async def _read(request: Request) -> dict[str, str]:
+async def _read(request: Request, service: TranslationService) -> dict[str, str]:
     body = await request.body()
-    return await asyncio.to_thread(_entries, body, request.headers.get("content-type", JSON))
+    return await parsed(_entries, body, request.headers.get("content-type", JSON), max_values(service))

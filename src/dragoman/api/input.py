@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fastapi import Request
 
-from dragoman.errors import BodyTooLarge, EmptyText, InvalidRequest, TooManyTexts, UntranslatableText
+from dragoman import languages
+from dragoman.errors import BodyTooLarge, EmptyText, InvalidRequest, TooManyTexts, UnsupportedLanguage
 from dragoman.service.service import TranslationService
 from dragoman.telemetry import requests
+from dragoman.types import TranslationRequest
 
 DEADLINE_HEADER = "X-Request-Timeout"
 """Seconds, with decimals, that the client waits for the answer."""
 LONGEST_DEADLINE_S = 86_400.0
+MAX_CONTEXT_CHARACTERS = 20_000
+MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 1_000
+MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
+MAX_TAGS, MAX_TAG_CHARACTERS = 100, 100
 
 
 def deadline_of(http: Request, given_s: float | None = None) -> float | None:
@@ -35,21 +43,41 @@ def deadline_of(http: Request, given_s: float | None = None) -> float | None:
     return max(given_s - (request.age_s if request else 0.0), 0.0)
 
 
-def check_unicode(text: str, name: str) -> None:
-    """Raises `UntranslatableText` for half of a surrogate pair, which JSON can express and which is not a character."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise UntranslatableText(
-            f"{name} is not Unicode text: a lone surrogate at character {error.start}", param=name
-        ) from None
+def check_list(name: str, texts: Collection[str], most: int, characters: int) -> None:
+    """Raises `InvalidRequest` for more than `most` texts, or for one of more than so many characters."""
+    if len(texts) > most:
+        raise InvalidRequest(f"{name}: {len(texts)} entries; this server accepts {most}", param=name)
+    if any(len(text) > characters for text in texts):
+        raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
+
+
+def check_options(request: TranslationRequest) -> TranslationRequest:
+    """The request, whose languages and options are within the limits. Raises `InvalidRequest` for one that is not."""
+    for name in ("target", "source"):
+        if len(getattr(request, name) or "") > languages.MAX_TAG_CHARACTERS:
+            raise UnsupportedLanguage(f"{name} has over {languages.MAX_TAG_CHARACTERS} characters", param=name)
+    if request.context and len(request.context) > MAX_CONTEXT_CHARACTERS:
+        raise InvalidRequest(
+            f"context has {len(request.context)} characters; this server accepts {MAX_CONTEXT_CHARACTERS}",
+            param="context",
+        )
+    if request.glossary_key is None:
+        check_list("glossary", request.glossary, MAX_TERMS, MAX_TERM_CHARACTERS)
+        check_list("glossary", request.glossary.values(), MAX_TERMS, MAX_TERM_CHARACTERS)
+        if "" in request.glossary:
+            raise InvalidRequest("glossary: a term is empty", param="glossary")
+    check_list("keep", request.keep, MAX_TERMS, MAX_TERM_CHARACTERS)
+    check_list("instructions", request.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS)
+    for name in ("ignore_tags", "splitting_tags", "non_splitting_tags"):
+        check_list(name, getattr(request, name), MAX_TAGS, MAX_TAG_CHARACTERS)
+    return request
 
 
 async def check_texts(
     service: TranslationService, given: str | list[str], name: str = "text", *, allow_empty: bool = False
 ) -> tuple[str, ...]:
     """The texts of a call, whose field is called `name`. Raises `EmptyText` (unless empty ones are allowed),
-    `TooManyTexts`, `BodyTooLarge` and `UntranslatableText`."""
+    `TooManyTexts` and `BodyTooLarge`."""
     limits, pace = service.settings.server, service.pace()
     texts = (given,) if isinstance(given, str) else tuple(given)
     if not texts:
@@ -60,7 +88,6 @@ async def check_texts(
         place = name if isinstance(given, str) else f"{name}.{index}"
         if not text and not allow_empty:
             raise EmptyText(f"{place} is empty", param=place)
-        check_unicode(text, place)
         if len(text) > limits.max_text_characters:
             raise BodyTooLarge(
                 f"{place} has {len(text)} characters; this server accepts {limits.max_text_characters}", param=place

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.api import errors
-from dragoman.errors import BodyTooLarge
+from dragoman.errors import BodyTooLarge, Unavailable
 from dragoman.telemetry import requests
 from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, FAILURES, RequestLine, RequestTrace
 from dragoman.telemetry.tracing import Tracing
@@ -140,31 +140,47 @@ DRAIN_BYTES = 32 * 2**20
 DRAIN_S = 5.0
 """How much of a refused body is read, and for how long, so that a client that sends all of it can read the answer."""
 
+INCOMPLETE_BODIES = 32
+SMALL_BODY_BYTES = 64 * 1024
+
 
 class BodyLimit:
     """Refuses bodies over a size with 413: by Content-Length before reading, or by counting where there is none.
 
     A client that sends its whole body before it reads would see a reset connection if the server closed it with data
     unread. So what it still sends is read and dropped, up to `DRAIN_BYTES` and for `DRAIN_S` at most.
+
+    Bodies of which a part is missing hold memory before their key is known: together as much as `INCOMPLETE_BODIES` of the
+    largest. Beyond that those of over `SMALL_BODY_BYTES` are refused with 503.
     """
 
     def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
         self.app = app
         self.max_body_bytes = max_body_bytes
+        self._incomplete_bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        received, complete, refused = 0, False, False
+        received, held, complete, refused = 0, 0, False, False
+
+        def hold(size: int) -> None:
+            nonlocal held
+            self._incomplete_bytes += size - held
+            held = size
 
         async def counted() -> Message:
             nonlocal received, complete, refused
             message = await receive()
             received += len(message.get("body", b""))
             complete = not message.get("more_body", False)
-            refused = received > self.max_body_bytes
+            hold(0 if complete else received)
+            refused = True
             self._check(received)
+            if held > SMALL_BODY_BYTES and self._incomplete_bytes > INCOMPLETE_BODIES * self.max_body_bytes:
+                raise Unavailable("the server receives too many large bodies; send this one again later")
+            refused = False
             return message
 
         async def close_if_refused(message: Message) -> None:
@@ -181,8 +197,10 @@ class BodyLimit:
                 refused, complete = True, b"expect" in headers  # which sends no body before it is asked to
                 self._check(int(length))
             await self.app(scope, counted, close_if_refused)
-        except BodyTooLarge as error:
+        except (BodyTooLarge, Unavailable) as error:
             await errors.response(error, scope)(scope, receive, close_if_refused)
+        finally:
+            hold(0)
 
     def _check(self, size: int) -> None:
         if size > self.max_body_bytes:

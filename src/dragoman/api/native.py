@@ -12,7 +12,8 @@ from fastapi.responses import Response
 from dragoman import languages
 from dragoman.api import schemas
 from dragoman.api.access import NEEDS_KEY, Caller, Service
-from dragoman.api.input import check_texts, check_unicode, deadline_of
+from dragoman.api.bodies import KeyFirstRoute
+from dragoman.api.input import check_options, check_texts, deadline_of
 from dragoman.api.middleware import EventStream, current_id, while_connected
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
@@ -27,7 +28,7 @@ _NO_KEY: dict[int | str, dict[str, Any]] = {
         "model": schemas.ErrorAnswer,
     }
 }
-router = APIRouter(prefix="/v1", dependencies=[NEEDS_KEY], responses=_NO_KEY | _NOT_READY)
+router = APIRouter(prefix="/v1", route_class=KeyFirstRoute, dependencies=[NEEDS_KEY], responses=_NO_KEY | _NOT_READY)
 probes = APIRouter()
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -72,29 +73,6 @@ def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int
     return lengths
 
 
-MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 1_000
-MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
-
-
-def _check_options(body: schemas.TranslateBody) -> None:
-    """Raises `InvalidRequest` for lists that are too long, `UntranslatableText` for what is not Unicode."""
-    inline = body.glossary if isinstance(body.glossary, dict) else {}
-    limits = (
-        ("glossary", [*inline, *inline.values()], 2 * MAX_TERMS, MAX_TERM_CHARACTERS),
-        ("keep", body.keep, MAX_TERMS, MAX_TERM_CHARACTERS),
-        ("instructions", body.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS),
-    )
-    for name, texts, most, characters in limits:
-        if len(texts) > most:
-            raise InvalidRequest(f"{name}: {len(texts)} entries; this server accepts {most}", param=name)
-        for text in texts:
-            check_unicode(text, name)
-            if len(text) > characters:
-                raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
-    if "" in inline:
-        raise InvalidRequest("glossary: a term is empty", param="glossary")
-
-
 async def _glossary(
     body: schemas.TranslateBody, service: TranslationService
 ) -> tuple[Mapping[str, str], tuple[object, ...] | None]:
@@ -118,30 +96,29 @@ async def _glossary(
 async def translate(body: schemas.TranslateBody, http: Request, service: Service, account: Caller) -> Response:
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
     texts = await check_texts(service, body.text)
-    for name in ("target", "source", "context"):
-        check_unicode(getattr(body, name) or "", name)
-    _check_options(body)
     entries, key = await _glossary(body, service)
-    request = TranslationRequest(
-        texts,
-        body.target,
-        body.source,
-        format=body.format,
-        context=body.context or None,
-        keep=tuple(term for term in body.keep if term),
-        glossary=entries,
-        glossary_key=key,
-        formality=body.formality,
-        instructions=tuple(body.instructions),
-        ignore_tags=frozenset(body.ignore_tags),
-        splitting_tags=frozenset(body.splitting_tags),
-        non_splitting_tags=frozenset(body.non_splitting_tags),
-        strict=body.strict,
-        priority=body.priority,
-        forced_output_tokens=_forced(body, service, len(texts)),
-        request_id=current_id(),
-        account=account,
-        deadline_s=deadline_of(http, body.deadline_s),
+    request = check_options(
+        TranslationRequest(
+            texts,
+            body.target,
+            body.source,
+            format=body.format,
+            context=body.context or None,
+            keep=tuple(term for term in body.keep if term),
+            glossary=entries,
+            glossary_key=key,
+            formality=body.formality,
+            instructions=tuple(body.instructions),
+            ignore_tags=frozenset(body.ignore_tags),
+            splitting_tags=frozenset(body.splitting_tags),
+            non_splitting_tags=frozenset(body.non_splitting_tags),
+            strict=body.strict,
+            priority=body.priority,
+            forced_output_tokens=_forced(body, service, len(texts)),
+            request_id=current_id(),
+            account=account,
+            deadline_s=deadline_of(http, body.deadline_s),
+        )
     )
     if body.stream and body.confidence_inputs:
         raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
@@ -233,12 +210,15 @@ async def list_models(service: Service) -> schemas.ModelsAnswer:
     )
 
 
+@probes.head("/healthz", include_in_schema=False)
 @probes.get("/healthz", summary="The process is running")
-async def healthz() -> dict[str, str]:
-    """Answers as long as the event loop runs."""
-    return {"status": "ok"}
+async def healthz(service: Service) -> dict[str, str]:
+    """Answers as long as the event loop runs, and says so when the server restarts its engine: it is not to be killed then."""
+    restarting = service.pipeline.stats().restarting
+    return {"status": "ok", **({"engine": "restarting"} if restarting else {})}
 
 
+@probes.head("/readyz", include_in_schema=False)
 @probes.get("/readyz", summary="A request sent now would be served", responses=_NOT_READY)
 async def readyz(service: Service) -> dict[str, str]:
     """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""

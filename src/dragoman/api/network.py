@@ -10,7 +10,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dragoman.api import errors
-from dragoman.errors import DragomanError, Forbidden, UnknownHost
+from dragoman.errors import DragomanError, Forbidden, InvalidRequest, UnknownHost
 from dragoman.service.accounts import is_loopback
 
 _CORS_METHODS = ("GET", "POST")
@@ -63,8 +63,9 @@ class TranslationCors:
 
 
 class BrowserCheck:
-    """Refuses what a browser sends for a web page that is not this server's.
+    """Refuses what a browser sends for a web page that is not this server's, and Host headers that mislead.
 
+    - Two Host headers: a proxy may have gone by the one, and this server by the other.
     - A Host header that is not one of the server's names. A page can have its own name resolve to 127.0.0.1 (DNS
       rebinding), and its scripts would then be of the same origin as a server there; but the browser sends the page's name.
     - Changes by pages of other origins, on paths that are not `open_to_origins`. Browsers send forms without asking first.
@@ -86,7 +87,10 @@ class BrowserCheck:
 
     def _fault(self, scope: Scope) -> DragomanError | None:
         headers = Headers(scope=scope)
-        host, origin = headers.get("host"), headers.get("origin")
+        hosts, origin = headers.getlist("host"), headers.get("origin")
+        if len(hosts) > 1:
+            return InvalidRequest("a request has one Host header")
+        host = hosts[0] if hosts else None
         if host is not None and not self._is_allowed(_without_port(host)):  # browsers always send one
             return UnknownHost(f"this server does not answer to the name {host[:100]!r} (server.allowed_hosts)")
         if origin is None or scope["method"] in _SAFE_METHODS or origin.partition("://")[2] == host:

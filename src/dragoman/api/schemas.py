@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import PydanticCustomError
 
 from dragoman import types as translation
+
+T = TypeVar("T")
+
+# ---- bodies: the first fault is reported, and what is after it is not looked at
+
+UNKNOWN_FIELD = "unknown_field"
+"""The type of the error for a field that a body does not have; its `name` is in the error's context."""
+
+Items = Annotated[list[T], Field(fail_fast=True)]
+"""A list in a body."""
+
+
+def _check_entries(value: Any) -> Any:
+    if isinstance(value, dict):
+        for name, entry in cast(dict[str, object], value).items():
+            if not isinstance(entry, str):
+                raise PydanticCustomError("string_type", "the entry {name} is not a string", {"name": name[:40]})
+    return cast(Any, value)
+
+
+Entries = Annotated[dict[str, str], BeforeValidator(_check_entries)]
+"""Terms and their translations in a body."""
+
+
+class RequestBody(BaseModel):
+    """A body with these fields and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_names(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            for name in cast(dict[str, object], value):
+                if name not in cls.model_fields:
+                    raise PydanticCustomError(UNKNOWN_FIELD, "unknown field {name}", {"name": name[:200]})
+        return cast(Any, value)
+
+
+# ---- translations
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
 EVENT: dict[str, object] = {"type": "object", "properties": {"data": {"type": "string"}}, "required": ["data"]}
 """How OpenAPI describes one of several server-sent events."""
 
 
-class TranslateBody(BaseModel):
+class TranslateBody(RequestBody):
     """`POST /v1/translate`."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             "examples": [
                 {"text": "Where is the train station?", "source": "en", "target": "ja"},
@@ -30,7 +69,7 @@ class TranslateBody(BaseModel):
         },
     )
 
-    text: Annotated[str | list[str], Field(description="One text, or several that share target and options.")]
+    text: Annotated[str | Items[str], Field(description="One text, or several that share target and options.")]
     target: Annotated[str, Field(description="BCP-47 tag of the language to translate into.")]
     source: Annotated[str | None, Field(description="BCP-47 tag; absent: detected for each text.")] = None
     stream: Annotated[bool, Field(description="Server-sent events instead of one JSON answer.")] = False
@@ -41,17 +80,17 @@ class TranslateBody(BaseModel):
         str | None, Field(description="Said around the text: informs the translation, is not translated.")
     ] = None
     glossary: Annotated[
-        dict[str, str] | str | None,
+        Entries | str | None,
         Field(description="Terms and their translations, or the id or name of a stored glossary."),
     ] = None
-    keep: Annotated[list[str], Field(description="Terms that are not to be translated.")] = []
+    keep: Annotated[Items[str], Field(description="Terms that are not to be translated.")] = []
     formality: Annotated[translation.Formality, Field(description="Where the model's profile can express it.")] = (
         "default"
     )
-    instructions: Annotated[list[str], Field(description="To the model, where its profile can express them.")] = []
-    ignore_tags: Annotated[list[str], Field(description="html, xml: elements that are copied.")] = []
-    splitting_tags: Annotated[list[str], Field(description="html, xml: elements that end a sentence.")] = []
-    non_splitting_tags: Annotated[list[str], Field(description="html, xml: elements within a sentence.")] = []
+    instructions: Annotated[Items[str], Field(description="To the model, where its profile can express them.")] = []
+    ignore_tags: Annotated[Items[str], Field(description="html, xml: elements that are copied.")] = []
+    splitting_tags: Annotated[Items[str], Field(description="html, xml: elements that end a sentence.")] = []
+    non_splitting_tags: Annotated[Items[str], Field(description="html, xml: elements within a sentence.")] = []
     strict: Annotated[
         bool, Field(description="A translation that fails a check is an error of that text, not a warning.")
     ] = False
@@ -68,7 +107,7 @@ class TranslateBody(BaseModel):
     ] = None
     # Sent by dragoman's own commands alone, and in no public schema.
     confidence_inputs: SkipJsonSchema[bool] = False  # for `eval --calibrate`
-    force_output_tokens: SkipJsonSchema[int | list[int] | None] = None  # for `bench`, of a server with dummy weights
+    force_output_tokens: SkipJsonSchema[int | Items[int] | None] = None  # for `bench`, of a server with dummy weights
 
 
 class ErrorBody(BaseModel):

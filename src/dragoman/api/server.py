@@ -12,10 +12,10 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable
-from types import FrameType
 
 import uvicorn
 
+from dragoman.api import transport
 from dragoman.api.app import create_app, create_operator_app
 from dragoman.api.network import comma_separated
 from dragoman.errors import ConfigError, DragomanError
@@ -24,16 +24,27 @@ from dragoman.service.service import TranslationService
 log = logging.getLogger("dragoman.server")
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises `ConfigError` when the address is not available."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+def bind(host: str, port: int) -> socket.socket:
+    """A socket with the address, which does not listen. Raises `ConfigError` when the address is not available."""
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        listener = socket.create_server((host, port), family=family, backlog=2048)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if bound.family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.bind((host, port))
     except OSError as error:
+        bound.close()
         raise ConfigError(
             f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port or PORT=",
             param="server.port",
         ) from None
+    return bound
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `ConfigError` when the address is not available."""
+    listener = bind(host, port)
+    listener.listen(2048)
     # Accepted sockets inherit it. uvloop sets it itself, asyncio does not; Nagle's algorithm would delay answers by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
@@ -43,17 +54,6 @@ def url_of(listener: socket.socket, scheme: str = "http") -> str:
     """The address of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
-
-
-class _Server(uvicorn.Server):
-    """uvicorn with its signal handling handed to us."""
-
-    def __init__(self, config: uvicorn.Config, on_signal: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_signal = on_signal
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._on_signal()
 
 
 class DragomanServer:
@@ -76,32 +76,22 @@ class DragomanServer:
         self._on_ready = on_ready
         self._stop = asyncio.Event()
         self._signals = 0
-        self._uvicorn = _Server(self._config(), self._signalled)
-        self._operators: tuple[_Server, socket.socket] | None = None
+        self._drain_until_s = 0.0
+        self._uvicorn = transport.HttpServer(self._config(), self._signalled)
+        self._operators: tuple[transport.HttpServer, socket.socket] | None = None
         if operators is not None:
-            config = uvicorn.Config(
-                create_operator_app(service),
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-            )
-            self._operators = _Server(config, self._signalled), operators
+            config = transport.http_config(create_operator_app(service), service.settings.server)
+            self._operators = transport.HttpServer(config, self._signalled), operators
         self._reloading: asyncio.Task[None] | None = None
 
     def _config(self) -> uvicorn.Config:
         server = self.service.settings.server
         if server.tls_key and not server.tls_certificate:
             raise ConfigError("server.tls_key needs server.tls_certificate", param="server.tls_certificate")
-        proxies = comma_separated(server.trusted_proxies)
-        config = uvicorn.Config(
+        config = transport.http_config(
             create_app(self.service),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=75,
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=proxies,
+            server,
+            proxies=comma_separated(server.trusted_proxies),
             ssl_certfile=server.tls_certificate or None,
             ssl_keyfile=server.tls_key or None,
         )
@@ -138,30 +128,26 @@ class DragomanServer:
             loop.remove_signal_handler(signal.SIGHUP)
 
     async def _run(self) -> int:
-        serving = asyncio.create_task(self._uvicorn.serve(sockets=[self._listener]))
-        operating = asyncio.create_task(self._serve_operators())
+        servers = [(self._uvicorn, self._listener), *([self._operators] if self._operators is not None else [])]
+        serving = [asyncio.create_task(server.serve(sockets=[listener])) for server, listener in servers]
         life = asyncio.create_task(self._live())
-        await asyncio.wait({serving, life}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({life, *serving}, return_when=asyncio.FIRST_COMPLETED)
         if not life.done():  # a second signal, or uvicorn has failed
             life.cancel()
         await asyncio.gather(life, return_exceptions=True)
         await self.service.stop()  # first: what the drain did not finish must fail before uvicorn waits for it
-        self._uvicorn.should_exit = True
-        if self._operators is not None:
-            self._operators[0].should_exit = True
-        failed, _ = await asyncio.gather(serving, operating, return_exceptions=True)
+        for server, _ in servers:
+            server.close_s = max(transport.CLOSE_S, self._drain_until_s - asyncio.get_running_loop().time())
+            server.should_exit = True
+        ends = await asyncio.gather(*serving, return_exceptions=True)
         if self.service.tracing is not None:  # last: until now requests may have ended
             await asyncio.to_thread(self.service.tracing.shutdown)
-        if isinstance(failed, Exception):
-            self.failure = DragomanError(f"the HTTP server failed: {failed or type(failed).__name__}")
-            log.error("uvicorn failed", exc_info=failed)
-            return 1
+        for failed in ends:
+            if isinstance(failed, Exception):
+                self.failure = DragomanError(f"the HTTP server failed: {failed or type(failed).__name__}")
+                log.error("uvicorn failed", exc_info=failed)
+                return 1
         return 1 if life.cancelled() else life.result()
-
-    async def _serve_operators(self) -> None:
-        if self._operators is not None:
-            server, listener = self._operators
-            await server.serve(sockets=[listener])
 
     def _reload(self) -> None:
         async def reload() -> None:
@@ -204,6 +190,7 @@ class DragomanServer:
             await asyncio.wait({stopping, lost}, return_when=asyncio.FIRST_COMPLETED)
             if not lost.done():
                 log.info("draining: %d calls in flight", self.service.admission.calls)
+                self._drain_until_s = asyncio.get_running_loop().time() + self.service.settings.server.drain_timeout_s
                 drained = await self.service.drain()
             if lost.done():
                 self.failure = lost.result()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 from importlib import metadata
 
@@ -61,6 +62,8 @@ class _Commands(click.Group):
             return _bench_command(cmd_name)
         if cmd_name not in _COMMANDS:
             return None
+        if cmd_name == "serve":  # until the server handles it: its imports take a second, in which SIGHUP would end it
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return importlib.import_module(f"dragoman.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast
 
 import ray
@@ -23,7 +24,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dragoman.api.app import create_app
 from dragoman.deploy import config
 from dragoman.deploy.peers import DirectoryClient, Entry, Membership, OperatorPort, Peers, failed
-from dragoman.errors import EngineDead
+from dragoman.errors import DragomanError, EngineDead
 from dragoman.service.service import TranslationService
 from dragoman.settings import Settings
 from dragoman.telemetry import logs
@@ -85,15 +86,15 @@ class Replica:
         several_hosts = config.Deployment(**args["deployment"]).several_hosts
         if several_hosts:
             config.check_cluster(len(_ray.nodes()))
-        else:
-            _keep_to_loopback()
-        _answer_with_our_request_ids()
         settings = _own_settings(_settings(args, several_hosts), name, node if several_hosts else LOOPBACK)
         _configure_logging(settings, args.get("log_to", ""), name)
         self._lost: asyncio.Task[EngineDead] | None = None
         directory, entry = DirectoryClient(), Entry(context.replica_tag, name, node, os.getpid())
         membership: Membership | None = None
         try:
+            if not several_hosts:
+                _keep_to_loopback()
+            _answer_with_our_request_ids()
             self.service = TranslationService.from_settings(settings, replica=name)
             self._membership = membership = Membership(directory, self.service, entry)
             membership.start()
@@ -157,17 +158,23 @@ def _configure_logging(settings: Settings, log_to: str, name: str) -> None:
 # ---- what Ray has no options for
 
 
+def _replace(module: ModuleType, name: str, replacement: Any) -> None:
+    """Put `replacement` in the place of what a module of Ray's has. Raises `DragomanError` where it has no such name."""
+    if not hasattr(module, name):
+        raise DragomanError(f"{module.__name__} has no {name}: install the version of Ray that dragoman[ray] asks for")
+    setattr(module, name, replacement)
+
+
 def _keep_to_loopback() -> None:
     """Have Serve's gRPC server of this replica, which only its controller calls, listen on loopback."""
     from ray.serve._private import replica
 
     add_port: Any = getattr(replica, "add_port_to_grpc_server", None)
-    if add_port is not None:
-        setattr(  # noqa: B010
-            replica,
-            "add_port_to_grpc_server",
-            lambda server, address: add_port(server, address.replace("[::]", LOOPBACK)),  # pyright: ignore[reportUnknownLambdaType]
-        )
+    _replace(
+        replica,
+        "add_port_to_grpc_server",
+        lambda server, address: add_port(server, address.replace("[::]", LOOPBACK)),  # pyright: ignore[reportUnknownLambdaType]
+    )
 
 
 class _Unchanged:
@@ -184,4 +191,4 @@ def _answer_with_our_request_ids() -> None:
     """Have Serve add no X-Request-ID to answers, which have ours."""
     from ray.serve._private import http_util
 
-    setattr(http_util, "RequestIdMiddleware", _Unchanged)  # noqa: B010
+    _replace(http_util, "RequestIdMiddleware", _Unchanged)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from dragoman import settings as known
+from dragoman.deploy import haproxy
 from dragoman.errors import ConfigError
 from dragoman.gpu import find_gpus
 from dragoman.settings import Settings
@@ -140,6 +141,8 @@ def ray_environment(settings: Settings) -> dict[str, str]:
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": str(DRAIN_PERIOD_S),
         # Of an ingress: Serve's 5 s are too short for a busy machine, it is killed and `serve deploy` fails.
         "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
+        haproxy.HEADER_TIMEOUT_VARIABLE: str(settings.server.header_timeout_s),
+        haproxy.BODY_TIMEOUT_VARIABLE: str(settings.server.body_timeout_s),
         # uvicorn's: whose X-Forwarded headers count. HAProxy passes on those of its client.
         "FORWARDED_ALLOW_IPS": f"{proxies},127.0.0.1" if proxies else "",
     }

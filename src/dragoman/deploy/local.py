@@ -1,7 +1,7 @@
 """`dragoman serve --replicas`: Ray Serve on this machine alone, from start to exit code.
 
 Ray, HAProxy and the replicas are processes of their own; this one starts them, shows how far they are, and has them drain and
-stop. Whatever way it ends, `processes.Guard` leaves none of them behind. Ray is imported only once its environment is set.
+stop. Whatever way it ends, a `Guard` leaves none of them behind. Ray is imported only once its environment is set.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import psutil
 
-from dragoman.api.server import listen, url_of
+from dragoman.api.server import bind, url_of
 from dragoman.deploy import config, haproxy, processes
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.guard import Guard
 from dragoman.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,14 +61,17 @@ class Run:
         self.settings = settings
         self.deployment = deployment
         server = settings.server
-        with listen(server.host, server.port) as listener:  # a free port where it is 0, and an error if it is taken
-            self.url, self.port = url_of(listener), listener.getsockname()[1]
+        # A free port where it is 0, and an error if it is taken. No other program can take it before HAProxy, which listens
+        # with the same option.
+        self._reserved = bind(server.host, server.port)
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.url, self.port = url_of(self._reserved), self._reserved.getsockname()[1]
         self.folder = Path(tempfile.mkdtemp(prefix="dragoman-", dir="/tmp"))  # sockets' paths have 107 bytes at most
         self.stats_port = _free_port(8404)
         self.log_pipe = self.folder / "log"
         os.mkfifo(self.log_pipe, 0o600)
         self._set_environment()
-        self._guard = processes.Guard(self.folder)
+        self._guard = Guard(folder=self.folder)
 
     def _set_environment(self) -> None:
         launcher = self.folder / "haproxy"
@@ -147,6 +151,7 @@ class Run:
     def end(self) -> None:
         """End all processes, and delete the folder."""
         self._guard.close()
+        self._reserved.close()
 
 
 def _free_port(preferred: int) -> int:

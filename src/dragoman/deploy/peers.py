@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Any, Literal
 
 import aiohttp
 import ray
-import uvicorn
 from pydantic import ValidationError
 from ray.exceptions import RayError
 
 from dragoman.api.app import create_operator_app
 from dragoman.api.network import comma_separated
 from dragoman.api.replicas import unreachable_stats
+from dragoman.api.transport import HttpServer, http_config
 from dragoman.errors import ConfigError, DragomanError, Unavailable
 from dragoman.service.service import TranslationService
 from dragoman.settings import Settings
@@ -132,14 +131,6 @@ def targets_of(entries: list[Entry]) -> list[MetricsTarget]:
     ]
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the process is Ray's."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
 class OperatorPort:
     """Serves what operators ask of one replica, without keys, on a free port of the node's address."""
 
@@ -148,15 +139,7 @@ class OperatorPort:
         self._listener = socket.create_server((host, 0), family=family)
         port = self._listener.getsockname()[1]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        config = uvicorn.Config(
-            create_operator_app(service),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            lifespan="off",
-        )
-        self._server = _Server(config)
+        self._server = HttpServer(http_config(create_operator_app(service), service.settings.server))
         self._serving: asyncio.Task[None] | None = None
 
     def start(self) -> None:

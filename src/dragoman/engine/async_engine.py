@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from vllm import SamplingParams
@@ -30,14 +31,15 @@ from dragoman.engine.compat import (
     translated_errors,
 )
 from dragoman.engine.detokenize import Detokenizer
+from dragoman.engine.hang import LOOK_S, HangWatch
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import EngineDead, EngineFailed
+from dragoman.errors import EngineDead, EngineFailed, EngineHung
+from dragoman.guard import guard_children
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings, TokenLogprobs
 from dragoman.wire import EngineStats
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
-_CRASH_POLL_S = 1.0
 _EXIT_S = 10.0  # a killed process that holds a GPU takes a moment to exit
 
 
@@ -51,9 +53,11 @@ class AsyncEngine:
         *,
         shutdown_timeout_s: float = 0.0,
         import_s: float = 0.0,
+        hang_timeout_s: float | None = None,
         vllm_arguments: Mapping[str, Any] | None = None,
     ) -> None:
-        """`import_s`: what importing this module took, to be reported with the phases of the first start.
+        """`import_s`: what importing this module took, to be reported with the phases of the first start. `hang_timeout_s`: of
+        `HangWatch`.
 
         `vllm_arguments`: beside those of `spec`, by vLLM's names, for measurements of what is not a setting.
         """
@@ -65,12 +69,14 @@ class AsyncEngine:
         self._shutdown_timeout_s = shutdown_timeout_s
         self._vllm_arguments = vllm_arguments
         self._gauge = EngineGauge()
+        self._watch = HangWatch(spec.engine.max_num_batched_tokens or 0, hang_timeout_s)
         self._llm: AsyncLLM | None = None
         self._detokenizer = Detokenizer(None)
         self._processes: set[BaseProcess] = set()
 
     async def start(self) -> None:
         """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
+        guard_children()
         before = set(multiprocessing.active_children())
         building = asyncio.create_task(asyncio.to_thread(self._build))
         try:
@@ -130,7 +136,7 @@ class AsyncEngine:
                 whole = output.outputs[0]
                 text = self._detokenizer.text_of(whole, taken=deferred)
                 logprobs = token_logprobs(whole.logprobs.logprobs) if whole.logprobs else None
-                completion = _completion(output, text, len(whole.token_ids), logprobs)
+                completion = self._completion(output, text, len(whole.token_ids), logprobs)
         if completion is None:
             raise EngineDead("the engine ended a sequence without an answer")
         return completion
@@ -151,9 +157,15 @@ class AsyncEngine:
                     parts.append(part.text)
                     yield Delta(part.text)
                 if output.finished:
-                    yield _completion(output, "".join(parts), tokens, token_logprobs(logprobs))
+                    yield self._completion(output, "".join(parts), tokens, token_logprobs(logprobs))
                     return
         raise EngineDead("the engine ended a sequence without an answer")
+
+    def _completion(self, output: Any, text: str, tokens: int, logprobs: TokenLogprobs | None) -> Completion:
+        completion = _completion(output, text, tokens, logprobs)
+        prefill_s = completion.timings.prefill_s if completion.timings else None
+        self._watch.prefilled(completion.prompt_tokens - (output.num_cached_tokens or 0), prefill_s or 0.0)
+        return completion
 
     def _outputs(self, sequence: Sequence, params: SamplingParams) -> AsyncGenerator[Any]:
         return self._engine.generate(prompt_of(sequence), params, sequence.id)
@@ -169,11 +181,21 @@ class AsyncEngine:
         return self._llm is None or self._llm.errored
 
     async def crashed(self) -> EngineDead:
-        """Return once the running engine has crashed. Sequences in flight fail sooner: this is for when there are none."""
+        """Return once the running engine has crashed, or hangs: then sequences are in flight, which `shutdown` ends.
+
+        Sequences in flight notice a crash sooner: for that, this is for when there are none.
+        """
         llm = self._engine
+        self._watch.restart()
+        looked_s = monotonic()
         # vLLM sets a flag when one of its processes exits, and offers no event to wait for.
-        while self._llm is not llm or not llm.errored:  # noqa: ASYNC110
-            await asyncio.sleep(_CRASH_POLL_S)
+        while self._llm is not llm or not llm.errored:
+            await asyncio.sleep(LOOK_S)
+            before_s, looked_s = looked_s, monotonic()
+            has_sequences = llm.output_processor.has_unfinished_requests()
+            still_s = self._watch.look(looked_s - before_s, self._gauge.steps, has_sequences)
+            if self._llm is llm and still_s is not None:
+                return EngineHung(f"the engine hangs: it has sequences, and made no step for {still_s:.0f} s")
         return EngineDead(CRASHED)
 
     async def shutdown(self) -> None:

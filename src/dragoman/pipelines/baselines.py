@@ -31,6 +31,7 @@ from time import monotonic
 from dragoman.engine.process import last_lines, on_all_cores
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
+from dragoman.guard import guard_children
 from dragoman.pipelines.messages import Batch, BatchResults, Ready, Refused, WorkerPlan, frame, receive
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.types import Completion, Delta, Sequence, Timings
@@ -87,6 +88,7 @@ class WorkerProcess:
         raise EngineDead(f"{self.name} did not start: {reason}{last_lines(self._log_file)}")
 
     def _spawn(self) -> socket.socket:
+        guard_children()
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-m", "dragoman.pipelines.worker", str(theirs.fileno())]
         with theirs, on_all_cores(), ExitStack() as stack:

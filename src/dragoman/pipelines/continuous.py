@@ -6,7 +6,7 @@ that waits, while all others go on decoding.
 Crash recovery: translations are idempotent, so a sequence that was in flight when the engine crashed waits for the restart
 and runs again. One that was in flight at two crashes may be their cause, and ends with `EngineDead`. Sequences that arrive
 during a restart wait as well; how many may, and for how long, is admission's to decide. When too many starts fail in a row,
-the pipeline gives up and everything ends with `EngineDead`.
+the pipeline gives up and everything ends with `EngineDead`. An engine that hangs is killed, which is a crash like others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from dragoman.errors import DragomanError, EngineDead, EngineFailed, EngineRestarting
+from dragoman.errors import DragomanError, EngineDead, EngineFailed, EngineHung, EngineRestarting
 from dragoman.pipelines.base import Engine
 from dragoman.types import Completion, Delta, Sequence
 from dragoman.wire import EngineStats
@@ -116,7 +116,7 @@ class ContinuousPipeline:
         self._supervisor: asyncio.Task[None] | None = None
         self._crash_reason = ""
         self._waiting = 0
-        self._restarts = 0
+        self._restarts = self._hangs = 0
         self._max_model_len: int | None = None
 
     @property
@@ -221,6 +221,7 @@ class ContinuousPipeline:
                 self._settled.set()
                 return
             self._restarts += 1
+            self._hangs += isinstance(run.crash.result(), EngineHung)
             run = self._begin_run()
 
     async def _until_crash(self, run: _EngineRun) -> None:
@@ -259,6 +260,7 @@ class ContinuousPipeline:
             update={
                 "waiting": stats.waiting + self._waiting,
                 "restarts": self._restarts,
+                "hangs": self._hangs,
                 "restarting": not self._settled.is_set(),
             }
         )

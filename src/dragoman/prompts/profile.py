@@ -153,6 +153,7 @@ class Profile:
     stop_tokens: tuple[str, ...] = ()
     optional_stop_tokens: tuple[str, ...] = ()  # stops where the tokenizer has them
     max_source_tokens: int | None = None  # the model's own limit on one text; longer ones are cut into segments
+    capitals_as_sentences: bool = False  # a segment in capitals is given as a sentence, its translation set in capitals
     pivots: tuple[str, ...] = ()  # one side must be one of these; empty: every direction
     match: Match = field(default_factory=Match)
     models: tuple[ModelSize, ...] = ()

@@ -16,7 +16,8 @@ from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import NO_OPTIONS
-from dragoman.text import checks, comparisons, document, marks
+from dragoman.text import capitals, checks, comparisons, document, marks
+from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman.text.document import DocumentOptions
@@ -35,6 +36,8 @@ SAMPLE_CHARACTERS = 2000
 """Of a document with markup, the text in which its language is detected."""
 
 ANY_TERMS, ANY_CONTEXT = PromptOptions(terms=(("term", "translation"),)), PromptOptions(context="context")
+MAX_TERMS_GROWTH = 20
+"""How many times as long as a segment the translations of its terms may be."""
 SMALL_GLOSSARY = 200
 """Terms that are compiled on the event loop, in some milliseconds."""
 
@@ -228,12 +231,25 @@ class Planner:
                 before = _last_sentences(f"{before} {marks.plain(segment.text)}".strip(), job.source)
 
     def _cut(self, job: TextJob, block: Block, budget: int) -> Iterator[Segment]:
-        """A block's segments, with the glossary's terms as marks where the model's prompt cannot have them."""
+        """A block's segments, with the glossary's terms as marks where the model's prompt cannot have them.
+
+        A term in a segment in capitals is a mark too, so that its translation stays in the glossary's case.
+        """
         marked = job.glossary is not None and not self._honours(job, ANY_TERMS)
         whole = Segment(block.text, True, block.marks, block.writer)
         for part in cut(block.text, job.source, budget, self._prompts.tokenizer.count):
-            segment = whole.part(part.text, translatable=part.translatable)
-            yield self.with_terms_marked(job, segment) if marked else segment
+            segment = self._as_sentence(job, whole.part(part.text, translatable=part.translatable))
+            in_capitals = segment.writer is not whole.writer
+            yield self.with_terms_marked(job, segment) if marked or in_capitals else segment
+
+    def _as_sentence(self, job: TextJob, segment: Segment) -> Segment:
+        """The segment in sentence case, to be written in capitals, where it is in capitals and the profile says so."""
+        if not (segment.translatable and self._prompts.profile.capitals_as_sentences):
+            return segment
+        text = capitals.as_sentence(segment.text, job.source)
+        if text is None:
+            return segment
+        return replace(segment, text=text, writer=CapitalsWriter(job.request.target, segment.writer))
 
     def cut(self, job: TextJob, block: Block) -> tuple[Segment, ...]:
         """The segments of a block that is translated apart from the text around it, such as an attribute's value."""
@@ -331,8 +347,14 @@ class Planner:
         return text
 
     def with_terms_marked(self, job: TextJob, segment: Segment) -> Segment:
-        """The segment with the glossary's terms as marks, which stand for their translations: no model can miss them."""
-        if job.glossary is None or not (found := job.glossary.spans(segment.text)):
+        """The segment with the glossary's terms as marks, which stand for their translations: no model can miss them.
+
+        Translations that are far longer than the segment are not put in: a short text would become a very long one.
+        """
+        any_case = isinstance(segment.writer, CapitalsWriter)
+        if job.glossary is None or not (found := job.glossary.spans(segment.text, any_case=any_case)):
+            return segment
+        if sum(len(translation) for _, _, translation in found) > 100 + MAX_TERMS_GROWTH * len(segment.text):
             return segment
         return _with_marks(segment, found)
 
@@ -350,10 +372,11 @@ class Planner:
 def _with_marks(segment: Segment, found: Iterable[tuple[int, int, str]]) -> Segment:
     """The segment with marks from start to stop of each of `found`, which stand for its third."""
     own = list(segment.marks)
+    writer = segment.writer.notation if isinstance(segment.writer, CapitalsWriter) else segment.writer
     written: list[str] = []
     at = 0
     for start, stop, text in found:
-        own.append(Mark(segment.writer(text) if segment.writer else text, word=True))
+        own.append(Mark(writer(text) if writer else text, word=True))
         written += [segment.text[at:start], f"<x{len(own)}/>"]
         at = stop
     text, renumbered = marks.local("".join([*written, segment.text[at:]]), own)

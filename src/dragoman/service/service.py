@@ -125,18 +125,49 @@ class TranslationService:
     # ---- start, drain, stop
 
     async def start(self) -> None:
-        """The database; engine and tokenizer side by side; then a warm-up translation; open once it was answered."""
-        loading = asyncio.create_task(self._load_prompts())
+        """The database; engine and tokenizer side by side; then a warm-up translation; open once it was answered.
+
+        Raises what any of these fails with, as soon as it does; all is closed then.
+        """
         try:
             if self._database is not None:
                 await self._database.open()
             await self.accounts.open()
-            await self.pipeline.start()
-            encoder, lengths = await loading
+            encoder, lengths = await self._load_and_start()
+            await self._warm_up(encoder, lengths)
         except BaseException:
-            loading.cancel()
             await self.stop()
             raise
+        if self.recorder is not None:  # only now: what the engine forks has no use for a thread
+            self.recorder.start()
+        self.cache.start()  # likewise
+        if self.tracing is not None:  # likewise
+            self.tracing.start()
+        self.admission.open()
+        log.info("ready: %s, pipeline %s, on %s", self.model.name, self.pipeline.name, self.spec.device)
+
+    async def _load_and_start(self) -> tuple[PromptEncoder, LengthTable]:
+        """The prompts, once the engine has started too. A model whose prompts cannot be loaded ends the engine's start."""
+        loading = asyncio.create_task(self._load_prompts())
+        starting = asyncio.create_task(self.pipeline.start())
+        try:
+            done, _ = await asyncio.wait({loading, starting}, return_when=asyncio.FIRST_EXCEPTION)
+            for task in done:
+                task.result()
+            return loading.result()
+        finally:
+            loading.cancel()
+            starting.cancel()
+            await asyncio.gather(loading, starting, return_exceptions=True)
+
+    async def _load_prompts(self) -> tuple[PromptEncoder, LengthTable]:
+        if self._prompts is None:
+            await asyncio.to_thread(languages.prepare)
+            self._prompts = await asyncio.to_thread(stack.load_prompts, self.model)
+        return self._prompts
+
+    async def _warm_up(self, encoder: PromptEncoder, lengths: LengthTable) -> None:
+        """Make the translator, and translate one text."""
         forced = self.spec.engine.load_format == "dummy"
         # In a thread: it loads the model that detects languages.
         planner = await asyncio.to_thread(
@@ -147,27 +178,11 @@ class TranslationService:
         share = self.settings.admission.interactive_share
         dispatcher = Dispatcher(slots, queued=max(slots // 8, 1), interactive_share=share)
         self._translator = Translator(self.pipeline, planner, dispatcher, self.turns, self.cache, self.model.confidence)
-        await self._translator.translate(self._warm_up())
-        self.cache.clear()  # the first call of this text is measured like any other
-        if self.recorder is not None:  # only now: what the engine forks has no use for a thread
-            self.recorder.start()
-        self.cache.start()  # likewise
-        if self.tracing is not None:  # likewise
-            self.tracing.start()
-        self.admission.open()
-        log.info("ready: %s, pipeline %s, on %s", self.model.name, self.pipeline.name, self.spec.device)
-
-    async def _load_prompts(self) -> tuple[PromptEncoder, LengthTable]:
-        if self._prompts is None:
-            await asyncio.to_thread(languages.prepare)
-            self._prompts = await asyncio.to_thread(stack.load_prompts, self.model)
-        return self._prompts
-
-    def _warm_up(self) -> TranslationRequest:
         served = self.model.profile.languages
         directions = ((a, b) for a in ("en", *served) for b in served if a != b and self.model.profile.serves(a, b))
         source, target = next(directions)
-        return TranslationRequest(("Good morning.",), target, source, request_id="warm-up")
+        await self._translator.translate(TranslationRequest(("Good morning.",), target, source, request_id="warm-up"))
+        self.cache.clear()  # the first call of this text is measured like any other
 
     def freeze_heap(self) -> None:
         """Once started, in a process that does nothing else: leave the heap as it is, and the workers' cores to the workers."""

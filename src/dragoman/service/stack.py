@@ -115,6 +115,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         log_file,
         shutdown_timeout_s=settings.server.drain_timeout_s,
         import_s=monotonic() - began_s,
+        hang_timeout_s=chosen.hang_timeout_s,
     )
     return ContinuousPipeline(engine)
 

@@ -20,6 +20,7 @@ from typing import TypeAlias
 from dragoman.service.segment import CallContext, Output, costs
 from dragoman.service.translator import SegmentTask, Translator
 from dragoman.telemetry import tracing
+from dragoman.text.capitals import CapitalsWriter
 from dragoman.types import Completion, TextDelta, TextDone, Translation, TranslationRequest
 
 Event: TypeAlias = TextDelta | TextDone
@@ -39,7 +40,10 @@ async def stream(translator: Translator, request: TranslationRequest) -> AsyncGe
             events.put_nowait(TextDelta(index, text))
 
     async def segment(call: CallContext, task: SegmentTask) -> None:
-        has_structure = request.format != "text" and (task.segment.writer or task.segment.marks)
+        marks = task.segment.marks
+        has_structure = any(mark.closing is not None for mark in marks)
+        has_structure |= bool(marks) and isinstance(task.segment.writer, CapitalsWriter)
+        has_structure |= request.format != "text" and bool(task.segment.writer or marks)
         if has_structure or request.strict:
             output = await translator.segments.translate(call, task.text.job, task.part, task.segment)
             await task.text.finish(task.number, output)

@@ -6,6 +6,8 @@ makes a new version: caches of translations have it in their keys.
 
 from __future__ import annotations
 
+import asyncio
+import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -119,7 +121,7 @@ class Glossaries:
         name = _checked_name(name)
         checked: dict[Pair, dict[str, str]] = {}
         for pair, entries in (dictionaries or {}).items():
-            checked.setdefault(_checked_pair(*pair), {}).update(_checked_entries(entries))
+            checked.setdefault(_checked_pair(*pair), {}).update(await asyncio.to_thread(_checked_entries, entries))
 
         def create(connection: Connection) -> StoredGlossary:
             now = _now()
@@ -177,11 +179,11 @@ class Glossaries:
 
     async def replace(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Make `entries` the only ones of a direction."""
-        return await self._changed(reference, _checked_pair(source, target), _checked_entries(entries), keep=False)
+        return await self._changed(reference, _checked_pair(source, target), entries, keep=False)
 
     async def merge(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Add `entries` to those of a direction; a term that is there gets the new translation."""
-        return await self._changed(reference, _checked_pair(source, target), _checked_entries(entries), keep=True)
+        return await self._changed(reference, _checked_pair(source, target), entries, keep=True)
 
     async def delete_dictionary(self, reference: str, source: str, target: str) -> StoredGlossary:
         """Delete all entries of a direction."""
@@ -213,6 +215,8 @@ class Glossaries:
         await self._database.write(remove)
 
     async def _changed(self, reference: str, pair: Pair, entries: Mapping[str, str], *, keep: bool) -> StoredGlossary:
+        entries = await asyncio.to_thread(_checked_entries, entries)
+
         def change(connection: Connection) -> StoredGlossary:
             row = _row(connection, reference, for_update=True)
             number = _dictionary_number(connection, row.id, pair)
@@ -282,12 +286,12 @@ def _checked_entries(entries: Mapping[str, str]) -> dict[str, str]:
     return checked
 
 
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
 def _is_line(text: str) -> bool:
     """Whether it is Unicode text without control characters and line ends."""
-    return not any(
-        char < " " or "\x7f" <= char <= "\x9f" or char in "\u2028\u2029" or "\ud800" <= char <= "\udfff"
-        for char in text
-    )
+    return _CONTROL.search(text) is None
 
 
 # ---- statements

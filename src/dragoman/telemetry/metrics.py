@@ -162,7 +162,6 @@ _ENGINE = (
     (GaugeMetricFamily, "kv_cache_usage_ratio", "Share of the KV cache in use, 0 to 1", "kv_cache_usage"),
     (GaugeMetricFamily, "kv_cache_tokens", "Tokens that the KV cache holds", "kv_cache_tokens"),
     (CounterMetricFamily, "preemptions", "Sequences preempted because the KV cache was full", "preemptions"),
-    (CounterMetricFamily, "restarts", "Restarts of engines and worker processes after a crash", "restarts"),
     (CounterMetricFamily, "steps", "Engine iterations", "steps"),
     (CounterMetricFamily, "busy_seconds", "Time with at least one sequence running", "busy_s"),
     (CounterMetricFamily, "finished_sequences", "Sequences that ended well", "finished"),
@@ -189,6 +188,7 @@ class StatsCollector(Collector):
             yield GaugeMetricFamily(f"dragoman_{name}", help, value=getattr(stats, field))
         yield from _cache(stats.cache)
         yield _recorder(stats.recorder)
+        yield _restarts(stats.engine)
         for family, name, help, field in _ENGINE:  # a value of None has no sample
             yield family(f"dragoman_engine_{name}", help, value=getattr(stats.engine, field))
         yield _inter_token_latency(stats.engine)
@@ -226,6 +226,15 @@ def _recorder(recorder: RecorderStats) -> Metric:
     texts.add_metric(["written"], recorder.written)
     texts.add_metric(["lost"], recorder.lost)
     return texts
+
+
+def _restarts(engine: EngineStats) -> Metric:
+    restarts = CounterMetricFamily(
+        "dragoman_engine_restarts", "Restarts of engines and worker processes, by reason", labels=["reason"]
+    )
+    restarts.add_metric(["crash"], engine.restarts - engine.hangs)
+    restarts.add_metric(["hang"], engine.hangs)
+    return restarts
 
 
 def _inter_token_latency(engine: EngineStats) -> Metric:

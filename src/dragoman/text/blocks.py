@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal as Choice
 
-from dragoman.text.marks import MARK, Block, Literal, Mark, Piece, Writer
+from dragoman.text.marks import MARK, MARK_VARIANT, Block, Literal, Mark, Piece, Writer
 
 Notation = Callable[[Iterable[tuple[str, str]]], Writer]
 """Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
@@ -138,8 +139,12 @@ def _written_texts(texts: Iterable[_Node | str]) -> Iterator[tuple[str, str]]:
             yield "".join(item.shown for item in nodes), "".join(item.source for item in nodes)
 
 
+_TAG = re.compile(r"<(?P<slash>/?)(?P<name>\w[\w.:-]*)(?:\s[^<>]*)?(?<!/)>")
+"""A tag in a text that may be one of a pair."""
+
+
 def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[InlineItem]:
-    """Texts cut at what is to be kept, and at what looks like a mark itself."""
+    """Texts cut at what is to be kept, tags of any name and what looks like a mark among it."""
     for item in _with_texts_joined(items):
         if item.kind != "text":
             yield item
@@ -150,7 +155,9 @@ def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[Inli
                 yield item.part(at, start)
             kept = item.part(start, stop)
             word = any(map(str.isalnum, kept.shown)) or kept.shown[0] in "{%<[$#"
-            yield replace(kept, kind="single", word=word)
+            tag = _TAG.fullmatch(kept.shown)
+            kind = "single" if tag is None else "close" if tag["slash"] else "open"
+            yield replace(kept, kind=kind, word=word, name=f"<{tag['name']}" if tag else "")
             at = stop
         if at < len(item.shown):
             yield item.part(at, len(item.shown)) if at else item
@@ -175,12 +182,12 @@ def _with_texts_joined(items: Iterable[InlineItem]) -> Iterator[InlineItem]:
 
 def _spans(text: str, keep: Spans | None) -> Iterator[tuple[int, int]]:
     found = list(keep(text)) if keep else []
-    if "<" not in text:
+    if "<" not in text and "＜" not in text:
         yield from found
         return
     at = 0
     for start, stop in [*found, (len(text), len(text))]:
-        yield from ((mark.start(), mark.end()) for mark in MARK.finditer(text, at, start))
+        yield from ((mark.start(), mark.end()) for mark in MARK_VARIANT.finditer(text, at, start))
         if start < stop:
             yield start, stop
         at = stop

@@ -207,9 +207,26 @@ _REFUSAL_SIGNS = (
 """Every refusal has one of them: looking for these is a hundredth of the pattern's work."""
 
 
+_ANSWER = re.compile(_PATTERNS["answer"], re.IGNORECASE)
+_OFFER = re.compile(_PATTERNS["offer"], re.IGNORECASE)
+_HELP = re.compile(_PATTERNS["help"], re.IGNORECASE)
+_SOURCE_IS_ABOUT_TRANSLATION = re.compile(f"{_TRANSLATION}|{_PATTERNS['translation_elsewhere']}", re.IGNORECASE)
+_ANSWER_SIGNS = ("translat", "übersetz", "tradu", "перев", "翻", "번역")
+_OFFER_SIGNS = ("help", "assist")
+
+
+def _is_answer(source: str, head: str) -> bool:
+    """Whether the model asks for the text or offers its help, and the source does not."""
+    if any(sign in head for sign in _ANSWER_SIGNS) and _ANSWER.search(head):
+        return not _SOURCE_IS_ABOUT_TRANSLATION.search(source)
+    return any(sign in head for sign in _OFFER_SIGNS) and bool(_OFFER.search(head)) and not _HELP.search(source)
+
+
 def is_refusal(source: str, output: str) -> bool:
-    """Whether the output begins with a refusal to translate, and the source does not say the like itself."""
+    """Whether the output begins with a refusal or an answer in place of a translation, which the source does not say."""
     head = output[:_REFUSAL_CHARACTERS].lower()
+    if _is_answer(source, head):
+        return True
     if not any(sign in head for sign in _REFUSAL_SIGNS):
         return False
     if _REFUSAL.search(head) is None:

@@ -5,10 +5,11 @@ Each is a fact that can be seen without knowing either language, and linear in t
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -17,7 +18,7 @@ from typing import Literal
 import numpy as np
 
 from dragoman import languages
-from dragoman.text.detect import Detector, han_fit, script_weights, scripts_of
+from dragoman.text.detect import SHARED_SCRIPTS, Detector, han_fit, label_of, script_weights, scripts_of, word_pattern
 from dragoman.text.spans import spans, without_spans
 
 
@@ -49,9 +50,7 @@ def is_empty(source: str, output: str) -> bool:
 
 _MIN_LETTERS = 3
 _MIN_SCRIPT_LETTERS = 12
-_MIN_DETECTED_LETTERS = 60
 _MIN_SCRIPT_SHARE = 0.4
-_MIN_CONFIDENCE = 0.9
 _MIN_HAN = 8
 _MIN_HAN_MARGIN = 0.12
 _MIN_JAPANESE = 0.9
@@ -59,7 +58,7 @@ _MAX_HAN_WITHOUT_KANA = 20
 
 
 def is_wrong_language(source: str, output: str, context: CheckContext) -> bool:
-    """Whether the output is in a script of another language, or in another language of the served ones.
+    """Whether the output is in a script of another language, or in the source's or another language of the same script.
 
     Letters in things to keep and in words of the source do not count: names stay in their script.
     """
@@ -69,30 +68,113 @@ def is_wrong_language(source: str, output: str, context: CheckContext) -> bool:
     is_latin = text.isascii() or not _NOT_LATIN.search(text)
     weights = {"Latn": sum(map(str.isalpha, text))} if is_latin else script_weights(text)
     total = sum(weights.values())
-    if total < _MIN_SCRIPT_LETTERS:
-        return False
-    if sum(weights.get(script, 0) for script in allowed) < _MIN_SCRIPT_SHARE * total:
-        return True
-    if "Han" in allowed and "Han" in weights:
-        return _is_other_han(text, languages.script(context.target_language))
-    siblings = context.source_language is not None and may_be_equal(context.source_language, context.target_language)
-    if context.detector is None or total < _MIN_DETECTED_LETTERS or siblings or allowed.isdisjoint(_SHARED_SCRIPTS):
-        return False
-    if context.detector.has_common_words(text, context.target_language):
-        return False
-    detection = context.detector.detect(text)
-    if detection.language is None or detection.confidence < _MIN_CONFIDENCE:
-        return False
-    return not may_be_equal(detection.language, context.target_language)
+    if total >= _MIN_SCRIPT_LETTERS:
+        if sum(weights.get(script, 0) for script in allowed) < _MIN_SCRIPT_SHARE * total:
+            return True
+        if "Han" in allowed and "Han" in weights:
+            return _is_other_han(text, languages.script(context.target_language))
+    return not allowed.isdisjoint(SHARED_SCRIPTS) and _is_other_language(source, output, context)
 
 
 _NOT_LATIN = re.compile(r"[^\W\d_A-Za-zªº\u00c0-\u024f\u1e00-\u1eff]")
-_SHARED_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva", "Beng", "Ethi", "Hebr"})
 
 
 @lru_cache(maxsize=256)
 def _allowed_scripts(target: str) -> frozenset[str]:
     return scripts_of(target)
+
+
+_FEW_WORDS = 4
+_MIN_SENTENCE_WORDS = 3
+_MAX_WORDS = 100
+"""So many say enough."""
+
+_PUNCTUATION = '(),;:.!?…"“”'
+"""What may stand at a word that is no code: `a.out` and `x-y` are."""
+
+
+_Kind = Literal["expected", "close", "other"]
+"""What another language is beside the target: the source's, or English, in which models answer; one in which the same
+sentence is often right; any other that is served."""
+
+_MIN_ODDS: Mapping[int, Mapping[_Kind, float]] = {
+    1: {"expected": 7.4, "other": 150.0},
+    _FEW_WORDS: {"expected": 4.5, "other": 33.0},
+}
+"""Largest number of words -> how many times as likely as the target another language must be, by py3langid."""
+
+_MIN_ODDS_OF_MORE: Mapping[_Kind, float] = {"expected": 2.7, "close": 20.0, "other": 7.4}
+_KEPT_FACTOR = 1.7
+"""More is asked where words of the source count: these may be code, a quotation or a term that stays as it is."""
+
+
+def _is_other_language(source: str, output: str, context: CheckContext) -> bool:
+    """Whether the output, or a sentence of it, is likelier to be in the source's or another language than in the target's.
+
+    First only words count that the source does not have; then also those that it has in small letters, which are
+    hardly names: a model that writes the source's language often repeats most of the source.
+    """
+    detector, target = context.detector, context.target_language
+    if detector is None:
+        return False
+    pattern = word_pattern(target)
+    own = set(map(str.casefold, pattern.findall(source)))
+    plain = _plain_words(source)
+    rivals, expected = _rivals(context.source_language, target, detector.served)
+
+    def is_other(words: list[str], rivals: Mapping[str, _Kind]) -> bool:
+        new = [word for word in words if word.casefold() not in own]
+        likelier = _likelier(detector, new, target)
+        if _leads(likelier, len(new), rivals):
+            return True
+        if not likelier and len(new) > _FEW_WORDS:
+            return False
+        counted = [word for word in words if (folded := word.casefold()) not in own or folded in plain]
+        if len(counted) <= max(len(new), 1):
+            return False
+        return _leads(_likelier(detector, counted, target), len(counted), expected, _KEPT_FACTOR)
+
+    text = without_spans(output)
+    if is_other(pattern.findall(text), rivals):
+        return True
+    sentences = [words for sentence in _SENTENCE_END.split(text) if (words := pattern.findall(sentence))]
+    return len(sentences) > 1 and any(
+        len(words) >= _MIN_SENTENCE_WORDS and is_other(words, expected) for words in sentences
+    )
+
+
+def _likelier(detector: Detector, words: list[str], target: str) -> list[tuple[str, float]]:
+    return detector.likelier(" ".join(words[:_MAX_WORDS]), target) if sum(map(len, words)) >= _MIN_LETTERS else []
+
+
+def _leads(likelier: list[tuple[str, float]], words: int, rivals: Mapping[str, _Kind], factor: float = 1.0) -> bool:
+    """Whether one of the rivals is so much likelier than the target that so many words must be in it."""
+    least = next((least for most, least in _MIN_ODDS.items() if words <= most), _MIN_ODDS_OF_MORE)
+    return any(label in rivals and odds > factor * least.get(rivals[label], math.inf) for label, odds in likelier)
+
+
+@lru_cache(maxsize=4096)
+def _rivals(
+    source: str | None, target: str, served: tuple[str, ...]
+) -> tuple[Mapping[str, _Kind], Mapping[str, _Kind]]:
+    """The languages of the target's script that the output may be in instead, by label: all, and the expected ones."""
+    scripts = _allowed_scripts(target)
+    likely = {"en", source}
+    kinds: dict[str, _Kind] = {
+        label_of(tag): "close" if may_be_equal(tag, target) else "expected" if tag in likely else "other"
+        for tag in (*served, *filter(None, likely))
+        if not scripts.isdisjoint(scripts_of(tag))
+    }
+    return kinds, {label: kind for label, kind in kinds.items() if kind == "expected"}
+
+
+def _plain_words(source: str) -> set[str]:
+    """The source's words in small letters, and its first one where such a word follows it."""
+    words = [word.strip(_PUNCTUATION).replace("’", "'") for word in source.split()]
+    plain = {word for word in words if word.islower() and word.replace("'", "").isalpha()}
+    if len(words) > 1 and words[1] in plain:
+        plain.add(words[0].casefold())
+    return plain
 
 
 def _is_other_han(text: str, script: str) -> bool:

@@ -1,78 +1,153 @@
-"""How likely a translation is right, from what is known when it is made: probabilities, lengths, and rare source text.
+"""How likely a translation is right, from what is known when it is made: probabilities, lengths, and words that match.
 
 A model that was fitted (`dragoman eval --calibrate`, `tools/phrasebook/calibrate.py`) has a file `confidence.json` in its
 folder: a logistic regression over `inputs`, the usual lengths by direction, the threshold of the warning `low_confidence`,
-and, in a file beside it, the character n-grams of the text that the model was trained on, where that is known. For any other
-model the confidence is the geometric mean of its tokens' probabilities: it ranks translations of one model, and is no
-probability of being right.
+and, in a file beside it, which words of its training text translate each other, where that is known. For any other model the
+confidence is the geometric mean of its tokens' probabilities: it ranks translations of one model, and is no probability of
+being right.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
 
 from dragoman.errors import ConfigError
 from dragoman.types import Features, TokenLogprobs
 
 FILE = "confidence.json"
-NGRAMS_FILE = "confidence.ngrams"
+LEXICON_FILE = "confidence.lexicon"
 FORMAT = 1
 _LEAST_LOGPROB = -12.0  # less than this says no more
-_DENSE_FROM = "\u1100"  # from here on scripts whose characters say more than letters do: Hangul, kana, Han
+_WORD = re.compile(  # Han characters, runs of Hangul, of kana, and of other letters and digits
+    r"[\u4e00-\u9fff]|[\uac00-\ud7a3]+|[\u3040-\u30ff]+|[^\W_\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3]+(?:'[a-z]+)?"
+)
+_ALPHABETIC_UNTIL = "\u3040"
+_STEM_LETTERS = 5
+_MOST_UNITS = 64  # of one text: the time for a pair of texts grows with the product
+_LEVELS = 8
+_HASH = np.uint32(2**32 - _LEVELS)  # the bits of an entry that are not its level
+
+Hashes = npt.NDArray[np.uint32]
+Levels = npt.NDArray[np.uint32]
 
 
-def ngrams(text: str) -> Iterator[str]:
-    """Trigrams of letters and bigrams of the East Asian scripts, in lower case, with a space before and after the text."""
-    padded = f" {' '.join(text.lower().split())} "
-    for at in range(len(padded) - 1):
-        size = 2 if padded[at] >= _DENSE_FROM or padded[at + 1] >= _DENSE_FROM else 3
-        if at + size <= len(padded):
-            yield padded[at : at + size]
+def units(text: str) -> list[str]:
+    """What a text is compared by, each once: stems of words, Han characters, and pairs of kana and of Hangul."""
+    found = dict[str, None]()
+    for word in _WORD.findall(text.lower()):
+        if word < _ALPHABETIC_UNTIL:
+            found[word[:_STEM_LETTERS]] = None
+        elif len(word) < 3:
+            found[word] = None
+        else:
+            found.update((word[at : at + 2], None) for at in range(len(word) - 1))
+    return list(found)
 
 
-class NgramSet:
-    """Hashes of n-grams as bits: an n-gram that was added is always found, another one now and then."""
+class Lexicon:
+    """Which units of two languages translate each other, and how frequent each unit is in the training text."""
 
-    def __init__(self, bits: bytes | bytearray) -> None:
-        """`bits`: their number is a power of two."""
-        self.bits = bits
-        self._mask = 8 * len(bits) - 1
+    def __init__(self, entries: Hashes) -> None:
+        """`entries` are sorted: the hash of a unit or of a pair of units, and in the lowest bits its level.
 
-    def add(self, text: str) -> None:
-        """All n-grams of a text; `bits` must be a bytearray."""
-        bits = cast(bytearray, self.bits)
-        for ngram in ngrams(text):
-            place = crc32(ngram.encode("utf-8", "surrogatepass")) & self._mask
-            bits[place >> 3] |= 1 << (place & 7)
+        Level 0 is that of the rarest units and of the most likely pairs.
+        """
+        self.entries = entries
 
-    def rarity(self, text: str) -> float:
-        """The share of a text's n-grams that are not in the set; 0 of none."""
-        found = missing = 0
-        for ngram in ngrams(text):
-            place = crc32(ngram.encode("utf-8", "surrogatepass")) & self._mask
-            found += 1
-            missing += not self.bits[place >> 3] >> (place & 7) & 1
-        return missing / found if found else 0.0
+    @classmethod
+    def of(
+        cls,
+        frequencies: Mapping[str, Mapping[str, int]],
+        probabilities: Mapping[tuple[str, str], Mapping[tuple[str, str], float]],
+    ) -> Lexicon:
+        """Of the units' frequencies by language, and of the probabilities of pairs by both languages.
+
+        A pair that has a probability in both directions has the larger one.
+        """
+        levels: dict[int, int] = {}
+        for language, counts in frequencies.items():
+            hashes = _unit_hashes(language, list(counts)) & _HASH
+            levels.update(zip(hashes.tolist(), map(_frequency_level, counts.values()), strict=True))
+        for (language, other), table in probabilities.items():
+            left = _unit_hashes(language, [unit for unit, _ in table])
+            right = _unit_hashes(other, [unit for _, unit in table])
+            hashes = _pair_hashes(left, right, language < other).tolist()
+            for pair, level in zip(hashes, map(_probability_level, table.values()), strict=True):
+                levels[pair] = min(level, levels.get(pair, _LEVELS))
+        return cls(np.array(sorted(entry | level for entry, level in levels.items()), np.uint32))
+
+    def unmatched(self, source: str, output: str, direction: tuple[str, str]) -> tuple[float, float]:
+        """How far the units of the source lack a translation in the output, and those of the output one in the source.
+
+        0 where each has a likely one, towards 1 where none has any; rare units count more than frequent ones. What is
+        copied in letters and digits translates itself.
+        """
+        some, others = units(source)[:_MOST_UNITS], units(output)[:_MOST_UNITS]
+        if not some or not others:
+            return 0.0, 0.0
+        left, right = _unit_hashes(direction[0], some), _unit_hashes(direction[1], others)
+        pairs = _pair_hashes(left[:, None], right[None, :], direction[0] < direction[1])
+        levels = self._levels(np.concatenate((left & _HASH, right & _HASH, pairs.ravel())))
+        lacking = levels[len(left) + len(right) :].reshape(pairs.shape)
+        for row, unit in enumerate(some):
+            if unit < _ALPHABETIC_UNTIL and unit in others:
+                lacking[row, others.index(unit)] = 0
+        of_source, of_output = levels[: len(left)], levels[len(left) : len(left) + len(right)]
+        return _weighted(of_source, lacking.min(axis=1)), _weighted(of_output, lacking.min(axis=0))
+
+    def _levels(self, hashes: Hashes) -> Levels:
+        """Of each its level; one more than the highest of what is not in the lexicon."""
+        entries = self.entries.take(np.searchsorted(self.entries, hashes), mode="clip")
+        return np.where(entries & _HASH == hashes, entries & ~_HASH, _LEVELS)
+
+
+def _weighted(frequencies: Levels, lacking: Levels) -> float:
+    """The mean of what is lacking, as shares of all levels, weighted by rarity. Of few units it is lower.
+
+    A unit that the training text lacks counts like the rarest.
+    """
+    weights = _LEVELS - frequencies % _LEVELS
+    return float((weights @ lacking) / (_LEVELS * (weights.sum() + _LEVELS / 2)))
+
+
+def _unit_hashes(language: str, some: Sequence[str]) -> Hashes:
+    return np.array([crc32(f"{language} {unit}".encode("utf-8", "surrogatepass")) for unit in some], np.uint32)
+
+
+def _pair_hashes(left: Hashes, right: Hashes, in_order: bool) -> Hashes:
+    """Of units and other units; the same in both directions."""
+    first, second = (left, right) if in_order else (right, left)
+    return (first * np.uint32(2654435761) ^ second * np.uint32(2246822519)) & _HASH
+
+
+def _frequency_level(count: int) -> int:
+    return min(int(math.log2(count) / 2), _LEVELS - 1)
+
+
+def _probability_level(probability: float) -> int:
+    return min(int(math.log(max(probability, 0.01), 0.01) * _LEVELS), _LEVELS - 1)
 
 
 def inputs(features: Features) -> dict[str, float]:
-    """The regression's inputs, by name: of the probabilities in nats; lengths and counts as the logarithm of 1 more."""
-    least = max(features.least_logprob, _LEAST_LOGPROB)
-    mean = max(features.mean_logprob, _LEAST_LOGPROB)
-    source_length = math.log1p(features.source_characters)
+    """The regression's inputs, by name: logarithms of the tokens' surprise in nats, of lengths and counts 1 more."""
+    mean, least = (-min(max(one, _LEAST_LOGPROB), 0.0) for one in (features.mean_logprob, features.least_logprob))
     return {
-        "mean_logprob": mean,
-        "least_logprob": least,
-        "total_logprob": -math.log1p(-min(mean, 0.0) * features.target_characters),
-        "mean_logprob_by_length": mean * source_length,
-        "source_length": source_length,
-        "source_rare": math.log1p(features.source_rarity * features.source_characters),
+        "mean_surprise": math.log(mean + 0.001),
+        "most_surprise": math.log(least + 0.01),
+        "total_surprise": math.log1p(mean * features.target_characters),
+        "source_length": math.log1p(features.source_characters),
+        "source_unmatched": features.source_unmatched,
+        "output_unmatched": features.output_unmatched,
         "length_deviation": min(features.length_deviation, 3.0),
         "retried": float(features.retried),
         "cut_around": float(features.cut_around),
@@ -100,7 +175,7 @@ class ConfidenceModel:
     regression: Regression | None = None
     threshold: float = 0.0  # below it a translation is doubtful
     length_ratios: Mapping[str, float] = field(default_factory=dict[str, float])  # of characters, by "source-target"
-    known_ngrams: NgramSet | None = None
+    lexicon: Lexicon | None = None
 
     @property
     def calibrated(self) -> bool:
@@ -115,13 +190,14 @@ class ConfidenceModel:
             return ()
         usual = self.length_ratios.get("-".join(direction), 1.0)
         ratio = (len(output) + 1) / (len(source) + 1)  # + 1: of a word the ratio says less
-        rarity = self.known_ngrams.rarity(source) if self.known_ngrams else 0.0
+        unmatched = self.lexicon.unmatched(source, output, direction) if self.lexicon else (0.0, 0.0)
         return (
             Features(
                 mean_logprob=logprobs.mean,
                 least_logprob=logprobs.least,
                 length_deviation=abs(math.log(ratio / usual)),
-                source_rarity=rarity,
+                source_unmatched=unmatched[0],
+                output_unmatched=unmatched[1],
                 source_characters=len(source),
                 target_characters=len(output),
             ),
@@ -161,7 +237,9 @@ def load(model: str | Path) -> ConfidenceModel:
             Regression(float(document["bias"]), weights),
             float(document["threshold"]),
             {str(name): float(ratio) for name, ratio in document["length_ratios"].items()},
-            NgramSet(file.with_name(NGRAMS_FILE).read_bytes()) if document["ngrams"] else None,
+            Lexicon(np.frombuffer(file.with_name(LEXICON_FILE).read_bytes(), "<u4"))
+            if document.get("lexicon")
+            else None,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{file} cannot be used: {error!r}; fit it again, or delete it") from None

@@ -111,39 +111,43 @@ class Glossary:
         words = _TOKEN.findall(unicodedata.normalize("NFC", plain(text)))
         return tuple(dict.fromkeys(entry for _, _, entry in self._found(words)))
 
-    def spans(self, text: str) -> list[tuple[int, int, str]]:
-        """Start and end of each term in a text, in order, and its translation. None of a text that is not in NFC."""
+    def spans(self, text: str, *, any_case: bool = False) -> list[tuple[int, int, str]]:
+        """Start and end of each term in a text, in order, and its translation. None of a text that is not in NFC.
+
+        `any_case`: the text says nothing of its words' case, so that every term is found in any.
+        """
         if not unicodedata.is_normalized("NFC", text):
             return []
         tokens = [found.span() for found in _TOKEN.finditer(MARK.sub(lambda mark: " " * len(mark[0]), text))]
         words = [text[start:stop] for start, stop in tokens]
         return [
-            (tokens[first][0], tokens[last][1], translation) for first, last, (_, translation) in self._found(words)
+            (tokens[first][0], tokens[last][1], translation)
+            for first, last, (_, translation) in self._found(words, any_case)
         ]
 
-    def _found(self, words: list[str]) -> Iterator[tuple[int, int, Term]]:
+    def _found(self, words: list[str], any_case: bool = False) -> Iterator[tuple[int, int, Term]]:
         """First and last word of each term, and the term."""
         at = 0
         while at < len(words):
-            entry, length = self._longest(words, at)
+            entry, length = self._longest(words, at, any_case)
             if entry is not None:
                 yield at, at + length - 1, entry
             at += length
 
-    def _longest(self, words: list[str], start: int) -> tuple[Term | None, int]:
+    def _longest(self, words: list[str], start: int, any_case: bool) -> tuple[Term | None, int]:
         """The longest term that begins at a word, with its number of words; (None, 1) where none does."""
         best: tuple[Term | None, int] = (None, 1)
         nodes = [self._root]
         at = start
         while nodes and at < len(words):
-            nodes = [after for node in nodes for after in self._after(node, words[at])]
+            nodes = [after for node in nodes for after in self._after(node, words[at], any_case)]
             at += 1
             ended = next((node.entry for node in nodes if node.entry), None)
             if ended is not None:
                 best = ended, at - start
         return best
 
-    def _after(self, node: _Node, word: str) -> Iterator[_Node]:
+    def _after(self, node: _Node, word: str, any_case: bool) -> Iterator[_Node]:
         """Nodes of the words that `word` is a form of: the same word first, then other case, then inflected."""
         if node.words is None:
             return
@@ -153,7 +157,7 @@ class Glossary:
             if candidates is None:
                 continue
             for term, after in sorted(candidates.items(), key=lambda item: item[0] != word):
-                if term not in seen and _is_form(word, term, self._language):
+                if term not in seen and _is_form(word, term.lower() if any_case else term, self._language):
                     seen.add(term)
                     yield after
 

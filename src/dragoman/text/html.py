@@ -53,8 +53,9 @@ _FOREIGN_MARKUP = _markup(_HTML_NAME, _COMMENT, _CDATA)  # within svg and math
 _XML_MARKUP = _markup(_XML_NAME, _XML_COMMENT, _CDATA, _INSTRUCTION, _DOCTYPE)
 _BROKEN_TAG = re.compile(rf"<(?P<slash>/?)(?P<name>{_NAME})(?P<attributes>[^>]*+)>")
 _MOST_REPAIRS = 8  # each reads the rest of the document
-_HTML_START = re.compile(rf"<(?={_HTML_NAME}|[!?]|/[\s\S])")
-_XML_START = re.compile(rf"<(?={_XML_NAME}|[!?]|/[\s\S])")
+_END = rf"/(?!\d{{1,5}}[{_SPACE}]*>)[\s\S]"  # a numbered tag, such as `</0>`, is text: a pair of `text.blocks`
+_HTML_START = re.compile(rf"<(?={_HTML_NAME}|[!?]|{_END})")
+_XML_START = re.compile(rf"<(?={_XML_NAME}|[!?]|{_END})")
 _ATTRIBUTE = re.compile(
     rf"(?P<name>=[^{_SPACE}/>=]*+|[^{_SPACE}/>=]++)(?:[{_SPACE}]*+=[{_SPACE}]*+"
     rf"(?:\"(?P<double>[^\"]*+)(?:\"|\Z)|'(?P<single>[^']*+)(?:'|\Z)|(?P<bare>[^{_SPACE}>]*+)))?+"

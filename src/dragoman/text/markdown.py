@@ -121,6 +121,8 @@ class _Reader:
             self._text(value, start, end)
         elif kind == "SoftBreak":
             self._soft_break(start, end)
+        elif kind == "InlineMath" and self._source[max(start - 1, 0) : start].isalnum():  # of `%1$s and %2$s`
+            self._text(self._slice(start, end), start, end)
         elif kind in _SINGLES:
             self._single(start, end, is_word=kind != "FootnoteReference")
         elif kind == "InlineHtml":
@@ -293,17 +295,24 @@ class _Reader:
         self._done += build(list(_with_copied_elements(items, self._copied)))
 
 
+_PLACEHOLDER = re.compile(r"__[A-Z]\w*[\d_]\w*__")
+"""A name in capitals, which is no emphasis."""
+
 _COPIED = ("code", "kbd", "samp", "var", "svg", "math", "script", "style")
 
 
 def _with_copied_elements(items: list[InlineItem], names: frozenset[str]) -> Iterator[InlineItem]:
-    """The items, where inline HTML elements that are not translated are one single."""
+    """The items, where inline HTML elements that are not translated and `__PH0__` are one single."""
     closing = {item.name: at for at, item in enumerate(items) if item.kind == "close" and item.name in names}
     stop = -1
     for at, item in enumerate(items):
         if at < stop:
             continue
-        if item.kind == "open" and closing.get(item.name, -1) > at:
+        emphasis = "".join(one.source for one in items[at : at + 3]) if item.source == "__" else ""
+        if _PLACEHOLDER.fullmatch(emphasis):
+            stop = at + 3
+            yield InlineItem("single", emphasis, word=True)
+        elif item.kind == "open" and closing.get(item.name, -1) > at:
             stop = next(n for n in range(at, len(items)) if items[n].kind == "close" and items[n].name == item.name) + 1
             yield InlineItem("single", "".join(one.source for one in items[at:stop]), word=True)
         else:

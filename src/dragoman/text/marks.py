@@ -94,8 +94,8 @@ def local(text: str, marks: Sequence[Mark]) -> tuple[str, tuple[Mark, ...]]:
 
 # ---- outputs
 
-_VARIANT = re.compile(r"[<＜]\s{0,2}([/／]?)\s{0,2}([gGxXｇｘ])\s{0,2}(\d{1,5})\s{0,2}([/／]?)\s{0,2}[>＞]")
-
+MARK_VARIANT = re.compile(r"[<＜]\s{0,2}([/／]?)\s{0,2}([gGxXｇｘ])\s{0,2}(\d{1,5})\s{0,2}([/／]?)\s{0,2}[>＞]")
+"""What is read as a mark in an output, and therefore is one in a source that has it as text."""
 
 _EMPTY_PAIR = re.compile(r"<x(\d{1,5})/></x\1>|</x(\d{1,5})>")
 
@@ -111,14 +111,14 @@ def normalised(output: str) -> str:
 
     if "<" not in output and "＜" not in output:
         return output
-    return _EMPTY_PAIR.sub(lambda pair: f"<x{pair[1] or pair[2]}/>", _VARIANT.sub(written, output))
+    return _EMPTY_PAIR.sub(lambda pair: f"<x{pair[1] or pair[2]}/>", MARK_VARIANT.sub(written, output))
 
 
 _INVENTED = re.compile(r"<\s?/?\s?[A-Za-z0-9]{1,16}\s?/?\s?>")
 
 
 def without_invented(source: str, output: str) -> str:
-    """The output without tags that a model made up: those of the source are marks. Both have marks as they are written.
+    """The output without tags that the source has neither as marks nor as text. Both have marks as they are written.
 
     Where the source has no other angle brackets, none are left.
     """
@@ -128,7 +128,7 @@ def without_invented(source: str, output: str) -> str:
     has_brackets = "<" in others or ">" in others
 
     def cleaned(text: str) -> str:
-        text = _INVENTED.sub("", text)
+        text = _INVENTED.sub(lambda tag: tag[0] if tag[0] in others else "", text)
         return text if has_brackets else text.replace("</", "").replace("<", "").replace(">", "")
 
     return "".join(part if is_mark else cleaned(part) for part, is_mark in parts(output))

@@ -44,6 +44,7 @@ _ENTITY_OR_SPACE = re.compile(rf"{_ENTITY.pattern}|[\t\n\f\r ]{{2,}}+|[\t\n\f\r]
 
 _AMOUNT = re.compile(r"\d+(?:[.,]\d+)*")
 _TAG_START = re.compile("<[A-Za-z/!?]")
+_XML_TAG_START = re.compile("<[A-Za-z_:/!?\u0080-\U0010ffff]")
 _RUN = re.compile("[A-Za-z0-9#]*+")
 
 
@@ -179,7 +180,7 @@ class EntityNotation:
     def _is_safe(self, text: str, at: int) -> bool:
         """Whether a `&` or `<` is read as itself, whatever follows the text, or as the source's text ends with it."""
         if self._place.xml:
-            return False
+            return text[at] == "<" and at + 1 < len(text) and _XML_TAG_START.match(text, at) is None
         run = _RUN.match(text, at + 1)
         if run is not None and run.end() == len(text) and self._ending.endswith(text[at:]):
             return True

@@ -53,20 +53,27 @@ _EMOJI = "|".join(
 _BY_FIRST_CHARACTER = (
     # code
     rf"(?<![{_W}`])(?:```[^`]{{1,2000}}```|``(?:[^`\n]|`(?!`)){{1,200}}``|`[^`\s](?:[^`\n]{{0,198}}[^`\s])?`)(?![{_W}`])",
-    # tags, comments and what chat servers and Markdown write in angle brackets
+    # tags (of React's and Lingui's messages, numbered), comments and what chat servers and Markdown write in angle brackets
+    r"</?\d{1,5}\s{0,9}/?>|<3(?![\w.,]?\d|[A-Za-z_>])",
     r"</?[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s{0,9}/?>",
     r"<[A-Za-z][\w.-]{0,63}(?::[\w.-]{1,63})?\s[^<>=]{0,200}=[^<>]{0,400}>",
     r"<(?i:input|option|button|select|textarea|video|audio|details|script|iframe|form|ol|dialog|td|th)\s[^<>]{1,400}>",
     r"<!--[^<>]{0,400}-->|<\?[^<>]{1,400}\?>|<[a-z]{2,12}:[^<>\s]{2,2048}>",
     r"<(?:[@#][!&]?\w{1,32}|!\w{1,32}|a?:\w{2,32}:\d{1,20})(?:\|[^<>\n]{0,80})?>",
     # control tokens of language models, as text
-    r"<\|[^|<>\n]{1,64}\|>|<｜[^｜<>\n]{1,64}｜>|<<</?\w{1,32}>>>|<</?[A-Z]{2,16}>>|<0x[0-9A-F]{2}>|<2[a-z]{2,3}>",
+    r"<\|[^|<>\n]{1,64}\|>|<｜[^｜<>\n]{1,64}｜>|<<</?\w{1,32}>>>|<</?\w{1,32}>>|<0x[0-9A-F]{2}>|<2[a-z]{2,3}>",
     rf"(?<![{_W}/.])/(?:no_)?think(?![{_W}/.-])",
     r"<[a-z]{1,20}_[\w\u2581]{1,60}>|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|CLS|SEP|MASK|PAD|UNK|BOS|EOS)\]",
     # placeholders
-    r"<%[=#-]?[^<>%]{1,200}%>|\[\[[a-z_]\w{0,63}\]\]|(?<!\S):[a-z_]{2,32}(?![\w:])",
+    r"<%[=#-]?[^<>%]{1,200}%>|\[\[(?:[a-z_]\w{0,63}|\d{1,5})\]\]|(?<!\S):[a-z_]{2,32}(?![\w:])",
+    r"\[(?:[A-Za-z]{1,4}\d{1,5}[A-Za-z]{0,4}|\d{1,4})\]|\u27e6/?\w{1,32}/?\u27e7",
+    # line breaks of subtitles, and those of strings that are still quoted; no commands of LaTeX
+    r"\\N|\\[rth](?![a-z])|\\n(?!ew[a-z]|oindent|onumber|ocite|abla|eq\b|ot\b|u\b)",
+    # references to other messages (i18next, Vue)
+    r"\$t\((?:[^()\n]{1,200}+|\([^()\n]{0,64}\)){1,9}+\)",
+    rf"(?<![{_W}])@(?:\.[a-z]{{1,16}})?:(?:\{{[^{{}}\n]{{1,64}}\}}|\([\w.-]{{1,64}}\)|[A-Za-z_][\w-]{{0,63}}(?:\.[\w-]{{1,63}}){{0,9}})",
     r"\{\{[^{}\n]{1,64}\}\}|\{%[^{}\n]{1,200}%\}|\{#[^{}\n]{1,200}#\}",
-    r"[$#@%]\{[^{}\n]{1,64}\}|\{[!-z|~]{0,64}\}|\{(?u:\w{1,32})\}",
+    r"\{ [$-]?\w[\w.-]{0,62} \}|[$#@%]\{[^{}\n]{1,64}\}|\{[!-z|~]{0,64}\}|\{(?u:\w{1,32})\}",
     r"\{\s?\w{1,64}\s?,\s?(?:number|date|time|spellout|ordinal|duration|list)(?:\s?,[^{}\n]{0,64})?\}",
     r"(?<![\d%])%(?:\d{1,2}\$|\(\w{1,64}\))?[-+#0]{0,3}\d{0,3}(?:\.\d{1,3})?(?:hh|h|ll|l|z)?[sdiufFgGxXc@](?![A-Za-z]|[-/:.]%)",
     r"(?<![\w%])%[A-Za-z](?:[-/:., T]{1,2}%[A-Za-z]){1,9}(?![A-Za-z])|(?<![\w%])%[A-Za-z_]\w{1,63}%(?!\w)",
@@ -98,13 +105,15 @@ _BY_WORD = (
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|0x[0-9a-fA-F]{1,64}",
     rf"(?=\d{{0,63}}[a-f])(?=[a-f]{{0,63}}\d)[0-9a-f]{{7,64}}(?![{_W}])",
     rf"(?:[0-9a-fA-F]{{1,4}}(?::[0-9a-fA-F]{{1,4}}){{0,6}})::[0-9a-fA-F]{{1,4}}(?::[0-9a-fA-F]{{1,4}}){{0,6}}(?![{_W}:])",
-    # names with a sign in them (AT&T), comparisons and sums of whole numbers (5 < 7 && 9 > 3)
+    # names with a sign in them (AT&T), comparisons and sums of whole numbers (5 < 7 && 9 > 3), other comparisons (a < b)
     rf"(?!Q&A)[A-Z][A-Za-z0-9]{{0,15}}(?:(?:&amp;|&)[A-Z][A-Za-z0-9]{{0,15}}){{1,3}}(?![{_W}])",
     rf"(?<![\d.,])\d{{1,12}}(?:\s?(?:[<>=!]=|&&|\|\||[<>+*=])\s?\d{{1,12}}){{1,9}}(?![{_W}]|[.,]\d)",
+    rf"(?:[A-Za-z]|\d{{1,12}})(?:<=?| <=? )(?:[A-Za-z]|\d{{1,12}})(?![{_W}>/]|[.,]\d)",
     # codes of orders, bank accounts and parcels, calls of functions
     rf"[A-Z]{{2,10}}-\d{{1,12}}(?![{_W}]|[-.]\d)|[A-Za-z_]\w{{0,63}}\(\d{{0,9}}\)",
     rf"[A-Z]{{2}}\d{{2}}(?: [A-Z0-9]{{4}}){{3,7}}(?: [A-Z0-9]{{1,3}})?(?![{_W}])",
     rf"(?=[A-Z]{{0,39}}\d)(?=\d{{0,39}}[A-Z])[A-Z0-9]{{8,40}}(?![{_W}])",
+    rf"__[A-Za-z]\w{{0,62}}__(?![{_W}])",
 )
 _SPAN = re.compile(
     rf"(?=[^A-Za-z \n\t,])(?:{'|'.join(_BY_FIRST_CHARACTER)})|(?<![{_W}])(?=[A-Za-z0-9\u00c0-\u052f_])(?:{'|'.join(_BY_WORD)})",
@@ -115,14 +124,12 @@ _CONDITIONS = (
     r"(?<=:)(?=[/\\+\-]|[A-Za-z0-9][\w+-]{1,40}:|\+?\d{3}|[\w.+-]{1,64}@)"
     r"|(?<![A-Za-z0-9_.~:/)<\u00c0-\u024f\u0370-\u052f]/)(?<=/)(?=[^\s/])|(?<=/)(?=(?:no_)?think)|(?<=\.)(?=[A-Za-z/]|\d{1,5}[.A-Za-z\-+])"
     r"|(?<=[vV]\d)|(?<=0)(?=x)|(?<=\d)(?=[a-f])|(?<=[a-f]\d)|(?<=[0-9a-fA-F]{8}-)"
-    r"|(?<=\[)(?=[\[/A-Z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
+    r"|(?<=\[)(?=[\[/A-Za-z0-9])|(?<=_)(?=_[A-Za-z])|(?<=\()(?=\d{0,9}\))|(?<=:)(?=:[0-9a-fA-F]|[a-z_]{2,32}(?![\w:]))|(?<=[A-Z]-)(?=\d)"
     r"|(?<=\d)(?=[A-Z])|(?<=[A-Z]\d)|(?<=\d)(?=\s?[<>+*=!&|])"
 )
-_SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[0-9](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
-_ALWAYS = (
-    rf"{{<%@#$&`~\\\u20e3\u203c\u2049\u2139{_SYMBOLS}\U0001f1e6-\U0001f1ff{_PICTURE}\u2194-\u21aa\u24c2\u3297\u3299"
-)
-_SIGN = re.compile(rf"[{_ALWAYS}:/.\-(\[0-9](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
+_SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
+_ALWAYS = rf"{{<%@#$&`~\\\u27e6\u20e3\u203c\u2049\u2139{_SYMBOLS}\U0001f1e6-\U0001f1ff{_PICTURE}\u2194-\u21aa\u24c2\u3297\u3299"
+_SIGN = re.compile(rf"[{_ALWAYS}:/.\-(\[_0-9](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
 """Every span has one of these places. Most texts have none, and need no scan for spans."""
 
 MAX_SPAN_CHARACTERS = 2100

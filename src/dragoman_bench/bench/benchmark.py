@@ -46,12 +46,16 @@ from dragoman_bench.bench.results import (
 )
 from dragoman_bench.bench.server_stats import DragomanStats, Sampler, Samples, find_stats
 from dragoman_bench.bench.summary import Slo, nearest_rank, point_of, summarise
-from dragoman_bench.bench.workload import Item, Workload
+from dragoman_bench.bench.workload import WARMUP_VARIATION, Item, Workload
 
-WARMUP_VARIATION = 1_000_000  # other texts than those measured: a warm-up must not fill the caches with them
 _WARMUP_TEXTS = 200
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 _CHECK_TIMEOUT_S = 10.0
+
+
+def texts_needed(clients: int, duration_s: float) -> int:
+    """As many as a fast GPU answers in a closed loop; where a server answers more, texts are sent again."""
+    return max(200, round(min(5 * clients, 75 + 2 * clients) * duration_s))
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,24 @@ class ProgressBar(Observer):
         self.progress.console.print(text, highlight=False, soft_wrap=True)
 
 
+class RunProgress(Observer):
+    """Of a run over several servers: lines that stay on a console, and the phases of each measurement after `where`."""
+
+    def __init__(self, console: Console, inner: Observer) -> None:
+        self.where = ""
+        self._console, self._inner = console, inner
+
+    def note(self, text: str, style: str | None = None) -> None:
+        """A line that stays."""
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def phase(self, label: str, total: int | None) -> None:
+        self._inner.phase(f"{self.where}: {label}", total)
+
+    def update(self, done: int, failed: int, in_flight: int) -> None:
+        self._inner.update(done, failed, in_flight)
+
+
 def run_async(work: Coroutine[Any, Any, _T]) -> _T:
     """`asyncio.run` on uvloop where it is installed: a load generator's own overhead is part of what it reports."""
     try:

@@ -181,6 +181,11 @@ class Machine:
     gpus: tuple[Gpu, ...] = ()
     cpu_instruction_sets: tuple[str, ...] = ()  # that decide an engine's speed; empty in files of earlier versions
 
+    @property
+    def engine_memory_bytes(self) -> int:
+        """Of one GPU, or of the machine where there is none."""
+        return round(self.gpus[0].memory_mib * 2**20 if self.gpus else self.memory_gib * 2**30)
+
 
 @dataclass(frozen=True, slots=True)
 class Conditions:

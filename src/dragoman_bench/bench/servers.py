@@ -2,7 +2,7 @@
 
 A server is ready when its port answers so. One that exits instead is an error with the last lines of its log. It leads a
 process group, so that a terminal's Ctrl-C reaches the one who measures and not the server; at the end it gets SIGTERM, and
-after a while it and its descendants are killed.
+after a while it and its descendants are killed. They end too when the one who measures is killed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import aiohttp
 import psutil
 
 from dragoman.errors import DragomanError
+from dragoman.guard import guard_children
 
 Flags = Mapping[str, str | int | float | bool]
 
@@ -188,6 +189,7 @@ async def serving(
 ) -> AsyncGenerator[RunningServer]:
     """Within: the server runs and is ready. Raises ServerFault, or Interrupted. It works in the log's folder, so paths in
     its command must be absolute."""
+    guard_children()
     log.parent.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
     with await asyncio.to_thread(log.open, "wb") as output:

@@ -11,8 +11,8 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, resources
 from math import exp, log
@@ -30,6 +30,9 @@ LANGUAGES = ("en", "ja", "ko", "zh")
 _DATA = resources.files("dragoman") / "phrasebook"  # data alone: nothing of the server is imported
 _TRIES = 100
 _AT_HAND = 24  # sentences to choose the best fitting one from
+WARMUP_VARIATION = 1_000_000
+"""Variations of warm-ups begin here: they are other texts than those measured, with which they must not fill the caches."""
+_CACHED_WARMUP_TEXTS = 100
 _SPACED = frozenset({"en", "ko"})
 
 
@@ -309,33 +312,23 @@ class FileOptions:
 
 
 def read_workload(path: Path, options: FileOptions) -> RecordedWorkload:
-    """`.jsonl` and `.ndjson` are JSONL, everything else plain text, a text a line. Raises ConfigError naming the line.
+    """`.jsonl` and `.ndjson` (also compressed, `.gz`) are JSONL, all else plain text, a text a line. Raises ConfigError naming
+    the line.
 
     A JSONL line is {"text", "source"?, "target"?, "output_tokens"?, "at_s"?}; with `at_s` the file is a trace, sorted by
     it. A line may hold a length instead of a text ({"source_tokens", "source", "target", "at_s"}), as `dragoman traffic
     export` writes it: a text of that length is then generated, in English where the language has no sentences, which the
     description reports. Other keys are ignored.
     """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the workload {path}: {error}", param="workload") from error
-    numbered = [(place, line.strip()) for place, line in enumerate(lines, 1) if line.strip()]
-    if not numbered:
-        raise ConfigError(f"the workload {path} is empty", param="workload")
-    reader = _FileReader(options)
-    if path.suffix not in (".jsonl", ".ndjson"):
+    numbered, reader = _numbered(path, "workload"), _FileReader(options)
+    if not _is_jsonl(path):
         if not options.pairs or len({pair.source for pair in options.pairs}) != 1:
             raise ConfigError(f"{path}: a text file needs --pairs with one source language", param="pairs")
-        return RecordedWorkload(path.name, tuple(reader.item(_WorkloadLine(text=text)) for _, text in numbered))
+        return RecordedWorkload(path.name, tuple(reader.item(TextLine(text=text)) for _, text in numbered))
     items: list[Item] = []
-    for place, line in numbered:
+    for place, line in _parsed(path, numbered, "workload"):
         try:
-            items.append(reader.item(_WorkloadLine.model_validate_json(line)))
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ConfigError(f"{path}:{place}: {where} {first['msg']}", param="workload") from error
+            items.append(reader.item(line))
         except ValueError as error:
             raise ConfigError(f"{path}:{place}: {error}", param="workload") from error
     timed = sum(item.at_s is not None for item in items)
@@ -346,16 +339,56 @@ def read_workload(path: Path, options: FileOptions) -> RecordedWorkload:
     return RecordedWorkload(path.name, tuple(items), f"English in place of texts: {counts}" if counts else "")
 
 
-class _WorkloadLine(BaseModel):
-    """One line of a JSONL workload."""
+class TextLine(BaseModel):
+    """One line of a JSONL workload or trace: a text, or its length alone. `in_flight`: texts in flight when it arrived, itself
+    included."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
     text: str | None = None
     source: str | None = None
     target: str | None = None
     source_tokens: int | None = Field(default=None, ge=1)
+    source_characters: int | None = Field(default=None, ge=1)
     output_tokens: int | None = Field(default=None, ge=1)
+    in_flight: int | None = Field(default=None, ge=1)
     at_s: float | None = Field(default=None, ge=0)
+
+
+def read_trace(path: Path) -> list[TextLine]:
+    """The lines of a `.jsonl` file, as `dragoman traffic export` writes it. Raises ConfigError naming the line."""
+    if not _is_jsonl(path):
+        raise ConfigError(f"the trace {path} is not a .jsonl file", param="trace")
+    return [line for _, line in _parsed(path, _numbered(path, "trace"), "trace")]
+
+
+def _is_jsonl(path: Path) -> bool:
+    return bool({".jsonl", ".ndjson"} & set(path.suffixes))
+
+
+def _numbered(path: Path, param: str) -> list[tuple[int, str]]:
+    """Lines that are not empty, of a file that may be compressed."""
+    try:
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the {param} {path}: {error}", param=param) from error
+    numbered = [(place, line.strip()) for place, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not numbered:
+        raise ConfigError(f"the {param} {path} is empty", param=param)
+    return numbered
+
+
+def _parsed(path: Path, numbered: Iterable[tuple[int, str]], param: str) -> Iterator[tuple[int, TextLine]]:
+    for place, text in numbered:
+        try:
+            line = TextLine.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ConfigError(f"{path}:{place}: {where or 'line'} {first['msg']}", param=param) from error
+        if not (line.text or "").strip() and line.source_tokens is None:
+            raise ConfigError(f"{path}:{place}: no text (nor source_tokens)", param=param)
+        yield place, line
 
 
 class _FileReader:
@@ -367,7 +400,7 @@ class _FileReader:
         self._texts: Texts | None = None
         self.substituted: Counter[str] = Counter()
 
-    def item(self, line: _WorkloadLine) -> Item:
+    def item(self, line: TextLine) -> Item:
         """With the line's own languages, else those of one of the options' pairs. Raises ValueError."""
         if line.target is not None:
             pair = Pair(None if line.source == "auto" else line.source, line.target)
@@ -376,10 +409,8 @@ class _FileReader:
         else:
             raise ValueError("no target, and no --pairs to choose one from")
         text = line.text
-        if text is None and line.source_tokens is not None:
-            text = self._generate(pair.source, line.source_tokens)
         if not text or not text.strip():
-            raise ValueError("no text (nor source_tokens)")
+            text = self._generate(pair.source, line.source_tokens or 1)
         tokens, output_tokens = self._options.tokens_of(text), line.output_tokens
         if output_tokens is None and self._options.ratio is not None:
             output_tokens = self._options.ratio.draw(tokens, self._random)
@@ -393,3 +424,34 @@ class _FileReader:
             return self._texts.make(source, tokens)
         self.substituted[source] += 1
         return self._texts.make(SUBSTITUTE, tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class CachedWorkload:
+    """A workload that makes each variation once: several servers are sent the same ones.
+
+    Another `first_variation` selects other texts of the same lengths.
+    """
+
+    workload: Workload
+    first_variation: int = 0
+    _made: dict[int, tuple[Item, ...]] = field(default_factory=dict[int, tuple[Item, ...]])
+
+    @property
+    def description(self) -> str:
+        return self.workload.description
+
+    @property
+    def size(self) -> int | None:
+        return self.workload.size
+
+    def items(self, count: int, variation: int) -> tuple[Item, ...]:
+        variation += self.first_variation
+        if variation >= WARMUP_VARIATION:
+            count = min(count, _CACHED_WARMUP_TEXTS)
+        if len(self._made.get(variation, ())) < count:
+            self._made[variation] = self.workload.items(count, variation)
+        return self._made[variation][:count]
+
+    def samples(self) -> tuple[Item, ...]:
+        return self.workload.samples()

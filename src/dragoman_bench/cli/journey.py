@@ -13,19 +13,18 @@ from typing import Any, Literal, TypeVar
 import click
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import INTERRUPTED, Observer, error_console, interrupts, observed
+from dragoman_bench.bench.progress import INTERRUPTED, Observer, RunProgress, error_console, interrupts, observed
+from dragoman_bench.bench.stored import vllm_uses_gpu
 from dragoman_bench.bench.tables import about
 from dragoman_bench.cli.bench import whole_numbers
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import (
-    JourneyProgress,
     JourneyResults,
     JourneyRun,
     LoadMeter,
     expected_s,
     make_workloads,
     read_folder,
-    vllm_uses_gpu,
 )
 from dragoman_bench.journey.page import as_markdown, conclude, write_files
 from dragoman_bench.journey.steps import (
@@ -163,7 +162,7 @@ def _versus_steps(options: JourneyOptions, gpu: bool) -> tuple[Step, Step] | Non
 
 
 def _journey(options: JourneyOptions, route: tuple[Step, ...], chosen: frozenset[str], subject: Subject) -> None:
-    async def measure(progress: JourneyProgress, meter: LoadMeter) -> JourneyResults:
+    async def measure(progress: RunProgress, meter: LoadMeter) -> JourneyResults:
         run = JourneyRun(
             steps=route,
             chosen=chosen,
@@ -182,7 +181,7 @@ def _journey(options: JourneyOptions, route: tuple[Step, ...], chosen: frozenset
 
 
 def _versus(options: JourneyOptions, steps: tuple[Step, Step], subject: Subject) -> None:
-    async def measure(progress: JourneyProgress, meter: LoadMeter) -> Comparison:
+    async def measure(progress: RunProgress, meter: LoadMeter) -> Comparison:
         return await compare_servers(steps, subject, options.folder, meter, progress)
 
     comparison = _measured(options, subject, measure)
@@ -192,13 +191,13 @@ def _versus(options: JourneyOptions, steps: tuple[Step, Step], subject: Subject)
 
 
 def _measured(
-    options: JourneyOptions, subject: Subject, work: Callable[[JourneyProgress, LoadMeter], Coroutine[Any, Any, T]]
+    options: JourneyOptions, subject: Subject, work: Callable[[RunProgress, LoadMeter], Coroutine[Any, Any, T]]
 ) -> T:
     """Runs `work` with progress on stderr until it ends or is interrupted."""
     workloads = make_workloads(subject)
 
     async def measure(observer: Observer) -> T:
-        progress = JourneyProgress(error_console, observer)
+        progress = RunProgress(error_console, observer)
         with interrupts() as interrupted:
             meter = LoadMeter(workloads, options.pace, progress, interrupted, subject.seed, path=subject.path)
             return await work(progress, meter)

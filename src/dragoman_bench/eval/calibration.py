@@ -39,7 +39,7 @@ ADEQUATE_CHRF = 50.0
 FOLDS = 5
 BINS = 10
 COVERAGES = tuple(round(0.05 * step, 2) for step in range(1, 21))
-_OF_NGRAMS = {"source_rare"}  # which are known of the packaged model alone
+_OF_LEXICON = {"source_unmatched", "output_unmatched"}  # which the packaged model alone has
 LEAST_OF_EACH = 20  # adequate and inadequate translations; of fewer a fit says nothing
 
 
@@ -117,16 +117,16 @@ def usual_length_ratios(pairs: Iterable[tuple[str, str, str]]) -> dict[str, floa
 
 
 def document(
-    fitted: Fit, threshold: float, length_ratios: Mapping[str, float], origin: Mapping[str, Any], *, ngrams: bool
+    fitted: Fit, threshold: float, length_ratios: Mapping[str, float], origin: Mapping[str, Any], *, lexicon: bool
 ) -> dict[str, Any]:
-    """What `confidence.json` holds. `ngrams`: the file of known n-grams lies beside it."""
+    """What `confidence.json` holds. `lexicon`: its file lies beside it."""
     return {
         "format": FORMAT,
         "bias": round(fitted.bias, 6),
         "weights": {name: round(weight, 6) for name, weight in fitted.weights.items()},
         "threshold": round(threshold, 4),
         "length_ratios": dict(length_ratios),
-        "ngrams": ngrams,
+        "lexicon": lexicon,
         "fitted": dict(origin),
     }
 
@@ -250,18 +250,18 @@ async def run_calibration(
     threshold = choose_threshold(scores, adequate)
     origin = {"translations": len(single), "adequate_chrf": adequate_chrf, "auc": rounded(auc(scores, adequate))}
     return Calibration(
-        document(fit(inputs, adequate), threshold, ratios, origin, ngrams=False),
+        document(fit(inputs, adequate), threshold, ratios, origin, lexicon=False),
         figures(scores, adequate, threshold),
         skipped=len(references) - len(single),
     )
 
 
 def _with_usual_lengths(one: Reference, answer: Answer, ratios: Mapping[str, float]) -> Inputs:
-    """The inputs as they will be with the fitted file: with its usual lengths, and without n-grams of the training text."""
+    """The inputs as they will be with the fitted file: with its usual lengths, and without a lexicon."""
     ratio = (len(answer.text) + 1) / (len(one.text) + 1)
     deviation = abs(math.log(ratio / ratios[f"{one.source}-{one.target}"]))
     (inputs,) = answer.confidence_inputs
-    known = {name: value for name, value in inputs.items() if name not in _OF_NGRAMS}
+    known = {name: value for name, value in inputs.items() if name not in _OF_LEXICON}
     return {**known, "length_deviation": min(deviation, 3.0)}
 
 

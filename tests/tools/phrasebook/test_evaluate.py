@@ -9,14 +9,15 @@ from click.testing import CliRunner
 from tests.tools.phrasebook.conftest import SMALL
 from tokenizers import Tokenizer
 from tools.phrasebook.adequacy import LineResult
-from tools.phrasebook.evaluate import Task, Translated, copies, page, quality, summarise, translate
-from tools.phrasebook.model import export, load
+from tools.phrasebook.evaluate import Task, Translated, copies, page, quality, summarise, translate_all
+from tools.phrasebook.model import export
 from tools.phrasebook.render import Copied
 from tools.phrasebook.tokenizer import EOS_ID, prompt_ids
+from tools.phrasebook.translating import greedy, of_weights
 from transformers import LlamaForCausalLM
 
 from dragoman.phrasebook import model_dir
-from tools.phrasebook import evaluate, independent, tokenizer
+from tools.phrasebook import evaluate, independent
 
 REFERENCE = "Tom is in suite 1204. See https://a.example/x."
 TASKS = [
@@ -42,7 +43,7 @@ def alone(model: LlamaForCausalLM, fitted: Tokenizer, task: Task, limit: int) ->
 
 
 def test_a_batch_answers_each_task_as_if_it_were_alone(model: LlamaForCausalLM, fitted: Tokenizer) -> None:
-    answers = [one.answer for one in translate(model, fitted, TASKS)]
+    answers = [one.answer for one in translate_all(greedy(model, fitted), TASKS)]
     assert len(set(answers)) > 1
     for task, answer in zip(TASKS, answers, strict=True):
         expected = alone(model, fitted, task, limit=12)
@@ -54,7 +55,7 @@ def test_a_batch_answers_each_task_as_if_it_were_alone(model: LlamaForCausalLM, 
 
 def test_the_packaged_model_translates() -> None:
     tasks = [Task(("en", "ko"), "Where is the station?"), Task(("ja", "en"), "駅はどこですか？")]
-    answers = translate(load(model_dir(), torch.float32), tokenizer.load(model_dir()), tasks)
+    answers = translate_all(of_weights(model_dir()), tasks)
     assert [one.answer for one in answers] == ["역이 어디예요?", "Where is the station?"]
 
 

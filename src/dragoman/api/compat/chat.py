@@ -14,11 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from dragoman import languages
-from dragoman.errors import InvalidRequest
+from dragoman.api.bodies import MAX_VALUES, parse_json
+from dragoman.errors import InvalidJson, InvalidRequest, TooManyTexts
 from dragoman.types import Formality, TextFormat, Translation
 
 Role = Literal["system", "user", "assistant"]
@@ -26,6 +28,7 @@ Role = Literal["system", "user", "assistant"]
 _FILE = Path(__file__).with_name("chat_templates.toml")
 _MAX_NAME = languages.MAX_TAG_CHARACTERS
 _MAX_ANY = 2_000  # characters of what a template has besides languages and text, such as a page's summary
+_MAX_ID = 100  # characters of the id of a batch's segment
 _MAX_SYSTEM = 8_000  # characters of a system message that are read
 _SPACE = re.compile(r"\s*")
 _VARIABLE = re.compile(r"\{(to|from|text|any)\}")
@@ -82,10 +85,10 @@ class Task:
         return "".join(parts)
 
 
-def understood(messages: Sequence[tuple[Role, str]], target: str | None) -> Task:
+def understood(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int = 10_000) -> Task:
     """What the messages ask for. `target`: a language that the request names besides them, which goes before theirs.
 
-    Of several user messages the last one counts. Raises `InvalidRequest`.
+    Of several user messages the last one counts. Raises `InvalidRequest`, and `TooManyTexts` for over `max_texts`.
     """
     if not messages or messages[-1][0] != "user":
         raise InvalidRequest("the last message is not the user's; it must hold the text", param="messages")
@@ -101,7 +104,7 @@ def understood(messages: Sequence[tuple[Role, str]], target: str | None) -> Task
             target = target or tag_of(asked)
             if target is None:
                 raise InvalidRequest(f"{asked!r} is not a known language: {HELP}", param="messages")
-            return _text_task(found["text"], target, tag_of(found.get("from", "")) or source)
+            return _text_task(found["text"], target, tag_of(found.get("from", "")) or source, max_texts)
     target = target or named
     if target is None:
         raise InvalidRequest(f"the messages do not name a target language: {HELP}", param="messages")
@@ -109,12 +112,14 @@ def understood(messages: Sequence[tuple[Role, str]], target: str | None) -> Task
         raise InvalidRequest(
             f"the user message is an instruction in a form that is not known: {HELP}", param="messages"
         )
-    return _text_task(message, target, source)
+    return _text_task(message, target, source, max_texts)
 
 
-def _text_task(message: str, target: str, source: str | None) -> Task:
+def _text_task(message: str, target: str, source: str | None, max_texts: int) -> Task:
     texts, separators, at = list[str](), list[str](), 0
     for match in _separator().finditer(message):
+        if len(texts) >= max_texts:
+            raise TooManyTexts(f"over {max_texts} texts in one call", param="messages")
         before, after = message[at : match.start()].rstrip(), _past_space(message, match.end())
         if before.strip() and after < len(message):
             texts.append(before)
@@ -131,10 +136,14 @@ def _past_space(text: str, at: int) -> int:
 # ---- languages
 
 
-@lru_cache(maxsize=4096)
 def tag_of(name: str) -> str | None:
     """The tag of a language's tag, English or own name; None for what is none."""
     name = name.strip().strip("\"'`“”「」《》")
+    return _tag_of(name) if len(name) <= _MAX_NAME else None
+
+
+@lru_cache(maxsize=4096)
+def _tag_of(name: str) -> str | None:
     aliases: dict[str, str] = _data()["languages"]
     return aliases.get(name) or languages.find(name)
 
@@ -298,18 +307,21 @@ def _is_instruction(message: str, *, alone: bool) -> bool:
 
 def _has_tags(text: str) -> bool:
     """Whether a text has elements, such as the numbered tags with which plug-ins stand for a page's markup."""
-    return any(f"<{name}" in text for name in re.findall(r"</([A-Za-z][\w-]*)\s*>", text)[:3])
+    return any(f"<{found[1]}" in text for found in islice(_CLOSING_TAG.finditer(text), 3))
+
+
+_CLOSING_TAG = re.compile(r"</([A-Za-z][\w-]*)\s*>")
 
 
 # ---- KISS Translator's batches: github.com/fishjar/kiss-translator src/config/api.js (defaultSystemPrompt)
 
 
 def _batch(message: str) -> dict[str, Any] | None:
-    if not message.lstrip().startswith("{"):
+    if not message.lstrip().startswith("{") or "targetLanguage" not in message:
         return None
     try:
-        found = json.loads(message)
-    except (ValueError, RecursionError):
+        found = parse_json(message.encode(), MAX_VALUES)
+    except InvalidJson:
         return None
     if not isinstance(found, dict) or not {"targetLanguage", "segments"} <= cast(dict[str, Any], found).keys():
         return None
@@ -327,9 +339,12 @@ def _kiss_task(batch: dict[str, Any], system: str, target: str | None) -> Task:
         ) from None
     if not all(isinstance(text, str) for text in texts):
         raise InvalidRequest("segments: a text is not a string", param="messages")
-    target = target or tag_of(str(batch["targetLanguage"]))
+    if not all(isinstance(one, str | int | float) and len(str(one)) <= _MAX_ID for one in ids):
+        raise InvalidRequest(f"segments: an id is a number or has up to {_MAX_ID} characters", param="messages")
+    asked = str(batch["targetLanguage"])
+    target = target or tag_of(asked)
     if target is None:
-        raise InvalidRequest(f"targetLanguage is no known language: {batch['targetLanguage']!r}", param="messages")
+        raise InvalidRequest(f"targetLanguage is no known language: {asked[:40]!r}", param="messages")
     form: Literal["json", "xml", "lines"] = "json"
     if "<root>" in system:
         form = "xml"

@@ -13,15 +13,18 @@ from typing import Any, cast
 from fastapi import Request
 
 from dragoman import languages
+from dragoman.api.access import key_first
+from dragoman.api.bodies import MAX_FORM_FIELDS, max_values, parse_form, parse_json, parsed
 from dragoman.api.compat import RETRY_GRACE_S
-from dragoman.api.input import check_unicode, deadline_of
+from dragoman.api.input import deadline_of
 from dragoman.api.middleware import current_id, while_connected
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, ApiName, Detection, TextFormat, Translation, TranslationRequest
 
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
-_OTHER_FIELDS = 100  # of a form, besides the texts
+MAX_CHARACTERS = 1_000
+"""Of a parameter that is neither a text nor a key's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +34,30 @@ class Fields:
     values: Mapping[str, object]
 
     @classmethod
-    async def read(cls, http: Request, service: TranslationService) -> Fields:
-        """From the body and the query; where both have a name, the body's. Raises `InvalidRequest`."""
+    async def read(cls, http: Request, service: TranslationService, *key_names: str) -> Fields:
+        """From the body and the query; where both have a name, the body's. Raises `InvalidRequest`, and what `key_first`
+        raises for a key in the headers or, with one of these names, in the query."""
         values = _joined(http.query_params.multi_items())
-        if http.headers.get("content-type", "").lower().startswith(_FORMS):
-            async with http.form(
-                max_fields=service.settings.server.max_texts + _OTHER_FIELDS,
-                max_part_size=service.settings.server.max_body_bytes,
-            ) as form:
-                values |= _joined(form.multi_items())
-        elif body := await http.body():
-            values |= _object(body)
+        async with key_first(http, service, cls(values).first(*key_names)):
+            if body := await http.body():
+                kind = http.headers.get("content-type", "")
+                if kind.lower().startswith(_FORMS):
+                    most = service.settings.server.max_texts + MAX_FORM_FIELDS
+                    values |= _joined(await parsed(parse_form, body, kind, most))
+                else:
+                    values |= _named(await parsed(parse_json, body, max_values(service)))
         return cls(values)
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
 
-    def text(self, name: str) -> str:
-        """A string; empty where it is not given. Raises `InvalidRequest`."""
+    def text(self, name: str, *, most: int | None = MAX_CHARACTERS) -> str:
+        """A string of at most so many characters; empty where it is not given. Raises `InvalidRequest`."""
         value = self.values.get(name, "")
         if not isinstance(value, str):
             raise InvalidRequest(f"{name} is not a string", param=name)
-        check_unicode(value, name)
+        if most is not None and len(value) > most:
+            raise InvalidRequest(f"{name} has {len(value)} characters; at most {most}", param=name)
         return value
 
     def texts(self, name: str) -> str | list[str]:
@@ -82,11 +87,7 @@ def _joined(items: Iterable[tuple[str, Any]]) -> dict[str, object]:
     return values
 
 
-def _object(body: bytes) -> dict[str, object]:
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"the body is not JSON: {error}") from None
+def _named(value: object) -> dict[str, object]:
     if not isinstance(value, dict):
         raise InvalidRequest("the body is not a JSON object")
     return {name: one for name, one in cast(dict[str, object], value).items() if one is not None}

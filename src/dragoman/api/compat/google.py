@@ -15,7 +15,7 @@ from dragoman.api.errors import ErrorFormat, Fault
 from dragoman.api.input import check_texts
 from dragoman.errors import InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import Account, Detection, TextFormat, Translation
+from dragoman.types import Detection, TextFormat, Translation
 
 router = APIRouter(prefix="/language/translate/v2", tags=["Google"])
 
@@ -101,10 +101,6 @@ _DETECTED = _answers(
 _LANGUAGES = _answers("languages", openapi.object_of({"language": openapi.TEXT, "name": openapi.TEXT}, "name"))
 
 
-async def _account(http: Request, service: TranslationService, fields: Fields) -> Account:
-    return await account_of(http, service, fields.text("key") or http.headers.get("x-goog-api-key"))
-
-
 async def _texts(service: TranslationService, fields: Fields) -> tuple[str, ...]:
     if "q" not in fields:
         raise InvalidRequest("Missing required field: q", param="q")
@@ -131,8 +127,8 @@ def _data(body: str) -> Response:
 )
 async def translate(http: Request, service: Service) -> Response:
     """Texts are HTML unless `format` is `text`."""
-    fields = await Fields.read(http, service)
-    account = await _account(http, service, fields)
+    fields = await Fields.read(http, service, "key")
+    account = await account_of(http, service, fields.text("key"))
     texts = await _texts(service, fields)
     if not (target := fields.text("target")):
         raise InvalidRequest("Missing required field: target", param="target")
@@ -177,8 +173,8 @@ def _translation(one: Translation, model: str) -> dict[str, str]:
 )
 async def detect(http: Request, service: Service) -> Response:
     """A list of one detection for each text."""
-    fields = await Fields.read(http, service)
-    await _account(http, service, fields)
+    fields = await Fields.read(http, service, "key")
+    await account_of(http, service, fields.text("key"))
     found = await detected(service, await _texts(service, fields))
     return _data(f'{{"detections":{await json_array(service, ([_detection(one)] for one in found))}}}')
 
@@ -198,8 +194,8 @@ def _detection(one: Detection) -> dict[str, object]:
 )
 async def list_languages(http: Request, service: Service) -> Response:
     """The languages that the model serves; with `target`, their names in that language."""
-    fields = await Fields.read(http, service)
-    await _account(http, service, fields)
+    fields = await Fields.read(http, service, "key")
+    await account_of(http, service, fields.text("key"))
     served = service.model.profile.languages
     named_in = languages.normalise(fields.text("target")) if fields.text("target") else None
     found = [{"language": regional_code(tag)} | _name(tag, named_in) for tag in sorted(served)]

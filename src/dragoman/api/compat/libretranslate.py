@@ -92,7 +92,7 @@ def _alternatives(fields: Fields) -> bool:
     """Whether the answer has alternatives."""
     try:
         return int(cast(str, fields.values.get("alternatives", 0))) > 0
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         message = "Invalid request: alternatives parameter is not a number"
         raise InvalidRequest(message, param="alternatives") from None
 
@@ -119,7 +119,7 @@ def _tag(service: Service, fields: Fields, name: str) -> str:
 )
 async def translate(http: Request, service: Service) -> Response:
     """A string is answered with a string, an array with arrays."""
-    fields = await Fields.read(http, service)
+    fields = await Fields.read(http, service, *plugins.KEY_NAMES)
     if plugin := plugins.recognised(fields):
         return await plugin(http, service, fields)
     account = await account_of(http, service, fields.text("api_key"))
@@ -165,7 +165,7 @@ def _language(one: Detection) -> dict[str, object]:
 )
 async def detect(http: Request, service: Service) -> Response:
     """The language of a text; of several, each language with its average confidence, the most of the text first."""
-    fields = await Fields.read(http, service)
+    fields = await Fields.read(http, service, "api_key")
     await account_of(http, service, fields.text("api_key"))
     texts = await check_texts(service, _required(fields, "q"), "q", allow_empty=True)
     weights: dict[str | None, float] = {}
@@ -237,7 +237,7 @@ async def frontend_settings(service: Service) -> Response:
 )
 async def suggest(http: Request, service: Service) -> Response:
     """A user's better translation. It is not stored."""
-    fields = await Fields.read(http, service)
+    fields = await Fields.read(http, service, "api_key")
     await account_of(http, service, fields.text("api_key"))
     for name in ("q", "s", "source", "target"):
         _required(fields, name)
@@ -257,7 +257,7 @@ async def suggest(http: Request, service: Service) -> Response:
 )
 async def translate_file(http: Request, service: Service) -> Response:
     """Documents are not translated: every format is an unsupported one."""
-    fields = await Fields.read(http, service)
+    fields = await Fields.read(http, service, "api_key")
     await account_of(http, service, fields.text("api_key"))
     if "file" not in fields:
         raise InvalidRequest("Invalid request: missing file parameter", param="file")

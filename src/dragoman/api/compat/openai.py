@@ -15,16 +15,17 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman.api.access import Caller, Service
+from dragoman.api.bodies import KeyFirstRoute
 from dragoman.api.compat import chat
 from dragoman.api.errors import ErrorFormat, Fault
-from dragoman.api.input import check_texts, deadline_of
+from dragoman.api.input import check_options, check_texts, deadline_of
 from dragoman.api.middleware import EventStream, current_id, while_connected
-from dragoman.api.schemas import EVENT
+from dragoman.api.schemas import EVENT, Items
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
 
-router = APIRouter(prefix="/v1/chat", tags=["OpenAI"])
+router = APIRouter(prefix="/v1/chat", tags=["OpenAI"], route_class=KeyFirstRoute)
 
 TARGET_HEADER = "X-Target-Language"
 _INCOMPLETE = ("length", "repetition")
@@ -72,7 +73,7 @@ class ChatMessage(BaseModel):
     """A message of the chat."""
 
     role: str
-    content: str | list[ChatContentPart] | None = None
+    content: str | Items[ChatContentPart] | None = None
 
 
 class ChatStreamOptions(BaseModel):
@@ -101,7 +102,7 @@ class ChatBody(BaseModel):
     )
 
     model: Annotated[str, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")]
-    messages: list[ChatMessage]
+    messages: Items[ChatMessage]
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None
     n: int | None = None
@@ -216,23 +217,25 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 async def complete(body: ChatBody, http: Request, service: Service, account: Caller) -> Response:
     """The content of the answer is the translation of the text in the last user message."""
     _check_supported(body)
-    task = chat.understood(_messages(body), _named_target(body, http, service))
+    task = chat.understood(_messages(body), _named_target(body, http, service), service.settings.server.max_texts)
     given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
     texts = await check_texts(service, given, "messages", allow_empty=task.segments is not None)
-    request = TranslationRequest(
-        texts,
-        task.target,
-        task.source,
-        format=task.format,
-        context=task.context,
-        keep=task.keep,
-        glossary=task.glossary,
-        formality=task.formality,
-        request_id=current_id(),
-        priority=account.priority,
-        account=account,
-        api="openai",
-        deadline_s=deadline_of(http),
+    request = check_options(
+        TranslationRequest(
+            texts,
+            task.target,
+            task.source,
+            format=task.format,
+            context=task.context,
+            keep=task.keep,
+            glossary=task.glossary,
+            formality=task.formality,
+            request_id=current_id(),
+            priority=account.priority,
+            account=account,
+            api="openai",
+            deadline_s=deadline_of(http),
+        )
     )
     answer = _Answer(service.model.name)
     if body.stream:

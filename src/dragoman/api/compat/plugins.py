@@ -28,6 +28,7 @@ router = APIRouter(tags=["plug-ins"])
 
 PlugIn = Callable[[Request, TranslationService, Fields], Awaitable[Response]]
 
+KEY_NAMES = ("token", "api_key", "key")
 _NUMBERED_TAG = re.compile(r"</?[a-z]{1,8}(?:\d{1,5}| i=\d{1,5})\s?/?>", re.IGNORECASE)
 """What the plug-ins put for elements of a page: `<b0></b0>`, `<i1>text</i1>`, `<a i=1>text</a>`."""
 
@@ -117,7 +118,7 @@ async def _translated(
     format: TextFormat | None = None,
 ) -> list[Translation]:
     """The translations of a plug-in's texts; `source` and `target` are the fields' names."""
-    account = await account_of(http, service, fields.first("token", "api_key", "key"))
+    account = await account_of(http, service, fields.first(*KEY_NAMES))
     if texts_name not in fields:
         raise InvalidRequest(f"{texts_name} is missing", param=texts_name)
     texts = await check_texts(service, fields.texts(texts_name), texts_name, allow_empty=True)
@@ -147,7 +148,7 @@ def _capitals(tag: str) -> str:
 async def deeplx(http: Request, service: TranslationService, fields: Fields) -> Response:
     """`text`, `source_lang`, `target_lang`, `tag_handling`: one text, answered in `data`."""
     http.state.error_format = deeplx_format
-    if not fields.text("text"):
+    if not fields.text("text", most=None):
         raise EmptyText("No text to translate", param="text")
     tags = fields.text("tag_handling")
     if tags not in ("", "html", "xml"):
@@ -184,7 +185,7 @@ async def deeplx(http: Request, service: TranslationService, fields: Fields) -> 
 )
 async def translate_deeplx(http: Request, service: Service) -> Response:
     """DeepLX's `POST /translate`, where nothing else is."""
-    return await deeplx(http, service, await Fields.read(http, service))
+    return await deeplx(http, service, await Fields.read(http, service, *KEY_NAMES))
 
 
 # ---- Immersive Translate
@@ -209,7 +210,7 @@ async def immersive(http: Request, service: TranslationService, fields: Fields) 
 )
 async def translate_immersive(http: Request, service: Service) -> Response:
     """Immersive Translate's custom API."""
-    return await immersive(http, service, await Fields.read(http, service))
+    return await immersive(http, service, await Fields.read(http, service, *KEY_NAMES))
 
 
 # ---- KISS Translator
@@ -233,7 +234,7 @@ async def kiss(http: Request, service: TranslationService, fields: Fields) -> Re
 )
 async def translate_kiss(http: Request, service: Service) -> Response:
     """KISS Translator's custom API, a single text and a batch."""
-    return await kiss(http, service, await Fields.read(http, service))
+    return await kiss(http, service, await Fields.read(http, service, *KEY_NAMES))
 
 
 def _detected(one: Translation) -> str:

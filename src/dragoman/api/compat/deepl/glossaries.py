@@ -256,7 +256,7 @@ def _pair(parameters: Parameters) -> Pair:
 
 async def _dictionary(parameters: Parameters) -> tuple[Pair, dict[str, str]]:
     pair = _pair(parameters)
-    text = parameters.required("entries")
+    text = parameters.required("entries", most=None)
     kind = parameters.choice("entries_format", "tsv", "csv", default="tsv")
     entries = await asyncio.to_thread(parse_tsv if kind == "tsv" else _parse_csv, text)
     if not entries:

@@ -15,9 +15,9 @@ from typing import Annotated, Any, cast
 from fastapi import Depends, Request
 from fastapi.responses import JSONResponse, Response
 
-from dragoman.api.access import Service, account_of, key_in_headers
+from dragoman.api.access import Service, account_of
 from dragoman.api.compat.deepl.schemas import DeepLError
-from dragoman.api.compat.exchange import Fields
+from dragoman.api.compat.exchange import MAX_CHARACTERS, Fields
 from dragoman.api.errors import Fault
 from dragoman.api.middleware import current_id
 from dragoman.errors import InvalidRequest
@@ -26,6 +26,8 @@ from dragoman.types import Account
 
 _FLAGS: Mapping[object, bool] = {"1": True, "0": False, "true": True, "false": False}
 _NUMBERED = re.compile(r"(\w+)\[(\d+)\][.\[](\w+)\]?").fullmatch  # dictionaries[0].source_lang
+MAX_LISTED_CHARACTERS = 20_000
+"""Of a list with commas."""
 _STATUSES = {
     "unauthenticated": 403,
     "invalid_key": 403,
@@ -58,22 +60,27 @@ class Parameters:
             raise unsupported(name, "it must be text")
         return cast("list[str]", self.items(name))
 
-    def text(self, name: str) -> str | None:
-        """The one value; None where there is none or an empty one."""
+    def text(self, name: str, *, most: int | None = MAX_CHARACTERS) -> str | None:
+        """The one value, of at most so many characters; None where there is none or an empty one."""
         found = self.texts(name)
         if len(found) > 1:
             raise InvalidRequest(f"Parameter '{name}' given more than once", param=name)
+        if found and most is not None and len(found[0]) > most:
+            raise unsupported(name, f"it has {len(found[0])} characters; at most {most}")
         return found[0] or None if found else None
 
-    def required(self, name: str) -> str:
+    def required(self, name: str, *, most: int | None = MAX_CHARACTERS) -> str:
         """The one value, which must be there."""
-        if (found := self.text(name)) is None:
+        if (found := self.text(name, most=most)) is None:
             raise InvalidRequest(f"Parameter '{name}' not specified", param=name)
         return found
 
     def listed(self, name: str) -> list[str]:
-        """All values, each of which may be several with commas between them."""
-        return [part.strip() for one in self.texts(name) for part in one.split(",") if part.strip()]
+        """All values, each of which may be several with commas between them; at most as many characters as a text."""
+        found = ",".join(self.texts(name))
+        if len(found) > MAX_LISTED_CHARACTERS:
+            raise unsupported(name, f"it has {len(found)} characters; at most {MAX_LISTED_CHARACTERS}")
+        return [part.strip() for part in found.split(",") if part.strip()]
 
     def choice(self, name: str, *allowed: str, default: str | None = None) -> str | None:
         """One of the allowed values, in any case."""
@@ -122,14 +129,10 @@ class DeepLCall:
 
 
 async def _call(http: Request, service: Service) -> DeepLCall:
-    """A key in a header or in the query is looked at before the body is read; older clients send it in the body."""
-    key = http.query_params.get("auth_key") or None
-    known = bool(key or key_in_headers(http))
-    account = await account_of(http, service, key) if known else None
-    parameters = Parameters((await Fields.read(http, service)).values)
-    if account is None:
-        account = await account_of(http, service, parameters.text("auth_key"))
-    return DeepLCall(http, service, parameters, account)
+    """Older clients send the key in the query or the body."""
+    fields = await Fields.read(http, service, "auth_key")
+    account = await account_of(http, service, fields.text("auth_key"))
+    return DeepLCall(http, service, Parameters(fields.values), account)
 
 
 Call = Annotated[DeepLCall, Depends(_call)]

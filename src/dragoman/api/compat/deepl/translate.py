@@ -19,9 +19,14 @@ from dragoman.api.compat.deepl.languages import can_express, language_of, source
 from dragoman.api.compat.deepl.parameters import Call, DeepLCall, Parameters, responses, trace_header, unsupported
 from dragoman.api.compat.deepl.schemas import TRANSLATE, DeepLTranslations, body_of
 from dragoman.api.heartbeat import HeartbeatResponse
-from dragoman.api.input import check_texts, check_unicode, deadline_of
+from dragoman.api.input import (
+    MAX_INSTRUCTION_CHARACTERS,
+    MAX_INSTRUCTIONS,
+    check_options,
+    check_texts,
+    deadline_of,
+)
 from dragoman.api.middleware import current_id
-from dragoman.api.native import MAX_INSTRUCTION_CHARACTERS, MAX_INSTRUCTIONS
 from dragoman.errors import InvalidRequest, UnknownGlossary
 from dragoman.service.service import TranslationService
 from dragoman.types import Formality, PromptOptions, TextFormat, Translation, TranslationRequest
@@ -60,27 +65,28 @@ async def _request(call: DeepLCall) -> TranslationRequest:
         raise InvalidRequest("Parameter 'text' not specified", param="text")
     texts = await check_texts(service, parameters.texts("text"), allow_empty=True)
     _check_ignored(parameters)
-    context = parameters.text("context")
-    check_unicode(context or "", "context")
+    context = parameters.text("context", most=None)
     entries, key = await _glossary(call, source, target)
-    return TranslationRequest(
-        texts,
-        target,
-        source,
-        format=cast(TextFormat, parameters.choice("tag_handling", "xml", "html", default="text")),
-        context=context,
-        glossary=entries,
-        glossary_key=key,
-        formality=_formality(call, source, target),
-        instructions=_instructions(call, source, target),
-        ignore_tags=frozenset(parameters.listed("ignore_tags")),
-        splitting_tags=frozenset(parameters.listed("splitting_tags")),
-        non_splitting_tags=frozenset(parameters.listed("non_splitting_tags")),
-        request_id=current_id(),
-        priority=call.account.priority,
-        account=call.account,
-        api="deepl",
-        deadline_s=deadline_of(call.http),
+    return check_options(
+        TranslationRequest(
+            texts,
+            target,
+            source,
+            format=cast(TextFormat, parameters.choice("tag_handling", "xml", "html", default="text")),
+            context=context,
+            glossary=entries,
+            glossary_key=key,
+            formality=_formality(call, source, target),
+            instructions=_instructions(call, source, target),
+            ignore_tags=frozenset(parameters.listed("ignore_tags")),
+            splitting_tags=frozenset(parameters.listed("splitting_tags")),
+            non_splitting_tags=frozenset(parameters.listed("non_splitting_tags")),
+            request_id=current_id(),
+            priority=call.account.priority,
+            account=call.account,
+            api="deepl",
+            deadline_s=deadline_of(call.http),
+        )
     )
 
 
@@ -113,7 +119,6 @@ def _instructions(call: DeepLCall, source: str | None, target: str) -> tuple[str
     if len(found) > MAX_INSTRUCTIONS:
         raise unsupported(name, f"{len(found)} of them; at most {MAX_INSTRUCTIONS}")
     for one in found:
-        check_unicode(one, name)
         if len(one) > MAX_INSTRUCTION_CHARACTERS:
             raise unsupported(name, f"one has {len(one)} characters; at most {MAX_INSTRUCTION_CHARACTERS}")
     if found and not can_express(call.service, source, target, PromptOptions(instructions=found)):

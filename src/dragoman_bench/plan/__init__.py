@@ -1,1 +1,0 @@
-"""Capacity planning: how many replicas a recorded traffic needs, from measurements of one. Nothing is measured here."""

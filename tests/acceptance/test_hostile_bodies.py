@@ -1,0 +1,106 @@
+"""Malformed bodies of 8 MB against `dragoman serve`: each is refused for its first fault, sooner than a valid one is served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hostile import FORM, JSON, ROUTES, Route, Server, bodies, serving
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
+
+SIZE = 7_900_000
+TRANSLATE, CHAT, GLOSSARIES = ROUTES[:3]
+ROUNDS = 40
+MAX_GROWTH_MB = 50
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def valid_s(server: Server) -> float:
+    """Seconds that a call of as many bytes takes."""
+    body = {"text": ["x" * (SIZE // 10_000 - 5)] * 9_990, "source": "en", "target": "ja"}
+    status, _, took_s, _ = server.post("/v1/translate", body)
+    assert status == 200
+    return took_s
+
+
+def kiss(**fields: object) -> dict[str, object]:
+    batch = {"targetLanguage": "ja", "segments": [{"id": 1, "text": "a"}]} | fields
+    return {"model": "dragoman", "messages": [{"role": "user", "content": json.dumps(batch)}]}
+
+
+@pytest.mark.parametrize("route", [TRANSLATE, CHAT, GLOSSARIES], ids=lambda route: route.path)
+def test_one_fault_of_a_malformed_body_is_reported_without_delay(server: Server, valid_s: float, route: Route) -> None:
+    before = server.megabytes
+    for shape, content_type, body in bodies(route, SIZE):
+        status, answer, took_s, probe_s = server.send("POST", route.path, body, content_type, key=server.key)
+        assert status in (400, 422), shape
+        assert set(json.loads(answer)) == {"error"}, shape
+        assert len(answer) < 2_000, shape
+        assert max(took_s, probe_s) < 3 * valid_s, shape
+    assert server.megabytes < before + MAX_GROWTH_MB
+
+
+def test_memory_comes_back_after_long_names_of_models_and_languages(server: Server) -> None:
+    def send(number: int) -> None:
+        text = f"N{number}😀" + "x" * (SIZE - 100)
+        padded = f"{number % 2 or ''}ja{' ' * (SIZE - 100)}"
+        chat = {"model": f"dragoman/{text}", "messages": [{"role": "user", "content": "a"}]}
+        for path, body in (
+            ("/v1/chat/completions", chat),
+            ("/v1/chat/completions", kiss(targetLanguage=text)),
+            ("/v1/translate", {"text": "a", "target": padded}),
+            ("/translate", {"q": "a", "source": "en", "target": padded}),
+        ):
+            status, answer, _, _ = server.post(path, body)
+            assert (status, len(answer) < 2_000) == (400, True)
+
+    send(0)
+    before = server.megabytes
+    for number in range(ROUNDS):
+        send(number)
+    assert server.megabytes < before + MAX_GROWTH_MB
+
+
+def test_options_are_refused_before_work_is_done_with_them(server: Server, valid_s: float) -> None:
+    words, tags = "word " * (SIZE // 6), [f"t{number}" for number in range(100_000)]
+    native = {"text": "a", "source": "en", "target": "ja"}
+    for path, body in (
+        ("/v1/translate", native | {"context": words}),
+        ("/v2/translate", {"text": "a", "source_lang": "EN", "target_lang": "JA", "context": words}),
+        ("/v1/chat/completions", kiss(description=words)),
+        ("/v1/translate", native | {"text": ["*a*"] * 3_000, "format": "markdown", "ignore_tags": tags}),
+    ):
+        status, answer, took_s, probe_s = server.post(path, body)
+        assert (status, len(answer) < 2_000) == (400, True)
+        assert max(took_s, probe_s) < 3 * valid_s
+
+
+@pytest.mark.parametrize("number", ["1e999", "NaN", "9" * 5_000])
+def test_numbers_that_are_none_are_a_fault_of_the_client(server: Server, number: str) -> None:
+    body = f'{{"q": "a", "source": "en", "target": "ja", "alternatives": {number}}}'.encode()
+    assert server.post("/translate", body)[0] == 400
+
+
+def test_an_id_that_is_not_unicode_is_a_fault_of_the_client(server: Server) -> None:
+    assert server.post("/v1/chat/completions", kiss(segments=[{"id": "\ud800", "text": "a"}]))[0] == 400
+
+
+def test_without_a_key_a_body_is_refused_as_soon_as_with_one(server: Server, valid_s: float) -> None:
+    form = b"q=" + b"%41a" * (SIZE // 4) + b"&source=en&target=ja"
+    for path, body, content_type, expected in (
+        ("/v1/translate", b'{"text":[' + b"1," * (SIZE // 2) + b'1],"target":"ja"}', JSON, 401),
+        ("/translate", form, FORM, 400),
+        ("/kiss/translate", form.replace(b"q=", b"text=", 1).replace(b"target=", b"to="), FORM, 401),
+    ):
+        status, _, took_s, probe_s = server.send("POST", path, body, content_type)
+        assert status == expected
+        assert max(took_s, probe_s) < 3 * valid_s

@@ -1,0 +1,59 @@
+"""Nothing that a command starts outlives it, whatever ends it: commands are ended while what they start is starting."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.outliving import ENDS, started
+from tests.waiting import until
+
+pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(300)]
+
+START_S = 120.0
+END_S = 90.0
+"""A terminal's Ctrl-C has a load test and a server end in order."""
+QUICK = ("--max-model-len", "1024", "--enforce-eager")
+SERVER = "dragoman.cli.main serve"
+ENGINE = "multiprocessing.spawn"
+COMMANDS = {
+    "tune": (("tune", "--clients", "2-6", "--out", "out"), SERVER),
+    "journey": (("journey", "--quick", "--out", "out"), SERVER),
+    "check-model": (("check-model",), SERVER),
+    "check-model with its engine": (("check-model", "--", *QUICK), ENGINE),
+    "translate": (("translate", "--to", "ja", *QUICK, "Good morning."), ENGINE),
+    "serve": (("serve", "--port", "0", *QUICK), ENGINE),
+    "serve with workers": (("serve", "--port", "0", "--pipeline", "workers", *QUICK), "dragoman.pipelines.worker"),
+    "serve --replicas": (("serve", "--port", "0", "--pipeline", "fake", "--replicas", "2"), "ray::"),
+}
+"""Each with a word in the command line of what has to run before it is ended."""
+RELOADS = [name for name in COMMANDS if name.startswith("serve")]
+"""On SIGHUP, in place of ending."""
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        pytest.param(name, number, id=f"{name}-{number.name}")
+        for name in COMMANDS
+        for number in ENDS
+        if not (number == signal.SIGHUP and name in RELOADS)
+    ],
+)
+async def test_a_command_that_is_ended_leaves_no_process(tmp_path: Path, name: str, number: signal.Signals) -> None:
+    arguments, awaited = COMMANDS[name]
+    with (tmp_path / "output").open("w") as output:
+        with started([sys.executable, "-m", "dragoman.cli.main", *arguments], tmp_path, output.fileno()) as command:
+            await until(
+                lambda: any(awaited in line for line in command.running()) or command.process.poll() is not None,
+                awaited,
+                deadline_s=START_S,
+            )
+            assert command.process.poll() is None, (tmp_path / "output").read_text()
+            command.process.send_signal(number)
+            await asyncio.wait_for(asyncio.to_thread(command.process.wait), END_S)
+            await until(lambda: not command.running(), "the end of all that it started")

@@ -1,0 +1,259 @@
+"""Bodies of every route: their bounds, the one fault that is reported, and when they are read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlencode
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from dragoman.api import bodies, glossaries
+from dragoman.api.access import MAX_KEYLESS_BODIES
+from dragoman.api.app import create_app
+from dragoman.api.bodies import KeyFirstRoute, parse_form, parse_json
+from dragoman.errors import InvalidJson, InvalidRequest, TooManyValues, UntranslatableText
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.service.stack import account_store
+from dragoman.settings import AuthSettings, CacheSettings, Settings
+from dragoman.storage.database import Database
+from dragoman.types import Account
+from tests.hostile import FORM, ROUTES, Route
+from tests.hostile import bodies as hostile_bodies
+from tests.serving import echoing, fake_service, served, service_over
+
+SIZE = 400_000
+"""Bytes: each shape has more values than a body may have."""
+
+
+@pytest.fixture(scope="module")
+async def key(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+async def client(tmp_path_factory: pytest.TempPathFactory, key: list[str]) -> AsyncIterator[httpx.AsyncClient]:
+    """Of a server that needs keys."""
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('database')}/dragoman.db")
+    await database.open()
+    key.append((await account_store(database).keys.create(Account("", "k")))[1])
+    settings = Settings(auth=AuthSettings(mode="keys"), cache=CacheSettings(max_bytes=0))
+    async with served(service_over(FakePipeline(echoing()), settings, database=database)) as client:
+        yield client
+
+
+def routes() -> Iterator[APIRoute]:
+    for route in create_app(fake_service()).routes:
+        if isinstance(route, APIRoute):
+            yield route
+
+
+def test_the_hostile_bodies_are_sent_to_every_route_that_takes_one() -> None:
+    sent = {(route.method, route.path.partition("?")[0].replace("/x/", "/{glossary}/")) for route in ROUTES}
+    sent = {(method, path.replace("11111111-1111-1111-1111-111111111111", "{glossary_id}")) for method, path in sent}
+    known = {
+        (method, route.path)
+        for route in routes()
+        for method in route.methods
+        if method not in ("GET", "HEAD", "DELETE")
+    }
+    without_body = {("POST", "/languages"), ("POST", "/v1/reload")}
+    not_offered = {(method, path) for method, path in known if path.startswith(("/v2/", "/v3/"))} - sent
+    assert all("glossar" not in path and "translate" not in path for _, path in not_offered)
+    assert known - without_body - not_offered == sent
+
+
+def test_models_of_bodies_report_one_fault_and_are_validated_after_the_key() -> None:
+    with_model = [route for route in routes() if route.body_field is not None]
+    assert with_model
+    assert all(isinstance(route, KeyFirstRoute) for route in with_model)
+    models = [route.body_field.field_info.annotation for route in with_model if route.body_field]
+    for model in (*models, glossaries.GlossaryBody, glossaries.EntriesBody):
+        assert isinstance(model, type)
+        assert issubclass(model, BaseModel)
+        for name in model.model_fields:
+            for value in ([1] * 1000, [{}] * 1000, {f"k{number}": 1 for number in range(1000)}):
+                assert faults(model, {name: value}) <= 10 + len(model.model_fields)
+        assert faults(model, {f"k{number}": 1 for number in range(1000)}) <= len(model.model_fields)
+
+
+def faults(model: type[BaseModel], value: Any) -> int:
+    try:
+        TypeAdapter(model).validate_python(value)
+    except ValidationError as error:
+        return error.error_count()
+    return 0
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+async def test_every_malformed_body_has_a_short_answer(client: httpx.AsyncClient, key: list[str], route: Route) -> None:
+    for shape, content_type, body in hostile_bodies(route, SIZE):
+        for headers in ({"X-API-Key": key[0]}, {}):
+            answer = await client.request(
+                route.method, route.path, content=body, headers={"Content-Type": content_type, **headers}
+            )
+            answer_of = f"{shape}: {answer.status_code} {answer.text[:200]}"
+            assert answer.status_code < 500, answer_of
+            assert len(answer.content) < 2_000 or answer.status_code == 200, answer_of
+            if not headers:
+                assert 400 <= answer.status_code <= 422, answer_of
+
+
+NUMBERS = ("1e999", "-1e999", "NaN", "Infinity", "-Infinity", "9" * 5000, "-1", "0.5", "1e-999")
+STRINGS = ('"\\ud800"', '"\\udfff x"', '"\\u0000"', '""', f'"{" " * 5000}"', f'"{"9" * 5000}"')
+OTHERS = ("null", "true", "[]", "{}", "[[]]", '{"\\ud800":1}', "[1e999]", '["\\ud800"]')
+FIELDS = (
+    "text", "target", "source", "context", "glossary", "keep", "instructions", "ignore_tags", "deadline_s",
+    "force_output_tokens", "stream", "format", "priority", "q", "alternatives", "api_key", "token", "key", "model", "n",
+    "messages", "tools", "response_format", "stream_options", "text_list", "texts", "from", "to", "source_lang",
+    "target_lang", "tag_handling", "split_sentences", "preserve_formatting", "formality", "glossary_id", "glossary_ids",
+    "custom_instructions", "name", "entries", "entries_format", "dictionaries", "s", "file",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+async def test_no_value_of_a_field_is_a_fault_of_the_server(
+    client: httpx.AsyncClient, key: list[str], route: Route
+) -> None:
+    for field in FIELDS:
+        given = {route.text: "a", **route.rest}
+        given.pop(field, None)
+        start = json.dumps(given)[:-1] + ("," if given else "")
+        for value in (*NUMBERS, *STRINGS, *OTHERS):
+            if (field, value) == ("stream", "true"):
+                continue  # no JSON
+            body = f'{start}"{field}":{value}}}'.encode()
+            headers = {"X-API-Key": key[0], "Content-Type": "application/json"}
+            answer = await client.request(route.method, route.path, content=body, headers=headers)
+            assert answer.status_code < 500, (body[:100], answer.text)
+            json.loads(answer.content or b"null", parse_constant=pytest.fail)
+
+
+async def test_options_have_limits(client: httpx.AsyncClient, key: list[str]) -> None:
+    headers = {"X-API-Key": key[0]}
+    native: dict[str, Any] = {"text": "a", "source": "en", "target": "ja"}
+    deepl = {"text": ["a"], "source_lang": "EN", "target_lang": "JA"}
+    batch = {"targetLanguage": "ja", "segments": [{"id": 1, "text": "a"}]}
+    tags = [f"t{number}" for number in range(101)]
+    for path, body in (
+        ("/v1/translate", native | {"context": "x" * 20_001}),
+        ("/v2/translate", deepl | {"context": "x" * 20_001}),
+        ("/v1/chat/completions", chat(batch | {"description": "x" * 20_001})),
+        ("/v1/translate", native | {"ignore_tags": tags}),
+        ("/v1/translate", native | {"splitting_tags": ["x" * 101]}),
+        ("/v2/translate", deepl | {"non_splitting_tags": tags, "tag_handling": "xml"}),
+        ("/v2/translate", deepl | {"ignore_tags": ",".join(tags), "tag_handling": "xml"}),
+        ("/v1/chat/completions", chat(batch | {"glossary": {f"term {number}": "x" for number in range(10_001)}})),
+        ("/v1/chat/completions", chat(batch | {"segments": [{"id": "x" * 101, "text": "a"}]})),
+        ("/language/translate/v2", {"q": "a", "target": "ja", "model": "x" * 1_001}),
+    ):
+        answer = await client.post(path, json=body, headers=headers)
+        assert (answer.status_code, len(answer.content) < 500) == (400, True), answer.text
+    accepted = native | {"context": "x" * 2_000, "ignore_tags": tags[:100]}
+    assert (await client.post("/v1/translate", json=accepted, headers=headers)).status_code == 200
+
+
+def chat(batch: dict[str, Any]) -> dict[str, Any]:
+    return {"model": "dragoman", "messages": [{"role": "user", "content": json.dumps(batch)}]}
+
+
+async def test_large_bodies_without_a_key_take_turns_and_small_ones_do_not(
+    client: httpx.AsyncClient, key: list[str]
+) -> None:
+    """Clients that stop in the middle of their body keep their turns; others with a key, or a small body, are served."""
+    assert client.base_url.port is not None
+    stalled: list[asyncio.StreamWriter] = []
+    for _ in range(MAX_KEYLESS_BODIES):
+        _, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
+        writer.write(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{")
+        await writer.drain()
+        stalled.append(writer)
+    body = {"q": "x" * 100_000, "source": "en", "target": "ja"}
+    try:
+        refused = await client.post("/translate", json=body)
+        assert (refused.status_code, "Retry-After" in refused.headers) == (429, True)
+        assert (await client.post("/translate", json=body, headers={"X-API-Key": key[0]})).status_code == 200
+        small = {"q": "a", "source": "en", "target": "ja", "api_key": key[0]}
+        assert (await client.post("/translate", json=small)).status_code == 200
+    finally:
+        for writer in stalled:
+            writer.close()
+    again = await client.post("/translate", json=body | {"api_key": key[0]})  # which waits until they are noticed
+    assert again.status_code == 200
+
+
+async def test_a_wrong_key_is_refused_before_the_body_has_come(client: httpx.AsyncClient) -> None:
+    assert client.base_url.port is not None
+    for path in ("/v1/translate", "/v1/chat/completions", "/v2/translate", "/translate", "/language/translate/v2"):
+        reader, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
+        head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: drg_x\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: 1000000\r\n\r\n{{".encode())
+        async with asyncio.timeout(30):
+            assert (await reader.readline()).split()[1] in (b"400", b"401", b"403")
+        writer.close()
+
+
+# ---- parsing
+
+
+def test_values_in_strings_do_not_count() -> None:
+    text = 'a, [b] {c} \\ "d", ' * 100
+    for value in (text, [text], {"a": text, text: "\\"}):
+        assert parse_json(json.dumps(value).encode(), 10) == value
+        assert parse_json(json.dumps(value, ensure_ascii=False).encode(), 10) == value
+    with pytest.raises(TooManyValues):
+        parse_json(b"[" + b"1," * 10 + b"1]", 10)
+    with pytest.raises(TooManyValues):
+        parse_json(b'{"a": "' + b'\\"' * 50 + b'", "b": [' + b"[]," * 10 + b"1]}", 10)
+
+
+@pytest.mark.parametrize(
+    "body", [b"1e999", b"NaN", b"[-Infinity]", b"9" * 101, b"1." + b"3" * 101, b"[" * 90_000, b"\xff", b""]
+)
+def test_what_is_not_json(body: bytes) -> None:
+    with pytest.raises(InvalidJson):
+        parse_json(body, 100_000)
+
+
+def test_a_lone_surrogate_names_its_field() -> None:
+    for body in (b'{"q": ["a", "\\ud800"]}', b'{"q": {"\\udfff": 1}}'):
+        with pytest.raises(UntranslatableText) as raised:
+            parse_json(body, 10)
+        assert raised.value.param == "q"
+    assert parse_json(b'["\\ud83d\\ude00", "\\\\ud800"]', 10) == ["😀", "\\ud800"]
+
+
+def test_urlencoded_forms_are_read_as_the_standard_library_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = random.Random(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(bodies, "_SLICE_BYTES", 7)
+        for _ in range(5_000):
+            value = bytes(choice.choice(b"%%%aF09g=+ \n\r\t_\xff\xe3") for _ in range(choice.randrange(40)))
+            expected = unquote_to_bytes(value.replace(b"+", b" ")).decode("utf-8", "replace")
+            assert parse_form(b"q=" + value, FORM, 10) == [("q", expected)]
+    pairs = [("q", "日本語 & 100 %"), ("q", ""), ("target", "ja")]
+    assert parse_form(urlencode(pairs).encode(), FORM, 10) == pairs
+    with pytest.raises(TooManyValues):
+        parse_form(b"a&" * 10, FORM, 10)
+    with pytest.raises(InvalidRequest):
+        parse_form(b"q=" + b"%" * 100_000, FORM, 10)
+
+
+def test_multipart_forms() -> None:
+    request = httpx.Request(
+        "POST", "http://x", data={"q": ["a\r\n--b", "日本語"], "t": ""}, files={"file": ("name=x; name=y", b"\0\xff")}
+    )
+    content_type = request.headers["content-type"]
+    fields: list[tuple[str, str | bytes]] = [("q", "a\r\n--b"), ("q", "日本語"), ("t", ""), ("file", b"\0\xff")]
+    assert parse_form(request.read(), content_type, 4) == fields
+    with pytest.raises(TooManyValues):
+        parse_form(request.read(), content_type, 3)
+    for body in (b"", b"--b\r\n\r\nx\r\n--b--", b'--b\r\nContent-Disposition: form-data; name="q"\r\n\r\nx'):
+        with pytest.raises(InvalidRequest):
+            parse_form(body, "multipart/form-data; boundary=b", 10)
