@@ -103,17 +103,17 @@ class AsyncEngine:
         arguments = engine_arguments(
             self.spec, shutdown_timeout_s=self._shutdown_timeout_s, beside=self._vllm_arguments
         )
-
-        def logger(_: Any, engine_index: int = 0) -> StatLoggerBase:
-            return SchedulerStatsLogger(self._gauge)
-
         streams = process.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
             with streams, process.ignoring_terminal_signals(), process.on_all_cores():
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[logger])
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[self._stats_logger])
         except Exception as error:
             log_end = process.last_lines(self._log_file)
             raise EngineDead(f"the engine did not start: {error}{log_end}") from error
+
+    def _stats_logger(self, _: Any, engine_index: int = 0) -> StatLoggerBase:
+        """What vLLM calls once for each of its engines, of which there is one."""
+        return SchedulerStatsLogger(self._gauge)
 
     @property
     def _engine(self) -> AsyncLLM:
@@ -193,7 +193,7 @@ class AsyncEngine:
             await asyncio.sleep(LOOK_S)
             before_s, looked_s = looked_s, monotonic()
             has_sequences = llm.output_processor.has_unfinished_requests()
-            still_s = self._watch.look(looked_s - before_s, self._gauge.steps, has_sequences)
+            still_s = self._watch.look(looked_s - before_s, self._gauge.steps, has_sequences=has_sequences)
             if self._llm is llm and still_s is not None:
                 return EngineHung(f"the engine hangs: it has sequences, and made no step for {still_s:.0f} s")
         return EngineDead(CRASHED)

@@ -46,10 +46,10 @@ class HangWatch:
         """Another engine of the same kind runs now."""
         self._steps, self._still_s = None, 0.0
 
-    def look(self, elapsed_s: float, steps: int, has_sequences: bool) -> float | None:
-        """How long the engine has made no step, in seconds, where it hangs.
+    def look(self, elapsed_s: float, steps: int, *, has_sequences: bool) -> float | None:
+        """How long the engine has made no step, in seconds, where it hangs. `elapsed_s`: since the last call, `LOOK_S` ago;
+        `steps`: that the engine has made.
 
-        `elapsed_s`: since the last call, `LOOK_S` ago. `steps`: that it has made until now.
         Of a longer time only twice as much counts: this process did not run either, so it is the machine that stood still.
         """
         if has_sequences and steps == self._steps:
