@@ -25,7 +25,8 @@ from dragoman.text import html
 from dragoman.text.blocks import InlineItem, Spans
 from dragoman.text.html import TagRules
 from dragoman.text.marks import Block, Edge, Literal, Piece
-from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, chunks, is_symbol
+from dragoman.text.notation import MOST_ITEMS, BlockBuilder, is_symbol
+from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
 
 _OPTIONS = (
     pyromark.Options.ENABLE_TABLES
@@ -93,7 +94,7 @@ class _Reader:
         for number, (event, span) in enumerate(self._events, 1):
             kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
             start, end = max(span["start"], self._at), max(span["end"], self._at)
-            if kind == "Text" and end - start > LONGEST_TEXT and not self._skipping:
+            if kind == "Text" and end - start > MAX_SEGMENT_CHARACTERS and not self._skipping:
                 yield from self._long_text(start, end)
             elif kind == "End" and value == "HtmlBlock":
                 yield from self._html_block()
@@ -200,13 +201,13 @@ class _Reader:
             self._parts.append((shown, source))
         self._at = end
         self._characters += end - start
-        if self._characters > LONGEST_TEXT:
+        if self._characters > MAX_SEGMENT_CHARACTERS:
             self._end_block()
 
     def _long_text(self, start: int, end: int) -> Iterator[Piece | None]:
         self._place_gap(start)
         text = self._slice(start, end)
-        for begin, stop in chunks(text, 0, len(text)):
+        for begin, stop in portions(text, 0, len(text)):
             self._parts.append((text[begin:stop], text[begin:stop]))
             self._end_block()
             yield from self._taken()

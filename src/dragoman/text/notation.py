@@ -18,24 +18,7 @@ from dragoman.text.blocks import InlineItem, Notation, Spans, build
 from dragoman.text.marks import Block, Literal, Piece
 from dragoman.text.plain import is_message, message_parts
 
-LONGEST_TEXT = 8_000  # characters; a longer text is cut into several blocks
 MOST_ITEMS = 400  # of a block; one with more is cut
-
-_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]{0,3}\s+(?=\S)|[。！？]")
-
-
-def chunks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Parts of at most `LONGEST_TEXT` characters, which end with a sentence where there is one, or with a word."""
-    while stop - start > LONGEST_TEXT:
-        limit = start + LONGEST_TEXT
-        ends = [found.end() for found in _SENTENCE_END.finditer(text, limit - LONGEST_TEXT // 4, limit)]
-        end = ends[-1] if ends else max(text.rfind(sign, start + LONGEST_TEXT // 2, limit) for sign in " \n") + 1
-        end = end or limit
-        yield start, end
-        start = end
-    if start < stop:
-        yield start, stop
-
 
 # ---- entities
 
