@@ -25,7 +25,7 @@ from dragoman.text import html
 from dragoman.text.blocks import InlineItem, Spans
 from dragoman.text.html import TagRules
 from dragoman.text.marks import Block, Edge, Literal, Piece
-from dragoman.text.notation import MOST_ITEMS, BlockBuilder, is_symbol
+from dragoman.text.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
 from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
 
 _OPTIONS = (
@@ -370,28 +370,17 @@ _DELIMITERS_LAST = re.compile(r"[*_~]$")
 _LINE_BREAK = re.compile(r"[ \t]*(?:\r\n?|\n)\s*")
 
 
-class MarkdownNotation:
-    """Writes a text so that it is read as the text: escapes what would be markup, and begins lines as the block does.
-
-    A text of the source itself is written as it was; `faithful` is False where one text is written in two ways.
-    """
+class MarkdownNotation(SourceNotation):
+    """Writes a text so that it is read as the text: escapes what would be markup, and begins lines as the block does."""
 
     def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
         self._context = context
-        self._exact: dict[str, str] = {}
-        self.faithful = True
-        self._sources: list[str] = []
-        written: dict[str, str] = {}
-        for shown, source in texts:
-            self._sources.append(source)
-            if written.setdefault(shown, source) != source:
-                self.faithful = False
-            elif self(shown) != source:
-                self._exact[shown] = source
+        pairs = list(texts)
+        self._sources = [source for _, source in pairs]
+        self.learn(pairs)
 
-    def __call__(self, text: str) -> str:
-        if text in self._exact:
-            return self._exact[text]
+    def write(self, text: str) -> str:
         begins = text[: len(text) - len(text.lstrip("\r\n"))]
         has_brackets = "[" in text or "]" in text
         escaped = has_brackets and (self._context.has_labels or not _brackets_are_text(text))

@@ -99,18 +99,37 @@ def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[In
     yield from text(len(source))
 
 
-class EntityNotation:
-    """Writes characters as a block's source does: the same entities, and `&` and `<` raw where the source has them raw.
+class SourceNotation:
+    """Writes a text of the source as it was, and any other by `write`; `faithful` is False where one is written in two ways."""
 
-    A text of the source itself is written as it was; `faithful` is False where one text is written in two ways.
-    """
+    def __init__(self) -> None:
+        self._exact: dict[str, str] = {}
+        self.faithful = True
+
+    def learn(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Each of the source's texts, as it is shown and as it is written. `write` has to be ready."""
+        written: dict[str, str] = {}
+        for shown, source in texts:
+            if written.setdefault(shown, source) != source:
+                self.faithful = False
+            elif self(shown) != source:
+                self._exact[shown] = source
+
+    def __call__(self, text: str) -> str:
+        return self._exact[text] if text in self._exact else self.write(text)
+
+    def write(self, text: str) -> str:
+        raise NotImplementedError
+
+
+class EntityNotation(SourceNotation):
+    """Writes characters as a block's source does: the same entities, and `&` and `<` raw where the source has them raw."""
 
     def __init__(self, place: Place, texts: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
         self._place = place
         self._forms: dict[str, str] = {}
         self._raw = ""
-        self._exact: dict[str, str] = {}
-        self.faithful = True
         pairs = list(texts)
         self._ending = (
             pairs[0][1] if len(pairs) == 1 else ""
@@ -121,12 +140,7 @@ class EntityNotation:
             self._raw = "".join({sign for _, source in pairs for sign in "<>" if sign in source})
         quotes = {None: "", '"': '"', "'": "'", "": "\t\n\f\r \"'=`"}[place.quote]
         self._risky = re.compile(f"[{re.escape('&<>' + quotes + ''.join(self._forms))}]")
-        written: dict[str, str] = {}
-        for shown, source in pairs:
-            if written.setdefault(shown, source) != source:
-                self.faithful = False
-            elif self(shown) != source:
-                self._exact[shown] = source
+        self.learn(pairs)
 
     def _learn_entities(self, sources: Iterable[str]) -> None:
         raw: list[str] = []
@@ -143,9 +157,7 @@ class EntityNotation:
         self._raw = "".join(raw)
         self._forms = {sign: form for sign, form in self._forms.items() if sign not in self._raw}
 
-    def __call__(self, text: str) -> str:
-        if text in self._exact:
-            return self._exact[text]
+    def write(self, text: str) -> str:
         return self._risky.sub(lambda found: self._written(text, found.start()), text)
 
     def _written(self, text: str, at: int) -> str:
