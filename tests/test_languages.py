@@ -193,14 +193,6 @@ def test_writing_systems(tag: str, cjk: bool, spaces: bool) -> None:
     assert languages.uses_spaces(tag) is spaces
 
 
-@pytest.mark.parametrize(
-    ("tag", "expected"), [("ar", "rtl"), ("he", "rtl"), ("ur", "rtl"), ("fa-AF", "rtl"), ("yi", "rtl")]
-)
-def test_scripts_that_run_right_to_left(tag: str, expected: str) -> None:
-    assert languages.direction(tag) == expected
-    assert languages.direction("en") == languages.direction("uz") == "ltr"
-
-
 def test_every_language_that_machine_translation_models_list_is_known() -> None:
     codes = (
         "ar bg bn bo ca cs da de el en es et eu fa fi fil fr gl gu he hi hr hu hy id is it ja ka kk km kn ko ky lo "

@@ -10,7 +10,6 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Literal
 
 import langcodes
 from langcodes import Language
@@ -24,7 +23,6 @@ MAX_TAG_CHARACTERS = 64
 
 _CJK_SCRIPTS = frozenset({"Hans", "Hant", "Hani", "Jpan", "Hira", "Kana", "Hrkt", "Kore", "Hang", "Bopo"})
 _UNSPACED_SCRIPTS = _CJK_SCRIPTS - {"Kore", "Hang"} | {"Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu"}
-_RTL_SCRIPTS = frozenset({"Arab", "Aran", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg", "Mand", "Samr"})
 _NOT_A_LANGUAGE = frozenset({"und", "mul", "zxx", "mis"})
 _LOCAL_USE = re.compile(r"q[a-t][a-z]")  # qaa-qtz: for private agreement
 _MORE_NAMED = ("gsw", "no", "zh-Hans", "zh-Hant", "pt-BR", "pt-PT", "sr-Latn", "sr-Cyrl", "es-MX", "fr-CA")
@@ -146,11 +144,6 @@ def is_cjk(tag: str) -> bool:
 def uses_spaces(tag: str) -> bool:
     """Whether the language puts spaces between its words; Chinese, Japanese, Thai, Lao, Khmer and Burmese do not."""
     return script(tag) not in _UNSPACED_SCRIPTS
-
-
-def direction(tag: str) -> Literal["ltr", "rtl"]:
-    """The direction of the language's script."""
-    return "rtl" if script(tag) in _RTL_SCRIPTS else "ltr"
 
 
 def _parsed(text: str) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.text.marks import kept
+from dragoman.text.marks import lost
 from tests.eval.faulty import FAULTS, Fault, FaultyAnswers, PhrasebookAnswers, sentence_rows
 from tests.serving import fake_service, served
 
@@ -24,7 +24,7 @@ def test_packaged_sentences_are_translated_in_all_directions() -> None:
 
 def test_marks_and_numbers_of_other_texts_are_kept() -> None:
     answer = PhrasebookAnswers().translate("<g1>Zubnok <x2/></g1> blar 17 times", "en", "ja")
-    assert kept("<g1>Zubnok <x2/></g1> blar 17 times", answer)
+    assert not lost("<g1>Zubnok <x2/></g1> blar 17 times", answer)
     assert "17" in answer
 
 
@@ -37,8 +37,8 @@ def test_each_fault_changes_the_answer_and_is_noted(fault: Fault) -> None:
     [planted] = model.planted
     assert (planted.fault, planted.right, planted.given) == (fault, right, given)
     if fault in ("drop_tags", "reorder_tags", "translate_placeholders", "echo"):
-        assert kept(MARKED, right)
-        assert kept(MARKED, given) is (fault == "echo")
+        assert not lost(MARKED, right)
+        assert bool(lost(MARKED, given)) is (fault != "echo")
 
 
 def test_what_cannot_be_damaged_is_answered_well() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.text import html, markdown
 from dragoman.text.document import DocumentOptions, pieces
-from dragoman.text.marks import Block, Literal, Mark, Piece, parts, restore, with_translated_pieces
+from dragoman.text.marks import Block, Literal, Mark, Piece, parts, plain, restore, with_translated_pieces
 from dragoman.types import TextFormat
 
 FORMATS = get_args(TextFormat)
@@ -214,3 +214,21 @@ def test_pieces_are_made_as_they_are_asked_for() -> None:
     for kind in FORMATS:
         first = pieces("<p>One</p>\n\nTwo\n\n" * 50_000, DocumentOptions(kind))
         assert next(piece for piece in first if isinstance(piece, Block)).text
+
+
+@pytest.mark.parametrize("form", ["text", "html", "markdown"])
+@pytest.mark.parametrize(
+    ("sentence", "end"),
+    [
+        ("Dr. Smith read {a b} and left. ", "left."),  # the point after a title ends no sentence
+        ("彼は{{一。 二}}を読んだ。", "読んだ。"),  # nor does one within a span that is kept
+    ],
+)
+def test_long_text_is_cut_between_sentences_in_every_format(form: TextFormat, sentence: str, end: str) -> None:
+    for padding in range(len(sentence)):  # so that the bound is at each place of a sentence
+        text = "x" * padding + sentence * 1000
+        blocks = [piece for piece in pieces(text, DocumentOptions(form)) if isinstance(piece, Block)]
+        assert len(blocks) > 1
+        for block in blocks:
+            assert len(plain(block.text)) <= 8000
+            assert plain(block.text).endswith(end)

@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from time import monotonic
 
 from dragoman.errors import DragomanError
@@ -39,16 +40,9 @@ class CallTracker:
         """Text `index` is translated."""
         usage = translation.usage
         self._end(
-            TextRecord(
-                request_id=self._request.request_id,
-                index=index,
-                arrived_unix_s=self._arrived_unix_s,
+            replace(
+                self._record(index, OK),
                 source=translation.source,
-                target=self._target,
-                outcome=OK,
-                e2e_s=monotonic() - self._began_s,
-                in_flight=self._in_flight,
-                source_characters=len(self._request.texts[index]),
                 source_tokens=usage.source_tokens,
                 prompt_tokens=usage.prompt_tokens,
                 output_tokens=usage.completion_tokens,
@@ -57,7 +51,6 @@ class CallTracker:
                 timings=translation.timings,
                 warnings=tuple(warning.code for warning in translation.warnings),
                 retries=translation.retries,
-                text=self._text(index),
             )
         )
 
@@ -67,20 +60,7 @@ class CallTracker:
         for index in range(len(request.texts)) if len(self.ended) < len(request.texts) else ():
             if index in self.ended:
                 continue
-            self._end(
-                TextRecord(
-                    request_id=request.request_id,
-                    index=index,
-                    arrived_unix_s=self._arrived_unix_s,
-                    source=self._source,
-                    target=self._target,
-                    outcome=outcome,
-                    e2e_s=monotonic() - self._began_s,
-                    in_flight=self._in_flight,
-                    source_characters=len(request.texts[index]),
-                    text=self._text(index),
-                )
-            )
+            self._end(self._record(index, outcome))
             await pace.pause()
         record = CallRecord(
             request_id=request.request_id,
@@ -100,8 +80,21 @@ class CallTracker:
         self.ended[record.index] = record
         self._registry.notify(record)
 
-    def _text(self, index: int) -> str | None:
-        return self._request.texts[index] if self._registry.keep_text else None
+    def _record(self, index: int, outcome: str) -> TextRecord:
+        """What is known of a text without its translation."""
+        text = self._request.texts[index]
+        return TextRecord(
+            request_id=self._request.request_id,
+            index=index,
+            arrived_unix_s=self._arrived_unix_s,
+            source=self._source,
+            target=self._target,
+            outcome=outcome,
+            e2e_s=monotonic() - self._began_s,
+            in_flight=self._in_flight,
+            source_characters=len(text),
+            text=text if self._registry.keep_text else None,
+        )
 
 
 def _key_class(account: Account) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
@@ -22,7 +22,7 @@ from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman.text.document import DocumentOptions
 from dragoman.text.glossary import Glossary
-from dragoman.text.marks import Block, Literal, Mark
+from dragoman.text.marks import Block, Literal, Mark, Piece
 from dragoman.text.plain import icu_plural_categories_missing
 from dragoman.text.segments import Segment, cut, sentences
 from dragoman.text.spans import has_letters
@@ -157,8 +157,12 @@ class Planner:
         source = request.source
         detected = source is None
         undetermined, confidence = False, 1.0
+        pieces = document.pieces(text, document_options(request))
         if source is None:
-            sample = text if request.format == "text" else _sample(request, text)
+            sample = text
+            if request.format != "text":
+                sample, parsed = _sample(pieces)
+                pieces = chain(parsed, pieces)
             detection = self.detector.detect(sample)
             source, confidence = detection.language, detection.confidence
             undetermined = source is None and (detection.has_letters or has_letters(sample))
@@ -180,11 +184,11 @@ class Planner:
             raise UnsupportedLanguage(f"the model does not translate from {source} to {request.target}", param="target")
         budget = self._budget(job)
         if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
-            split = tuple(self._segments(job, budget))
+            split = tuple(self._segments(job, pieces, budget))
             number = sum(segment is not None and segment.translatable for segment in split)
             forced = max(round(request.forced_output_tokens[index] / max(number, 1)), 1)
             return replace(job, segments=iter(split), forced_tokens=forced)
-        return replace(job, segments=self._segments(job, budget), notes=self._notes(job))
+        return replace(job, segments=self._segments(job, pieces, budget), notes=self._notes(job))
 
     def _notes(self, job: TextJob) -> tuple[WarningCode, ...]:
         request = job.request
@@ -211,12 +215,11 @@ class Planner:
             self._honoured[key] = honoured == options.given
         return self._honoured[key]
 
-    def _segments(self, job: TextJob, budget: int) -> Iterator[Segment | None]:
+    def _segments(self, job: TextJob, pieces: Iterable[Piece | None], budget: int) -> Iterator[Segment | None]:
         """Literals and segments of a document, in order."""
-        request = job.request
         with_context = self._honours(job, ANY_CONTEXT)
         before = ""
-        for piece in document.pieces(job.text, document_options(request)):
+        for piece in pieces:
             if piece is None:
                 yield None
                 continue
@@ -396,17 +399,19 @@ def document_options(request: TranslationRequest) -> DocumentOptions:
     )
 
 
-def _sample(request: TranslationRequest, text: str) -> str:
-    """The first characters of a document that are to be translated."""
+def _sample(pieces: Iterable[Piece | None]) -> tuple[str, list[Piece | None]]:
+    """The first characters of a document that are to be translated, and the pieces that were read for them."""
     found: list[str] = []
+    parsed: list[Piece | None] = []
     length = 0
-    for piece in document.pieces(text, document_options(request)):
+    for piece in pieces:
+        parsed.append(piece)
         if isinstance(piece, Block):
             found.append(marks.plain(piece.text))
             length += len(piece.text)
         if length > SAMPLE_CHARACTERS:
             break
-    return "\n".join(found)
+    return "\n".join(found), parsed
 
 
 def _last_sentences(text: str, language: str) -> str:

@@ -28,7 +28,7 @@ Event: TypeAlias = TextDelta | TextDone
 
 async def stream(translator: Translator, request: TranslationRequest) -> AsyncGenerator[Event]:
     """Events of all texts. Closing the iterator ends their sequences; an engine's error ends the stream with it."""
-    events: asyncio.Queue[Event] = asyncio.Queue()
+    events: asyncio.Queue[Event | None] = asyncio.Queue()  # None: no more
 
     def done(index: int, translation: Translation) -> None:
         if request.strict and not translation.failed:
@@ -51,29 +51,14 @@ async def stream(translator: Translator, request: TranslationRequest) -> AsyncGe
             await task.text.finish(task.number, await _stream_segment(translator, call, task), streamed=True)
 
     work = asyncio.create_task(translator.run(request, segment, done, delta))
+    work.add_done_callback(lambda _: events.put_nowait(None))
     try:
-        remaining = len(request.texts)
-        while remaining:
-            event = await _next_event(events, work)
-            remaining -= isinstance(event, TextDone)
+        while (event := await events.get()) is not None:
             yield event
         await work
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-
-
-async def _next_event(events: asyncio.Queue[Event], work: asyncio.Task[None]) -> Event:
-    if not events.empty():
-        return events.get_nowait()
-    getter = asyncio.create_task(events.get())
-    try:
-        await asyncio.wait({getter, work}, return_when=asyncio.FIRST_COMPLETED)
-        if not getter.done() and events.empty():
-            work.result()  # raises what went wrong
-        return await getter
-    finally:
-        getter.cancel()
 
 
 async def _stream_segment(translator: Translator, call: CallContext, task: SegmentTask) -> Output:

@@ -20,7 +20,8 @@ from typing import Literal as Choice
 
 from dragoman.text.blocks import InlineItem, Spans
 from dragoman.text.marks import Literal, Piece
-from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, EntityNotation, Place, chunks, decoded
+from dragoman.text.notation import MOST_ITEMS, BlockBuilder, EntityNotation, Place, decoded
+from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
 
 _PAUSE_CHARACTERS = 8_000
 _PAUSE_TAGS = 200
@@ -187,7 +188,7 @@ class _Parser:
         at = tags = paused = 0
         while at < len(self._text):
             stop = self._scanner.start(at)
-            for begin, end in chunks(self._text, at, stop):
+            for begin, end in portions(self._text, at, stop):
                 self._add_text(begin, end)
                 if end - begin > _PAUSE_CHARACTERS // 4:
                     yield from self._taken()
@@ -229,8 +230,8 @@ class _Parser:
             return found.end()
         end = _end_tag(name).search(self._text, found.end())
         stop = end.start() if end else len(self._text)
-        for begin, end_of_chunk in chunks(self._text, found.end(), stop):
-            self._add_text(begin, end_of_chunk, collapse=name == "title")
+        for begin, end_of_portion in portions(self._text, found.end(), stop):
+            self._add_text(begin, end_of_portion, collapse=name == "title")
             yield from self._taken()
             yield None
         return stop
@@ -373,7 +374,7 @@ class _Parser:
         for item in decoded(self._text[start:stop], self._place, collapse=collapse and not self._xml):
             self._add(item)
         self._characters += stop - start
-        if self._characters > LONGEST_TEXT * 3 // 4:
+        if self._characters > MAX_SEGMENT_CHARACTERS * 3 // 4:
             self._end_block()
 
     def _other(self, start: int, stop: int, *, is_word: bool = False) -> None:

@@ -25,7 +25,8 @@ from dragoman.text import html
 from dragoman.text.blocks import InlineItem, Spans
 from dragoman.text.html import TagRules
 from dragoman.text.marks import Block, Edge, Literal, Piece
-from dragoman.text.notation import LONGEST_TEXT, MOST_ITEMS, BlockBuilder, chunks, is_symbol
+from dragoman.text.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
+from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
 
 _OPTIONS = (
     pyromark.Options.ENABLE_TABLES
@@ -93,7 +94,7 @@ class _Reader:
         for number, (event, span) in enumerate(self._events, 1):
             kind, value = (event, None) if isinstance(event, str) else next(iter(event.items()))
             start, end = max(span["start"], self._at), max(span["end"], self._at)
-            if kind == "Text" and end - start > LONGEST_TEXT and not self._skipping:
+            if kind == "Text" and end - start > MAX_SEGMENT_CHARACTERS and not self._skipping:
                 yield from self._long_text(start, end)
             elif kind == "End" and value == "HtmlBlock":
                 yield from self._html_block()
@@ -200,13 +201,13 @@ class _Reader:
             self._parts.append((shown, source))
         self._at = end
         self._characters += end - start
-        if self._characters > LONGEST_TEXT:
+        if self._characters > MAX_SEGMENT_CHARACTERS:
             self._end_block()
 
     def _long_text(self, start: int, end: int) -> Iterator[Piece | None]:
         self._place_gap(start)
         text = self._slice(start, end)
-        for begin, stop in chunks(text, 0, len(text)):
+        for begin, stop in portions(text, 0, len(text)):
             self._parts.append((text[begin:stop], text[begin:stop]))
             self._end_block()
             yield from self._taken()
@@ -369,28 +370,17 @@ _DELIMITERS_LAST = re.compile(r"[*_~]$")
 _LINE_BREAK = re.compile(r"[ \t]*(?:\r\n?|\n)\s*")
 
 
-class MarkdownNotation:
-    """Writes a text so that it is read as the text: escapes what would be markup, and begins lines as the block does.
-
-    A text of the source itself is written as it was; `faithful` is False where one text is written in two ways.
-    """
+class MarkdownNotation(SourceNotation):
+    """Writes a text so that it is read as the text: escapes what would be markup, and begins lines as the block does."""
 
     def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
         self._context = context
-        self._exact: dict[str, str] = {}
-        self.faithful = True
-        self._sources: list[str] = []
-        written: dict[str, str] = {}
-        for shown, source in texts:
-            self._sources.append(source)
-            if written.setdefault(shown, source) != source:
-                self.faithful = False
-            elif self(shown) != source:
-                self._exact[shown] = source
+        pairs = list(texts)
+        self._sources = [source for _, source in pairs]
+        self.learn(pairs)
 
-    def __call__(self, text: str) -> str:
-        if text in self._exact:
-            return self._exact[text]
+    def write(self, text: str) -> str:
         begins = text[: len(text) - len(text.lstrip("\r\n"))]
         has_brackets = "[" in text or "]" in text
         escaped = has_brackets and (self._context.has_labels or not _brackets_are_text(text))

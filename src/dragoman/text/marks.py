@@ -216,11 +216,6 @@ def emptied(source: str, output: str, marks: Sequence[Mark]) -> list[int]:
     return sorted(map(int, without_text(output) - without_text(source)))
 
 
-def kept(source: str, output: str) -> bool:
-    """Whether the output has each mark of the source once, and pairs nested as in the source."""
-    return not lost(source, output) if "<" in source or "<" in output else True
-
-
 def _counted(text: str) -> Counter[tuple[int, str]]:
     return Counter((int(found[2] or found[3]), found[0]) for found in MARK.finditer(text))
 

@@ -18,24 +18,7 @@ from dragoman.text.blocks import InlineItem, Notation, Spans, build
 from dragoman.text.marks import Block, Literal, Piece
 from dragoman.text.plain import is_message, message_parts
 
-LONGEST_TEXT = 8_000  # characters; a longer text is cut into several blocks
 MOST_ITEMS = 400  # of a block; one with more is cut
-
-_SENTENCE_END = re.compile(r"[.!?。！？…][\"'”’»)\]]{0,3}\s+(?=\S)|[。！？]")
-
-
-def chunks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Parts of at most `LONGEST_TEXT` characters, which end with a sentence where there is one, or with a word."""
-    while stop - start > LONGEST_TEXT:
-        limit = start + LONGEST_TEXT
-        ends = [found.end() for found in _SENTENCE_END.finditer(text, limit - LONGEST_TEXT // 4, limit)]
-        end = ends[-1] if ends else max(text.rfind(sign, start + LONGEST_TEXT // 2, limit) for sign in " \n") + 1
-        end = end or limit
-        yield start, end
-        start = end
-    if start < stop:
-        yield start, stop
-
 
 # ---- entities
 
@@ -116,18 +99,37 @@ def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[In
     yield from text(len(source))
 
 
-class EntityNotation:
-    """Writes characters as a block's source does: the same entities, and `&` and `<` raw where the source has them raw.
+class SourceNotation:
+    """Writes a text of the source as it was, and any other by `write`; `faithful` is False where one is written in two ways."""
 
-    A text of the source itself is written as it was; `faithful` is False where one text is written in two ways.
-    """
+    def __init__(self) -> None:
+        self._exact: dict[str, str] = {}
+        self.faithful = True
+
+    def learn(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Each of the source's texts, as it is shown and as it is written. `write` has to be ready."""
+        written: dict[str, str] = {}
+        for shown, source in texts:
+            if written.setdefault(shown, source) != source:
+                self.faithful = False
+            elif self(shown) != source:
+                self._exact[shown] = source
+
+    def __call__(self, text: str) -> str:
+        return self._exact[text] if text in self._exact else self.write(text)
+
+    def write(self, text: str) -> str:
+        raise NotImplementedError
+
+
+class EntityNotation(SourceNotation):
+    """Writes characters as a block's source does: the same entities, and `&` and `<` raw where the source has them raw."""
 
     def __init__(self, place: Place, texts: Iterable[tuple[str, str]] = ()) -> None:
+        super().__init__()
         self._place = place
         self._forms: dict[str, str] = {}
         self._raw = ""
-        self._exact: dict[str, str] = {}
-        self.faithful = True
         pairs = list(texts)
         self._ending = (
             pairs[0][1] if len(pairs) == 1 else ""
@@ -138,12 +140,7 @@ class EntityNotation:
             self._raw = "".join({sign for _, source in pairs for sign in "<>" if sign in source})
         quotes = {None: "", '"': '"', "'": "'", "": "\t\n\f\r \"'=`"}[place.quote]
         self._risky = re.compile(f"[{re.escape('&<>' + quotes + ''.join(self._forms))}]")
-        written: dict[str, str] = {}
-        for shown, source in pairs:
-            if written.setdefault(shown, source) != source:
-                self.faithful = False
-            elif self(shown) != source:
-                self._exact[shown] = source
+        self.learn(pairs)
 
     def _learn_entities(self, sources: Iterable[str]) -> None:
         raw: list[str] = []
@@ -160,9 +157,7 @@ class EntityNotation:
         self._raw = "".join(raw)
         self._forms = {sign: form for sign, form in self._forms.items() if sign not in self._raw}
 
-    def __call__(self, text: str) -> str:
-        if text in self._exact:
-            return self._exact[text]
+    def write(self, text: str) -> str:
         return self._risky.sub(lambda found: self._written(text, found.start()), text)
 
     def _written(self, text: str, at: int) -> str:

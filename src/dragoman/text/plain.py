@@ -9,8 +9,6 @@ branches are blocks (https://unicode-org.github.io/icu/userguide/format_parse/me
 from __future__ import annotations
 
 import re
-import unicodedata
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +18,9 @@ from typing import Protocol
 from dragoman import languages
 from dragoman.text.blocks import InlineItem, Spans, build
 from dragoman.text.marks import Literal, Piece, Writer
-from dragoman.text.spans import MAX_SPAN_CHARACTERS, keep_spans, spans
+from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
+from dragoman.text.spans import keep_spans
 
-_MAX_BLOCK_CHARACTERS = 8000
 _PAUSE_CHARACTERS = 8000
 _PIECE_CHARACTERS = 50
 """A piece is as much work as so many characters."""
@@ -130,12 +128,14 @@ def _lined(text: str, content: Content, keep: Spans, *, at_line_start: bool = Tr
     group: list[_Line] = []
     length = 0
     for found in _LINE.finditer(text):
-        if found.lastgroup or found.end() - found.start() > _MAX_BLOCK_CHARACTERS:
+        if found.lastgroup or found.end() - found.start() > MAX_SEGMENT_CHARACTERS:
             yield from _group(group, content, keep)
             group, length = [], 0
-            yield from (
-                (Literal(found[0]),) if found.lastgroup else _long_line(text, found.start(), found.end(), content, keep)
-            )
+            if found.lastgroup:
+                yield Literal(found[0])
+                continue
+            for start, stop in portions(text, *found.span()):
+                yield from _block(text[start:stop], content, keep)
             continue
         is_whole = at_line_start or found.start() > 0
         line = (
@@ -143,7 +143,7 @@ def _lined(text: str, content: Content, keep: Spans, *, at_line_start: bool = Tr
         )
         length += len(found[0])
         has_words = any(map(str.isalnum, line.content))  # else a rule, such as ***
-        if has_words and length <= _MAX_BLOCK_CHARACTERS:
+        if has_words and length <= MAX_SEGMENT_CHARACTERS:
             group.append(line)
             continue
         yield from _group(group, content, keep)
@@ -250,46 +250,6 @@ def _one_line(line: _Line, content: Content, keep: Spans) -> Iterator[Piece]:
 def _block(text: str, content: Content, keep: Spans) -> list[Piece]:
     items, writer = content(text)
     return build(items, keep, writer)
-
-
-# ---- lines that are too long for one block
-
-_SENTENCE_END = re.compile(r"[.!?…؟।][\"'”’»)\]]*\s+|[。！？][”’」』）]*")
-_WORD_END = re.compile(r"\s+|[、，；：]")
-_JOINERS = frozenset("\u200c\u200d\ufe0e\ufe0f")
-
-
-def _long_line(text: str, start: int, stop: int, content: Content, keep: Spans) -> Iterator[Piece]:
-    while stop - start > _MAX_BLOCK_CHARACTERS:
-        end = _portion_end(text, start)
-        yield from _block(text[start:end], content, keep)
-        start = end
-    yield from _block(text[start:stop], content, keep)
-
-
-def _portion_end(text: str, start: int) -> int:
-    """After a sentence, else after a word, else between two characters, in the second half and not inside of a span."""
-    limit = start + _MAX_BLOCK_CHARACTERS
-    middle = limit - _MAX_BLOCK_CHARACTERS // 2
-    fixed = [(middle + one, middle + other) for one, other in spans(text[middle : limit + MAX_SPAN_CHARACTERS])]
-    starts = [one for one, _ in fixed]
-
-    def span_at(place: int) -> tuple[int, int] | None:
-        at = bisect_right(starts, place) - 1
-        return fixed[at] if at >= 0 and fixed[at][0] < place < fixed[at][1] else None
-
-    for ends in (_SENTENCE_END, _WORD_END):
-        places = [found.end() for found in ends.finditer(text, middle, limit) if not span_at(found.end())]
-        if places:
-            return places[-1]
-    place = limit
-    if found := span_at(place):
-        place = found[0] if found[0] > middle else found[1]
-    while place > middle and (
-        unicodedata.combining(text[place]) or not _JOINERS.isdisjoint(text[place - 1 : place + 1])
-    ):
-        place -= 1
-    return place if place > middle else limit
 
 
 # ---- ICU MessageFormat

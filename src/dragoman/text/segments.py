@@ -23,7 +23,9 @@ from dragoman.text.marks import Mark, Writer, local, restore
 from dragoman.text.spans import MAX_SPAN_CHARACTERS, has_letters, spans
 
 MAX_SEGMENT_CHARACTERS = 8000
-"""The longest segment, whatever the budget of tokens: bounds the work between two segments, and that of encoding one."""
+"""The longest segment, whatever the budget of tokens: bounds the work between two segments, and that of encoding one.
+
+Parsers cut longer texts of a document at the same bound, so that its blocks have no more."""
 
 Count = Callable[[str], int]
 """The number of tokens in a text."""
@@ -169,7 +171,9 @@ def _portions(text: str, language: str | None) -> Iterator[tuple[str, bool]]:
             yield gap.group(), True
             start = gap.end()
             continue
-        end = len(text) if len(text) - start <= MAX_SEGMENT_CHARACTERS else _portion_end(text, start, language)
+        end = len(text)
+        if end - start > MAX_SEGMENT_CHARACTERS:
+            end = _portion_end(text, start, end, language)
         yield text[start:end], False
         start = end
 
@@ -188,19 +192,38 @@ def _separator(text: str, start: int) -> re.Match[str] | None:
     return None
 
 
-def _portion_end(text: str, start: int, language: str | None) -> int:
-    """Where to end a portion of a long paragraph: after a line, a sentence, or else at the best place, in its second half."""
+def portions(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Start and end of each part of `text[start:stop]`, of at most `MAX_SEGMENT_CHARACTERS`, cut as between sentences."""
+    while stop - start > MAX_SEGMENT_CHARACTERS:
+        end = _portion_end(text, start, stop, None)
+        yield start, end
+        start = end
+    if start < stop:
+        yield start, stop
+
+
+def _portion_end(text: str, start: int, stop: int, language: str | None) -> int:
+    """Where to end a portion of a longer text: after a sentence near its end, a line in its second half, or as `best`.
+
+    Never inside of a span, unless that is longer than a portion.
+    """
     limit = start + MAX_SEGMENT_CHARACTERS
-    line_ends = [found.end() for found in LINE_BREAK.finditer(text, start + MAX_SEGMENT_CHARACTERS // 2, limit)]
-    if line_ends:
-        return line_ends[-1]
-    tail = sentences(text[limit - 2 * _WINDOW_CHARACTERS : limit], language)
-    if len(tail) > 1:
-        return limit - len(tail[-1])
-    # What is found near the end may be the beginning of a longer span.
-    ideal = MAX_SEGMENT_CHARACTERS - MAX_SPAN_CHARACTERS
-    place = _Places(text[start:limit]).best(0, ideal, MAX_SEGMENT_CHARACTERS)
-    return limit if place is None else start + place
+    places = _Places(text[start : min(limit + MAX_SPAN_CHARACTERS, stop)])
+    line_ends = (found.end() for found in LINE_BREAK.finditer(text, limit - MAX_SEGMENT_CHARACTERS // 2, limit))
+    for ends in (_sentence_ends(text, max(limit - 2 * _WINDOW_CHARACTERS, start), limit, language), line_ends):
+        allowed = [end for end in ends if places.span_at(end - start) is None]
+        if allowed:
+            return allowed[-1]
+    place = places.best(0, MAX_SEGMENT_CHARACTERS, stop - start)
+    return limit if place is None else min(start + place, limit)
+
+
+def _sentence_ends(text: str, start: int, stop: int, language: str | None) -> Iterator[int]:
+    """Where the sentences between start and stop end, but for the last one, and but for the number of a list's item."""
+    for sentence in sentences(text[start:stop], language)[:-1]:
+        start += len(sentence)
+        if not _ITEM_NUMBER.fullmatch(sentence.splitlines()[-1].strip()):
+            yield start
 
 
 def _fits(text: str, budget_tokens: int, count: Count) -> bool:
@@ -265,6 +288,7 @@ def _merge_literals(segments: Iterable[Segment]) -> Iterator[Segment]:
 # ---- sentences
 
 _WINDOW_CHARACTERS = 1024
+_ITEM_NUMBER = re.compile(r"\(?\w{1,3}[.)]")
 _ODD_SPACE = re.compile(r"[^\S ]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _segment_sentences = cast(
@@ -371,15 +395,15 @@ class _Places:
         """The best place after start and up to the ideal, or else the next after it; None where that is the stop."""
         for places, floor in ((self._clauses, (start + ideal) // 2), (self._spaces, start)):
             at = bisect_right(places, ideal) - 1
-            if at >= 0 and places[at] > floor and self._span_at(places[at]) is None:
+            if at >= 0 and places[at] > floor and self.span_at(places[at]) is None:
                 return places[at]
-        span = self._span_at(ideal)
+        span = self.span_at(ideal)
         if span is None:
             return self._grapheme_edge(start, ideal, stop)
         place = span[0] if span[0] > start else span[1]
         return place if place < stop else None
 
-    def _span_at(self, place: int) -> tuple[int, int] | None:
+    def span_at(self, place: int) -> tuple[int, int] | None:
         """The fixed span that a cut here would break."""
         at = bisect_left(self._starts, place) - 1
         return (self._starts[at], self._stops[at]) if at >= 0 and place < self._stops[at] else None

@@ -6,17 +6,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import IntEnum
 from time import monotonic
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dragoman.telemetry.engine import percentiles
 from dragoman.telemetry.requests import FAILURES, RecordObserver, TextRecord
+from dragoman.telemetry.traffic.entry import TrafficEntry
 from dragoman.wire import LastMinute
 
 # ---- texts as rows of numbers
@@ -33,44 +33,7 @@ class TrafficColumn(IntEnum):
     OUTPUT_TOKENS = 5
     QUEUE_S = 6
     TTFT_S = 7
-    OUTCOME = 8  # its place in `Outcomes.names`
-
-
-class EndedText(Protocol):
-    """A `TextRecord`, or a `TrafficEntry` that was read from a file."""
-
-    @property
-    def arrived_unix_s(self) -> float: ...
-    @property
-    def e2e_s(self) -> float: ...
-    @property
-    def in_flight(self) -> int: ...
-    @property
-    def source_tokens(self) -> int: ...
-    @property
-    def prompt_tokens(self) -> int: ...
-    @property
-    def output_tokens(self) -> int: ...
-    @property
-    def queue_s(self) -> float | None: ...
-    @property
-    def ttft_s(self) -> float | None: ...
-    @property
-    def outcome(self) -> str: ...
-
-
-@dataclass(slots=True)
-class Outcomes:
-    """Outcomes as numbers, in the order in which they first came. There are few: error codes are."""
-
-    numbers: dict[str, int] = field(default_factory=dict[str, int])
-
-    def number(self, outcome: str) -> int:
-        return self.numbers.setdefault(outcome, len(self.numbers))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.numbers)
+    OUTCOME = 8  # its place in `TrafficTable.outcomes`
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,25 +59,24 @@ class TrafficTable:
         return self.column(TrafficColumn.OUTCOME) == number
 
 
-def row_of(text: EndedText, outcomes: Outcomes) -> tuple[float | None, ...]:
-    """A text's row; None becomes NaN in the table."""
-    return (
-        text.arrived_unix_s,
-        text.e2e_s,
-        text.in_flight,
-        text.source_tokens,
-        text.prompt_tokens,
-        text.output_tokens,
-        text.queue_s,
-        text.ttft_s,
-        outcomes.number(text.outcome),
-    )
-
-
-def table_of(texts: Iterable[EndedText]) -> TrafficTable:
-    outcomes = Outcomes()
-    rows = [row_of(text, outcomes) for text in texts]
-    return TrafficTable(np.array(rows, dtype=np.float64).reshape(len(rows), len(TrafficColumn)), outcomes.names)
+def table_of(texts: Iterable[TextRecord | TrafficEntry]) -> TrafficTable:
+    """A row for each text; None becomes NaN."""
+    outcomes: dict[str, int] = {}  # numbered in the order in which they first came
+    rows = [
+        (
+            text.arrived_unix_s,
+            text.e2e_s,
+            text.in_flight,
+            text.source_tokens,
+            text.prompt_tokens,
+            text.output_tokens,
+            text.queue_s,
+            text.ttft_s,
+            outcomes.setdefault(text.outcome, len(outcomes)),
+        )
+        for text in texts
+    ]
+    return TrafficTable(np.array(rows, dtype=np.float64).reshape(len(rows), len(TrafficColumn)), tuple(outcomes))
 
 
 def in_flight_at_arrivals(arrived_unix_s: Floats, e2e_s: Floats) -> NDArray[np.int64]:
