@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import random
 from collections.abc import AsyncIterator, Iterator
@@ -11,14 +12,16 @@ from urllib.parse import unquote_to_bytes, urlencode
 
 import httpx
 import pytest
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
 
 from dragoman.api import bodies, glossaries
 from dragoman.api.access import MAX_KEYLESS_BODIES
 from dragoman.api.app import create_app
 from dragoman.api.bodies import KeyFirstRoute, parse_form, parse_json
-from dragoman.errors import InvalidJson, InvalidRequest, TooManyValues, UntranslatableText
+from dragoman.errors import DragomanError, InvalidJson, InvalidRequest, TooManyValues, UntranslatableText
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.stack import account_store
 from dragoman.settings import AuthSettings, CacheSettings, Settings
@@ -197,6 +200,25 @@ async def test_a_wrong_key_is_refused_before_the_body_has_come(client: httpx.Asy
         async with asyncio.timeout(30):
             assert (await reader.readline()).split()[1] in (b"400", b"401", b"403")
         writer.close()
+
+
+async def test_a_refused_body_is_freed_without_the_garbage_collector(client: httpx.AsyncClient, key: list[str]) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for content in (
+            b'{"text": 3}',
+            b"{",
+            b'{"text": "a", "target": "xx"}',
+            b'{"text": "a", "target": "ja", "x": 1}',
+        ):
+            headers = {"X-API-Key": key[0], "Content-Type": "application/json"}
+            assert (await client.post("/v1/translate", content=content, headers=headers)).status_code in (400, 422)
+        errors = (RequestValidationError, HTTPException, DragomanError)
+        kept = [one for one in gc.get_objects() if issubclass(type(one), errors)]
+    finally:
+        gc.enable()
+    assert not kept
 
 
 # ---- parsing

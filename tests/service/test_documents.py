@@ -106,6 +106,14 @@ async def test_a_glossary_term_is_in_the_translation_of_a_model_without_a_prompt
     assert [source_of(sequence) for sequence in pipeline.given] == ["The サーバー is down."]
 
 
+async def test_a_glossary_does_not_make_a_short_text_a_very_long_one() -> None:
+    text = "ab " * 500
+    for translation, is_put_in in (("y" * 20, True), ("y" * 1_000, False)):
+        result, _ = await translated(japanese, text, glossary={"ab": translation})
+        assert (translation in result.text) == is_put_in
+        assert len(result.text) < 30 * len(text)
+
+
 async def test_options_that_the_profile_cannot_express_are_warned_of() -> None:
     translation, _ = await translated(
         japanese, "Hello there.", formality="more", instructions=("Be brief.",), context="A letter."

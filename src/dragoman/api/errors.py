@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -54,6 +55,7 @@ class Fault:
         return cls(error.status, error.code, error.message, error.param, headers)
 
 
+Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 ErrorFormat = Callable[[Fault], Response]
 """An API's response to a fault: its own status, body and headers."""
 
@@ -121,9 +123,25 @@ def unexpected(scope: Scope, route: str | None, error: Exception) -> Response:
     return response(Fault(500, "internal_error", "the server failed on this request; see its log"), scope)
 
 
+def _releasing(handler: Handler) -> Handler:
+    """The handler, after which the error has no traceback. FastAPI's frames hold the error as well as the request's body:
+    such a cycle would keep megabytes until the garbage collector comes."""
+
+    async def handle(request: Request, error: Exception) -> Response:
+        try:
+            return await handler(request, error)
+        finally:
+            link: BaseException | None = error
+            while link is not None:
+                link.__traceback__ = None
+                link = link.__cause__ or link.__context__
+
+    return handle
+
+
 def install(app: FastAPI, formats: Mapping[str, ErrorFormat]) -> None:
     """Give errors the native API's format, or another's by the beginning of the path; `RequestLog` does so for all others."""
     app.state.error_formats = formats
-    app.add_exception_handler(DragomanError, _on_dragoman_error)
-    app.add_exception_handler(RequestValidationError, _on_bad_body)
-    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(DragomanError, _releasing(_on_dragoman_error))
+    app.add_exception_handler(RequestValidationError, _releasing(_on_bad_body))
+    app.add_exception_handler(HTTPException, _releasing(_on_http_error))

@@ -47,7 +47,7 @@ def check_list(name: str, texts: Collection[str], most: int, characters: int) ->
     """Raises `InvalidRequest` for more than `most` texts, or for one of more than so many characters."""
     if len(texts) > most:
         raise InvalidRequest(f"{name}: {len(texts)} entries; this server accepts {most}", param=name)
-    if any(len(text) > characters for text in texts):
+    if texts and max(map(len, texts)) > characters:
         raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
 
 
