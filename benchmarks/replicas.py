@@ -51,7 +51,7 @@ from dragoman_bench.bench.servers import Interrupted, RunningServer, serving
 from dragoman_bench.bench.stored import vllm_uses_gpu
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import LoadMeter, make_workloads
-from dragoman_bench.journey.steps import CPU_KV_CACHE_BYTES, Leg, Level, Pace, Step, Subject, command_of, target_of
+from dragoman_bench.journey.steps import CPU_KV_CACHE_BYTES, Leg, Pace, Step, Subject, command_of, target_of
 
 SERVICES = ("one", "replicas", "vllm")
 CLIENTS_PER_PROCESS = 128
@@ -176,7 +176,7 @@ class Comparison:
         pace = Pace(options.duration, options.warmup)
         workloads = make_workloads(subject)
         all_levels = sorted({clients for name in options.services for clients in self.levels(name)})
-        leg = Leg("variable", tuple(Level(clients, options.turns) for clients in all_levels))
+        leg = Leg("variable", tuple(all_levels), options.turns)
         meter = LoadMeter(workloads, pace, self.observer, interrupted, subject.seed, path=subject.path)
         self.document["conditions"]["workload"] = workloads["variable"].description
         async with AsyncExitStack() as stack:
@@ -265,8 +265,7 @@ class Comparison:
         service.measured.setdefault(clients, []).append(measurement)
         self.add_row(service, clients, turn, measurement, use)
         if options.plan_results is not None:
-            levels = tuple(Level(one, options.turns) for one in sorted(service.measured))
-            results = meter.gather(bench, Leg("variable", levels), service.measured, {"label": name})
+            results = meter.gather(bench, service.measured, {"label": name})
             options.plan_results.mkdir(parents=True, exist_ok=True)
             write_results(results, options.plan_results / f"{name}.json")
 

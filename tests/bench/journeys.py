@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,9 +24,8 @@ def at_level(clients: int, repeats: Sequence[Measurement]) -> Point:
     return Point(Load("closed", clients=clients), tuple(repeats), spreads(repeats))
 
 
-def results(*points: Point, flags: Mapping[str, object] | None = None, **changes: Any) -> Results:
-    journey = {"fingerprint": {"flags": dict(flags or {})}}
-    found = conditions(options={"duration_s": 10.0, "warmup_s": 2.0, "journey": journey}, **changes)
+def results(*points: Point, **changes: Any) -> Results:
+    found = conditions(options={"duration_s": 10.0, "warmup_s": 2.0}, **changes)
     return Results(found, points)
 
 

@@ -11,7 +11,7 @@ import matplotlib
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import PathPatch, Polygon, Rectangle
+from matplotlib.patches import PathPatch, Rectangle
 from PIL import Image
 
 from dragoman.errors import ConfigError
@@ -95,27 +95,11 @@ def test_points_that_stopped_early_are_hatched(named: dict[str, Results]) -> Non
     assert "hatched: stopped early" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_goodput_is_drawn_inside_what_completed(named: dict[str, Results]) -> None:
-    axes = panels(charts.goodput(named))[0]
-    points = [point for results in named.values() for point in results.points]
-    expected = [point.spreads[metric].median for point in points for metric in ("rps", "goodput_rps")]
-    assert heights(axes) == pytest.approx(sorted(expected))
-
-
 def test_latency_lines_are_the_percentiles(named: dict[str, Results]) -> None:
     for axes, metric in zip(panels(charts.latency(named)), ("e2e_p50_s", "e2e_p95_s", "e2e_p99_s"), strict=True):
         lines = [container.lines[0] for container in axes.containers]
         for line, results in zip(lines, named.values(), strict=True):
             assert list(line.get_ydata()) == [point.spreads[metric].median for point in results.points]
-
-
-def test_latency_by_length_shows_each_bands_median(named: dict[str, Results]) -> None:
-    only = {"continuous": named["continuous"]}
-    axes = panels(charts.latency_by_band(only, EIGHT))[0]
-    dots = [line.get_ydata()[0] for line in axes.lines if line.get_marker() != "None"]
-    summaries = [repeat.summary for repeat in named["continuous"].points[1].repeats]
-    bands = [sorted(summary.bands[band].e2e.p50_s for summary in summaries)[1] for band in ("short", "medium", "long")]
-    assert dots == pytest.approx(bands)
 
 
 def test_the_timeline_draws_each_request_from_send_to_end() -> None:
@@ -176,14 +160,6 @@ def test_rows_of_different_height_share_a_scale_that_holds_all(named: dict[str, 
     highest = [max(max(line.get_ydata()) for line in axes.lines) for axes in requests]
     assert len(set(highest)) > 1
     assert {axes.get_ylim() for axes in requests} == {(0, max(highest) * 1.08)}
-
-
-def test_gaps_add_up_to_all_of_them(named: dict[str, Results]) -> None:
-    axes = panels(charts.inter_token_latency(named, EIGHT))[0]
-    outline = next(patch for patch in axes.patches if isinstance(patch, Polygon)).get_xy()
-    tops = {(left[0], right[0]): left[1] for left, right in pairwise(outline) if left[1] == right[1] > 0}
-    assert sum(tops.values()) == pytest.approx(1)
-    assert "inter-token-latency" not in slugs({"static": named["static batches of 16"]})
 
 
 def test_one_bar_a_result_has_its_median_at_that_load(named: dict[str, Results]) -> None:

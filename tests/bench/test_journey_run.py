@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -17,13 +16,11 @@ from dragoman_bench.bench.results import Results, read_results, write_results
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.bench.workload import CachedWorkload
 from dragoman_bench.journey.measure import (
-    JourneyResults,
     JourneyRun,
     LoadMeter,
     read_folder,
 )
-from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
-from dragoman_bench.journey.versus import compare_servers
+from dragoman_bench.journey.steps import Leg, Pace, Step, Subject
 from tests.bench.journeys import rates
 from tests.bench.making import workload
 from tests.bench.stand_ins import StandIns
@@ -31,8 +28,7 @@ from tests.bench.test_journey_steps import SUBJECT
 from tests.waiting import until
 
 PACE = Pace(duration_s=0.3, warmup_s=0.1, timeout_s=5.0)
-LEG = Leg("variable", (Level(1), Level(2, 2)))
-MACHINE: dict[str, object] = {"cpu": "a CPU", "cores": 2, "vllm": "1.0"}
+LEG = Leg("variable", (1, 2), 2)
 
 
 def step(name: str, slots: int = 64, leg: Leg = LEG) -> Step:
@@ -45,97 +41,49 @@ class Journey(StandIns):
     def command(self, step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
         return self.start(step.name)
 
-    def of(self, steps: Sequence[Step], *, chosen: Sequence[str] | None = None, fresh: bool = False) -> JourneyRun:
+    def of(self, *steps: Step) -> JourneyRun:
         progress = RunProgress(Console(file=StringIO(), width=200), NoProgress())
         workloads = {"variable": CachedWorkload(workload(*(f"text {n}" for n in range(50))))}
-        return JourneyRun(
-            steps=tuple(steps),
-            chosen=frozenset(chosen if chosen is not None else [step.name for step in steps]),
-            subject=SUBJECT,
-            folder=self.folder,
-            meter=LoadMeter(workloads, PACE, progress, self.interrupted),
-            progress=progress,
-            machine=MACHINE,
-            fresh=fresh,
-            command=self.command,
-        )
-
-    async def run(
-        self, steps: Sequence[Step], *, chosen: Sequence[str] | None = None, fresh: bool = False
-    ) -> JourneyResults:
-        self.started.clear()
-        return await self.of(steps, chosen=chosen, fresh=fresh).run()
+        meter = LoadMeter(workloads, PACE, progress, self.interrupted)
+        return JourneyRun(steps, SUBJECT, self.folder, meter, progress, self.command)
 
 
-async def test_every_leg_is_measured_written_and_not_measured_again(tmp_path: Path) -> None:
-    journey, steps = Journey(tmp_path), [step("one"), step("two", 16)]
-    first = await journey.run(steps)
-    assert journey.started == ["one", "two"]
-    assert list(first.results) == ["one.variable", "two.variable"]
-    written = read_results(tmp_path / "two.variable.json")
-    assert written == first.results["two.variable"]
-    assert [(point.load.clients, len(point.repeats)) for point in written.points] == [(1, 1), (2, 2)]
-    assert all(repeat.summary.completed for point in written.points for repeat in point.repeats)
-    notes = written.conditions.options["journey"]
-    assert notes["start_s"] > 0
-    assert notes["fingerprint"]["flags"] == {"max-num-seqs": 16}
-    assert written.conditions.options["label"] == "two"
-
-    again = await journey.run(steps)
-    assert (journey.started, again.results) == ([], first.results)
-    chosen = await journey.run(steps, chosen=["two"], fresh=True)
-    assert (journey.started, set(chosen.results)) == (["two"], {"one.variable", "two.variable"})
-
-
-async def test_changed_conditions_and_broken_or_partial_files_are_measured_again(tmp_path: Path) -> None:
-    results, one, file = rates(1.0), step("one"), tmp_path / "one.variable.json"
+async def test_every_leg_is_measured_and_written(tmp_path: Path) -> None:
     journey = Journey(tmp_path)
-    run = journey.of([one])
-    options = {"journey": run.notes(one, LEG, 3.0)}
-    same = replace(results, conditions=replace(results.conditions, options=options))
-    write_results(same, file)
-    assert run.stored(one, LEG) == same
-    assert run.stored(step("one", 16), LEG) is None
-    assert run.stored(one, Leg("variable", (Level(1),))) is None
-    assert replace(run, machine={**MACHINE, "vllm": "2.0"}).stored(one, LEG) is None
-    file.write_text("{")
-    assert run.stored(one, LEG) is None
-
-    write_results(replace(same, partial=True), file)
-    found = await journey.run([one])
-    assert journey.started == ["one"] and not found.results["one.variable"].partial
+    found = await journey.of(step("one"), step("two", 16)).run()
+    assert journey.started == ["one", "two"]
+    assert list(found.results) == ["one.variable", "two.variable"]
+    written = read_results(tmp_path / "two.variable.json")
+    assert written == found.results["two.variable"]
+    assert [(point.load.clients, len(point.repeats)) for point in written.points] == [(1, 2), (2, 2)]
+    assert all(repeat.summary.completed for point in written.points for repeat in point.repeats)
+    assert written.conditions.options["journey"]["start_s"] > 0
+    assert written.conditions.options["label"] == "two"
 
 
 async def test_a_server_that_does_not_start_or_exits_is_reported_and_skipped(tmp_path: Path) -> None:
     journey = Journey(tmp_path, one="exits", two="fragile")
-    found = await journey.run([step("one"), step("two"), step("three")])
+    found = await journey.of(step("one"), step("two"), step("three")).run()
     assert list(found.results) == ["three.variable"]
     assert "no such model" in found.failures["one"]
     assert "code 7" in found.failures["two"]
     assert not (tmp_path / "two.variable.json").exists()
 
 
-async def test_an_interrupted_journey_keeps_what_was_measured_and_is_resumed(tmp_path: Path) -> None:
-    journey, steps = Journey(tmp_path), [step("one"), step("two"), step("three")]
-    measured_one = tmp_path / "one.variable.json"
+async def test_an_interrupted_journey_keeps_what_was_measured(tmp_path: Path) -> None:
+    journey, measured_one = Journey(tmp_path), tmp_path / "one.variable.json"
 
     async def interrupt() -> None:
         await until(measured_one.exists, "the first step's results")
         journey.interrupted.set()
 
-    found, _ = await asyncio.gather(journey.run(steps), interrupt())
+    found, _ = await asyncio.gather(journey.of(step("one"), step("two"), step("three")).run(), interrupt())
     assert found.interrupted and "one.variable" in found.results and "three" in found.not_reached
-    journey.interrupted = asyncio.Event()
-    found = await journey.run(steps)
-    assert journey.started == ["two", "three"]
-    assert set(found.results) == {"one.variable", "two.variable", "three.variable"}
 
 
-async def test_two_servers_are_started_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_servers_are_started_and_compared(tmp_path: Path) -> None:
     journey = Journey(tmp_path)
-    monkeypatch.setattr("dragoman_bench.journey.versus.command_of", journey.command)
-    run = journey.of([step("ours"), step("theirs")])
-    found = await compare_servers((step("ours"), step("theirs")), SUBJECT, tmp_path, run.meter, run.progress)
+    found = await journey.of(step("ours"), step("theirs")).compare()
     assert (journey.started, found.partial) == (["ours", "theirs"], False)
     assert {name: len(one.points[1].repeats) for name, one in found.results["plain"].items()} == {
         "ours": 2,
@@ -147,7 +95,7 @@ async def test_two_servers_are_started_and_compared(tmp_path: Path, monkeypatch:
 def leg(name: str, *rps: float) -> Results:
     """As a journey stores it: the step's name is in its notes."""
     found = rates(*rps)
-    options = {**found.conditions.options, "journey": {"step": name, "fingerprint": {"flags": {}}}}
+    options = {**found.conditions.options, "journey": {"step": name}}
     return replace(found, conditions=replace(found.conditions, options=options))
 
 

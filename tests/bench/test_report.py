@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -19,9 +18,8 @@ from dragoman_bench.bench.tables import Table
 from dragoman_bench.cli.report import command
 from dragoman_bench.report.charts import report_charts
 from dragoman_bench.report.named import read_named
-from dragoman_bench.report.page import FOOTER, Section, report_lead, report_sections, sections_markdown, write_page
-from dragoman_bench.report.style import Chart
-from dragoman_bench.report.tables import against_first, all_tables, at_a_glance, notes
+from dragoman_bench.report.page import FOOTER, Section, report_lead, report_sections, write_page
+from dragoman_bench.report.tables import against_first, all_tables, notes
 from dragoman_bench.report.tables import conditions as conditions_of
 from tests.bench.making import record
 from tests.bench.reading import Page
@@ -47,10 +45,8 @@ def troubled(named: dict[str, Results]) -> dict[str, Results]:
     return {"whole": named["continuous"], "cut <short>": cut}
 
 
-def page_of(
-    results: dict[str, Results], folder: Path, title: str = "Benchmark report", **options: Any
-) -> tuple[str, Page]:
-    write_page(folder / "report.html", title, report_lead(results), report_sections(results, **options), FOOTER)
+def page_of(results: dict[str, Results], folder: Path) -> tuple[str, Page]:
+    write_page(folder / "report.html", "Benchmark report", report_lead(results), report_sections(results), FOOTER)
     text = (folder / "report.html").read_text(encoding="utf-8")
     return text, Page(text)
 
@@ -98,15 +94,10 @@ def test_every_chart_has_its_numbers_in_words(named: dict[str, Results], page: t
 
 
 def test_charts_without_data_are_left_out(named: dict[str, Results]) -> None:
-    assert {chart.slug for chart in report_charts(named)} == {
-        "throughput", "goodput", "latency", "latency-by-length",
-        "timeline", "over-time", "inter-token-latency",
-    }  # fmt: skip
+    assert [chart.slug for chart in report_charts(named)] == ["throughput", "latency", "timeline", "over-time"]
     bare = (measured([record(i, e2e_s=1 + i) for i in range(5)]),)
     plain = {"plain": Results(conditions(), (Point(EIGHT, bare, spreads(bare)),))}
-    assert [chart.slug for chart in report_charts(plain)] == [
-        "throughput", "latency", "latency-by-length", "timeline",
-    ]  # fmt: skip
+    assert [chart.slug for chart in report_charts(plain)] == ["throughput", "latency", "timeline"]
 
 
 def test_everything_failing_still_gives_a_report(tmp_path: Path) -> None:
@@ -171,39 +162,24 @@ def test_server_settings_are_what_is_compared(named: dict[str, Results], page: t
 
 def test_conditions_come_last(page: tuple[str, Page]) -> None:
     headings = re.findall(r"<h2[^>]*>([^<]+)</h2>", page[0])
-    assert headings == ["At a glance", "Charts", "All points", "Conditions"]
+    assert headings == ["Charts", "All points", "Conditions"]
 
 
 def test_one_result_is_compared_with_nothing(named: dict[str, Results], tmp_path: Path) -> None:
     _, parsed = page_of({"alone": named["continuous"]}, tmp_path)
-    assert "At a glance" not in parsed.text and "All points" in parsed.text
-
-
-def test_the_callers_sections_are_in_the_page(named: dict[str, Results], tmp_path: Path) -> None:
-    own = Chart("own", "Own chart", "Drawn elsewhere.", "bars", report_charts(named)[0].draw)
-    text, parsed = page_of(
-        named,
-        tmp_path,
-        title="A & B",
-        first=[Section("Story", ("Once `upon` a <time>",), (own,))],
-        last=[Section("Remarks", bullets=("the last",))],
-        load=Load("closed", clients=1),
-        requests=10,
-    )
-    assert "<title>A &amp; B</title>" in text and "Once <code>upon</code> a &lt;time&gt;" in text
-    assert "10 requests in" in parsed.text and "At a glance: 1 client" in parsed.text
-    headings = re.findall(r"<h2[^>]*>([^<]+)</h2>", text)
-    assert headings == ["Story", "At a glance", "Charts", "All points", "Remarks", "Conditions"]
+    assert "Compared with the first" not in parsed.text and "All points" in parsed.text
 
 
 def test_a_page_of_sections_alone(tmp_path: Path) -> None:
     sections = [
-        Section("Answer", ("Yes.",), frame="answer"),
+        Section("Answer", ("Yes, `once` upon a <time>.",), frame="answer"),
         Section(details=(("More", "[engine]\nx = 1"),)),
     ]
-    write_page(tmp_path / "page.html", "Title", "Lead", sections, "Footer")
-    parsed = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
-    for part in ("Title", "Lead", "Yes.", "[engine] x = 1", "More", "Footer"):
+    write_page(tmp_path / "page.html", "A & B", "Lead", sections, "Footer")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<title>A &amp; B</title>" in text and "<code>once</code> upon a &lt;time&gt;" in text
+    parsed = Page(text)
+    for part in ("A & B", "Lead", "Yes,", "[engine] x = 1", "More", "Footer"):
         assert part in parsed.text
 
 
@@ -260,9 +236,10 @@ def test_points_closer_than_their_range_are_equal() -> None:
 
 
 def test_higher_latency_is_bad_and_higher_throughput_good(named: dict[str, Results]) -> None:
-    glance = at_a_glance(named, EIGHT)
-    continuous = next(row for row in glance.rows if row.cells[1].text == "continuous")
-    assert continuous.cells[names(glance).index("against the first")].tone == "good"
+    fast = against_first(named)
+    assert fast is not None
+    continuous = next(row for row in fast.rows if (row.cells[0].text, row.cells[1].text) == ("8 clients", "continuous"))
+    assert continuous.cells[names(fast).index("req/s")].tone == "good"
     slow = against_first({"base": at_latencies(1.0, 1.0), "slow": at_latencies(2.0, 2.0)})
     assert slow is not None and slow.rows[1].cells[names(slow).index("p95")].tone == "bad"
 
@@ -276,16 +253,6 @@ def test_stored_results_make_a_report(tmp_path: Path) -> None:
 def test_nothing_measured_is_a_config_error() -> None:
     with pytest.raises(ConfigError):
         report_sections({"stopped": Results(conditions(), (), partial=True)})
-
-
-def test_markdown_has_the_same_tables(troubled: dict[str, Results]) -> None:
-    text = sections_markdown("A title", "A lead", report_sections(troubled))
-    for table in all_tables(troubled):
-        assert f"## {table.title}" in text
-    assert "**(saturated)**" in text and "not measured under the same conditions" in text and "cut \\<short>" in text
-    blocks = [block for block in text.split("\n\n") if block.startswith("|")]
-    for block in blocks:
-        assert len({line.replace("\\|", "").count("|") for line in block.splitlines()}) == 1
 
 
 def test_labels_come_from_the_options_or_the_file(named: dict[str, Results], tmp_path: Path) -> None:
@@ -307,25 +274,15 @@ def test_files_of_one_name_get_different_labels(named: dict[str, Results], tmp_p
 def test_the_command_writes_what_it_is_asked_for(named: dict[str, Results], tmp_path: Path) -> None:
     for name in ("one at a time", "continuous"):
         write_results(named[name], tmp_path / f"{name}.json")
-    out, png, markdown = tmp_path / "out" / "report.html", tmp_path / "docs" / "png", tmp_path / "docs" / "report.md"
+    out, png = tmp_path / "out" / "report.html", tmp_path / "docs" / "png"
     files = [str(tmp_path / "one at a time.json"), str(tmp_path / "continuous.json")]
-    options = [
-        "--out",
-        str(out),
-        "--png",
-        str(png),
-        "--markdown",
-        str(markdown),
-        "--load",
-        "8 clients",
-    ]
+    options = ["--out", str(out), "--png", str(png), "--load", "8 clients"]
     done = CliRunner().invoke(command, [*files, *options], catch_exceptions=False)
     assert done.exit_code == 0
     assert "60 requests in" in Page(out.read_text(encoding="utf-8")).text
     images = sorted(path.name for path in png.iterdir())
     assert images == ["latency.png", "throughput.png", "timeline.png"]
     assert all((png / name).read_bytes().startswith(b"\x89PNG") for name in images)
-    assert "](<png/throughput.png>)" in markdown.read_text(encoding="utf-8")
 
 
 def test_bad_input_is_one_line(named: dict[str, Results], tmp_path: Path) -> None:

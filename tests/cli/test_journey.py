@@ -16,7 +16,7 @@ from dragoman_bench.cli.journey import command
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import JourneyRun, LoadMeter, make_workloads
 from dragoman_bench.journey.page import conclude, write_files
-from dragoman_bench.journey.steps import Leg, Level, Pace, Step, Subject
+from dragoman_bench.journey.steps import Leg, Pace, Step, Subject
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -25,36 +25,21 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(command, arguments, standalone_mode=False)
 
 
-def test_the_steps_and_their_time_can_be_listed_without_measuring() -> None:
-    ran = invoke("--list", "--quick")
-    lines = ran.output.splitlines()
-    assert lines[0].startswith("workers-1")
-    assert "variable at 1×1, 25×2 clients" in lines[0]
-    assert lines[-1].startswith("6 steps, about 9 min")
-
-
 def test_steps_are_chosen_by_name() -> None:
-    assert invoke("--list", "--only", "static").output.splitlines()[0].startswith("static")
-    wrong = invoke("--list", "--only", "dynamic")
+    wrong = invoke("--only", "dynamic")
     assert isinstance(wrong.exception, ConfigError)
     assert wrong.exception.param == "only"
 
 
-def test_levels_modes_and_flags_of_a_comparison_are_options() -> None:
-    lines = invoke("--list", "--versus", "--clients", "4,256,4", "--repeats", "5").output.splitlines()
-    assert [line.split()[0] for line in lines[:2]] == ["continuous-64", "vllm-64"]
-    assert all("variable at 4×5, 256×5 clients" in line for line in lines[:2])
-    assert "25×3 clients" in invoke("--list", "--versus", "--quick").output
-    wrong = invoke("--list", "--versus", "--clients", "many")
+def test_options_of_a_comparison_are_checked_before_anything_is_started() -> None:
+    wrong = invoke("--versus", "--clients", "many")
     assert isinstance(wrong.exception, ConfigError)
     assert "--clients" in wrong.exception.message
-    for alone in (("--clients", "4"), ("--mode", "plain"), ("--defaults",)):
-        found = invoke("--list", *alone)
+    for alone in (("--clients", "4"), ("--defaults",)):
+        found = invoke(*alone)
         assert isinstance(found.exception, ConfigError)
         assert found.exception.param == alone[0]
-    defaults = invoke("--list", "--versus", "--defaults", "--mode", "streamed").output
-    assert [line.split()[0] for line in defaults.splitlines()[:2]] == ["dragoman-defaults", "vllm-defaults"]
-    refused = invoke("--list", "--versus", "--defaults", "--max-model-len", "512")
+    refused = invoke("--versus", "--defaults", "--max-model-len", "512")
     assert isinstance(refused.exception, ConfigError)
 
 
@@ -71,7 +56,7 @@ async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) ->
     """`--pipeline fake`: everything but the engine is real."""
     subject = make_subject("", "", "auto", None)
     pace, workloads = Pace(0.5, 0.1, timeout_s=20), make_workloads(subject)
-    leg = Leg("variable", (Level(25, 2),))
+    leg = Leg("variable", (25,), 2)
     steps = (Step("continuous-64", "", "dragoman", {"max-num-seqs": 64}, (leg,)),)
 
     def fake(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
@@ -80,7 +65,6 @@ async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) ->
     progress = RunProgress(error_console, NoProgress())
     run = JourneyRun(
         steps=steps,
-        chosen=frozenset(step.name for step in steps),
         subject=subject,
         folder=tmp_path,
         meter=LoadMeter(workloads, pace, progress, asyncio.Event()),

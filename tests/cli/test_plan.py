@@ -235,7 +235,9 @@ def test_bad_input_is_one_line(
 
 
 def test_committed_measurements_of_an_h200_give_a_plan_for_a_committed_trace(tmp_path: Path) -> None:
-    made = plan(RESULTS / "versus-h200/versus.continuous-256.json.gz", RESULTS / "tune-cpu/trace.jsonl.gz", "p95_s=2")
+    made = plan(
+        RESULTS / "versus-h200-equal/versus.continuous-256.json.gz", RESULTS / "tune-cpu/trace.jsonl.gz", "p95_s=1.5"
+    )
     assert made.capacity is not None
     assert 128 < made.capacity.clients < 256
     assert made.planned is not None

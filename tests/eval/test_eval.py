@@ -45,7 +45,8 @@ CHAT = {"choices": [{"message": {"content": "犬"}}]}
 @pytest.mark.parametrize(
     ("kind", "path", "payload", "expected"),
     [
-        ("dragoman", "/v1/translate", NATIVE, {"text": ASK.text, "source": "en", "target": "ja", "format": "html"}),
+        ("dragoman", "/v1/translate", NATIVE,
+         {"text": ASK.text, "source": "en", "target": "ja", "format": "html", "stream": False}),
         ("libretranslate", "/translate", {"translatedText": "犬"},
          {"q": ASK.text, "source": "en", "target": "ja", "format": "html", "api_key": "k"}),
         ("deepl", "/v2/translate", {"translations": [{"text": "犬"}]},
@@ -224,7 +225,7 @@ async def test_hard_inputs_are_judged_by_kind_and_written_as_a_page(tmp_path: Pa
     arguments = ["--page", str(page), str(tmp_path / "with.json"), "--without", str(tmp_path / "without.json")]
     assert CliRunner().invoke(command, arguments, standalone_mode=False).exception is None
     written = page.read_text(encoding="utf-8")
-    assert written == fidelity_page([("with", echoed)], lost, read_inputs())
+    assert written == fidelity_page("with", echoed, lost, read_inputs())
     assert "| nested tags |" in written
 
 

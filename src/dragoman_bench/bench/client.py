@@ -37,6 +37,7 @@ USER_TEMPLATE = (
 )
 KEEP_ALIVE_S = 4.0  # below uvicorn's 5 s: a connection reused as the server closes it would count as a failed request
 _LINE_LIMIT_BYTES = 2**20  # of one streamed line
+_DEEPL_TARGETS = {"en": "EN-US", "pt": "PT-PT", "zh": "ZH-HANS"}  # as a target DeepL wants these with their variant
 _FIELD = re.compile(r"\{(text|source|target|source_name|target_name)\}")
 
 
@@ -216,7 +217,8 @@ class DeepL(Target):
         self.headers = {"Authorization": f"DeepL-Auth-Key {options.api_key}"} if options.api_key else {}
 
     def body(self, item: Item) -> dict[str, Any]:
-        body: dict[str, Any] = {"text": [item.text], "target_lang": item.target.upper()}
+        target = _DEEPL_TARGETS.get(item.target, item.target.upper())
+        body: dict[str, Any] = {"text": [item.text], "target_lang": target}
         return body | ({"source_lang": item.source.upper()} if item.source else {})
 
     def whole(self, payload: Any) -> Reply:

@@ -50,7 +50,7 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
 @click.option(
     "--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz); of --calibrate: confidence.json."
 )
-@click.option("--page", type=FILE, help="Write the results of --fidelity, or of the FILEs, as a Markdown page.")
+@click.option("--page", type=FILE, help="Write the results of --fidelity, or of such a FILE, as a Markdown page.")
 @click.option("--without", type=FILE, metavar="RESULTS",
               help="Of --page: results of the same inputs to show beside, such as those of --plain.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document as the last line of stdout.")
@@ -67,8 +67,7 @@ def command(
     warnings, latency.
 
     With --calibrate, fit the confidence in a model's translations of FILE. With --fidelity, send hard inputs instead: tags,
-    placeholders, lists, injections. With --page alone, FILEs are results
-    of --fidelity, the first of which is shown in full. Ctrl-C stops and keeps what was done.
+    placeholders, lists, injections. With --page alone, FILE has results of --fidelity. Ctrl-C stops and keeps what was done.
     """
     if chosen["calibrate"]:
         _calibrate(files, fidelity, out or Path("confidence.json"), as_json, chosen)
@@ -80,7 +79,9 @@ def command(
     inputs: Path = chosen["inputs"]
     without = read_eval(chosen["without"], "fidelity") if chosen["without"] else None
     if page and not fidelity:
-        _write_page(page, [(path.name.split(".")[0], read_eval(path, "fidelity")) for path in files], without, inputs)
+        if len(files) != 1:
+            raise ConfigError("--page needs --fidelity, or one results file", param="page")
+        _write_page(page, files[0].name.split(".")[0], read_eval(files[0], "fidelity"), without, inputs)
         return
     results = _run(_work(files, fidelity, inputs, chosen["under_load"]), chosen)
     if out is not None:
@@ -88,7 +89,7 @@ def command(
     tables = [kind_table(results, without)] if fidelity else score_tables(results)
     click.echo("\n\n".join(map(markdown, tables)))
     if page:
-        _write_page(page, [(str(results.conditions.server.get("model", "server")), results)], without, inputs)
+        _write_page(page, str(results.conditions.server.get("model", "server")), results, without, inputs)
     if as_json:
         click.echo(json.dumps(_summary(results), ensure_ascii=False))
     if results.partial:
@@ -147,10 +148,8 @@ def _run(
     return observed(partial(run))
 
 
-def _write_page(page: Path, named: list[tuple[str, EvalResults]], without: EvalResults | None, inputs: Path) -> None:
-    if not named:
-        raise ConfigError("--page needs --fidelity, or results files", param="page")
-    write_text(page, fidelity_page(named, without, read_inputs(inputs)), "page")
+def _write_page(page: Path, name: str, results: EvalResults, without: EvalResults | None, inputs: Path) -> None:
+    write_text(page, fidelity_page(name, results, without, read_inputs(inputs)), "page")
     click.echo(f"wrote {page}")
 
 

@@ -6,7 +6,7 @@ stdout gets the findings as Markdown and, as its last line, a summary; progress 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,18 +15,17 @@ import click
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, RunProgress, error_console, interrupts, observed
 from dragoman_bench.bench.stored import vllm_uses_gpu
-from dragoman_bench.bench.tables import about
+from dragoman_bench.bench.tables import markdown
 from dragoman_bench.cli.bench import whole_numbers
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import (
     JourneyResults,
     JourneyRun,
     LoadMeter,
-    expected_s,
     make_workloads,
     read_folder,
 )
-from dragoman_bench.journey.page import as_markdown, conclude, write_files
+from dragoman_bench.journey.page import conclude, verdicts, write_comparison, write_files
 from dragoman_bench.journey.steps import (
     BUSY,
     FULL_PACE,
@@ -34,16 +33,12 @@ from dragoman_bench.journey.steps import (
     MODES,
     QUICK_PACE,
     Leg,
-    Level,
-    Mode,
     Pace,
     Step,
-    Subject,
     only,
     plan_route,
     plan_versus,
 )
-from dragoman_bench.journey.versus import Comparison, compare_servers, write_comparison
 
 T = TypeVar("T")
 FAILED = 1
@@ -51,7 +46,7 @@ FAILED = 1
 
 @dataclass(frozen=True, slots=True)
 class JourneyOptions:
-    """The command's options. `clients`, `mode` and `defaults` are of `--versus`."""
+    """The command's options. `clients` and `defaults` are of `--versus`."""
 
     model: str
     profile: str
@@ -60,14 +55,11 @@ class JourneyOptions:
     quick: bool
     out: Path | None
     page: Path | None
-    resume: bool
     wanted: tuple[str, ...]
-    listing: bool
     repeats: int | None
     duration: float | None
     versus: bool
     clients: str | None
-    mode: Mode | None
     defaults: bool
     rendered: Path | None
 
@@ -93,19 +85,14 @@ class JourneyOptions:
               help="Folder of results.  [default: results/journey, with --quick results/journey-quick]")  # fmt: skip
 @click.option("--page", type=click.Path(path_type=Path, dir_okay=False),
               help="The report as a page.  [default: report.html in the folder of results]")  # fmt: skip
-@click.option("--resume/--fresh", default=True, show_default=True,
-              help="Keep what was measured under the same conditions, or measure all again.")  # fmt: skip
 @click.option("--only", "wanted", multiple=True, metavar="STEP", help="Measure this step only; may be repeated.")
-@click.option("--list", "listing", is_flag=True, help="List the steps and how long they take; measure nothing.")
-@click.option("--repeats", type=click.IntRange(1), help="At levels that claims use.  [default: 3, with --quick 2]")
+@click.option("--repeats", type=click.IntRange(1), help="Of each level.  [default: 3, with --quick 2]")
 @click.option("--duration", type=click.FloatRange(1), metavar="SECONDS",
               help=f"Of each measurement.  [default: {FULL_PACE.duration_s:g}, quick {QUICK_PACE.duration_s:g}]")  # fmt: skip
 @click.option(
     "--versus", is_flag=True, help="Instead: run dragoman and `vllm serve` together and measure them in turn."
 )
 @click.option("--clients", metavar="N,...", help="Load levels of --versus.  [default: 1,8,25; on a GPU 1,25,128,256]")
-@click.option("--mode", type=click.Choice(MODES),
-              help="Answers of --versus.  [default: both; streams have TTFT and inter-token latency]")  # fmt: skip
 @click.option("--defaults", is_flag=True,
               help="Of --versus: each server with its own defaults, not both with the same settings.")  # fmt: skip
 @click.option("--render", "rendered", type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -113,8 +100,8 @@ class JourneyOptions:
 def command(**chosen: Any) -> None:
     """Measure the whole story here: workers, static batches, continuous batching, its settings, `vllm serve`.
 
-    Each step starts a server, measures it and ends it. Ctrl-C keeps what was measured and reports it; the same command
-    again measures what is missing.
+    Each step starts a server, measures it and ends it. Ctrl-C keeps what was measured and reports it; --only measures what is
+    missing, and --render reports the whole folder.
     """
     options = JourneyOptions(**chosen)
     if options.rendered is not None:
@@ -123,30 +110,22 @@ def command(**chosen: Any) -> None:
     gpu = vllm_uses_gpu()
     versus = _versus_steps(options, gpu)
     route = plan_route(gpu, options.quick, options.repeats or (2 if options.quick else 3))
-    steps = versus or only(route, options.wanted)
-    if options.listing:
-        for step in steps:
-            levels = "; ".join(
-                f"{leg.workload} at {', '.join(f'{n.clients}×{n.repeats}' for n in leg.levels)} clients"
-                for leg in step.legs
-            )
-            expected = about(expected_s([(step, step.legs)], options.pace))
-            click.echo(f"{step.name:16} {step.title}: {levels} ({expected})")
-        total = about(expected_s([(step, step.legs) for step in steps], options.pace))
-        click.echo(f"{len(steps)} steps, {total}, if servers start as they usually do.")
-        return
-    subject = make_subject(options.model, options.profile, options.load_format, options.max_model_len)
     if versus is not None:
-        _versus(options, versus, subject)
+        comparison = _measured(options, versus, JourneyRun.compare)
+        click.echo(write_comparison(comparison, options.folder))
+        interrupted, failed = comparison.partial, False
     else:
-        _journey(options, route, frozenset(step.name for step in steps), subject)
+        journey = _measured(options, only(route, options.wanted), JourneyRun.run)
+        _report(options, journey, options.folder)
+        interrupted, failed = journey.interrupted, bool(journey.failures)
+    if interrupted or failed:
+        click.get_current_context().exit(INTERRUPTED if interrupted else FAILED)
 
 
 def _versus_steps(options: JourneyOptions, gpu: bool) -> tuple[Step, Step] | None:
     """The two servers of `--versus`; None for the journey. Raises ConfigError on options that do not go together."""
     if not options.versus:
-        of_versus = {"--clients": options.clients, "--mode": options.mode, "--defaults": options.defaults}
-        for name, value in of_versus.items():
+        for name, value in (("--clients", options.clients), ("--defaults", options.defaults)):
             if value:
                 raise ConfigError(f"{name} needs --versus; the journey's steps have their own settings", param=name)
         return None
@@ -157,50 +136,22 @@ def _versus_steps(options: JourneyOptions, gpu: bool) -> tuple[Step, Step] | Non
     usual = (BUSY,) if options.quick else (1, BUSY, 128, 256) if gpu else (1, 8, BUSY)
     clients = whole_numbers(options.clients, "--clients") if options.clients else usual
     repeats = max(3, options.repeats or 3)  # pairs are compared
-    leg = Leg("variable", tuple(Level(n, repeats) for n in dict.fromkeys(clients)))
-    return plan_versus(gpu, replace(leg, modes=(options.mode,) if options.mode else MODES), defaults=options.defaults)
-
-
-def _journey(options: JourneyOptions, route: tuple[Step, ...], chosen: frozenset[str], subject: Subject) -> None:
-    async def measure(progress: RunProgress, meter: LoadMeter) -> JourneyResults:
-        run = JourneyRun(
-            steps=route,
-            chosen=chosen,
-            subject=subject,
-            folder=options.folder,
-            meter=meter,
-            progress=progress,
-            fresh=not options.resume,
-        )
-        return await run.run()
-
-    journey = _measured(options, subject, measure)
-    _report(options, journey, options.folder)
-    if journey.interrupted or journey.failures:
-        click.get_current_context().exit(INTERRUPTED if journey.interrupted else FAILED)
-
-
-def _versus(options: JourneyOptions, steps: tuple[Step, Step], subject: Subject) -> None:
-    async def measure(progress: RunProgress, meter: LoadMeter) -> Comparison:
-        return await compare_servers(steps, subject, options.folder, meter, progress)
-
-    comparison = _measured(options, subject, measure)
-    click.echo(write_comparison(comparison, options.folder))
-    if comparison.partial:
-        click.get_current_context().exit(INTERRUPTED)
+    leg = Leg("variable", tuple(dict.fromkeys(clients)), repeats, MODES)
+    return plan_versus(gpu, leg, defaults=options.defaults)
 
 
 def _measured(
-    options: JourneyOptions, subject: Subject, work: Callable[[RunProgress, LoadMeter], Coroutine[Any, Any, T]]
+    options: JourneyOptions, steps: tuple[Step, ...], work: Callable[[JourneyRun], Coroutine[Any, Any, T]]
 ) -> T:
     """Runs `work` with progress on stderr until it ends or is interrupted."""
+    subject = make_subject(options.model, options.profile, options.load_format, options.max_model_len)
     workloads = make_workloads(subject)
 
     async def measure(observer: Observer) -> T:
         progress = RunProgress(error_console, observer)
         with interrupts() as interrupted:
             meter = LoadMeter(workloads, options.pace, progress, interrupted, subject.seed, path=subject.path)
-            return await work(progress, meter)
+            return await work(JourneyRun(steps, subject, options.folder, meter, progress))
 
     return observed(measure)
 
@@ -210,5 +161,5 @@ def _report(options: JourneyOptions, journey: JourneyResults, folder: Path) -> N
     report = conclude(journey, quick_note=LEFT_OUT_OF_QUICK if options.quick else None)
     paths = write_files(report, folder, options.page)
     error_console.print(f"written: {', '.join(map(str, paths))}", highlight=False, soft_wrap=True)
-    click.echo(as_markdown(report))
+    click.echo(f"{markdown(verdicts(report))}\n")
     click.echo(report.summary)

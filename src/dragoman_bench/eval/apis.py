@@ -1,13 +1,13 @@
-"""Servers whose translations are judged: how a text and its format are sent to each API, and what comes back.
+"""Servers whose translations are judged, asked as a load test asks them, and how each is told a text's format.
 
-Unlike a load test's target, an answer here is kept whole: the text, the warnings, and what the server had to do again.
+Unlike in a load test, an answer is kept whole: the text, the warnings, and what the server had to do again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from time import monotonic
@@ -19,10 +19,11 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.client import (
     USER_TEMPLATE,
     BadReplyError,
-    filled,
+    Target,
+    TargetOptions,
+    make_target,
     open_session,
     part,
-    text_at,
 )
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import elements, members
@@ -36,13 +37,7 @@ _HOPELESS = 10  # failures, where no text succeeded
 _TRIES = 5  # of a text that the server refuses because it is busy
 _LONGEST_WAIT_S = 30.0
 _LAST_ANSWERS_S = 5.0  # for what is in flight at an interruption
-_FORMAT_NOTE = {
-    "text": "",
-    "html": " The text is HTML: keep the markup as it is.",
-    "xml": " The text is XML: keep the markup as it is.",
-    "markdown": " The text is Markdown: keep the markup as it is.",
-}
-_DEEPL_TARGETS = {"en": "EN-US", "pt": "PT-PT", "zh": "ZH-HANS"}
+_MARKUP = {"text": "", "html": "HTML", "xml": "XML", "markdown": "Markdown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,81 +82,28 @@ class ApiOptions:
             raise ConfigError("an OpenAI-compatible server needs --model", param="model")
 
 
-@dataclass(frozen=True, slots=True)
-class _Wire:
-    """One API: its path, the body of a request, and the answer read. Reading raises BadReplyError."""
-
-    path: str
-    body: Callable[[Ask, ApiOptions], dict[str, Any]]
-    read: Callable[[Any], Answer]
-    key_header: str | None  # with `{}` for the key
-
-
-def _dragoman_body(ask: Ask, options: ApiOptions) -> dict[str, Any]:
-    body: dict[str, Any] = {"text": ask.text, "source": ask.source, "target": ask.target, **dict(options.extra)}
-    return body if options.plain or ask.format == "text" else body | {"format": ask.format}
+def _format_fields(ask: Ask, kind: ApiKind) -> dict[str, Any]:
+    """What names a text's format in a request; an API without a field for it gets plain text."""
+    if kind == "dragoman" and ask.format != "text":
+        return {"format": ask.format}
+    if kind == "libretranslate" and ask.format in ("html", "xml"):
+        return {"format": "html"}
+    return {"tag_handling": ask.format} if kind == "deepl" and ask.format in ("html", "xml") else {}
 
 
-def _dragoman_answer(payload: Any) -> Answer:
+def _dragoman_details(payload: Any) -> dict[str, Any]:
+    """The fields of an `Answer` that dragoman alone reports."""
     found = members(part(payload, "translations", 0))
-    return Answer(
-        text_at(payload, "translations", 0, "text"),
-        0.0,
-        warnings=tuple(str(members(warning).get("code")) for warning in elements(found.get("warnings"))),
-        retries=tuple(map(str, elements(found.get("retries")))),
-        cached=bool(found.get("cached")),
-        finish_reason=str(found.get("finish_reason") or ""),
-        confidence_inputs=tuple(
+    return {
+        "warnings": tuple(str(members(warning).get("code")) for warning in elements(found.get("warnings"))),
+        "retries": tuple(map(str, elements(found.get("retries")))),
+        "cached": bool(found.get("cached")),
+        "finish_reason": str(found.get("finish_reason") or ""),
+        "confidence_inputs": tuple(
             {name: float(value) for name, value in members(one).items()}
             for one in elements(found.get("confidence_inputs"))
         ),
-    )
-
-
-def _openai_body(ask: Ask, options: ApiOptions) -> dict[str, Any]:
-    item = Item(ask.text, ask.source, ask.target, source_tokens=0)
-    note = "" if options.plain else _FORMAT_NOTE[ask.format]
-    prompt = filled(USER_TEMPLATE.replace("\n\n{text}", note + "\n\n{text}"), item)
-    return {"model": options.model, "temperature": 0, "messages": [{"role": "user", "content": prompt}]}
-
-
-def _libretranslate_body(ask: Ask, options: ApiOptions) -> dict[str, Any]:
-    markup = not options.plain and ask.format in ("html", "xml")
-    key = {"api_key": options.api_key} if options.api_key else {}
-    return {
-        "q": ask.text,
-        "source": ask.source,
-        "target": ask.target,
-        "format": "html" if markup else "text",
-        **key,
     }
-
-
-def _deepl_body(ask: Ask, options: ApiOptions) -> dict[str, Any]:
-    target = _DEEPL_TARGETS.get(ask.target, ask.target.upper())
-    body: dict[str, Any] = {"text": [ask.text], "source_lang": ask.source.upper(), "target_lang": target}
-    markup = not options.plain and ask.format in ("html", "xml")
-    return body | ({"tag_handling": ask.format} if markup else {})
-
-
-_WIRES: dict[ApiKind, _Wire] = {
-    "dragoman": _Wire("/v1/translate", _dragoman_body, _dragoman_answer, "Bearer {}"),
-    "openai-chat": _Wire(
-        "/v1/chat/completions",
-        _openai_body,
-        lambda payload: Answer(text_at(payload, "choices", 0, "message", "content"), 0.0),
-        "Bearer {}",
-    ),
-    "libretranslate": _Wire(
-        "/translate", _libretranslate_body, lambda payload: Answer(text_at(payload, "translatedText"), 0.0), None
-    ),
-    "deepl": _Wire(
-        "/v2/translate",
-        _deepl_body,
-        lambda payload: Answer(text_at(payload, "translations", 0, "text"), 0.0),
-        "DeepL-Auth-Key {}",
-    ),
-}
 
 
 class TranslationApi:
@@ -170,10 +112,29 @@ class TranslationApi:
     def __init__(self, session: aiohttp.ClientSession, options: ApiOptions) -> None:
         self.options = options
         self.session = session
-        self._wire = _WIRES[options.kind]
-        self._headers = {"Content-Type": "application/json"}
-        if options.api_key and self._wire.key_header:
-            self._headers["Authorization"] = self._wire.key_header.format(options.api_key)
+        self._target = self._target_for("text")
+        self._url = options.url.rstrip("/") + self._target.path
+        self._headers = {"Content-Type": "application/json", **self._target.headers}
+
+    def _target_for(self, text_format: Format) -> Target:
+        """The API; an OpenAI-compatible server reads a text's format in the prompt."""
+        options, prompt = self.options, USER_TEMPLATE
+        if _MARKUP[text_format]:
+            note = f" The text is {_MARKUP[text_format]}: keep the markup as it is."
+            prompt = USER_TEMPLATE.replace("\n\n{text}", note + "\n\n{text}")
+        return make_target(
+            TargetOptions(options.kind, api_key=options.api_key, model=options.model, user=prompt, max_tokens=None)
+        )
+
+    def _body(self, ask: Ask) -> dict[str, Any]:
+        options = self.options
+        asked = replace(ask, format="text") if options.plain else ask
+        body = self._target_for(asked.format).body(Item(ask.text, ask.source, ask.target, source_tokens=0))
+        return body | _format_fields(asked, options.kind) | dict(options.extra)
+
+    def _read(self, payload: Any) -> Answer:
+        answer = Answer(self._target.whole(payload).text, 0.0)
+        return replace(answer, **_dragoman_details(payload)) if self.options.kind == "dragoman" else answer
 
     async def translate(self, ask: Ask) -> Answer:
         """The answer, or the error that took its place. A busy server is asked again after the time that it names.
@@ -189,17 +150,16 @@ class TranslationApi:
 
     async def _once(self, ask: Ask) -> tuple[Answer, float | None]:
         """The answer, and for a busy server after how many seconds to try again."""
-        url = self.options.url.rstrip("/") + self._wire.path
-        body = json.dumps(self._wire.body(ask, self.options), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        body = json.dumps(self._body(ask), ensure_ascii=False).encode("utf-8", "surrogatepass")
         began = monotonic()
         try:
             async with asyncio.timeout(self.options.timeout_s):
-                async with self.session.post(url, data=body, headers=self._headers) as response:
+                async with self.session.post(self._url, data=body, headers=self._headers) as response:
                     payload = await response.read()
         except TimeoutError:
             return Answer("", monotonic() - began, f"no answer within {self.options.timeout_s:g} s"), None
         except aiohttp.ClientConnectorError as error:
-            raise ConfigError(f"cannot reach {url}: {error}", param="url") from error
+            raise ConfigError(f"cannot reach {self._url}: {error}", param="url") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return Answer("", monotonic() - began, f"{type(error).__name__}: {error}"), None
         latency_s = monotonic() - began
@@ -210,7 +170,7 @@ class TranslationApi:
         if response.status != 200:
             return Answer("", latency_s, f"{response.status} {_text(payload)}"), None
         try:
-            return replace(self._wire.read(json.loads(payload)), latency_s=latency_s), None
+            return replace(self._read(json.loads(payload)), latency_s=latency_s), None
         except (ValueError, BadReplyError) as error:
             return Answer("", latency_s, f"not an answer of {self.options.kind}: {error}"), None
 

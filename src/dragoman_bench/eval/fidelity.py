@@ -19,7 +19,6 @@ LOW_CONFIDENCE = "low_confidence"
 """dragoman's warning of a translation that the model is unsure of, which no check found fault with."""
 STRUCTURE_GOAL, KIND_GOAL = 0.98, 0.95
 _MISSES_SHOWN = 40
-_MINIMUM_NAMES = 2
 
 
 async def run_fidelity(
@@ -124,23 +123,6 @@ def _percent(share: Share) -> str:
     return percent(share.value, 0 if share.value in (0, 1) else 1)
 
 
-def comparison_table(named: Sequence[tuple[str, EvalResults]]) -> Table:
-    """By kind and server: the share of texts with nothing lost, added or broken, and with the words translated too."""
-    found = [dict(kinds_of(results.judged)) for _, results in named]
-    rows = [
-        [
-            kind,
-            *(
-                f"{_percent(Share.of(some, lambda row: row.whole))} / "
-                f"{_percent(Share.of(some, lambda row: row.whole and row.content is not False))}"
-                for some in (by_kind.get(kind, []) for by_kind in found)
-            ),
-        ]
-        for kind in ("all", *KINDS)
-    ]
-    return table("", [Column("kind", "left"), *(name for name, _ in named)], rows)
-
-
 # ---- the page
 
 _INTRODUCTION = """# Fidelity: what comes back whole
@@ -163,11 +145,8 @@ shares of the texts.
 """
 
 
-def fidelity_page(
-    named: Sequence[tuple[str, EvalResults]], without: EvalResults | None, inputs: Sequence[HardInput]
-) -> str:
-    """The page as Markdown. The first result is the one that is shown in full; others are compared with it."""
-    name, results = named[0]
+def fidelity_page(name: str, results: EvalResults, without: EvalResults | None, inputs: Sequence[HardInput]) -> str:
+    """The page as Markdown."""
     directions = {(one.source, one.target) for one in inputs}
     introduction = _INTRODUCTION.format(
         count=len(inputs), directions=len(directions), languages=", ".join(sorted({one.source for one in inputs}))
@@ -177,16 +156,13 @@ def fidelity_page(
         how = "every text sent as plain text" if without.conditions.plain else "see the conditions"
         parts += [f"*without*: {how}, {without.conditions.started_at[:10]}.", ""]
     parts += [markdown(kind_table(results, without)), ""]
-    if len(named) >= _MINIMUM_NAMES:
-        parts += [
-            "## Beside other servers",
-            "",
-            "Texts with nothing lost, added or broken / with the words translated too.",
-            "",
-        ]
-        parts += [markdown(comparison_table(named)), ""]
     parts += ["## What did not come back whole", "", *_misses(results, inputs), ""]
-    parts += ["## Conditions", "", markdown(_conditions([*named, *([("without", without)] if without else [])])), ""]
+    parts += [
+        "## Conditions",
+        "",
+        markdown(_conditions([(name, results), *([("without", without)] if without else [])])),
+        "",
+    ]
     return "\n".join(parts)
 
 

@@ -1,20 +1,21 @@
 """Runs a journey: starts each step's server, measures its legs and keeps the results, one file a leg.
 
+`JourneyRun.compare` runs two steps together, measured in turn (A B, B A, A B): while one server is measured the other is idle,
+and a machine whose speed drifts affects both.
+
 Every step sends the same texts at the same level and repeat: what differs between two results is the server. An
-interrupted journey keeps what was measured; the next run measures what is missing. A file is used again where everything
-that decides its numbers is what it would be now: server settings, model, texts, levels, pace, machine, and the versions of
-dragoman and vLLM. The commit is not part of this: it changes with each edit of the documentation.
+interrupted journey keeps what was measured; `--only` measures single steps, and `read_folder` reads them all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from dragoman.errors import ConfigError
@@ -29,16 +30,8 @@ from dragoman_bench.bench.results import (
     read_results,
     write_results,
 )
-from dragoman_bench.bench.servers import Interrupted, ServerCommand, ServerFault, serving
-from dragoman_bench.bench.stored import (
-    STOP_S,
-    UNKNOWN_START_S,
-    fingerprint,
-    notes_of,
-    read_stored,
-    this_machine,
-    without_path,
-)
+from dragoman_bench.bench.servers import Interrupted, RunningServer, ServerCommand, ServerFault, serving
+from dragoman_bench.bench.stored import STOP_S, UNKNOWN_START_S, notes_of, without_path
 from dragoman_bench.bench.summary import point_of
 from dragoman_bench.bench.tables import about
 from dragoman_bench.bench.workload import (
@@ -53,7 +46,6 @@ from dragoman_bench.bench.workload import (
 from dragoman_bench.journey.steps import (
     ALL_CLIENTS,
     Leg,
-    Level,
     Mode,
     Pace,
     Step,
@@ -96,8 +88,8 @@ class MeasuredServer:
 
 @dataclass(frozen=True, slots=True)
 class LoadMeter:
-    """What measuring needs beside a server and a leg. Streams get other texts of the same lengths than whole answers, and
-    several client processes, as one would be busy with reading the events of many streams."""
+    """What measuring needs beside a server and a leg. Streams get other texts of the same lengths than whole answers, so that
+    no prompt is in a prefix cache, and several client processes, as one would be busy with reading their events."""
 
     workloads: dict[WorkloadName, CachedWorkload]
     pace: Pace
@@ -105,99 +97,84 @@ class LoadMeter:
     interrupted: asyncio.Event
     seed: int = 0
     path: str | None = None  # of the model: a server may report it, and results leave it out
-    mode: Mode = "plain"
 
     async def measure(self, leg: Leg, servers: Sequence[MeasuredServer]) -> dict[Mode, dict[str, Results]]:
         """Results by mode and server: the n-th repeat of one belongs to the n-th of the others. A round that not all
-        servers finished is dropped, and results are partial where it was interrupted.
+        servers finished is dropped, and results are partial where it was interrupted. Each repeat goes over all numbers of
+        clients, so that a machine whose speed drifts affects all alike.
 
         Raises ConfigError where a server cannot do what is asked, and what a server's `check` raises.
         """
-        meters: dict[Mode, LoadMeter] = {mode: replace(self, mode=mode) for mode in leg.modes}
         measured: dict[tuple[Mode, str], dict[int, list[Measurement]]] = {}
         async with AsyncExitStack() as stack:
             benches: dict[Mode, list[PreparedBenchmark]] = {}
-            for mode, meter in meters.items():
-                plans = [meter.plan(server.url, server.target, leg) for server in servers]
+            for mode in leg.modes:
+                plans = [self.plan(server.url, server.target, leg, mode) for server in servers]
                 benches[mode] = [await stack.enter_async_context(prepared(plan)) for plan in plans]
-            for repeat, level in rounds(leg.levels):
-                for mode, meter in meters.items():
-                    found = await meter.measure_round(benches[mode], servers, level, repeat)
-                    for name, measurement in found.items():
-                        measured.setdefault((mode, name), {}).setdefault(level.clients, []).append(measurement)
+            for repeat, clients, mode in product(range(leg.repeats), leg.clients, leg.modes):
+                found = await self._measure_round(benches[mode], servers, clients, repeat)
+                for name, measurement in found.items():
+                    measured.setdefault((mode, name), {}).setdefault(clients, []).append(measurement)
         return {
             mode: {
-                server.name: self.gather(
-                    bench, leg, measured.get((mode, server.name), {}), {**server.notes, "mode": mode}
-                )
+                server.name: self.gather(bench, measured.get((mode, server.name), {}), {**server.notes, "mode": mode})
                 for server, bench in zip(servers, benches[mode], strict=True)
             }
             for mode in leg.modes
         }
 
-    async def measure_round(
-        self, benches: Sequence[PreparedBenchmark], servers: Sequence[MeasuredServer], level: Level, repeat: int
+    async def _measure_round(
+        self, benches: Sequence[PreparedBenchmark], servers: Sequence[MeasuredServer], clients: int, repeat: int
     ) -> dict[str, Measurement]:
         """One measurement of each server, every second round in reverse; empty where it was interrupted."""
         found: dict[str, Measurement] = {}
         turns = list(zip(servers, benches, strict=True))
         for server, bench in turns[:: -1 if repeat % 2 else 1]:
             server.announce()
-            measurement = None if self.interrupted.is_set() else await self._measure_once(bench, level, repeat)
+            measurement = None if self.interrupted.is_set() else await self._measure_once(bench, clients, repeat)
             server.check()
             if measurement is None or measurement.stopped == "interrupted":
                 return {}
             found[server.name] = measurement
         return found
 
-    def plan(self, url: str, target: TargetOptions, leg: Leg) -> Plan:
+    def plan(self, url: str, target: TargetOptions, leg: Leg, mode: Mode = "plain") -> Plan:
         """One for all levels: a measurement's number, and with it its texts, must not depend on what else is measured."""
-        workload, streamed = self.workloads[leg.workload], self.mode == "streamed"
+        workload, streamed = self.workloads[leg.workload], mode == "streamed"
         return Plan(
             url=url,
             target=replace(target, stream=True) if streamed else target,
             workload=replace(workload, first_variation=_STREAMED_VARIATION) if streamed else workload,
-            loads=tuple(
-                Load("closed", clients=n) for n in sorted({*ALL_CLIENTS, *(level.clients for level in leg.levels)})
-            ),
+            loads=tuple(Load("closed", clients=n) for n in sorted({*ALL_CLIENTS, *leg.clients})),
             duration_s=self.pace.duration_s,
             warmup=Warmup(duration_s=self.pace.warmup_s),
-            repeats=max(level.repeats for level in leg.levels),
+            repeats=leg.repeats,
             timeout_s=self.pace.timeout_s,
             seed=self.seed,
         )
 
-    async def _measure_once(self, bench: PreparedBenchmark, level: Level, repeat: int) -> Measurement | None:
-        load, processes = Load("closed", clients=level.clients), 1
-        if self.mode == "streamed":
+    async def _measure_once(self, bench: PreparedBenchmark, clients: int, repeat: int) -> Measurement | None:
+        load, processes = Load("closed", clients=clients), 1
+        if bench.plan.target.stream:
             most = describe_machine().cores // _CORES_PER_CLIENT_PROCESS
-            processes = max(1, min(most, level.clients // _STREAMS_PER_CLIENT_PROCESS))
+            processes = max(1, min(most, clients // _STREAMS_PER_CLIENT_PROCESS))
         plan = replace(
             bench.plan,
             loads=(load,) * len(bench.plan.loads),
-            texts=texts_needed(level.clients, self.pace.duration_s),
-            repeats=level.repeats,
+            texts=texts_needed(clients, self.pace.duration_s),
             processes=processes,
         )
         number = bench.plan.loads.index(load)  # decides the texts; the plan's other loads are not measured here
         return await replace(bench, plan=plan).measure(number, repeat, self.observer, self.interrupted)
 
     def gather(
-        self, bench: PreparedBenchmark, leg: Leg, measured: dict[int, list[Measurement]], notes: dict[str, Any]
+        self, bench: PreparedBenchmark, measured: Mapping[int, Sequence[Measurement]], notes: Mapping[str, Any]
     ) -> Results:
         """Results of what was measured, by clients."""
-        loads = {clients: Load("closed", clients=clients) for clients in sorted(level.clients for level in leg.levels)}
-        repeats = {str(level.clients): level.repeats for level in leg.levels}
-        kept = {"repeats": repeats, "label": notes.get("label"), "journey": notes}
-        conditions = replace(without_path(bench.conditions, self.path, **kept), loads=tuple(loads.values()))
-        points = tuple(point_of(loads[clients], found) for clients, found in sorted(measured.items()))
-        return Results(conditions, points, partial=self.interrupted.is_set())
-
-
-def rounds(levels: Sequence[Level]) -> Iterator[tuple[int, Level]]:
-    """(repeat, level): each repeat goes over all levels, so that a machine whose speed drifts affects all alike."""
-    for repeat in range(max(level.repeats for level in levels)):
-        yield from ((repeat, level) for level in levels if repeat < level.repeats)
+        points = tuple(point_of(Load("closed", clients=n), measured[n]) for n in sorted(measured))
+        conditions = without_path(bench.conditions, self.path, label=notes.get("label"), journey=dict(notes))
+        loads = tuple(point.load for point in points)
+        return Results(replace(conditions, loads=loads), points, partial=self.interrupted.is_set())
 
 
 @dataclass(slots=True)
@@ -208,6 +185,15 @@ class JourneyResults:
     failures: dict[str, str] = field(default_factory=dict[str, str])  # by step: the whole message
     not_reached: list[str] = field(default_factory=list[str])
     interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Results by mode and server name; empty where it was interrupted before both servers were measured once."""
+
+    names: tuple[str, str]
+    results: dict[Mode, dict[str, Results]]
+    partial: bool = False
 
 
 def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
@@ -228,72 +214,71 @@ def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
     return JourneyResults(ordered, not_reached=[step for step, names in legs.items() if not set(names) & set(found)])
 
 
-Todo = Sequence[tuple[Step, Sequence[Leg]]]
-
-
-def expected_s(todo: Todo, pace: Pace, starts_s: Sequence[float] = ()) -> float:
-    """The time that legs take with their servers' starts and stops; `starts_s` are starts that were seen."""
-    start_s = median(starts_s) if starts_s else UNKNOWN_START_S
-    return sum(start_s + STOP_S + sum(pace.leg_s(leg) for leg in legs) for _, legs in todo)
+def expected_s(steps: Sequence[Step], pace: Pace) -> float:
+    """The time that steps take with their servers' starts and stops."""
+    return sum(UNKNOWN_START_S + STOP_S + sum(pace.leg_s(leg) for leg in step.legs) for step in steps)
 
 
 @dataclass(frozen=True, slots=True)
 class JourneyRun:
-    """`chosen` are the names of the steps that may be measured now; stored results of the others count too, and those of
-    chosen ones unless `fresh`. `command` builds a server's command line."""
+    """`command` builds a server's command line."""
 
     steps: tuple[Step, ...]
-    chosen: frozenset[str]
     subject: Subject
     folder: Path
     meter: LoadMeter
     progress: RunProgress
-    machine: dict[str, Any] = field(default_factory=this_machine)
-    fresh: bool = False
     command: Callable[[Step, Subject, Path], ServerCommand] = command_of
 
     async def run(self) -> JourneyResults:
         """All steps. Raises ConfigError where results cannot be written."""
-        journey, todo = JourneyResults(), list[tuple[Step, list[Leg]]]()
-        for step in self.steps:
-            reuse = not (self.fresh and step.name in self.chosen)
-            stored = {leg: self.stored(step, leg) if reuse else None for leg in step.legs}
-            journey.results |= {step.leg_name(leg): found for leg, found in stored.items() if found}
-            missing = [leg for leg, found in stored.items() if found is None or found.partial]
-            if missing and step.name in self.chosen:
-                todo.append((step, missing))
-        starts_s = [
-            s for found in journey.results.values() if (s := notes_of(found, "journey").get("start_s")) is not None
-        ]
-        kept = f"{len(journey.results)} results of an earlier run are kept; " if journey.results else ""
-        self.progress.note(f"{kept}{len(todo)} steps to measure")
-        for place, (step, legs) in enumerate(todo):
+        journey = JourneyResults()
+        for place, step in enumerate(self.steps):
             if self.meter.interrupted.is_set():
                 journey.not_reached.append(step.name)
                 continue
-            left = about(expected_s(todo[place:], self.meter.pace, starts_s))
-            self.progress.note(f"{place + 1}/{len(todo)} {step.name}: {step.title} ({left} left)")
-            await self._measure_step(step, legs, journey, starts_s)
-        names = [step.leg_name(leg) for step in self.steps for leg in step.legs]
-        journey.results = {name: journey.results[name] for name in names if name in journey.results}
+            left = about(expected_s(self.steps[place:], self.meter.pace))
+            self.progress.note(f"{place + 1}/{len(self.steps)} {step.name}: {step.title} ({left} left)")
+            await self._measure_step(step, journey)
         journey.interrupted = self.meter.interrupted.is_set()
         return journey
 
-    async def _measure_step(
-        self, step: Step, legs: Sequence[Leg], journey: JourneyResults, starts_s: list[float]
-    ) -> None:
+    async def compare(self) -> Comparison:
+        """Both steps' servers together, measured in turn. Raises ServerFault where one does not start or exits, ConfigError
+        where one cannot do what is asked."""
+        servers: list[MeasuredServer] = []
+        names = (self.steps[0].name, self.steps[1].name)
+        try:
+            async with AsyncExitStack() as stack:
+                for step in self.steps:
+                    server = await stack.enter_async_context(self._serving(step))
+                    servers.append(
+                        self._measured_server(step, server, step.name, {"label": step.name, "versus": names})
+                    )
+                results = await self.meter.measure(self.steps[0].legs[0], servers)
+        except Interrupted:
+            return Comparison(names, {}, partial=True)
+        return Comparison(names, results, partial=self.meter.interrupted.is_set())
+
+    def _serving(self, step: Step) -> AbstractAsyncContextManager[RunningServer]:
         self.progress.where = step.name
         self.progress.phase("starting", None)
         logs = self.folder / "logs"
         command = self.command(step, self.subject, logs / f"{step.name}.engine.log")
+        return serving(command, logs / f"{step.name}.log", self.meter.interrupted)
+
+    def _measured_server(self, step: Step, server: RunningServer, name: str, notes: dict[str, Any]) -> MeasuredServer:
+        target, announce = target_of(step, self.subject), partial(setattr, self.progress, "where", name)
+        return MeasuredServer(name, server.url, target, server.check_alive, announce, notes)
+
+    async def _measure_step(self, step: Step, journey: JourneyResults) -> None:
         try:
-            async with serving(command, logs / f"{step.name}.log", self.meter.interrupted) as server:
-                starts_s.append(server.start_s)
-                for leg in legs:
-                    name = self.progress.where = step.leg_name(leg)
-                    notes = self.notes(step, leg, server.start_s)
-                    target = target_of(step, self.subject)
-                    measured = MeasuredServer(name, server.url, target, server.check_alive, notes=notes)
+            async with self._serving(step) as server:
+                for leg in step.legs:
+                    name = step.leg_name(leg)
+                    label = step.name if leg.workload == "variable" else f"{step.name} {leg.workload}"
+                    notes = {"label": label, "step": step.name, "title": step.title, "start_s": server.start_s}
+                    measured = self._measured_server(step, server, name, notes)
                     results = (await self.meter.measure(leg, [measured]))["plain"][name]
                     if results.points:
                         write_results(results, self.folder / f"{name}.json")
@@ -303,30 +288,3 @@ class JourneyRun:
             self.progress.note(f"{step.name} failed: {fault.message}")
         except Interrupted:
             journey.not_reached.append(step.name)
-
-    def stored(self, step: Step, leg: Leg) -> Results | None:
-        """What an earlier run measured under the same conditions, whole or in part."""
-        file = self.folder / f"{step.leg_name(leg)}.json"
-        return read_stored(file, "journey", self.fingerprint(step, leg))
-
-    def notes(self, step: Step, leg: Leg, start_s: float) -> dict[str, Any]:
-        """What a results file keeps of its place in the journey."""
-        label = step.name if leg.workload == "variable" else f"{step.name} {leg.workload}"
-        place = {"label": label, "step": step.name, "title": step.title, "start_s": start_s}
-        return {**place, "fingerprint": self.fingerprint(step, leg)}
-
-    def fingerprint(self, step: Step, leg: Leg) -> dict[str, Any]:
-        """Everything that decides a leg's numbers, as JSON."""
-        return fingerprint(
-            {
-                "server": step.kind,
-                "flags": dict(step.flags),
-                "shaped": step.shaped,
-                "subject": self.subject.describe(step.kind),
-                "workload": self.meter.workloads[leg.workload].description,
-                "seed": self.subject.seed,
-                "levels": [[level.clients, level.repeats] for level in leg.levels],
-                "pace": asdict(self.meter.pace),
-                "machine": self.machine,
-            }
-        )

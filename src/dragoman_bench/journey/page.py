@@ -1,4 +1,4 @@
-"""What a journey found: verdicts, the story's table and all numbers, as Markdown, as JSON and as an HTML page.
+"""What a journey found: verdicts and all numbers, as JSON and as an HTML page; and dragoman beside `vllm serve`.
 
 The page opens with the picture and the verdicts; settings and conditions come last.
 """
@@ -8,49 +8,80 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Load, Results
-from dragoman_bench.bench.tables import Cell, Column, Table, Tone, machine_text, notes_on, number, table, write_text
+from dragoman_bench.bench.results import Load, Results, write_results
+from dragoman_bench.bench.tables import (
+    NONE,
+    Cell,
+    Column,
+    Table,
+    Tone,
+    machine_text,
+    markdown,
+    notes_on,
+    number,
+    table,
+    write_text,
+)
 from dragoman_bench.journey.claims import (
     BEST,
     BUSY_SHARE,
     FEWEST_ANSWERS,
     GENERAL_RULE,
+    GPU_IDLE,
     GPU_MEAN,
+    GPU_MEMORY,
+    KV_PEAK,
     ONE_WORKER,
     P50,
     P99,
+    PREEMPTIONS,
     RPS,
+    SHORT_P50,
+    STORY,
     TOKENS_S,
     At,
     JudgedClaim,
     Measured,
     Metric,
-    StoryRow,
     Verdict,
     judge_all,
-    story_rows,
+    percentile,
 )
-from dragoman_bench.journey.measure import JourneyResults
-from dragoman_bench.journey.steps import BUSY
-from dragoman_bench.report.charts import rates_by_result
-from dragoman_bench.report.page import FOOTER, Section, report_sections, sections_markdown, write_page
+from dragoman_bench.journey.measure import Comparison, JourneyResults
+from dragoman_bench.journey.steps import BUSY, Mode
+from dragoman_bench.report.charts import rates_by_result, report_charts
+from dragoman_bench.report.page import FOOTER, Section, write_page
 
 TITLE = "The story, measured here"
-COLUMNS: tuple[Metric, ...] = (RPS, TOKENS_S, P50, P99, BUSY_SHARE, GPU_MEAN)
+COLUMNS: tuple[Metric, ...] = (
+    *(RPS, TOKENS_S, P50, P99, SHORT_P50, BUSY_SHARE),
+    *(GPU_MEAN, GPU_IDLE, GPU_MEMORY, KV_PEAK, PREEMPTIONS),
+)
 CHARTED = (
     *("workers-1", "workers-2", "static", "continuous-64", "continuous-16", "continuous-256"),
     *("vllm-64", "vllm-256"),
 )
 """Steps that the charts show, as many as there are colours; the table of all numbers has the rest."""
 _TONES: dict[Verdict, Tone] = {"holds here": "good", "does not hold here": "bad", "undecided": ""}
-# Different between steps or kinds of server by plan, and shown elsewhere on the page.
-_OF_A_STEP = frozenset(
-    {"journey", "repeats", "system_prompt", "user_prompt", "max_tokens", "temperature", "forced_lengths"}
-)
+METRICS: dict[Mode, tuple[Metric, ...]] = {
+    "plain": (RPS, P99),
+    "streamed": (
+        RPS,
+        P99,
+        Metric("time to first token, median", percentile("ttft", "p50_s"), " ms", 1000),
+        Metric("time to first token, 99th percentile", percentile("ttft", "p99_s"), " ms", 1000),
+        Metric("inter-token latency, median", percentile("itl", "p50_s"), " ms", 1000),
+        Metric("inter-token latency, 99th percentile", percentile("itl", "p99_s"), " ms", 1000),
+        Metric("time per output token, median", percentile("tpot", "p50_s"), " ms", 1000),
+    ),
+}
+"""Of a comparison. Inter-token latency counts gaps between events that carry text; a server may put several tokens into one
+event, which the time per output token does not depend on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +90,6 @@ class JourneyReport:
 
     summary: str
     conditions: tuple[str, ...]
-    rows: tuple[StoryRow, ...]
     findings: tuple[JudgedClaim, ...]
     missing: tuple[str, ...]
     results: dict[str, Results]
@@ -77,15 +107,8 @@ def conclude(journey: JourneyResults, *, quick_note: str | None = None) -> Journ
         missing.append(f"Not reached: {', '.join(journey.not_reached)}.")
     if quick_note:
         missing.append(quick_note)
-    findings = judge_all(measured)
-    return JourneyReport(
-        summary=_summary(measured, findings),
-        conditions=tuple(_conditions(journey.results)),
-        rows=story_rows(measured),
-        findings=findings,
-        missing=tuple(missing),
-        results=journey.results,
-    )
+    findings, conditions = judge_all(measured), tuple(_conditions(journey.results))
+    return JourneyReport(_summary(measured, findings), conditions, findings, tuple(missing), journey.results)
 
 
 def _summary(measured: Measured, findings: tuple[JudgedClaim, ...]) -> str:
@@ -119,35 +142,24 @@ def _conditions(results: dict[str, Results]) -> Iterator[str]:
     yield f"Measured {min(started)} to {max(started)}, commit {', '.join(commits)}"
 
 
-def write_files(report: JourneyReport, folder: Path, page: Path | None = None) -> tuple[Path, ...]:
-    """`report.html` (or `page`), `journey.md` and `journey.json` (table and verdicts as data). Raises ConfigError."""
+def write_files(report: JourneyReport, folder: Path, page: Path | None = None) -> tuple[Path, Path]:
+    """`report.html` (or `page`) and `journey.json` (verdicts as data). Raises ConfigError."""
     document = {
         "summary": report.summary,
         "conditions": report.conditions,
-        "story": [asdict(row) for row in report.rows],
         "rule": GENERAL_RULE,
         "findings": [asdict(finding) for finding in report.findings],
         "missing": report.missing,
     }
-    page, text, data = page or folder / "report.html", folder / "journey.md", folder / "journey.json"
-    first, last = _sections(report)
-    write_page(page, TITLE, report.summary, report_sections(charted(report.results), first=first, last=last), FOOTER)
-    write_text(text, as_markdown(report), "out")
+    page, data = page or folder / "report.html", folder / "journey.json"
+    write_page(page, TITLE, report.summary, _sections(report), FOOTER)
     write_text(data, json.dumps(document, ensure_ascii=False, indent=1) + "\n", "out")
-    return page, text, data
+    return page, data
 
 
-def as_markdown(report: JourneyReport) -> str:
-    """The whole report, for docs."""
-    first, last = _sections(report)
-    return sections_markdown(TITLE, report.summary, [*first, *last])
-
-
-def _sections(report: JourneyReport) -> tuple[list[Section], list[Section]]:
-    """What comes before the charts and tables of any report, and what after them.
-
-    The picture has requests a second of each step on variable texts, or of all legs where no step has them.
-    """
+def _sections(report: JourneyReport) -> list[Section]:
+    """The picture has requests a second of each step on variable texts, the charts are of `CHARTED`; of all legs where no
+    step has variable texts at the story's load."""
     busy, remarks = Load("closed", clients=BUSY), list(report.missing)
     variable = {
         name.removesuffix(".variable"): one
@@ -161,38 +173,21 @@ def _sections(report: JourneyReport) -> tuple[list[Section], list[Section]]:
             if answers < FEWEST_ANSWERS:
                 remarks.append(f"{name}, {point.load.label}: only {answers} answers; --duration gives more.")
     picture = rates_by_result(variable or report.results, busy, f"Requests a second at {BUSY} clients")
-    columns = [Column(name, "left") for name in ("step", "the story, RPS at 25 concurrent", "here, at 25 clients")]
-    story = [(row.step, row.story, row.here) for row in report.rows]
-    first = [
+    charted = {step: variable[step] for step in CHARTED if step in variable} or report.results
+    sections = [
         Section(charts=(picture,)),
-        Section("What holds here", tables=(_verdicts(report),)),
-        Section("The story beside it", tables=(table("", columns, story, slug="story"),)),
-    ]
-    last = [
+        Section("What holds here", tables=(verdicts(report),)),
         Section("All steps", tables=(_numbers(report),)),
+        Section("Charts", charts=tuple(report_charts(charted, busy if variable else None))),
         Section("How the claims were judged", (GENERAL_RULE,)),
         Section("Machine and model", bullets=report.conditions),
     ]
     if remarks:
-        last.insert(1, Section("To bear in mind", bullets=tuple(remarks)))
-    return first, last
+        sections.insert(4, Section("To bear in mind", bullets=tuple(remarks)))
+    return sections
 
 
-def charted(results: dict[str, Results]) -> dict[str, Results]:
-    """What the charts show, by the steps' names: variable texts, of the steps that matter; all where none of these is.
-
-    Conditions are without what differs from step to step by plan, as the report warns of all other differences.
-    """
-    shown = {step: results[f"{step}.variable"] for step in CHARTED if f"{step}.variable" in results} or dict(results)
-    loads = {point.load.clients or 0: point.load for found in shown.values() for point in found.points}
-    every = tuple(loads[clients] for clients in sorted(loads))
-    for name, found in shown.items():
-        options = {name: value for name, value in found.conditions.options.items() if name not in _OF_A_STEP}
-        shown[name] = replace(found, conditions=replace(found.conditions, loads=every, options=options))
-    return shown
-
-
-def _verdicts(report: JourneyReport) -> Table:
+def verdicts(report: JourneyReport) -> Table:
     """Each claim with its rule."""
     rows = [
         (
@@ -208,13 +203,74 @@ def _verdicts(report: JourneyReport) -> Table:
 
 
 def _numbers(report: JourneyReport) -> Table:
-    """One row for every leg and level."""
+    """One row for every leg and level, beside what the story reports."""
     measured = Measured(report.results)
     rows: list[tuple[str | None, ...]] = []
     for name, results in report.results.items():
         for point in results.points:
             at = At(name, point.load.clients or 0)
             failed = sum(repeat.summary.requests - repeat.summary.completed for repeat in point.repeats)
-            rows.append((name, str(at.clients), *(measured.text(at, metric) for metric in COLUMNS), str(failed)))
-    columns = ("step", "clients", *(metric.name for metric in COLUMNS), "failed")
-    return table("", columns, rows, note="Median of the repeats [lowest..highest].", slug="numbers").pruned()
+            numbers = (measured.text(at, metric) for metric in COLUMNS)
+            rows.append((name, str(at.clients), STORY.get(at), *numbers, str(failed)))
+    columns = ("step", "clients", Column("the story, requests a second", "left"))
+    note = "Median of the repeats [lowest..highest]."
+    return table(
+        "", (*columns, *(metric.name for metric in COLUMNS), "failed"), rows, note=note, slug="numbers"
+    ).pruned()
+
+
+@dataclass(frozen=True, slots=True)
+class PairRatios:
+    """The first server's number over the second's in each round. `values`: both servers' numbers, in the order of the
+    rounds; empty in files of earlier versions."""
+
+    clients: int
+    metric: str
+    ratios: tuple[float, ...]
+    mode: Mode = "plain"
+    values: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """`1.02 [0.99..1.04], no difference`."""
+        low, high = min(self.ratios), max(self.ratios)
+        side = "higher in every pair" if low > 1 else "lower in every pair" if high < 1 else "no difference"
+        ratio = f"{number(median(self.ratios))} [{number(low)}..{number(high)}]"
+        return f"{ratio}, {side}" if len(self.ratios) > 1 else f"{ratio}, measured once"
+
+
+def pair_ratios(first: Results, second: Results, mode: Mode = "plain") -> list[PairRatios]:
+    """By load level and metric. Levels and rounds that only one of the two has are left out."""
+    ours, theirs = Measured({"": first}), Measured({"": second})
+    found: list[PairRatios] = []
+    for point in first.points:
+        at = At("", point.load.clients or 0)
+        for metric in METRICS[mode]:
+            pairs = [pair for pair in zip(ours.values(at, metric), theirs.values(at, metric), strict=False) if pair[1]]
+            if pairs:
+                ratios = tuple(one / other for one, other in pairs)
+                found.append(PairRatios(at.clients, metric.name, ratios, mode, tuple(zip(*pairs, strict=True))))
+    return found
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> str:
+    """Writes each server's results and `versus.json`; returns a table: both servers' numbers (median and range of the
+    rounds), and their ratio pair by pair. Raises ConfigError."""
+    ratios: list[PairRatios] = []
+    rows: list[tuple[str, ...]] = []
+    for mode, results in comparison.results.items():
+        for ratio in pair_ratios(*(results[name] for name in comparison.names), mode=mode):
+            metric = next(one for one in METRICS[mode] if one.name == ratio.metric)
+            at = At("", ratio.clients)
+            numbers = (Measured({"": results[name]}).text(at, metric) or NONE for name in comparison.names)
+            ratios.append(ratio)
+            rows.append((mode, str(ratio.clients), ratio.metric, *numbers, ratio.text))
+        for name, found in results.items():
+            if found.points:
+                write_results(found, folder / f"versus.{name}{'' if mode == 'plain' else f'.{mode}'}.json")
+    if not ratios:
+        raise ConfigError("interrupted before both servers were measured once: there is nothing to compare")
+    columns = ("answers", "clients", Column("metric", "left"), *comparison.names, Column("ratio, pair by pair", "left"))
+    document = {"names": comparison.names, "partial": comparison.partial, "ratios": [asdict(ratio) for ratio in ratios]}
+    write_text(folder / "versus.json", json.dumps(document, indent=1) + "\n", "out")
+    return markdown(table("", columns, rows)) + "\n"

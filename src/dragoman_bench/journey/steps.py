@@ -23,8 +23,8 @@ MODES: tuple[Mode, ...] = ("plain", "streamed")
 BUSY = 25  # clients: the story's load
 FEW = 5
 GPU_LEVELS = (64, 128, 256)
-ALL_CLIENTS = (1, FEW, 8, 10, BUSY, *GPU_LEVELS)
-CPU_KV_CACHE_BYTES, LARGE_KV_CACHE_BYTES = 1 << 30, 3 << 30
+ALL_CLIENTS = (1, FEW, 8, 10, BUSY, *GPU_LEVELS)  # their places decide which texts are sent
+CPU_KV_CACHE_BYTES = 1 << 30
 MODE, CEILING = "cudagraph-mode", "max-cudagraph-capture-size"
 WHOLE_STEPS: Mapping[str, str] = {
     "attention-backend": "TRITON_ATTN",
@@ -37,19 +37,12 @@ OVERHEAD_S = 1.5  # of a measurement, beside its warm-up and itself: in-flight r
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """The clients of a closed loop, and how often it is measured."""
-
-    clients: int
-    repeats: int = 1
-
-
-@dataclass(frozen=True, slots=True)
 class Leg:
-    """One workload at several levels: one results file for each mode."""
+    """One workload from several numbers of clients, each in a closed loop: one results file for each mode."""
 
     workload: WorkloadName
-    levels: tuple[Level, ...]
+    clients: tuple[int, ...]
+    repeats: int = 1
     modes: tuple[Mode, ...] = ("plain",)
 
 
@@ -78,14 +71,14 @@ class Pace:
 
     def leg_s(self, leg: Leg) -> float:
         """The expected time of a leg."""
-        measurements = sum(level.repeats for level in leg.levels) * len(leg.modes)
+        measurements = len(leg.clients) * leg.repeats * len(leg.modes)
         return measurements * (self.duration_s + self.warmup_s + OVERHEAD_S)
 
 
 QUICK_PACE = Pace(duration_s=8.0, warmup_s=1.0)
 FULL_PACE = Pace(duration_s=10.0, warmup_s=2.0)
 LEFT_OUT_OF_QUICK = (
-    "`--quick` leaves out: 5 and 10 clients and more than 25, a third repeat, uniform data for the baselines, "
+    "`--quick` leaves out: 5 clients and more than 25, a third repeat, uniform data for the baselines, "
     "max_num_seqs 8, 32 and 256, the CUDA-graph limit, max_num_batched_tokens, memory, `vllm serve` with its defaults."
 )
 
@@ -110,17 +103,6 @@ class Subject:
     pairs: str = "en-ja"
     seed: int = 0
 
-    def describe(self, kind: Kind) -> dict[str, object]:
-        """All of it that decides results of such a server, without paths: for results files."""
-        common: dict[str, object] = {"model": self.name, "pairs": self.pairs}
-        if kind == "dragoman":
-            return common | {"flags": {name: value for name, value in self.dragoman.items() if name != "model"}}
-        return common | {
-            "flags": {**self.vllm, **self.limits},
-            "prompt": {"kind": self.asked.kind, "system": self.asked.system, "user": self.asked.user},
-            "max_tokens": self.asked.max_tokens,
-        }
-
 
 def target_of(step: Step, subject: Subject) -> TargetOptions:
     """How a step's server is asked."""
@@ -140,9 +122,8 @@ def command_of(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
 class RouteStep:
     """A step before it is known where it runs.
 
-    `repeated` and `once` are clients on variable texts: claims need repeats, other levels are measured once. `high` adds
-    `GPU_LEVELS`, measured once; `uniform` adds uniform texts. `quick` are the clients of a quick journey (25 of them
-    repeated); empty: it leaves the step out. `without` names flags that are left to the server; `defaults` leaves all.
+    `clients` send variable texts; `high` adds `GPU_LEVELS`, `uniform` uniform texts. `quick` are the clients of a quick
+    journey; empty: it leaves the step out. `without` names flags that are left to the server; `defaults` leaves all.
     """
 
     name: str
@@ -151,8 +132,7 @@ class RouteStep:
     flags: Flags = field(default_factory=dict[str, str | int | float | bool])
     kind: Kind = "dragoman"
     on: Literal["any", "gpu", "cpu"] = "any"  # in a whole journey
-    repeated: tuple[int, ...] = (BUSY,)
-    once: tuple[int, ...] = ()
+    clients: tuple[int, ...] = (BUSY,)
     high: bool = False
     uniform: bool = False
     quick: tuple[int, ...] = ()
@@ -162,12 +142,10 @@ class RouteStep:
 
     def step(self, gpu: bool, quick: bool, repeats: int) -> Step:
         """The step on this device."""
-        repeated = (BUSY,) if quick else self.repeated
-        clients = (*sorted({*self.repeated, *self.once}), *(GPU_LEVELS if self.high and gpu else ()))
-        levels = tuple(Level(n, repeats if n in repeated else 1) for n in (self.quick if quick else clients))
-        legs = (Leg("variable", levels),)
+        clients = self.quick if quick else (*self.clients, *(GPU_LEVELS if self.high and gpu else ()))
+        legs = (Leg("variable", clients, repeats),)
         if self.quick_uniform if quick else self.uniform:
-            legs = (Leg("uniform", (Level(BUSY, repeats),)), *legs)
+            legs = (Leg("uniform", (BUSY,), repeats), *legs)
         return Step(self.name, self.title, self.kind, self._flags(gpu), legs, shaped=not self.defaults)
 
     def _flags(self, gpu: bool) -> Flags:
@@ -199,8 +177,7 @@ ROUTE: tuple[RouteStep, ...] = (
         "one worker process, one request at a time",
         flags={"pipeline": "workers", "workers": 1},
         uniform=True,
-        repeated=(1, BUSY),
-        once=(FEW, 10),
+        clients=(1, FEW, BUSY),
         quick=(1, BUSY),
     ),
     RouteStep(
@@ -215,7 +192,7 @@ ROUTE: tuple[RouteStep, ...] = (
         16,
         {"pipeline": "static_batch", "batch-size": 16, "batch-timeout-ms": 50},
         uniform=True,
-        once=(1, FEW, 10),
+        clients=(1, BUSY),
         quick=(BUSY,),
     ),
     RouteStep(
@@ -223,16 +200,15 @@ ROUTE: tuple[RouteStep, ...] = (
         f"{CONTINUOUS} 64",
         64,
         uniform=True,
-        repeated=(FEW, BUSY),
-        once=(1, 10),
+        clients=(1, FEW, BUSY),
         high=True,
         quick=(1, BUSY),
         quick_uniform=True,
     ),
-    RouteStep("continuous-8", f"{CONTINUOUS} 8", 8, repeated=(FEW, BUSY)),
-    RouteStep("continuous-16", f"{CONTINUOUS} 16", 16, repeated=(FEW, BUSY), once=(1, 10), quick=(BUSY,)),
+    RouteStep("continuous-8", f"{CONTINUOUS} 8", 8, clients=(FEW, BUSY)),
+    RouteStep("continuous-16", f"{CONTINUOUS} 16", 16, clients=(1, FEW, BUSY), quick=(BUSY,)),
     RouteStep("continuous-32", f"{CONTINUOUS} 32", 32),
-    RouteStep("continuous-256", f"{CONTINUOUS} 256", 256, repeated=(FEW, BUSY), once=(1, 10), high=True),
+    RouteStep("continuous-256", f"{CONTINUOUS} 256", 256, clients=(1, FEW, BUSY), high=True),
     RouteStep("graphs-16", f"{CONTINUOUS} 16, CUDA graphs up to 512 tokens", 16, {CEILING: 512}, on="gpu"),
     RouteStep("graphs-32", f"{CONTINUOUS} 32, CUDA graphs up to 1024 tokens", 32, {CEILING: 1024}, on="gpu"),
     RouteStep(
@@ -240,21 +216,15 @@ ROUTE: tuple[RouteStep, ...] = (
         "dragoman with its defaults: continuous batching, max_num_seqs 256, each step of up to 1024 tokens one CUDA graph",
         without=(MODE, CEILING),
         on="gpu",
-        once=(1, FEW, 10),
+        clients=(1, FEW, BUSY),
         high=True,
-    ),
-    RouteStep(  # on a GPU continuous-64 has this already
-        "tokens-8192",
-        f"{CONTINUOUS} 64, max_num_batched_tokens 8192",
-        64,
-        {"max-num-batched-tokens": 8192},
-        on="cpu",
     ),
     RouteStep(
         "tokens-16384",
         f"{CONTINUOUS} 64, max_num_batched_tokens 16384",
         64,
         {"max-num-batched-tokens": 16384},
+        on="gpu",
     ),
     RouteStep(
         "memory-0.3",
@@ -263,13 +233,6 @@ ROUTE: tuple[RouteStep, ...] = (
         {"gpu-memory-utilization": 0.3},
         on="gpu",
     ),
-    RouteStep(
-        "memory-roomy",
-        f"{CONTINUOUS} 64, a KV cache of 3 GiB instead of 1",
-        64,
-        {"kv-cache-memory-bytes": LARGE_KV_CACHE_BYTES},
-        on="cpu",
-    ),
     RouteStep("vllm-defaults", "`vllm serve` with its defaults", kind="vllm", defaults=True),
     RouteStep(
         "vllm-64",
@@ -277,7 +240,7 @@ ROUTE: tuple[RouteStep, ...] = (
         64,
         kind="vllm",
         on="cpu",
-        once=(1, FEW, 10),
+        clients=(1, FEW, BUSY),
         quick=(BUSY,),
     ),
     RouteStep(
@@ -286,14 +249,14 @@ ROUTE: tuple[RouteStep, ...] = (
         256,
         kind="vllm",
         on="gpu",
-        once=(1, FEW, 10),
+        clients=(1, FEW, BUSY),
         high=True,
     ),
 )
 
 
 def plan_route(gpu: bool, quick: bool = False, repeats: int = 3) -> tuple[Step, ...]:
-    """All steps, in order. `repeats` is for the levels that claims use."""
+    """All steps, in order."""
     device = ("any", "gpu" if gpu else "cpu")
     rows = [row for row in ROUTE if (row.quick if quick else row.on in device)]
     return tuple(row.step(gpu, quick, repeats) for row in rows)

@@ -1,4 +1,4 @@
-"""The charts of a report: rates and latency by load level, gaps between tokens, samples over time and single requests.
+"""The charts of a report: rates and latency by load level, samples over time and single requests.
 
 A bar or a point is the median of the repeats, its whisker their lowest and highest. Percentiles are over completed
 requests. Charts over time show the repeat of median throughput. In the chart of requests, short rows that end on one
@@ -10,7 +10,6 @@ vertical line with long ones waited for them: head-of-line blocking.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,25 +28,24 @@ from matplotlib.path import Path
 
 from dragoman.wire import LengthBand
 from dragoman_bench.bench.results import Load, Measurement, Point, RequestRecord
-from dragoman_bench.bench.summary import BANDS, bucket_value
+from dragoman_bench.bench.summary import BANDS
 from dragoman_bench.bench.tables import number as formatted
 from dragoman_bench.bench.tables import seconds
 from dragoman_bench.report import style
-from dragoman_bench.report.named import Named, any_has, loads_of, of_band, points_at, shared_load, typical
+from dragoman_bench.report.named import Named, any_has, loads_of, points_at, shared_load, typical
 from dragoman_bench.report.style import Chart
 
 REQUESTS_SHOWN = 80
 _LABELLED_BARS = 30  # beyond these, numbers over bars would run into each other
 _HATCH = "////"
-_MERGED = 4  # 2 % buckets drawn as one of 8 %
 _BINS = 160
 _WAITING_ALPHA = 0.32
 Samples = Sequence[tuple[float, float]]
 
 
-def report_charts(named: Named, load: Load | None = None, requests: int = REQUESTS_SHOWN) -> list[Chart]:
+def report_charts(named: Named, load: Load | None = None) -> list[Chart]:
     """Those that there is data for. `load`: where single requests are looked at; else the highest that most share."""
-    return [*_charts_by_load(named), *_charts_at(named, load or shared_load(named), requests)]
+    return [*_charts_by_load(named), *_charts_at(named, load or shared_load(named))]
 
 
 def _charts_by_load(named: Named) -> Iterator[Chart]:
@@ -59,14 +57,6 @@ def _charts_by_load(named: Named) -> Iterator[Chart]:
         alt=f"Bar chart of requests and output tokens a second by load level. {_medians(named, 'rps', ' requests/s')}",
         draw=partial(throughput, named),
     )
-    if any_has(named, "goodput_rps"):
-        yield Chart(
-            slug="goodput",
-            title="Goodput by load",
-            caption=f"Filled: requests a second that met the SLO; outlined: all that completed. {bars}",
-            alt=f"Bar chart of requests a second within the SLO. {_medians(named, 'goodput_rps', ' requests/s')}",
-            draw=partial(goodput, named),
-        )
     if any_has(named, "e2e_p95_s"):
         yield Chart(
             slug="latency",
@@ -78,23 +68,15 @@ def _charts_by_load(named: Named) -> Iterator[Chart]:
         )
 
 
-def _charts_at(named: Named, load: Load, requests: int) -> Iterator[Chart]:
+def _charts_at(named: Named, load: Load) -> Iterator[Chart]:
     points = points_at(named, load).values()
-    if any_has(named, "e2e_p95_s"):
-        yield Chart(
-            slug="latency-by-length",
-            title=f"Latency by length of text, {load.label}",
-            caption="Where short texts take as long as long ones, they wait for them.",
-            alt="Latency percentiles of short, medium and long texts. The table of latency by length has its numbers.",
-            draw=partial(latency_by_band, named, load),
-        )
     yield Chart(
         slug="timeline",
         title=f"Request by request, {load.label}",
         caption="One row a request, from send to answer, coloured by the length of its text; panels differ in time scale. "
         "Rows that end together waited for one another: where those are of all lengths, the short ones were held up.",
         alt="Timeline of consecutive requests, one bar each from send to end, a panel a result.",
-        draw=partial(timeline, named, load, requests),
+        draw=partial(timeline, named, load),
     )
     if any(line.samples(typical(point)) for point in points for _, _, lines in _PANELS for line in lines):
         yield Chart(
@@ -103,15 +85,6 @@ def _charts_at(named: Named, load: Load, requests: int) -> Iterator[Chart]:
             caption="The repeat of median throughput. Lines are means, bands reach from the lowest to the highest sample.",
             alt="Running and waiting requests, KV cache usage and GPU utilisation over time, a row a result.",
             draw=partial(over_time, named, load),
-        )
-    if any(map(_gaps, points)):
-        yield Chart(
-            slug="inter-token-latency",
-            title=f"Inter-token latency, {load.label}",
-            caption="Gaps between the events of streamed answers, all repeats together. A second hump is what stalls a "
-            "stream.",
-            alt="Histogram of the gaps between streamed events. The table of streaming has its percentiles.",
-            draw=partial(inter_token_latency, named, load),
         )
 
 
@@ -167,17 +140,6 @@ def throughput(named: Named) -> Figure:
     return figure
 
 
-@style.styled
-def goodput(named: Named) -> Figure:
-    """Requests a second within the SLO (filled) of all that completed (outline), by load level."""
-    outline = Patch(facecolor="none", edgecolor=style.MUTED, label="all completed requests")
-    figure, [[axes]] = style.grid(1, 1, 3.0, [*_legend(named), outline])
-    _bars(axes, named, "rps", outline=True)
-    _bars(axes, named, "goodput_rps")
-    axes.set_title("requests within the SLO a second")
-    return figure
-
-
 def _legend(named: Named) -> list[Artist]:
     handles: list[Artist] = [Patch(color=style.series(place), label=name) for place, name in enumerate(named)]
     if not all(map(_sustained, (point for results in named.values() for point in results.points))):
@@ -189,7 +151,7 @@ def _sustained(point: Point) -> bool:
     return all(repeat.stopped == "finished" for repeat in point.repeats)
 
 
-def _bars(axes: Axes, named: Named, metric: str, *, outline: bool = False) -> None:
+def _bars(axes: Axes, named: Named, metric: str) -> None:
     """One group a load, one bar a result in it; no bar where there is no such point."""
     loads = loads_of(named)
     width = min(0.8 / len(named), 0.34)
@@ -201,16 +163,11 @@ def _bars(axes: Axes, named: Named, metric: str, *, outline: bool = False) -> No
                 continue
             x, colour = place + (number - (len(named) - 1) / 2) * width, style.series(number)
             filled: dict[str, Any] = {"color": colour, "linewidth": 0}
-            hollow: dict[str, Any] = {
-                "facecolor": "none",
-                "edgecolor": colour,
-                "linewidth": 1,
-                "hatch": "" if outline else _HATCH,
-            }
-            axes.bar(x, spread.median, 0.9 * width, **(filled if _sustained(point) and not outline else hollow))
-            if spread.repeats > 1 and not outline:
+            hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": 1, "hatch": _HATCH}
+            axes.bar(x, spread.median, 0.9 * width, **(filled if _sustained(point) else hollow))
+            if spread.repeats > 1:
                 style.ranges(axes, [x], [spread], ecolor=style.INK)
-            if not outline and len(named) * len(loads) <= _LABELLED_BARS:
+            if len(named) * len(loads) <= _LABELLED_BARS:
                 style.note(axes, formatted(spread.median), x, spread.high, (0, 2.5), ha="center")
     style.load_axis(axes, loads)
     axes.margins(y=0.12)  # for the numbers over the bars
@@ -237,65 +194,6 @@ def latency(named: Named) -> Figure:
         style.load_axis(axes, loads)
     style.time_axis(panels[0], seen)
     return figure
-
-
-@style.styled
-def latency_by_band(named: Named, load: Load) -> Figure:
-    """End-to-end latency of short, medium and long texts at one load: 50th, 95th and 99th percentile."""
-    legend: list[Artist] = [
-        *(Patch(color=style.series(number), label=name) for number, name in enumerate(named)),
-        Line2D([], [], color=style.MUTED, marker="o", linestyle="none", label="50th percentile"),
-        Line2D([], [], color=style.MUTED, linewidth=4, alpha=0.5, label="to the 95th"),
-        Line2D([], [], color=style.MUTED, linewidth=1, label="to the 99th"),
-    ]
-    figure, [[axes]] = style.grid(1, 1, 3.0, legend)
-    points, seen = points_at(named, load), list[float]()
-    for number, name in enumerate(named):
-        for place, band in enumerate(BANDS if name in points else ()):
-            spreads = [of_band(points[name], band, percentile) for percentile in ("p50_s", "p95_s", "p99_s")]
-            known = [spread.median for spread in spreads if spread is not None]
-            if len(known) == len(spreads):
-                x = place + (number - (len(named) - 1) / 2) * min(0.8 / len(named), 0.2)
-                colour, marker = style.series(number), style.MARKERS[number % len(style.MARKERS)]
-                axes.plot([x, x], [known[0], known[2]], color=colour, linewidth=1)
-                axes.plot([x, x], known[:2], color=colour, linewidth=5, alpha=0.5, solid_capstyle="butt")
-                axes.plot(x, known[0], color=colour, marker=marker, markersize=6.5)
-                seen += known
-    axes.set_xticks(range(len(BANDS)), [style.BAND_NAMES[band] for band in BANDS])
-    axes.set_xlim(-0.6, len(BANDS) - 0.4)
-    axes.tick_params(axis="x", length=0)
-    style.time_axis(axes, seen)
-    return figure
-
-
-@style.styled
-def inter_token_latency(named: Named, load: Load) -> Figure:
-    """How the gaps between streamed events spread, at one load. What was not streamed is not in it."""
-    points, order = points_at(named, load), list(named)
-    pooled = {name: gaps for name, point in points.items() if (gaps := _gaps(point))}
-    legend = [Line2D([], [], label=name, **style.line(order.index(name))) for name in pooled]
-    figure, [[axes]] = style.grid(1, 1, 2.8, legend)
-    seen: list[float] = []
-    for name, gaps in pooled.items():
-        number, buckets = order.index(name), range(min(gaps), max(gaps) + 1)
-        edges = [bucket_value(bucket * _MERGED) for bucket in (*buckets, max(gaps) + 1)]
-        shares = [gaps[bucket] / gaps.total() for bucket in buckets]
-        axes.hist(edges[:-1], edges, weights=shares, histtype="stepfilled", color=style.series(number), alpha=0.15)
-        axes.hist(edges[:-1], edges, weights=shares, histtype="step", **style.line(number))
-        seen += [edges[0], edges[-1]]
-    style.time_axis(axes, seen, "x")
-    style.share_axis(axes)
-    axes.set(xlabel="gap between streamed events", ylabel="of all gaps", ylim=(0, None))
-    return figure
-
-
-def _gaps(point: Point) -> Counter[int]:
-    """All repeats together, in wider buckets."""
-    merged: Counter[int] = Counter()
-    for repeat in point.repeats:
-        for bucket, count in repeat.itl_histogram.items():
-            merged[bucket // _MERGED] += count
-    return merged
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reports as one HTML page or as Markdown: sections of text, charts and tables.
+"""Reports as one HTML page: sections of text, charts and tables.
 
 A page needs nothing else: no network, no script, styles and charts inline, and its own security policy forbids it to load
 anything. Results and charts come first; settings and conditions last.
@@ -7,18 +7,17 @@ anything. Results and charts come first; settings and conditions last.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from dragoman_bench.bench.results import Load
-from dragoman_bench.bench.tables import Table, bullets, escaped, markdown, write_text
-from dragoman_bench.report.charts import REQUESTS_SHOWN, report_charts
+from dragoman_bench.bench.tables import Table, write_text
+from dragoman_bench.report.charts import report_charts
 from dragoman_bench.report.named import Named, shared_load
 from dragoman_bench.report.style import PAGE_COLOURS, Chart, save_png, series, svg
 from dragoman_bench.report.tables import (
@@ -26,7 +25,6 @@ from dragoman_bench.report.tables import (
     UNLIKE_NOTE,
     against_first,
     all_tables,
-    at_a_glance,
     condition_tables,
     conditions,
     notes,
@@ -83,51 +81,22 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section], f
     write_text(path, page, "out")
 
 
-def sections_markdown(
-    title: str, lead: str, sections: Sequence[Section], images: Mapping[str, str] = MappingProxyType({})
-) -> str:
-    """The same as a Markdown document, without folded text. `images`: links of the charts that are to be shown, by slug."""
-    parts = [f"# {escaped(title)}", escaped(lead)]
-    for section in sections:
-        if section.frame == "alert":
-            parts.append(f"> [!WARNING]\n> **{escaped(section.title)}.** {' '.join(map(escaped, section.paragraphs))}")
-            continue
-        if section.title and (
-            section.paragraphs or section.bullets or not all(table.title for table in section.tables)
-        ):
-            parts.append(f"## {escaped(section.title)}")
-        parts += map(escaped, section.paragraphs)
-        for chart in (chart for chart in section.charts if chart.slug in images):
-            image = f"![{escaped(chart.alt)}](<{images[chart.slug]}>)"
-            parts += [f"## {escaped(chart.title)}", image, escaped(chart.caption)]
-        parts += map(markdown, section.tables)
-        parts += [bullets(section.bullets)] if section.bullets else []
-    return "\n\n".join(parts) + "\n"
-
-
-def report_sections(
-    named: Named,
-    load: Load | None = None,
-    requests: int = REQUESTS_SHOWN,
-    first: Sequence[Section] = (),
-    last: Sequence[Section] = (),
-) -> list[Section]:
-    """A report of results, with further sections `first` and `last`. `load` is looked at closely: one label's, else the
-    highest that most results share. Raises ConfigError where nothing was measured."""
+def report_sections(named: Named, load: Load | None = None) -> list[Section]:
+    """A report of results. `load` is looked at closely; None: the highest that most results share. Raises ConfigError where
+    nothing was measured."""
     load = load or shared_load(named)
-    sections = list(first)
+    sections: list[Section] = []
     unlike = [one.name for one in conditions(named) if one.role == "unlike"]
     if unlike:
         sections.append(Section(UNLIKE, (f"{UNLIKE_NOTE} {', '.join(unlike)}: see Conditions.",), frame="alert"))
-    if len(named) > 1:
-        compared = tuple(table for table in (at_a_glance(named, load), against_first(named)) if table)
-        sections.append(Section("At a glance", tables=compared))
-    sections.append(Section("Charts", charts=tuple(report_charts(named, load, requests))))
-    sections.append(Section("All points", tables=tuple(all_tables(named))))
+    sections.append(Section("Charts", charts=tuple(report_charts(named, load))))
+    compared = against_first(named)
+    tables = all_tables(named)
+    sections.append(Section("All points", tables=(compared, *tables) if compared else tuple(tables)))
     remarks = tuple(notes(named))
     if remarks:
         sections.append(Section("Read with care", bullets=remarks, frame="care"))
-    return [*sections, *last, Section("Conditions", tables=condition_tables(named))]
+    return [*sections, Section("Conditions", tables=condition_tables(named))]
 
 
 def report_lead(named: Named) -> str:

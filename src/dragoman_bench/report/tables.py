@@ -1,4 +1,4 @@
-"""The tables of a report: at a glance, every point in numbers, the conditions, and what a reader must know.
+"""The tables of a report: every point in numbers, compared with the first, the conditions, and what a reader must know.
 
 A cell is the median of the repeats and, in brackets, their lowest and highest. Columns without a number are left out. Two
 results that are closer together than their range are called equal (`compare`), whatever their medians are.
@@ -19,14 +19,13 @@ from dragoman_bench.bench.tables import EMPTY, Cell, Column, Row, Table, Tone, c
 from dragoman_bench.report.named import Named, loads_of, of_band, points_at, spread_over
 
 Read = Callable[[Point], Cell]
-HIGHER_IS_BETTER = frozenset({"rps", "output_tokens_s", "goodput_rps"})
+HIGHER_IS_BETTER = frozenset({"rps", "output_tokens_s"})
 UNLIKE = "These results were not measured under the same conditions"
 UNLIKE_NOTE = "What differs here is not what was compared, and may be the reason for a difference."
 _UNREPEATED = "measured once: its spread is unknown, and 10 % of the median stands for it in comparisons."
 _RANGES = "Median of the repeats [lowest..highest]."
 _ABSENT = "not set"
-_COMPARED = ("target", "model", "server", "loads")
-_OF_ONE = frozenset({"started_at", "url", "options.label"})  # different by their nature
+_COMPARED = ("target", "model", "server", "loads", "started_at", "url")
 
 
 def _spread(metric: str, scale: float = 1.0, unit: str = "") -> Read:
@@ -125,21 +124,6 @@ def all_tables(named: Named) -> list[Table]:
     return [table for table in made if table.has_values]
 
 
-def at_a_glance(named: Named, load: Load) -> Table:
-    """One load level in a handful of columns; results are compared with the first."""
-    columns: dict[str, Read] = {
-        "req/s": _spread("rps"),
-        "against the first": _against(named, "rps"),
-        "p50 s": _spread("e2e_p50_s"),
-        "p95 s": _spread("e2e_p95_s"),
-        "short texts p50 s": lambda point: Cell.ranged(of_band(point, "short", "p50_s")),
-        "goodput req/s": _spread("goodput_rps"),
-        "GPU mean": _spread("gpu_mean_percent", 1, "%"),
-        "failed": failures,
-    }
-    return _table("glance", f"At a glance: {load.label}", _RANGES, named, columns, [load])
-
-
 def against_first(named: Named) -> Table | None:
     """Every load level that several results have; None where there is none."""
     loads = [load for load in loads_of(named) if len(points_at(named, load)) > 1]
@@ -212,7 +196,7 @@ def notes(named: Named) -> list[str]:
 class Condition:
     """One condition; a value for each label, in their order.
 
-    `compared` differs and is what a comparison is about: which server, with which settings and model. `unlike` differs
+    `compared` differs and is what a comparison is about: which server, which settings and model, and when. `unlike` differs
     too (machine, versions, workload, seed, duration) and may be the reason for a difference.
     """
 
@@ -222,13 +206,13 @@ class Condition:
 
 
 def conditions(named: Named) -> list[Condition]:
-    """Every condition but the time and the address, by its name in the results file."""
+    """Every condition by its name in the results file."""
     columns = [_flat(_document(results.conditions)) for results in named.values()]
     found: list[Condition] = []
     for name in dict.fromkeys(name for column in columns for name in column):
         values = tuple(column.get(name, _ABSENT) for column in columns)
         differing = "compared" if name.split(".")[0] in _COMPARED else "unlike"
-        if name not in _OF_ONE:
+        if name != "options.label":
             found.append(Condition(name, values, "same" if len(set(values)) == 1 else differing))
     return found
 
@@ -259,12 +243,11 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def condition_tables(named: Named) -> tuple[Table, ...]:
-    """What differs, what was compared, what is the same, and when each result was measured."""
-    found = conditions(named)
-    made: list[Table] = []
+    """What differs, what was compared, and what is the same."""
+    found, made = conditions(named), list[Table]()
     for role, title, note in (
         ("unlike", "Conditions that differ", UNLIKE_NOTE),
-        ("compared", "Settings that were compared", ""),
+        ("compared", "What was compared", ""),
     ):
         rows = [(one.name, *one.values) for one in found if one.role == role]
         if rows:
@@ -272,19 +255,7 @@ def condition_tables(named: Named) -> tuple[Table, ...]:
             made.append(table(title, columns, rows, note=note, slug=role))
     same = [(one.name, one.values[0]) for one in found if one.role == "same"]
     title = "Conditions" if len(named) == 1 else "The same for all"
-    made.append(table(title, [Column("condition", "left"), Column("value", "left")], same, slug="same"))
-    rows = [
-        (
-            f"{name} (partial)" if results.partial else name,
-            results.conditions.started_at.replace("T", " ").replace("+00:00", " UTC"),
-            f"{results.conditions.target} at {results.conditions.url}",
-            results.conditions.model or "unknown",
-            short_commit(results.conditions),
-        )
-        for name, results in named.items()
-    ]
-    columns = [Column(name, "left") for name in ("result", "measured", "API", "model", "commit")]
-    return (*made, table("Results", columns, rows, slug="runs"))
+    return (*made, table(title, [Column("condition", "left"), Column("value", "left")], same, slug="same"))
 
 
 def short_commit(found: Conditions) -> str:
