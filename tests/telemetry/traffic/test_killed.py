@@ -3,44 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from time import monotonic
 
 import httpx
 
 from dragoman.telemetry.traffic.entry import TrafficReader, traffic_files
+from tests.processes import ServerProcess, serving
 
 LOST_S = 1.0
 """A server that is killed loses no text that it had answered longer ago."""
-
-
-@asynccontextmanager
-async def serving(folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """`dragoman serve` without an engine."""
-    flags = ("--pipeline", "fake", "--port", "0", "--traffic-folder", folder, "--log-level", "warning")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dragoman.cli.main", "serve", *map(str, flags)),
-        cwd=folder.parent,
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    try:
-        said = ""
-        while (ready := re.search(r"listens on (http://\S+)", said)) is None:
-            line = (await process.stderr.readline()).decode()
-            assert line, f"the server did not start: {said}"
-            said += line
-        yield process, ready[1]
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
 
 
 async def post(client: httpx.AsyncClient, number: int) -> str:
