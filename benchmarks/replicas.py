@@ -5,7 +5,6 @@
 
     one             `dragoman serve` on the first GPU
     replicas        `dragoman serve --replicas N`
-    data-parallel   `dragoman serve --data-parallel-size N`
     vllm            `vllm serve --data-parallel-size N`, with its own defaults
 
 The services start and run side by side: each engine has a KV cache of `--kv-cache-gib`, so that vLLM does not compute it from
@@ -54,7 +53,7 @@ from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import LoadMeter, make_workloads
 from dragoman_bench.journey.steps import CPU_KV_CACHE_BYTES, Leg, Level, Pace, Step, Subject, command_of, target_of
 
-SERVICES = ("one", "replicas", "data-parallel", "vllm")
+SERVICES = ("one", "replicas", "vllm")
 CLIENTS_PER_PROCESS = 128
 FIRST_OVERHEAD_S = 6.0  # of a measurement: texts, client processes, and the requests that end after it
 STOP_S = 12.0  # kept free of the time limit
@@ -150,7 +149,7 @@ def step_of(name: str, options: argparse.Namespace) -> Step:
         flags |= {"pipeline": "fake", "fake-step-ms": 20}
     if name == "replicas":
         flags["replicas"] = options.gpus
-    elif name != "one":
+    elif name == "vllm":
         flags["data-parallel-size"] = options.gpus
     return Step(name, name, "vllm" if name == "vllm" else "dragoman", flags, (), shaped=name != "vllm")
 

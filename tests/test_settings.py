@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from dragoman.cli.main import main
 from dragoman.errors import ConfigError
 from dragoman.settings import REMOVED, flag_of, load, options
 
@@ -74,22 +73,24 @@ def test_an_error_names_the_flag_that_was_given() -> None:
 
 
 @pytest.mark.parametrize("path", REMOVED)
-def test_a_removed_setting_is_named_as_removed_wherever_it_is_set(path: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["flag", "variable", "file"])
+def test_a_removed_setting_is_named_as_removed_wherever_it_is_set(
+    path: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     section, key = path.split(".")
-    variable = f"DRAGOMAN_{section}_{key}".upper()
-    command = [sys.executable, "-m", "dragoman.cli.main", "config", "show"]
-    file = written(tmp_path, f"[{section}]\n{key} = 1\n")
-    for arguments, environment in (
-        ((flag_of(path), "1"), {}),
-        ((), {variable: "1"}),
-        (("--config", str(file)), {}),
-    ):
-        done = subprocess.run(
-            [*command, *arguments], capture_output=True, text=True, check=False, env=os.environ | environment
-        )
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1
-        assert f"{path} " in done.stderr and "removed" in done.stderr
+    arguments = {
+        "flag": (flag_of(path), "1"),
+        "file": ("--config", str(written(tmp_path, f"[{section}]\n{key} = 1\n"))),
+    }
+    if source == "variable":
+        monkeypatch.setenv(f"DRAGOMAN_{section}_{key}".upper(), "1")
+    monkeypatch.setattr(sys, "argv", ["dragoman", "config", "show", *arguments.get(source, ())])
+    with pytest.raises(SystemExit) as end:
+        main()
+    error = capsys.readouterr().err
+    assert end.value.code == 2
+    assert error.count("\n") == 1
+    assert f"{path} " in error and "removed" in error
     assert path not in options()
 
 

@@ -26,7 +26,12 @@ RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
 """Variables of the load tests, of the tests and of clients: not settings of the server."""
 DEFAULT_FILE = Path("dragoman.toml")
 REMOVED: Mapping[str, str] = {
+    "engine.data_parallel_size": "serve several GPUs with server.replicas",
     "engine.scheduling_policy": "set the priority of a call, or of its key (--priority bulk)",
+    "engine.seed": "nothing replaces it: vLLM's seed is 0",
+    "pipeline.max_failed_starts": "nothing replaces it: the third start in a row that fails is the last",
+    "tracing.service_name": "set the variable OTEL_SERVICE_NAME",
+    "traffic.file_bytes": "bound the folder with traffic.max_bytes",
 }
 """Settings of earlier versions, and what to do instead."""
 
@@ -38,16 +43,18 @@ INTERACTIVE_SHARE = 0.25
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
 PipelineName = Literal["continuous", "static_batch", "workers", "fake"]
+Group = Literal["server", "model", "engine", "access", "traffic", "log", "cache", "storage"]
 
 
-def _setting(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
+def _setting(default: Any, help: str, group: Group | None = None) -> Any:
+    """A field. `group`: where `--help` lists it; None: there it is not listed, and docs/operating.md has it."""
+    return field(default=default, metadata={"help": help, "group": group})
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    host: str = _setting("127.0.0.1", "address to listen on")
-    port: Annotated[int, Bound(ge=0, le=65535)] = _setting(8000, "port to listen on; 0 picks a free one")
+    host: str = _setting("127.0.0.1", "address to listen on", "server")
+    port: Annotated[int, Bound(ge=0, le=65535)] = _setting(8000, "port to listen on; 0 picks a free one", "server")
     max_body_bytes: Positive = _setting(8_000_000, "larger request bodies are refused with 413")
     max_header_bytes: Positive = _setting(65_536, "a larger request line and headers are refused with 431")
     header_timeout_s: Annotated[float, Bound(gt=0)] = _setting(
@@ -60,28 +67,33 @@ class ServerSettings:
     max_text_characters: Positive = _setting(1_000_000, "a longer text is refused with 413")
     drain_timeout_s: Seconds = _setting(60.0, "on SIGTERM, how long to wait for requests in flight")
     operator_port: Annotated[int, Bound(ge=0, le=65535)] | None = _setting(
-        None, "a second port that serves metrics, statistics and the probes, without a key; default: none"
+        None, "a second port that serves metrics, statistics and the probes, without a key; default: none", "server"
     )
-    operator_host: str = _setting("127.0.0.1", "address of the operator's port")
+    operator_host: str = _setting("127.0.0.1", "address of the operator's port", "server")
     allowed_hosts: str = _setting(
         "",
         "names that requests may have in their Host header, separated by commas, *.example.org for all under one; "
         "empty: on a loopback address its names, on others all",
+        "access",
     )
     cors_origins: str = _setting(
-        "*",
-        "origins whose web pages may call the translation APIs, separated by commas; *: all; empty: none",
+        "*", "origins whose web pages may call the translation APIs, separated by commas; *: all; empty: none", "access"
     )
-    root_path: str = _setting("", "path under which a proxy serves this server, such as /translate")
+    root_path: str = _setting("", "path under which a proxy serves this server, such as /translate", "server")
     trusted_proxies: str = _setting(
-        "", "addresses or networks of proxies whose X-Forwarded headers count, separated by commas; empty: none"
+        "",
+        "addresses or networks of proxies whose X-Forwarded headers count, separated by commas; empty: none",
+        "access",
     )
-    tls_certificate: str = _setting("", "PEM file of the certificate and those between it and the root; empty: no TLS")
-    tls_key: str = _setting("", "PEM file of the certificate's key; empty: it is in the certificate's file")
+    tls_certificate: str = _setting(
+        "", "PEM file of the certificate and those between it and the root; empty: no TLS", "access"
+    )
+    tls_key: str = _setting("", "PEM file of the certificate's key; empty: it is in the certificate's file", "access")
     replicas: Positive | Literal["auto"] | None = _setting(
         None,
         "whole servers behind one address, each with its own engine, one a GPU (or tensor_parallel_size GPUs); "
         "auto: one for each GPU; default: one server without Ray",
+        "server",
     )
 
 
@@ -90,6 +102,7 @@ class AuthSettings:
     mode: Literal["auto", "keys", "none"] = _setting(
         "auto",
         "whether calls need a key; auto: unless the server listens on a loopback address and trusts no proxies",
+        "access",
     )
     refresh_s: Annotated[float, Bound(gt=0)] = _setting(
         5.0, "how often keys, limits and usage are read again: until then a revoked key is valid"
@@ -98,28 +111,33 @@ class AuthSettings:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    path: str = _setting("", "model folder or hub id; empty: the packaged phrasebook model")
-    name: str = _setting("", "the model's name in answers; empty: from its path")
-    profile: str = _setting("", "prompt profile; empty: picked from the model's config")
-    profile_file: str = _setting("", "a TOML file with a profile of your own")
+    path: str = _setting("", "model folder or hub id; empty: the packaged phrasebook model", "model")
+    name: str = _setting("", "the model's name in answers; empty: from its path", "model")
+    profile: str = _setting("", "prompt profile; empty: picked from the model's config", "model")
+    profile_file: str = _setting("", "a TOML file with a profile of your own", "model")
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     max_num_seqs: Positive | None = _setting(
-        None, "sequences that run at the same time; default 256 on a GPU, 64 on a CPU"
+        None, "sequences that run at the same time; default 256 on a GPU, 64 on a CPU", "engine"
     )
-    max_num_batched_tokens: Positive | None = _setting(None, "tokens in one step; default 8192 on a GPU, 2048 on a CPU")
+    max_num_batched_tokens: Positive | None = _setting(
+        None, "tokens in one step; default 8192 on a GPU, 2048 on a CPU", "engine"
+    )
     max_model_len: Positive | None = _setting(
-        None, "tokens a prompt and its output share; default: the model's own, 8192 at most"
+        None, "tokens a prompt and its output share; default: the model's own, 8192 at most", "engine"
     )
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = _setting(
         "auto",
         "weights and activations; auto: on a GPU the checkpoint's, on a CPU what its instruction sets run fastest",
+        "engine",
     )
-    gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(0.9, "share of the GPU's memory to use")
+    gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(
+        0.9, "share of the GPU's memory to use", "engine"
+    )
     kv_cache_memory_bytes: Positive | None = _setting(
-        None, "KV cache size; default: from memory (GPU), from need (CPU)"
+        None, "KV cache size; default: from memory (GPU), from need (CPU)", "engine"
     )
     load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(
@@ -132,19 +150,17 @@ class EngineSettings:
     )
     enforce_eager: bool = _setting(False, "no torch.compile, no CUDA graphs")
     enable_prefix_caching: bool = _setting(True, "keep the KV cache of shared prompt beginnings")
-    quantization: str | None = _setting(None, "vLLM's quantization method, such as fp8; changes translations")
+    quantization: str | None = _setting(None, "vLLM's quantization method, such as fp8; changes translations", "engine")
     kv_cache_dtype: Literal["auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"] = _setting(
-        "auto", "KV cache; auto: as the activations; fp8 holds twice the tokens and changes translations"
+        "auto", "KV cache; auto: as the activations; fp8 holds twice the tokens and changes translations", "engine"
     )
-    tensor_parallel_size: Positive = _setting(1, "GPUs that share one copy of the model")
-    data_parallel_size: Positive = _setting(1, "copies of the model, one a GPU (or group of GPUs)")
+    tensor_parallel_size: Positive = _setting(1, "GPUs that share one copy of the model", "engine")
     token_logprobs: bool | None = _setting(
         None,
         "report how probable the model's tokens were, from which the confidence in a translation is computed; "
         "default: where the model's folder has a confidence.json",
     )
-    trust_remote_code: bool = _setting(False, "run code that comes with the model")
-    seed: int = _setting(0, "for sampling, where the profile samples")
+    trust_remote_code: bool = _setting(False, "run code that comes with the model", "model")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +169,6 @@ class PipelineSettings:
     workers: Positive = _setting(1, "workers: processes, each with an engine of its own")
     batch_size: Positive = _setting(16, "static_batch: requests that make a batch")
     batch_timeout_ms: Seconds = _setting(50.0, "static_batch: how long a batch waits to fill")
-    max_failed_starts: Positive = _setting(
-        3, "continuous: when a crashed engine fails to start so often in a row, give up"
-    )
     hang_timeout_s: Annotated[float, Bound(ge=1)] | None = _setting(
         None,
         "continuous: an engine with sequences that makes no step for so long is restarted; "
@@ -170,19 +183,22 @@ class AdmissionSettings:
         None,
         "calls are refused with 429 while those in flight have so many characters; "
         "default 250,000, and 4,000 for each sequence that the engines run at the same time",
+        "traffic",
     )
     interactive_share: Annotated[float, Bound(ge=0, le=1)] = _setting(
-        INTERACTIVE_SHARE, "share of the engine's sequences that bulk calls leave free while interactive calls come"
+        INTERACTIVE_SHARE,
+        "share of the engine's sequences that bulk calls leave free while interactive calls come",
+        "traffic",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
     max_bytes: Annotated[int, Bound(ge=0)] = _setting(
-        64 * 2**20, "memory for translations of segments, with greedy decoding; 0: nothing is kept or shared"
+        64 * 2**20, "memory for translations of segments, with greedy decoding; 0: nothing is kept or shared", "cache"
     )
     file: str = _setting(
-        "", "SQLite file that keeps them over restarts, and so stores texts; empty: they are in memory alone"
+        "", "SQLite file that keeps them over restarts, and so stores texts; empty: they are in memory alone", "cache"
     )
     file_max_bytes: Annotated[int, Bound(ge=2**20)] = _setting(
         2**30, "the file's oldest entries are deleted beyond this"
@@ -191,18 +207,19 @@ class CacheSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    level: Literal["debug", "info", "warning", "error"] = _setting("info", "the server's own log")
-    format: Literal["human", "json"] = _setting("human", "one line a request, for people or for machines")
-    engine_file: str = _setting(".dragoman/engine.log", "vLLM's own log; empty: the terminal")
+    level: Literal["debug", "info", "warning", "error"] = _setting("info", "the server's own log", "log")
+    format: Literal["human", "json"] = _setting("human", "one line a request, for people or for machines", "log")
+    engine_file: str = _setting(".dragoman/engine.log", "vLLM's own log; empty: the terminal", "log")
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficSettings:
-    enabled: bool = _setting(True, "record each text's lengths and times (not the text) on disk")
-    folder: str = _setting(".dragoman/traffic", "where traffic is recorded; servers may share a folder")
-    max_bytes: Annotated[int, Bound(ge=4096)] = _setting(64 * 2**20, "the oldest records are deleted beyond this")
-    file_bytes: Annotated[int, Bound(ge=1024)] = _setting(4 * 2**20, "a new file is begun beyond this")
-    record_text: bool = _setting(False, "record the source texts too, readable by this user alone")
+    enabled: bool = _setting(True, "record each text's lengths and times (not the text) on disk", "traffic")
+    folder: str = _setting(".dragoman/traffic", "where traffic is recorded; servers may share a folder", "traffic")
+    max_bytes: Annotated[int, Bound(ge=4096)] = _setting(
+        64 * 2**20, "the oldest records are deleted beyond this", "traffic"
+    )
+    record_text: bool = _setting(False, "record the source texts too, readable by this user alone", "traffic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,18 +227,18 @@ class StorageSettings:
     url: str = _setting(
         "sqlite:///.dragoman/dragoman.db",
         "database of keys, usage and glossaries: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; empty: none",
+        "storage",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class TracingSettings:
     endpoint: str = _setting(
-        "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing"
+        "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing", "log"
     )
     sample_ratio: Annotated[float, Bound(ge=0, le=1)] = _setting(
         1.0, "share of the requests to trace; a caller's traceparent decides for its own"
     )
-    service_name: Annotated[str, Bound(min_length=1)] = _setting("dragoman", "service.name of the spans")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,33 +258,22 @@ class Settings:
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
 
 
-# Keys that two sections share, and names that read better as flags.
 _FLAGS = {
     "auth.mode": "auth",
-    "auth.refresh_s": "auth-refresh-s",
-    "model.path": "model",
-    "model.name": "model-name",
-    "pipeline.name": "pipeline",
-    "cache.max_bytes": "cache-max-bytes",
-    "cache.file": "cache-file",
-    "cache.file_max_bytes": "cache-file-max-bytes",
-    "log.level": "log-level",
-    "log.format": "log-format",
     "log.engine_file": "engine-log",
-    "storage.url": "storage-url",
-    "tracing.endpoint": "tracing-endpoint",
-    "tracing.sample_ratio": "tracing-sample-ratio",
-    "tracing.service_name": "tracing-service-name",
+    "model.name": "model-name",
+    "model.path": "model",
+    "pipeline.name": "pipeline",
     "traffic.enabled": "traffic",
-    "traffic.folder": "traffic-folder",
-    "traffic.max_bytes": "traffic-max-bytes",
-    "traffic.file_bytes": "traffic-file-bytes",
 }
+_SECTIONS_IN_FLAGS = {"auth", "cache", "log", "storage", "tracing", "traffic"}
 
 
 def flag_of(path: str) -> str:
-    """A setting's flag on command lines."""
-    return f"--{_FLAGS.get(path, path.split('.', 1)[1].replace('_', '-'))}"
+    """A setting's flag on command lines: its key, where this says enough."""
+    section, key = path.split(".", 1)
+    name = f"{section}-{key}" if section in _SECTIONS_IN_FLAGS else key
+    return f"--{_FLAGS.get(path, name.replace('_', '-'))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +285,7 @@ class Option:
     type: Any
     default: Any
     help: str
+    group: Group | None
 
     @property
     def path(self) -> str:
@@ -313,17 +320,12 @@ def _options_of(section: str, cls: type) -> Iterator[Option]:
     hints = get_type_hints(cls, include_extras=True)
     members: tuple[Field[Any], ...] = fields(cls)
     for member in members:
-        yield Option(section, member.name, hints[member.name], member.default, member.metadata["help"])
+        yield Option(section, member.name, hints[member.name], member.default, **member.metadata)
 
 
 def options() -> dict[str, Option]:
     """Every setting, by its path (`engine.max_num_seqs`)."""
     return {option.path: option for section, cls in _sections().items() for option in _options_of(section, cls)}
-
-
-def removed(path: str, origin: str) -> ConfigError:
-    """The error for a setting in `REMOVED`."""
-    return ConfigError(f"{path} ({origin}) was removed: delete it, and {REMOVED[path]}", param=path)
 
 
 def _variable(path: str) -> str:
@@ -393,7 +395,7 @@ def load(
     origins = dict.fromkeys(known, "default")
     for path, (raw, origin) in found.items():
         if path in REMOVED:
-            raise removed(path, origin)
+            raise ConfigError(f"{path} ({origin}) was removed: delete it; {REMOVED[path]}", param=path)
         if path not in known:
             raise _unknown(path, known, origin)
         option = known[path]

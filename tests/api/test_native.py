@@ -189,6 +189,8 @@ async def test_openapi_documents_the_contract_with_examples(client: httpx.AsyncC
     assert {"200", "400", "413", "422", "429", "503"} <= set(translate["responses"])
     assert openapi["components"]["schemas"]["TranslateBody"]["examples"]
     assert openapi["components"]["schemas"]["ErrorAnswer"]
+    assert "force_output_tokens" not in json.dumps(openapi)
+    assert "confidence_inputs" not in json.dumps(openapi)
 
 
 def _slow_service(characters: int = 100_000) -> TranslationService:

@@ -142,7 +142,7 @@ async def test_what_is_older_than_the_window_is_forgotten(module_page: Page) -> 
 @pytest.mark.parametrize(
     ("pipeline", "slots"),
     [
-        ({"name": "continuous", "workers": 1, "batch_size": 16}, 128),
+        ({"name": "continuous", "workers": 1, "batch_size": 16}, 64),
         ({"name": "workers", "workers": 2, "batch_size": 16}, 2),
         ({"name": "static_batch", "workers": 1, "batch_size": 16}, 16),
     ],
@@ -150,7 +150,7 @@ async def test_what_is_older_than_the_window_is_forgotten(module_page: Page) -> 
 async def test_slots_are_what_the_pipeline_can_have_in_the_engine(
     module_page: Page, pipeline: dict[str, Any], slots: int
 ) -> None:
-    settings = {"engine": {"max_num_seqs": 64, "data_parallel_size": 2}, "pipeline": pipeline}
+    settings = {"engine": {"max_num_seqs": 64}, "pipeline": pipeline}
     slots_of = "return m.slotsOf({settings: a[0], replicas: a[1].map((state) => ({state}))})"
     assert await run(module_page, "history", slots_of, settings, []) == slots
     assert await run(module_page, "history", slots_of, settings, ["serving", "unreachable", "starting"]) == 2 * slots

@@ -100,10 +100,11 @@ async def translated(url: str) -> httpx.Response:
         return await client.post("/v1/translate", json=body, headers={"X-Request-Id": "mine"})
 
 
-async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(collector: Collector) -> None:
-    process = await serve(
-        *("--log-format", "json", "--tracing-endpoint", collector.url, "--tracing-service-name", "translation")
-    )
+async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "translation")
+    process = await serve("--log-format", "json", "--tracing-endpoint", collector.url)
     lines = await lines_until(process, "dragoman listens on")
     answer = await translated(address(json.loads(lines[-1])["message"]))
     assert (answer.status_code, answer.headers["x-request-id"]) == (200, "mine")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.engine.hang import LEAST_S, LOOK_S, OF_LONGEST, HangWatch, Progress
+from dragoman.engine.hang import LEAST_S, LOOK_S, OF_LONGEST, HangWatch
 
 
 def until_hung(watch: HangWatch, steps: int = 7, most_s: float = 10_000) -> float | None:
     """For how long an engine with sequences has to make no step; None: it never counts as hung."""
-    watch.look(LOOK_S, {-1: Progress(steps, True)})
+    watch.look(LOOK_S, steps, has_sequences=True)
     for _ in range(int(most_s / LOOK_S)):
-        if (still_s := watch.look(LOOK_S, {-1: Progress(steps, True)})) is not None:
+        if (still_s := watch.look(LOOK_S, steps, has_sequences=True)) is not None:
             return still_s
     return None
 
@@ -29,8 +29,8 @@ def test_an_engine_without_a_step_hangs(watch: HangWatch) -> None:
 
 
 def test_an_idle_engine_does_not_and_one_that_steps_does_not(watch: HangWatch) -> None:
-    assert not any(watch.look(LOOK_S, {-1: Progress(7, False)}) for _ in range(1000))
-    assert not any(watch.look(LOOK_S, {-1: Progress(step // 20, True)}) for step in range(1000))
+    assert not any(watch.look(LOOK_S, 7, has_sequences=False) for _ in range(1000))
+    assert not any(watch.look(LOOK_S, step // 20, has_sequences=True) for step in range(1000))
 
 
 def test_nothing_counts_before_the_first_sequence_is_completed() -> None:
@@ -50,7 +50,7 @@ def test_a_full_step_of_prompts_may_take_what_its_tokens_take() -> None:
 
 def test_a_step_that_took_long_raises_the_limit(watch: HangWatch) -> None:
     for _ in range(20):
-        assert watch.look(LOOK_S, {-1: Progress(7, True)}) is None
+        assert watch.look(LOOK_S, 7, has_sequences=True) is None
     assert until_hung(watch, steps=8) == pytest.approx(OF_LONGEST * 19, abs=LOOK_S)
 
 
@@ -61,20 +61,12 @@ def test_a_setting_replaces_the_default() -> None:
 
 
 def test_time_in_which_the_server_stood_still_too_does_not_count(watch: HangWatch) -> None:
-    watch.look(LOOK_S, {-1: Progress(7, True)})
-    assert watch.look(3600, {-1: Progress(7, True)}) is None
-
-
-def test_one_of_several_engines_hangs_while_others_step(watch: HangWatch) -> None:
-    looks = (
-        watch.look(LOOK_S, {-1: Progress(step, True), 0: Progress(step, True), 1: Progress(3, True)})
-        for step in range(100)
-    )
-    assert next(filter(None, looks)) == pytest.approx(LEAST_S, abs=LOOK_S)
+    watch.look(LOOK_S, 7, has_sequences=True)
+    assert watch.look(3600, 7, has_sequences=True) is None
 
 
 def test_after_a_restart_the_time_begins_anew(watch: HangWatch) -> None:
     assert until_hung(watch) is not None
     watch.restart()
-    assert watch.look(LOOK_S, {-1: Progress(7, True)}) is None
-    assert watch.look(LOOK_S, {-1: Progress(7, True)}) is None
+    assert watch.look(LOOK_S, 7, has_sequences=True) is None
+    assert watch.look(LOOK_S, 7, has_sequences=True) is None

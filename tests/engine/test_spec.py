@@ -61,14 +61,13 @@ def test_a_setting_that_this_vllm_does_not_know_is_an_error_where_it_is_set(monk
     pytest.importorskip("vllm")
     from dragoman.engine import compat
 
-    old = ("shutdown_timeout", "quantization", "data_parallel_size", "attention_config")
+    old = ("shutdown_timeout", "quantization", "attention_config")
     members = [member for member in fields(compat.AsyncEngineArgs) if member.name not in old]
     older = make_dataclass("Older", [(member.name, Any, None) for member in members])
     monkeypatch.setattr(compat, "AsyncEngineArgs", older)
     compat.engine_arguments(resolve(MODEL, PLAIN, "cpu"), shutdown_timeout_s=5)
     for changed, device, named in (
         (replace(PLAIN, quantization="awq"), "cpu", "engine.quantization"),
-        (replace(PLAIN, data_parallel_size=2), "cpu", "engine.data_parallel_size"),
         (PLAIN, "cuda", "attention_config"),
     ):
         with pytest.raises(ConfigError, match=named):
@@ -108,10 +107,6 @@ def test_values_that_were_set_stay() -> None:
         engine = resolve(MODEL, given, device).engine
         assert (engine.max_cudagraph_capture_size, engine.cudagraph_mode) == (64, "FULL_AND_PIECEWISE")
         assert (engine.max_num_seqs, engine.dtype) == (3, "float16")
-
-
-def test_slots_count_all_data_parallel_engines() -> None:
-    assert resolve(MODEL, replace(PLAIN, max_num_seqs=8, data_parallel_size=4), "cuda").slots == 32
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def engine() -> CrashingEngine:
 
 @pytest.fixture
 async def pipeline(engine: CrashingEngine) -> AsyncIterator[ContinuousPipeline]:
-    async with running(ContinuousPipeline(engine, max_failed_starts=3, first_pause_s=0)) as pipeline:
+    async with running(ContinuousPipeline(engine, first_pause_s=0)) as pipeline:
         yield pipeline
 
 

@@ -6,10 +6,8 @@ import asyncio
 
 import pytest
 
-from dragoman.engine.spec import EngineSpec
 from dragoman.errors import Draining, QueueFull, Starting
 from dragoman.service.admission import Admission, default_limit
-from dragoman.settings import EngineSettings
 
 
 def serving(limit: int = 400, characters_per_s: float = 200.0) -> Admission:
@@ -72,10 +70,8 @@ def test_a_probe_is_never_refused_by_a_full_queue() -> None:
     assert admission.refused == 0
 
 
-def test_the_default_limit_grows_with_the_slots_of_all_engines() -> None:
-    one = EngineSpec("model", "cuda", EngineSettings(max_num_seqs=256))
-    four = EngineSpec("model", "cuda", EngineSettings(max_num_seqs=256, data_parallel_size=4))
-    assert default_limit(four.slots) - default_limit(one.slots) == 3 * (default_limit(512) - default_limit(256))
+def test_the_default_limit_grows_with_the_engine_s_sequences() -> None:
+    assert [default_limit(slots) for slots in (1, 256)] == [254_000, 1_274_000]
 
 
 async def test_draining_refuses_and_waits_for_what_was_admitted() -> None:

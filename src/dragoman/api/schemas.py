@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from dragoman import types as translation
@@ -104,13 +105,9 @@ class TranslateBody(RequestBody):
             description="Seconds after which the answer is of no use: 504 then. Absent: as `X-Request-Timeout` says.",
         ),
     ] = None
-    confidence_inputs: Annotated[
-        bool, Field(description="Also return what the confidence is computed from, to fit it for a model.")
-    ] = False
-    force_output_tokens: Annotated[
-        int | Items[int] | None,
-        Field(description="Exact output lengths; only on a server with dummy weights, for load tests."),
-    ] = None
+    # Sent by dragoman's own commands alone, and in no public schema.
+    confidence_inputs: SkipJsonSchema[bool] = False  # for `eval --calibrate`
+    force_output_tokens: SkipJsonSchema[int | Items[int] | None] = None  # for `bench`, of a server with dummy weights
 
 
 class ErrorBody(BaseModel):
@@ -159,11 +156,8 @@ class TranslationOut(BaseModel):
         ),
     ] = None
     confidence_inputs: Annotated[
-        list[dict[str, float]] | None,
-        Field(
-            description="By segment, where they were asked for; empty: unknown.", exclude_if=lambda value: value is None
-        ),
-    ] = None
+        SkipJsonSchema[list[dict[str, float]] | None], Field(exclude_if=lambda value: value is None)
+    ] = None  # by segment, where they were asked for; empty: unknown
     retries: Annotated[
         list[translation.RetryReason],
         Field(description="Why segments were translated again; `cut_around`, `aligned`: how tags were kept."),

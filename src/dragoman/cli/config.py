@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 import click
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from dragoman.cli.console import console
-from dragoman.cli.options import settings_options
+from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.settings import Loaded, options
 
 _PASSWORD = re.compile(r"(://[^:/@]*:).*@")
@@ -20,21 +20,26 @@ def command() -> None:
     """Show the effective settings and where each came from."""
 
 
-@command.command("show")
-@settings_options(
-    "server", "auth", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage", "tracing"
+@command.command("show", cls=SettingsCommand)
+@settings_options()
+@click.option(
+    "--all", "with_all", is_flag=True, help="Every setting, also those that `dragoman serve --help` leaves out."
 )
 @click.option("--changed", is_flag=True, help="Only what differs from the defaults.")
-def show(loaded: Loaded, changed: bool) -> None:
-    """Print every setting, its value, its origin and the variable that sets it."""
-    table = Table("setting", "value", "from", "variable", box=None, pad_edge=False)
+def show(loaded: Loaded, with_all: bool, changed: bool) -> None:
+    """Print settings, their values, and where each came from.
+
+    Without --all: those that `dragoman serve --help` lists, and all that differ from the defaults. The variable of
+    server.port is DRAGOMAN_SERVER_PORT, and so on.
+    """
+    table = Table(Column("setting", no_wrap=True), Column("value", overflow="fold"), "from", box=None, pad_edge=False)
     for path, option in options().items():
         origin = loaded.origins[path]
-        if changed and origin == "default":
+        if origin == "default" and (changed or not (with_all or option.group)):
             continue
         value = getattr(getattr(loaded.settings, option.section), option.key)
         if path == "storage.url":
             value = _PASSWORD.sub(r"\1***@", value)
-        shown = Text("auto", "dim") if value is None else str(value) or '""'
-        table.add_row(path, shown, origin, option.variable, style="" if origin == "default" else "bold")
+        shown = Text("none", "dim") if value is None else str(value) or '""'
+        table.add_row(path, shown, origin, style="" if origin == "default" else "bold")
     console.print(table)

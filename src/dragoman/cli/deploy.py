@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dragoman.cli.extras import missing_packages
-from dragoman.cli.options import settings_options
+from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.errors import ConfigError
 from dragoman.settings import Loaded
 
@@ -17,8 +17,8 @@ def command() -> None:
     """Serve on several hosts: one address for whole servers on a Ray cluster."""
 
 
-@command.command("config")
-@settings_options("server", "auth", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage")
+@command.command("config", cls=SettingsCommand)
+@settings_options()
 @click.option("--max-replicas", type=click.IntRange(min=1), help="Scale from --replicas up to so many.")
 @click.option(
     "--target-in-flight",
@@ -33,9 +33,7 @@ def command() -> None:
     "knee of its ladder.",
 )
 @click.option("--cpus", type=click.FloatRange(min=0), default=2, show_default=True, help="CPU cores of one replica.")
-@click.option(
-    "--gpus", type=click.FloatRange(min=0), help="GPUs of one replica; default: the sizes of the parallel engine."
-)
+@click.option("--gpus", type=click.FloatRange(min=0), help="GPUs of one replica; default: engine.tensor_parallel_size.")
 def config_command(
     loaded: Loaded,
     max_replicas: int | None,

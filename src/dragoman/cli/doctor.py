@@ -19,7 +19,7 @@ from rich.text import Text
 from dragoman.api.server import listen
 from dragoman.cli.console import console
 from dragoman.cli.models import weights
-from dragoman.cli.options import settings_options
+from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.engine.spec import (
     NO_COMPILER,
     cpp_compiler,
@@ -132,7 +132,7 @@ def _port(settings: Settings) -> Diagnosis:
     return Diagnosis("Port", "ok", f"{server.host}:{server.port} is free")
 
 
-@click.command("doctor")
+@click.command("doctor", cls=SettingsCommand)
 @settings_options("server", "auth", "model", "engine")
 def command(loaded: Loaded) -> None:
     """Report what this machine can run, and why. Exit code 1 when the server could not start as configured."""

@@ -4,56 +4,91 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from dragoman import settings
-from dragoman.settings import flag_of
+from dragoman.settings import Group, flag_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _refuse(path: str) -> Callable[[click.Context, click.Parameter, Any], None]:
-    """Raises `ConfigError` where the flag of a removed setting is given."""
+class _Flag(click.Option):
+    """A setting's flag. It takes a text: `settings.load` parses and checks it."""
 
-    def refuse(_: click.Context, __: click.Parameter, value: Any) -> None:
-        if value is not None:
-            raise settings.removed(path, flag_of(path))
+    def __init__(self, *names: str, group: Group | None = None, **attributes: Any) -> None:
+        super().__init__(*names, hidden=group is None, **attributes)
+        self.group = group
 
-    return refuse
+
+class SettingsCommand(click.Command):
+    """Lists the settings that people change by their groups; the flags of the others work and are not listed."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"options": [], **{group: [] for group in get_args(Group)}}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                sections[getattr(parameter, "group", "options")].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title.capitalize()):
+                    formatter.write_dl(records)
+        formatter.write_paragraph()
+        formatter.write_text("Other settings have flags too: `dragoman config show --all`, docs/operating.md.")
+
+
+def _leaves(annotation: Any) -> list[Any]:
+    """The types and the literal values that an annotation is made of."""
+    return [leaf for part in get_args(annotation) for leaf in _leaves(part)] or [annotation]
+
+
+def _flag(option: settings.Option) -> Callable[[F], F]:
+    leaves = _leaves(option.type)
+    is_number = int in leaves or float in leaves
+    metavar = "N" if is_number else "BOOL" if bool in leaves else option.key.rsplit("_", 1)[-1].upper()
+    choices = "" if is_number else "|".join(leaf for leaf in leaves if isinstance(leaf, str))
+    default = str(option.default).lower() if isinstance(option.default, bool) else option.default
+    values = "; ".join(filter(None, (choices, default not in (None, "") and f"default: {default}")))
+    return click.option(
+        flag_of(option.path),
+        _name(option.path),
+        cls=_Flag,
+        group=option.group,
+        metavar=metavar,
+        help=f"{option.help}  [{values}]" if values else option.help,
+    )
+
+
+def _name(path: str) -> str:
+    return path.replace(".", "_")
 
 
 def settings_options(*sections: str) -> Callable[[F], F]:
-    """Decorate a command with `--config` and the flags of `sections`; it receives `loaded: settings.Loaded`."""
-    chosen = [option for option in settings.options().values() if option.section in sections]
+    """Decorate a command with `--config` and the flags of `sections`, by default of all.
+
+    It receives `loaded: settings.Loaded`. A removed setting's flag is taken as well, so that `load` names it as removed.
+    """
+
+    def has(path: str) -> bool:
+        return not sections or path.split(".")[0] in sections
+
+    chosen = [option for path, option in settings.options().items() if has(path)]
+    removed = [path for path in settings.REMOVED if has(path)]
+    paths = {_name(path): path for path in (*(option.path for option in chosen), *removed)}
 
     def decorate(function: F) -> F:
         def wrapped(config: Path | None, **values: Any) -> Any:
-            flags = {
-                option.path: values.pop(option.path.replace(".", "_"))
-                for option in chosen
-                if values.get(option.path.replace(".", "_")) is not None
-            }
-            for option in chosen:
-                values.pop(option.path.replace(".", "_"), None)
-            return function(loaded=settings.load(config, flags), **values)
+            flags = {path: values.pop(name) for name, path in paths.items()}
+            given = {path: value for path, value in flags.items() if value is not None}
+            return function(loaded=settings.load(config, given), **values)
 
         wrapped.__doc__ = function.__doc__
         wrapped.__click_params__ = list(getattr(function, "__click_params__", []))  # type: ignore[attr-defined]
-        for path in settings.REMOVED:
-            if path.split(".", 1)[0] in sections:
-                wrapped = click.option(
-                    flag_of(path), path.replace(".", "_"), hidden=True, expose_value=False, callback=_refuse(path)
-                )(wrapped)
+        for path in removed:
+            wrapped = click.option(flag_of(path), _name(path), cls=_Flag)(wrapped)
         for option in reversed(chosen):
-            default = "" if option.default in (None, "") else f"  [default: {option.default}]"
-            wrapped = click.option(
-                flag_of(option.path),
-                option.path.replace(".", "_"),
-                metavar=option.key.upper(),
-                help=f"{option.help}{default}",
-            )(wrapped)
+            wrapped = _flag(option)(wrapped)
         return click.option(
             "--config",
             type=click.Path(path_type=Path),

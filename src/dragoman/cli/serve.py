@@ -9,21 +9,22 @@ import re
 import sys
 from dataclasses import replace
 from time import monotonic
+from typing import TYPE_CHECKING
 
 import click
-import uvloop
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from dragoman.api.server import DragomanServer, listen, url_of
 from dragoman.cli.console import steady_error_console
 from dragoman.cli.extras import missing_packages
-from dragoman.cli.options import settings_options
+from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
+
+if TYPE_CHECKING:
+    from dragoman.service.service import TranslationService
 
 log = logging.getLogger("dragoman.serve")
 
@@ -73,6 +74,11 @@ class Messages:
 
 def _run(settings: Settings, console: Console) -> int:
     """Listen, start, serve, drain. Raises `ConfigError` before anything heavy runs."""
+    import uvloop
+
+    from dragoman.api.server import DragomanServer, listen, url_of
+    from dragoman.service.service import TranslationService
+
     began_s = monotonic()
     network = settings.server
     listener = listen(network.host, network.port)
@@ -146,10 +152,8 @@ def _run_replicas(settings: Settings, console: Console) -> int:
             return 2 if isinstance(error, ConfigError) else 1
 
 
-@click.command("serve")
-@settings_options(
-    "server", "auth", "model", "engine", "pipeline", "admission", "cache", "log", "traffic", "storage", "tracing"
-)
+@click.command("serve", cls=SettingsCommand)
+@settings_options()
 @click.option("-v", "--verbose", is_flag=True, help="vLLM's own log on the terminal instead of in a file.")
 def command(loaded: Loaded, verbose: bool) -> None:
     """Serve a model over HTTP. Every setting has a flag, a DRAGOMAN_* variable and a place in dragoman.toml."""

@@ -98,7 +98,7 @@ def gpus_per_replica(settings: Settings) -> int:
     """GPUs that one engine runs on, where there are any; 0 without an engine."""
     if settings.pipeline.name == "fake":
         return 0
-    return settings.engine.tensor_parallel_size * settings.engine.data_parallel_size
+    return settings.engine.tensor_parallel_size
 
 
 def local_deployment(settings: Settings) -> Deployment:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-from collections import Counter
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
@@ -32,7 +31,7 @@ from dragoman.engine.compat import (
     translated_errors,
 )
 from dragoman.engine.detokenize import Detokenizer
-from dragoman.engine.hang import LOOK_S, HangWatch, Progress
+from dragoman.engine.hang import LOOK_S, HangWatch
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineHung
 from dragoman.guard import guard_children
@@ -70,7 +69,6 @@ class AsyncEngine:
         self._shutdown_timeout_s = shutdown_timeout_s
         self._vllm_arguments = vllm_arguments
         self._gauge = EngineGauge()
-        self._loggers = StatsLoggerFactory(self._gauge)
         self._watch = HangWatch(spec.engine.max_num_batched_tokens or 0, hang_timeout_s)
         self._llm: AsyncLLM | None = None
         self._detokenizer = Detokenizer(None)
@@ -102,17 +100,20 @@ class AsyncEngine:
             process.leave_worker_cores()
 
     def _build(self) -> AsyncLLM:
-        self._loggers = StatsLoggerFactory(self._gauge)
         arguments = engine_arguments(
             self.spec, shutdown_timeout_s=self._shutdown_timeout_s, beside=self._vllm_arguments
         )
         streams = process.streams_to_file(self._log_file) if self._log_file else nullcontext()
         try:
             with streams, process.ignoring_terminal_signals(), process.on_all_cores():
-                return AsyncLLM.from_engine_args(arguments, stat_loggers=[self._loggers])
+                return AsyncLLM.from_engine_args(arguments, stat_loggers=[self._stats_logger])
         except Exception as error:
             log_end = process.last_lines(self._log_file)
             raise EngineDead(f"the engine did not start: {error}{log_end}") from error
+
+    def _stats_logger(self, _: Any, engine_index: int = 0) -> StatLoggerBase:
+        """What vLLM calls once for each of its engines, of which there is one."""
+        return SchedulerStatsLogger(self._gauge)
 
     @property
     def _engine(self) -> AsyncLLM:
@@ -191,18 +192,11 @@ class AsyncEngine:
         while self._llm is not llm or not llm.errored:
             await asyncio.sleep(LOOK_S)
             before_s, looked_s = looked_s, monotonic()
-            if self._llm is llm and (still_s := self._watch.look(looked_s - before_s, self._progress(llm))) is not None:
+            has_sequences = llm.output_processor.has_unfinished_requests()
+            still_s = self._watch.look(looked_s - before_s, self._gauge.steps, has_sequences=has_sequences)
+            if self._llm is llm and still_s is not None:
                 return EngineHung(f"the engine hangs: it has sequences, and made no step for {still_s:.0f} s")
         return EngineDead(CRASHED)
-
-    def _progress(self, llm: AsyncLLM) -> dict[int, Progress]:
-        """Of all engines together, as -1; with data parallelism also of each, which knows its own sequences."""
-        loggers = self._loggers
-        progress = {-1: Progress(self._gauge.steps, llm.output_processor.has_unfinished_requests())}
-        if len(loggers.loads) > 1:
-            for engine, (running, waiting, _) in loggers.loads.items():
-                progress[engine] = Progress(loggers.steps[engine], running + waiting > 0)
-        return progress
 
     async def shutdown(self) -> None:
         """End vLLM's processes, crashed ones too; what still runs ends with `EngineDead`."""
@@ -237,7 +231,7 @@ def _kv_cache_tokens(config: Any) -> int | None:
     tokens = getattr(cache, "kv_cache_size_tokens", None)
     if tokens is None and cache.num_gpu_blocks:
         tokens = cache.num_gpu_blocks * cache.block_size
-    return tokens * config.parallel_config.data_parallel_size if tokens else None
+    return tokens
 
 
 def _completion(output: Any, text: str, tokens: int, logprobs: TokenLogprobs | None) -> Completion:
@@ -268,16 +262,13 @@ def _timings(stats: Any) -> Timings | None:
 
 
 class SchedulerStatsLogger(StatLoggerBase):
-    """Records what vLLM's scheduler and output loop report, for all engines of one `AsyncLLM`, into one `EngineGauge`.
+    """Records what vLLM's scheduler and output loop report into an `EngineGauge`.
 
-    vLLM calls the interface unstable, so this reads few fields. With data parallelism each engine reports for itself; loads are
-    summed.
+    vLLM calls the interface unstable, so this reads few fields.
     """
 
-    def __init__(self, gauge: EngineGauge, loads: dict[int, tuple[int, int, float]], steps: Counter[int]) -> None:
+    def __init__(self, gauge: EngineGauge) -> None:
         self._gauge = gauge
-        self._loads = loads
-        self._steps = steps
 
     def record(
         self,
@@ -300,26 +291,11 @@ class SchedulerStatsLogger(StatLoggerBase):
             )
         if scheduler_stats is not None:
             self._gauge.steps += 1
-            self._steps[engine_idx] += 1
-            self._loads[engine_idx] = (
+            self._gauge.load(
                 scheduler_stats.num_running_reqs,
                 scheduler_stats.num_waiting_reqs + getattr(scheduler_stats, "num_skipped_waiting_reqs", 0),
                 scheduler_stats.kv_cache_usage,
             )
-            running, waiting, usage = zip(*self._loads.values(), strict=True)
-            self._gauge.load(sum(running), sum(waiting), max(usage))
 
     def log_engine_initialized(self) -> None:
         """Nothing: the server logs when it listens."""
-
-
-class StatsLoggerFactory:
-    """What `AsyncLLM.from_engine_args(stat_loggers=[...])` calls, once for each engine. It has their loads and steps."""
-
-    def __init__(self, gauge: EngineGauge) -> None:
-        self._gauge = gauge
-        self.loads: dict[int, tuple[int, int, float]] = {}
-        self.steps: Counter[int] = Counter()
-
-    def __call__(self, vllm_config: Any, engine_index: int = 0) -> StatLoggerBase:
-        return SchedulerStatsLogger(self._gauge, self.loads, self.steps)

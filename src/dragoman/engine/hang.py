@@ -6,22 +6,13 @@ not completed a first sequence yet (its start, the warm-up), does not hang.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 LOOK_S = 1.0
 """How often to look."""
 LEAST_S = 30.0
 OF_LONGEST = 5.0
 """The time without a step, by default: so many times the longest step, seen or to be expected, and at least `LEAST_S`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """One engine now: the steps that it has made, and whether it has sequences."""
-
-    steps: int
-    has_sequences: bool
 
 
 @dataclass(slots=True)
@@ -32,8 +23,8 @@ class HangWatch:
     timeout_s: float | None = None
     _longest_s: float = 0.0
     _prefill_s_per_token: float | None = None
-    _steps: dict[int, int] = field(default_factory=dict[int, int])
-    _still_s: dict[int, float] = field(default_factory=dict[int, float])
+    _steps: int | None = None
+    _still_s: float = 0.0
 
     @property
     def limit_s(self) -> float:
@@ -53,20 +44,18 @@ class HangWatch:
 
     def restart(self) -> None:
         """Another engine of the same kind runs now."""
-        self._steps, self._still_s = {}, {}
+        self._steps, self._still_s = None, 0.0
 
-    def look(self, elapsed_s: float, engines: Mapping[int, Progress]) -> float | None:
-        """How long an engine has made no step, in seconds, where it hangs. `elapsed_s`: since the last call, `LOOK_S` ago.
+    def look(self, elapsed_s: float, steps: int, *, has_sequences: bool) -> float | None:
+        """How long the engine has made no step, in seconds, where it hangs. `elapsed_s`: since the last call, `LOOK_S` ago;
+        `steps`: that the engine has made.
 
         Of a longer time only twice as much counts: this process did not run either, so it is the machine that stood still.
         """
-        for number, progress in engines.items():
-            still_s = self._still_s.get(number, 0.0)
-            if progress.has_sequences and progress.steps == self._steps.get(number):
-                self._still_s[number] = still_s + min(elapsed_s, 2 * LOOK_S)
-            else:
-                self._longest_s = max(self._longest_s, still_s)
-                self._still_s[number] = 0.0
-            self._steps[number] = progress.steps
-        still_s = max(self._still_s.values(), default=0.0)
-        return still_s if self._prefill_s_per_token is not None and still_s >= self.limit_s else None
+        if has_sequences and steps == self._steps:
+            self._still_s += min(elapsed_s, 2 * LOOK_S)
+        else:
+            self._longest_s = max(self._longest_s, self._still_s)
+            self._still_s = 0.0
+        self._steps = steps
+        return self._still_s if self._prefill_s_per_token is not None and self._still_s >= self.limit_s else None

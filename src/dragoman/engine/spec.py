@@ -57,8 +57,8 @@ class EngineSpec:
 
     @property
     def slots(self) -> int:
-        """Sequences that run at the same time, over all data-parallel engines."""
-        return (self.engine.max_num_seqs or 1) * self.engine.data_parallel_size
+        """Sequences that run at the same time."""
+        return self.engine.max_num_seqs or 1
 
 
 def vllm_version() -> tuple[str, str] | None:

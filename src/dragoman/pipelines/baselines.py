@@ -30,7 +30,7 @@ from time import monotonic
 
 from dragoman.engine.process import last_lines, on_all_cores
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected
+from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.guard import guard_children
 from dragoman.pipelines.messages import Batch, BatchResults, Ready, Refused, WorkerPlan, frame, receive
 from dragoman.telemetry.engine import EngineGauge
@@ -144,8 +144,6 @@ class WorkerPipeline:
         self, name: str, workers: list[WorkerProcess], *, batch_size: int, batch_timeout_s: float, one_by_one: bool
     ) -> None:
         """`one_by_one`: vLLM measures a GPU's free memory while it starts; two starting together would measure each other."""
-        if any(worker.plan.spec.engine.data_parallel_size > 1 for worker in workers):
-            raise ConfigError(f"engine.data_parallel_size needs the pipeline continuous, not {name}")
         self.name = name
         self.workers = workers
         self._batch_size = batch_size

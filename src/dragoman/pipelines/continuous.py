@@ -24,6 +24,8 @@ from dragoman.types import Completion, Delta, Sequence
 from dragoman.wire import EngineStats
 
 LONGEST_PAUSE_S = 30.0
+MAX_FAILED_STARTS = 3
+"""In a row; then the pipeline gives up."""
 CRASHES_SURVIVED = 1
 """By one sequence: it runs again after the first crash, and fails with the second."""
 log = logging.getLogger("dragoman.pipelines")
@@ -103,9 +105,8 @@ class ContinuousPipeline:
 
     name = "continuous"
 
-    def __init__(self, engine: Engine, *, max_failed_starts: int = 3, first_pause_s: float = 1.0) -> None:
+    def __init__(self, engine: Engine, *, first_pause_s: float = 1.0) -> None:
         self._engine = engine
-        self._max_failed_starts = max_failed_starts
         self._first_pause_s = first_pause_s
         self._run: _EngineRun | None = None
         self._ended: EngineDead | None = EngineDead("the engine is not running")  # why nothing can be served any more
@@ -209,9 +210,9 @@ class ContinuousPipeline:
             await self._until_crash(run)
             # A run that took sequences and completed none is no better than a start that failed.
             failed = failed + 1 if run.submitted and not run.completed else 0
-            while failed < self._max_failed_starts and not await self._restart(failed):
+            while failed < MAX_FAILED_STARTS and not await self._restart(failed):
                 failed += 1
-            if failed >= self._max_failed_starts:
+            if failed >= MAX_FAILED_STARTS:
                 self._ended = EngineDead(
                     f"the engine crashed and could not be restarted ({failed} starts failed in a row)"
                 )
@@ -241,9 +242,9 @@ class ContinuousPipeline:
             await asyncio.sleep(pause_s(failed, self._first_pause_s))
             await self._engine.start()
         except DragomanError as error:
-            log.error("start %d of %d failed: %s", failed + 1, self._max_failed_starts, error.message)
+            log.error("start %d of %d failed: %s", failed + 1, MAX_FAILED_STARTS, error.message)
         except Exception:  # of whatever kind: waiting sequences must not wait for ever
-            log.exception("start %d of %d failed", failed + 1, self._max_failed_starts)
+            log.exception("start %d of %d failed", failed + 1, MAX_FAILED_STARTS)
         else:
             log.info("the engine runs again after %.1f s", monotonic() - began_s)
             return True

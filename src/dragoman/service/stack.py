@@ -117,7 +117,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         import_s=monotonic() - began_s,
         hang_timeout_s=chosen.hang_timeout_s,
     )
-    return ContinuousPipeline(engine, max_failed_starts=chosen.max_failed_starts)
+    return ContinuousPipeline(engine)
 
 
 def _pseudolocalized_prompt(model: str) -> Callable[[Sequence], str]:

@@ -201,12 +201,14 @@ class Tracing:
 
     def start(self) -> None:
         """From here on requests are traced. Starts a thread: call it when the engine's processes have been forked."""
-        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
         from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
-        resource = Resource.create({"service.name": self._settings.service_name, "service.version": __version__})
+        # Attributes that are given here come before those of OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
+        own = {"service.name": "dragoman", "service.version": __version__}
+        resource = Resource.create({**own, **OTELResourceDetector().detect().attributes})
         sampler = ParentBased(TraceIdRatioBased(self._settings.sample_ratio))
         self._provider = TracerProvider(sampler, resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))

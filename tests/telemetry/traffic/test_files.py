@@ -13,7 +13,7 @@ LINE = b"x" * 99 + b"\n"
 
 
 def files(folder: Path, *, file_bytes: int = 1_000, max_bytes: int = 100_000) -> TrafficFiles:
-    return TrafficFiles(folder, file_bytes=file_bytes, max_bytes=max_bytes)
+    return TrafficFiles(folder, max_bytes=max_bytes, file_bytes=file_bytes)
 
 
 def sizes(folder: Path) -> list[int]:

@@ -29,13 +29,14 @@ from dragoman.telemetry.traffic.entry import TrafficEntry, file_name, to_line, t
 from dragoman.wire import RecorderStats
 
 _PRIVATE = 0o600  # lengths and times are the operator's, and texts may be asked for
+FILE_BYTES = 4 * 2**20  # a new file is begun beyond this
 _LEAST_FILES = 4  # of the bound: deleting one file must not lose most of what there is
 
 
 class TrafficFiles:
     """Appends lines to the newest file of its own. Not for two threads at the same time."""
 
-    def __init__(self, folder: Path, *, file_bytes: int, max_bytes: int, replica: str = "") -> None:
+    def __init__(self, folder: Path, *, max_bytes: int, file_bytes: int = FILE_BYTES, replica: str = "") -> None:
         self.written = 0  # lines
         self._folder = folder
         self._replica = replica
@@ -159,9 +160,7 @@ class Recorder(RecordObserver):
     def __init__(self, settings: TrafficSettings, replica: str = "") -> None:
         self._lost = 0  # texts that could not be written
         self._folder = Path(settings.folder)
-        self._files = TrafficFiles(
-            self._folder, file_bytes=settings.file_bytes, max_bytes=settings.max_bytes, replica=replica
-        )
+        self._files = TrafficFiles(self._folder, max_bytes=settings.max_bytes, replica=replica)
         self._pending: deque[TextRecord] = deque()
         self._writing = Lock()
         self._stop = Event()

@@ -14,7 +14,7 @@ export function slotsOf({ settings, replicas }) {
 function slotsOfOne({ engine, pipeline }) {
   if (pipeline.name === "workers") return pipeline.workers;
   if (pipeline.name === "static_batch") return pipeline.batch_size;
-  return engine.max_num_seqs * (engine.data_parallel_size ?? 1);
+  return engine.max_num_seqs;
 }
 
 export class History {
