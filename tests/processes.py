@@ -138,19 +138,29 @@ async def serving(folder: Path, *flags: str, files: int | None = None) -> AsyncI
         yield server
 
 
-async def create_key(storage_url: str, name: str = "one", **limits: Any) -> str:
-    """A new key in the database of a server."""
+@asynccontextmanager
+async def _keys(storage_url: str) -> AsyncIterator[Keys]:
     database = Database(storage_url)
     await database.open()
-    _, key = await Keys(database).create(Account("", name, **limits))
-    await database.close()
-    return key
+    try:
+        yield Keys(database)
+    finally:
+        await database.close()
+
+
+async def create_key(storage_url: str, name: str = "one", **limits: Any) -> str:
+    """A new key in the database of a server."""
+    async with _keys(storage_url) as keys:
+        return (await keys.create(Account("", name, **limits)))[1]
 
 
 async def rotate_key(storage_url: str, name: str) -> str:
     """A key in place of the account's others, which are no longer valid."""
-    database = Database(storage_url)
-    await database.open()
-    _, key = await Keys(database).rotate(name, 0)
-    await database.close()
-    return key
+    async with _keys(storage_url) as keys:
+        return (await keys.rotate(name, 0))[1]
+
+
+async def revoke_key(storage_url: str, name: str) -> None:
+    """Its keys are no longer valid."""
+    async with _keys(storage_url) as keys:
+        await keys.revoke(name)
