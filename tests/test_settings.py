@@ -48,7 +48,6 @@ def test_errors_name_the_flags_that_the_commands_have() -> None:
         ('[engine]\ndtype = "int3"\n', "engine.dtype = 'int3'"),
         ("[engine\n", "cannot be read"),
         ('[server]\nhost = "a\\u0000b"\n', "server.host"),
-        ('[engine]\nscheduling_policy = "fcfs"\n', "engine.scheduling_policy"),
     ],
 )
 def test_a_wrong_file_is_refused_with_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
@@ -78,13 +77,11 @@ def test_a_removed_setting_is_named_as_removed_wherever_it_is_set(
     path: str, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     section, key = path.split(".")
-    arguments = {
-        "flag": (flag_of(path), "1"),
-        "file": ("--config", str(written(tmp_path, f"[{section}]\n{key} = 1\n"))),
-    }
+    file = written(tmp_path, f"[{section}]\n{key} = 1\n")
+    arguments = {"flag": [flag_of(path), "1"], "file": ["--config", str(file)], "variable": []}
     if source == "variable":
         monkeypatch.setenv(f"DRAGOMAN_{section}_{key}".upper(), "1")
-    monkeypatch.setattr(sys, "argv", ["dragoman", "config", "show", *arguments.get(source, ())])
+    monkeypatch.setattr(sys, "argv", ["dragoman", "config", "show", *arguments[source]])
     with pytest.raises(SystemExit) as end:
         main()
     error = capsys.readouterr().err
@@ -105,7 +102,6 @@ def test_variables_of_the_bench_and_of_the_tests_are_not_settings() -> None:
 
 def test_every_setting_says_what_it_is_for() -> None:
     assert all(option.help for option in options().values())
-    assert options()["engine.max_num_seqs"].variable == "DRAGOMAN_ENGINE_MAX_NUM_SEQS"
 
 
 def test_none_is_the_default_or_a_value_of_the_setting() -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args, get_type_hints
 from unicodedata import category
@@ -36,9 +36,7 @@ REMOVED: Mapping[str, str] = {
 """Settings of earlier versions, and what to do instead."""
 
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
-
 INTERACTIVE_SHARE = 0.25
-
 
 Positive = Annotated[int, Bound(ge=1)]
 Seconds = Annotated[float, Bound(ge=0)]
@@ -81,13 +79,9 @@ class ServerSettings:
     )
     root_path: str = _setting("", "path under which a proxy serves this server, such as /translate", "server")
     trusted_proxies: str = _setting(
-        "",
-        "addresses or networks of proxies whose X-Forwarded headers count, separated by commas; empty: none",
-        "access",
+        "", "addresses or networks of proxies whose X-Forwarded headers count, separated by commas", "access"
     )
-    tls_certificate: str = _setting(
-        "", "PEM file of the certificate and those between it and the root; empty: no TLS", "access"
-    )
+    tls_certificate: str = _setting("", "PEM file of the certificate and those between it and the root", "access")
     tls_key: str = _setting("", "PEM file of the certificate's key; empty: it is in the certificate's file", "access")
     replicas: Positive | Literal["auto"] | None = _setting(
         None,
@@ -120,10 +114,10 @@ class ModelSettings:
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
     max_num_seqs: Positive | None = _setting(
-        None, "sequences that run at the same time; default 256 on a GPU, 64 on a CPU", "engine"
+        None, "sequences that run at the same time; default 256 (GPU), 64 (CPU)", "engine"
     )
     max_num_batched_tokens: Positive | None = _setting(
-        None, "tokens in one step; default 8192 on a GPU, 2048 on a CPU", "engine"
+        None, "tokens in one step; default 8192 (GPU), 2048 (CPU)", "engine"
     )
     max_model_len: Positive | None = _setting(
         None, "tokens a prompt and its output share; default: the model's own, 8192 at most", "engine"
@@ -133,9 +127,7 @@ class EngineSettings:
         "weights and activations; auto: on a GPU the checkpoint's, on a CPU what its instruction sets run fastest",
         "engine",
     )
-    gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(
-        0.9, "share of the GPU's memory to use", "engine"
-    )
+    gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(0.9, "share of the GPU's memory", "engine")
     kv_cache_memory_bytes: Positive | None = _setting(
         None, "KV cache size; default: from memory (GPU), from need (CPU)", "engine"
     )
@@ -181,7 +173,7 @@ class PipelineSettings:
 class AdmissionSettings:
     max_in_flight_characters: Positive | None = _setting(
         None,
-        "calls are refused with 429 while those in flight have so many characters; "
+        "calls are refused with 429 while those in flight have as many characters; "
         "default 250,000, and 4,000 for each sequence that the engines run at the same time",
         "traffic",
     )
@@ -291,10 +283,6 @@ class Option:
     def path(self) -> str:
         return f"{self.section}.{self.key}"
 
-    @property
-    def variable(self) -> str:
-        return _variable(self.path)
-
     def parse(self, value: Any, origin: str) -> Any:
         """Check one value. Raises `ConfigError` naming the setting and where the value came from."""
         type_ = TypeAdapter[Any](self.type)
@@ -316,16 +304,15 @@ def _sections() -> dict[str, type]:
     return get_type_hints(Settings)
 
 
-def _options_of(section: str, cls: type) -> Iterator[Option]:
-    hints = get_type_hints(cls, include_extras=True)
-    members: tuple[Field[Any], ...] = fields(cls)
-    for member in members:
-        yield Option(section, member.name, hints[member.name], member.default, **member.metadata)
-
-
 def options() -> dict[str, Option]:
     """Every setting, by its path (`engine.max_num_seqs`)."""
-    return {option.path: option for section, cls in _sections().items() for option in _options_of(section, cls)}
+    found: dict[str, Option] = {}
+    for section, cls in _sections().items():
+        hints = get_type_hints(cls, include_extras=True)
+        for member in fields(cls):
+            option = Option(section, member.name, hints[member.name], member.default, **member.metadata)
+            found[option.path] = option
+    return found
 
 
 def _variable(path: str) -> str:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(30
 START_S = 120.0
 END_S = 90.0
 """A terminal's Ctrl-C has a load test and a server end in order."""
-QUICK = ("--max-model-len", "1024", "--enforce-eager")
+QUICK = ("--max-model-len", "1024", "--enforce-eager=true")
 SERVER = "dragoman.cli.main serve"
 ENGINE = "multiprocessing.spawn"
 COMMANDS = {

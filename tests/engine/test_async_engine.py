@@ -138,6 +138,6 @@ async def test_statistics_count_what_ran(engine_pipeline: Pipeline) -> None:
     assert after.prompt_tokens - before.prompt_tokens == 3 * len(PROMPT)
     assert after.busy_s > before.busy_s
     assert after.steps > before.steps
-    assert len(after.ttft_s) >= 3
+    assert after.ttft_s.p50
     assert after.inter_token_latency_count - before.inter_token_latency_count == 3  # of each sequence, the mean
     assert after.inter_token_latency_sum_s > before.inter_token_latency_sum_s

@@ -91,7 +91,7 @@ def test_dropped_sentences(source: str, output: str, dropped: bool) -> None:
         ("see https://a.com/b.", "https://a.com をご覧ください", ("https://a.com/b",)),
         ("mail me@a.com", "メールは me@a.com まで", ()),
         ("mail me@a.com", "メールして", ("me@a.com",)),
-        ("100% sure, a < b", "確実", ()),
+        ("100% sure, aa < b", "確実", ()),
     ],
 )
 def test_placeholders(source: str, output: str, missing: tuple[str, ...]) -> None:

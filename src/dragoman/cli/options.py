@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -14,22 +14,15 @@ from dragoman.settings import Group, flag_of
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _Flag(click.Option):
-    """A setting's flag. It takes a text: `settings.load` parses and checks it."""
-
-    def __init__(self, *names: str, group: Group | None = None, **attributes: Any) -> None:
-        super().__init__(*names, hidden=group is None, **attributes)
-        self.group = group
-
-
 class SettingsCommand(click.Command):
     """Lists the settings that people change by their groups; the flags of the others work and are not listed."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {"options": [], **{group: [] for group in get_args(Group)}}
+        groups = {_name(path): option.group for path, option in settings.options().items()}
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in ("options", *get_args(Group))}
         for parameter in self.get_params(ctx):
             if record := parameter.get_help_record(ctx):
-                sections[getattr(parameter, "group", "options")].append(record)
+                sections[groups.get(parameter.name or "") or "options"].append(record)
         for title, records in sections.items():
             if records:
                 with formatter.section(title.capitalize()):
@@ -44,19 +37,17 @@ def _leaves(annotation: Any) -> list[Any]:
 
 
 def _flag(option: settings.Option) -> Callable[[F], F]:
+    """The flag takes a text: `settings.load` parses and checks it."""
     leaves = _leaves(option.type)
     is_number = int in leaves or float in leaves
     metavar = "N" if is_number else "BOOL" if bool in leaves else option.key.rsplit("_", 1)[-1].upper()
-    choices = "" if is_number else "|".join(leaf for leaf in leaves if isinstance(leaf, str))
-    default = str(option.default).lower() if isinstance(option.default, bool) else option.default
-    values = "; ".join(filter(None, (choices, default not in (None, "") and f"default: {default}")))
+    values = [] if is_number else ["|".join(leaf for leaf in leaves if isinstance(leaf, str))]
+    if option.default not in (None, ""):
+        values.append(f"default: {str(option.default).lower() if bool in leaves else option.default}")
+    suffix = "; ".join(filter(None, values))
+    help = f"{option.help}  [{suffix}]" if suffix else option.help
     return click.option(
-        flag_of(option.path),
-        _name(option.path),
-        cls=_Flag,
-        group=option.group,
-        metavar=metavar,
-        help=f"{option.help}  [{values}]" if values else option.help,
+        flag_of(option.path), _name(option.path), metavar=metavar, help=help, hidden=option.group is None
     )
 
 
@@ -70,25 +61,24 @@ def settings_options(*sections: str) -> Callable[[F], F]:
     It receives `loaded: settings.Loaded`. A removed setting's flag is taken as well, so that `load` names it as removed.
     """
 
-    def has(path: str) -> bool:
-        return not sections or path.split(".")[0] in sections
+    def wanted(known: Iterable[str]) -> list[str]:
+        return [path for path in known if not sections or path.split(".")[0] in sections]
 
-    chosen = [option for path, option in settings.options().items() if has(path)]
-    removed = [path for path in settings.REMOVED if has(path)]
-    paths = {_name(path): path for path in (*(option.path for option in chosen), *removed)}
+    known = settings.options()
+    chosen, removed = wanted(known), wanted(settings.REMOVED)
 
     def decorate(function: F) -> F:
         def wrapped(config: Path | None, **values: Any) -> Any:
-            flags = {path: values.pop(name) for name, path in paths.items()}
+            flags = {path: values.pop(_name(path)) for path in (*chosen, *removed)}
             given = {path: value for path, value in flags.items() if value is not None}
             return function(loaded=settings.load(config, given), **values)
 
         wrapped.__doc__ = function.__doc__
         wrapped.__click_params__ = list(getattr(function, "__click_params__", []))  # type: ignore[attr-defined]
         for path in removed:
-            wrapped = click.option(flag_of(path), _name(path), cls=_Flag)(wrapped)
-        for option in reversed(chosen):
-            wrapped = _flag(option)(wrapped)
+            wrapped = click.option(flag_of(path), _name(path), hidden=True)(wrapped)
+        for path in reversed(chosen):
+            wrapped = _flag(known[path])(wrapped)
         return click.option(
             "--config",
             type=click.Path(path_type=Path),

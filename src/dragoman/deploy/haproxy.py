@@ -82,8 +82,9 @@ def main() -> None:
     """`dragoman-haproxy -f FILE ...`, as Ray starts it."""
     file = Path(sys.argv[sys.argv.index("-f") + 1])
     timeouts = {
-        "header_timeout_s": float(os.environ[HEADER_TIMEOUT_VARIABLE]),
-        "body_timeout_s": float(os.environ[BODY_TIMEOUT_VARIABLE]),
+        name: float(os.environ[variable])
+        for name, variable in (("header_timeout_s", HEADER_TIMEOUT_VARIABLE), ("body_timeout_s", BODY_TIMEOUT_VARIABLE))
+        if variable in os.environ
     }
     file.write_text(adapted(file.read_text(), os.environ.get(FRONTEND_HOST_VARIABLE, ""), **timeouts))
     Guard(owner=os.getppid()).keep_over_exec()
