@@ -1,31 +1,19 @@
-"""Malformed and oversized bodies for every route that takes one, and a server process to send them to.
-
-    python -m tests.hostile [--megabytes 8] [--route /v1/translate]
-
-prints for each route and shape the status, the seconds and the longest time that `/healthz` took meanwhile, with a key and
-without one.
-"""
+"""Malformed and oversized bodies for every route that takes one, and a server process to send them to."""
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import multiprocessing
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from time import perf_counter, sleep
+from time import perf_counter
 from urllib.parse import urlsplit
 
-import psutil
+from tests.processes import ServerProcess, create_key, serving
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
 TIMEOUT_S = 120.0
@@ -146,11 +134,10 @@ def _probe(address: str, pipe: Connection) -> None:
 
 @dataclass
 class Server:
-    """A running server: its address, an operator's key, and its process."""
+    """A running server: its process, an operator's key, and what asks it for its health."""
 
-    address: str
+    process: ServerProcess
     key: str
-    process: psutil.Process
     probe: Connection
 
     def send(
@@ -159,7 +146,7 @@ class Server:
         """Status, answer, seconds, and the longest time that `/healthz` took meanwhile."""
         headers = {"Content-Type": content_type} | ({"Authorization": f"Bearer {key}"} if key else {})
         self.longest_probe_s()
-        connection = http.client.HTTPConnection(self.address, timeout=TIMEOUT_S)
+        connection = http.client.HTTPConnection(urlsplit(self.process.url).netloc, timeout=TIMEOUT_S)
         began_s = perf_counter()
         try:
             connection.request(method, path, body, headers)
@@ -180,77 +167,23 @@ class Server:
         return self.probe.recv()
 
     @property
-    def cpu_s(self) -> float:
-        """What the process has used."""
-        times = self.process.cpu_times()
-        return times.user + times.system
-
-    @property
     def megabytes(self) -> float:
         """What the process holds."""
-        return self.process.memory_info().rss / 2**20
+        return self.process.resident_bytes / 2**20
 
 
-@contextmanager
-def serving(**environment: str) -> Iterator[Server]:
-    """`dragoman serve` over the fake pipeline, which needs keys."""
-    with TemporaryDirectory() as folder:
-        settings = {
-            "DRAGOMAN_PIPELINE_NAME": "fake",
-            "DRAGOMAN_SERVER_PORT": "0",
-            "DRAGOMAN_AUTH_MODE": "keys",
-            "DRAGOMAN_TRAFFIC_ENABLED": "false",
-            "DRAGOMAN_STORAGE_URL": f"sqlite:///{Path(folder)}/dragoman.db",
-        }
-        command = [sys.executable, "-m", "dragoman.cli.main"]
-        run = {"env": os.environ | settings | environment, "text": True}
-        key = subprocess.run([*command, "keys", "create", "k"], capture_output=True, check=True, **run).stdout.strip()
-        process = subprocess.Popen([*command, "serve"], stderr=subprocess.PIPE, **run)
+@asynccontextmanager
+async def hostile_server(folder: Path, *flags: str) -> AsyncIterator[Server]:
+    """A server over the fake pipeline, which needs keys."""
+    storage = f"sqlite:///{folder}/keys.db"
+    key = await create_key(storage)
+    async with serving(folder, "--auth=keys", f"--storage-url={storage}", "--traffic-enabled=false", *flags) as process:
         ours, theirs = multiprocessing.Pipe()
-        try:
-            assert process.stderr is not None
-            line = next(line for line in process.stderr if "listens on" in line)
-            address = urlsplit(re.search(r"http://\S+", line)[0]).netloc  # type: ignore[index]
-            prober = multiprocessing.get_context("spawn").Process(target=_probe, args=(address, theirs), daemon=True)
-            prober.start()
-            server = Server(address, key, psutil.Process(process.pid), ours)
-            server.longest_probe_s()
-            yield server
-            ours.send("stop")
-            prober.join(TIMEOUT_S)
-        finally:
-            process.terminate()
-            process.communicate()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Malformed bodies: seconds, and the longest answer of /healthz.")
-    parser.add_argument("--megabytes", type=float, default=7.9)
-    parser.add_argument("--route", help="one path; default: all")
-    arguments = parser.parse_args()
-    size = int(arguments.megabytes * 1e6)
-    print(
-        f"{'route':<38} {'shape':<24} {'key':>12} {'status':>6} {'bytes':>6} {'seconds':>8} {'CPU':>6} {'/healthz':>9}"
-    )
-    with serving() as server:
-        before = server.megabytes
-        sleep(3)
-        print(f"idle for 3 s: /healthz {server.longest_probe_s():.3f}")
-        for route in ROUTES:
-            if arguments.route not in (None, route.path):
-                continue
-            for shape, kind, body in bodies(route, size):
-                for key in (server.key, None):
-                    began_s = server.cpu_s
-                    status, answer, took_s, probe_s = server.send(route.method, route.path, body, kind, key=key)
-                    cpu_s = server.cpu_s - began_s
-                    print(
-                        f"{route.method + ' ' + route.path[:30]:<38} {shape:<24} {'with a key' if key else 'without':>12} "
-                        f"{status:>6} {len(answer):>6} {took_s:>8.2f} {cpu_s:>6.2f} {probe_s:>9.3f}",
-                        flush=True,
-                    )
-        print(f"memory: {before:.0f} MB before, {server.megabytes:.0f} MB after")
-
-
-if __name__ == "__main__":
-    main()
+        address = urlsplit(process.url).netloc
+        prober = multiprocessing.get_context("spawn").Process(target=_probe, args=(address, theirs), daemon=True)
+        prober.start()
+        server = Server(process, key, ours)
+        server.longest_probe_s()
+        yield server
+        ours.send("stop")
+        prober.join(TIMEOUT_S)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,82 +11,26 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.processes import ServerProcess, title
 from tests.waiting import until
 
-START_S = 280.0
-ROOT = Path(__file__).parents[2]
 SENTENCE = "Where is the train station?"
 BODY = {"text": SENTENCE, "source": "en", "target": "ja"}
 
 
-class ReplicatedServer:
+class ReplicatedServer(ServerProcess):
     """A server with several replicas, in a folder of its own."""
 
-    def __init__(self, folder: Path, *flags: str, log: str = "server.log") -> None:
-        self.folder = folder
-        self._log = folder / log
-        self._command = [sys.executable, "-m", "dragoman.cli.main", "serve", "--port", "0", *flags]
-
-    async def start(self) -> None:
-        """Start it, and wait until it listens."""
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
-            "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "3",
-        }
-        with self._log.open("w") as output:
-            self.process = await asyncio.create_subprocess_exec(
-                *self._command, cwd=self.folder, env=environment, stdout=output, stderr=output, start_new_session=True
-            )
-        await until(lambda: self.url != "" or self.process.returncode is not None, "a server", deadline_s=START_S)
-        assert self.url, self.output
-
-    @property
-    def output(self) -> str:
-        return self._log.read_text()
-
-    @property
-    def url(self) -> str:
-        found = re.search(r"listens on (http://\S+) after", self.output)
-        return found[1].replace("0.0.0.0", "127.0.0.1") if found else ""
+    def __init__(self, folder: Path, *flags: str) -> None:
+        super().__init__(folder, *flags, environment={"RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "3"})
 
     @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
-    def below(self) -> list[psutil.Process]:
-        """All processes below the server's."""
-        return psutil.Process(self.process.pid).children(recursive=True)
-
     def replicas(self) -> list[psutil.Process]:
         """The processes of replicas."""
         return [process for process in self.below() if title(process).startswith("ray::ServeReplica")]
-
-    async def end(self, number: signal.Signals) -> int:
-        """The exit code after a signal. Fails when a process that ran below it outlives it."""
-        below = self.below()
-        self.process.send_signal(number)
-        exit_code = await asyncio.wait_for(self.process.wait(), 120)
-        _, alive = await asyncio.to_thread(psutil.wait_procs, below, 30)
-        assert not [title(process) for process in alive], self.output
-        return exit_code
-
-    async def kill(self) -> None:
-        """Whatever has happened: leave nothing behind."""
-        if self.process.returncode is None:
-            below = self.below()
-            self.process.kill()
-            await self.process.wait()
-            _, alive = await asyncio.to_thread(psutil.wait_procs, below, 30)
-            for process in alive:
-                process.kill()
-
-
-def title(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
 
 
 class Load:

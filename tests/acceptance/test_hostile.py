@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import re
-import resource
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from time import monotonic
 
 import httpx
-import psutil
 import pytest
 
-from tests.acceptance.replicated import BODY, ROOT
+from tests.acceptance.replicated import BODY
+from tests.processes import ServerProcess, create_key, serving
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(300)]
@@ -29,75 +24,27 @@ STOP_S = 30.0
 HEAD = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 
 
-class Server:
-    """The process, its log, and where it listens."""
-
-    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
-        self.process = process
-        self._log = log
-
-    @property
-    def url(self) -> str:
-        found = re.search(r"listens on (http://\S+) after", self._log.read_text())
-        return found[1] if found else ""
-
-    @property
-    def resident_bytes(self) -> int:
-        return psutil.Process(self.process.pid).memory_info().rss
-
-    @property
-    def cpu_s(self) -> float:
-        times = psutil.Process(self.process.pid).cpu_times()
-        return times.user + times.system
-
-    @asynccontextmanager
-    async def connected(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-        url = httpx.URL(self.url)
-        reader, writer = await asyncio.open_connection(url.host, url.port)
-        try:
-            yield reader, writer
-        finally:
-            writer.transport.abort()
-
-
 @asynccontextmanager
-async def starting(folder: Path, *flags: str, files: int | None = None) -> AsyncIterator[Server]:
-    """A server that starts, and needs keys. `files`: how many it may have open."""
-    log = folder / "server.log"
-    dragoman = [sys.executable, "-m", "dragoman.cli.main"]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-    creating = await asyncio.create_subprocess_exec(*dragoman, "keys", "create", "one", cwd=folder, env=environment)
-    assert await creating.wait() == 0
-    command = [*dragoman, "serve", "--port=0", "--pipeline=fake", "--auth=keys", *flags]
-
-    def limit() -> None:
-        if files is not None:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-
-    with log.open("w") as output:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=folder,
-            env=environment,
-            stdout=output,
-            stderr=output,
-            preexec_fn=limit,
-        )
+async def connected(server: ServerProcess) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    url = httpx.URL(server.url)
+    reader, writer = await asyncio.open_connection(url.host, url.port)
     try:
-        yield Server(process, log)
+        yield reader, writer
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        writer.transport.abort()
 
 
-@asynccontextmanager
-async def serving(folder: Path, *flags: str, files: int | None = None) -> AsyncIterator[Server]:
-    """A server that serves."""
-    async with starting(folder, f"--drain-timeout-s={DRAIN_S}", *flags, files=files) as server:
-        ended = lambda: server.process.returncode is not None  # noqa: E731
-        await until(lambda: server.url != "" or ended(), "a server", deadline_s=120)
-        assert not ended()
+async def flags_of(folder: Path) -> tuple[str, ...]:
+    """Of a server that needs keys."""
+    storage = f"sqlite:///{folder}/keys.db"
+    await create_key(storage)
+    return ("--auth=keys", f"--storage-url={storage}", f"--drain-timeout-s={DRAIN_S}")
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("server")
+    async with serving(folder, *await flags_of(folder)) as server:
         yield server
 
 
@@ -111,7 +58,7 @@ async def status(reader: asyncio.StreamReader) -> int:
     return int(line.split()[1]) if line else 0
 
 
-async def healthy(server: Server) -> int:
+async def healthy(server: ServerProcess) -> int:
     """The status of a probe; 0 where the server closes the connection."""
     async with httpx.AsyncClient(base_url=server.url, timeout=120) as http:
         try:
@@ -120,15 +67,15 @@ async def healthy(server: Server) -> int:
             return 0
 
 
-async def test_a_head_without_an_end_costs_next_to_nothing(tmp_path: Path) -> None:
+async def test_a_head_without_an_end_costs_next_to_nothing(server: ServerProcess) -> None:
     """As much CPU as some hundred requests at most, whatever is sent."""
-    async with serving(tmp_path) as server, httpx.AsyncClient(base_url=server.url, timeout=120) as http:
+    async with httpx.AsyncClient(base_url=server.url, timeout=120) as http:
         began_s = server.cpu_s
         for _ in range(300):
             await http.get("/healthz")
         requests_s, before_bytes, before_s = server.cpu_s - began_s, server.resident_bytes, server.cpu_s
         for begin in (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ", b"GET /"):
-            async with server.connected() as (reader, writer):
+            async with connected(server) as (reader, writer):
                 writer.write(begin)
                 answer = asyncio.create_task(status(reader))
                 try:
@@ -143,15 +90,27 @@ async def test_a_head_without_an_end_costs_next_to_nothing(tmp_path: Path) -> No
         assert (await http.get("/healthz")).status_code == 200
 
 
+async def test_stalled_clients_delay_the_end_no_longer_than_a_drain(server: ServerProcess) -> None:
+    """They stop within their headers, within their body, or read no answer; without a key. Last: it ends the server."""
+    unread = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500
+    async with AsyncExitStack() as stack:
+        for sent in (b"GET /healthz HTT", HEAD % 100 + b"{", unread):
+            _, writer = await stack.enter_async_context(connected(server))
+            writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
+            writer.write(sent)
+        assert await healthy(server) == 200  # so that the server has read them
+        assert await asyncio.wait_for(server.end(), DRAIN_S + STOP_S) == 0
+
+
 async def test_half_sent_requests_hold_no_handles_and_no_memory_for_good(tmp_path: Path) -> None:
     """With 128 file handles, 140 such clients at once."""
     limits = ("--header-timeout-s=2", "--body-timeout-s=2", "--max-body-bytes=1000000")
-    async with serving(tmp_path, *limits, files=128) as server, AsyncExitStack() as stack:
+    async with serving(tmp_path, *await flags_of(tmp_path), *limits, files=128) as server, AsyncExitStack() as stack:
         before_bytes = server.resident_bytes
         halves = [b"GET /healthz HTTP/1.1\r\nX:", HEAD % 990_000 + b"{" * 900_000]
         answers: list[asyncio.Task[int]] = []
         for number in range(140):
-            reader, writer = await stack.enter_async_context(server.connected())
+            reader, writer = await stack.enter_async_context(connected(server))
             writer.write(halves[number % 2])
             answers.append(asyncio.create_task(status(reader)))
         # 0: beyond the handles connections are closed.
@@ -162,28 +121,12 @@ async def test_half_sent_requests_hold_no_handles_and_no_memory_for_good(tmp_pat
         assert server.resident_bytes - before_bytes < 140 * MIB
 
 
-@pytest.mark.parametrize(
-    "sent", [b"GET /healthz HTT", HEAD % 100 + b"{", b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 500]
-)
-async def test_a_stalled_client_delays_the_end_no_longer_than_a_drain(tmp_path: Path, sent: bytes) -> None:
-    """It stops within its headers, within its body, or reads no answer; without a key."""
-    async with serving(tmp_path) as server, server.connected() as (_, writer):
-        writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
-        writer.write(sent)
-        async with httpx.AsyncClient(base_url=server.url, timeout=120) as http:
-            await http.get("/healthz")
-        began_s = monotonic()
-        server.process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(server.process.wait(), DRAIN_S + STOP_S) == 0
-        assert monotonic() - began_s < DRAIN_S + STOP_S
-
-
 async def test_sighup_while_it_starts_does_not_end_it(tmp_path: Path) -> None:
-    async with starting(tmp_path) as server:
+    with ServerProcess(tmp_path, "--pipeline=fake", *await flags_of(tmp_path)) as server:
         maps = Path(f"/proc/{server.process.pid}/maps")
         await until(lambda: "httptools" in maps.read_text(), "the server's imports", deadline_s=120)
         while not server.url:
-            assert server.process.returncode is None
+            assert not server.has_ended
             server.process.send_signal(signal.SIGHUP)
             await asyncio.sleep(0.05)  # between two signals
         async with httpx.AsyncClient(base_url=server.url, timeout=120) as http:

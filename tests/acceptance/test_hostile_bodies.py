@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.hostile import FORM, JSON, ROUTES, Route, Server, bodies, serving
+from tests.hostile import FORM, JSON, ROUTES, Route, Server, bodies, hostile_server
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
@@ -18,8 +18,8 @@ MAX_GROWTH_MB = 50
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serving() as server:
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
+    async with hostile_server(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 

@@ -31,8 +31,10 @@ COMMANDS = {
     "serve --replicas": (("serve", "--port", "0", "--pipeline", "fake", "--replicas", "2"), "ray::"),
 }
 """Each with a word in the command line of what has to run before it is ended."""
-RELOADS = [name for name in COMMANDS if name.startswith("serve")]
-"""On SIGHUP, in place of ending."""
+EACH = [signal.SIGKILL, signal.SIGTERM]
+"""How each is ended. Ctrl-C is handled where SIGTERM is, and a closed terminal ends a command as SIGKILL does: one of each
+kind is ended so too."""
+ALL = ("tune", "translate")
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,7 @@ RELOADS = [name for name in COMMANDS if name.startswith("serve")]
     [
         pytest.param(name, number, id=f"{name}-{number.name}")
         for name in COMMANDS
-        for number in ENDS
-        if not (number == signal.SIGHUP and name in RELOADS)
+        for number in (ENDS if name in ALL else EACH)
     ],
 )
 async def test_a_command_that_is_ended_leaves_no_process(tmp_path: Path, name: str, number: signal.Signals) -> None:

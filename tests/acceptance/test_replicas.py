@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,7 +12,8 @@ import httpx
 import pytest
 
 from dragoman.deploy import processes
-from tests.acceptance.replicated import BODY, ROOT, SENTENCE, START_S, Load, ReplicatedServer, stats_when
+from tests.acceptance.replicated import BODY, SENTENCE, Load, ReplicatedServer, stats_when
+from tests.processes import START_S, create_key, rotate_key
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
@@ -30,12 +28,9 @@ FAKE = (
 
 @pytest.fixture(scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ReplicatedServer]:
-    server = ReplicatedServer(tmp_path_factory.mktemp("replicas"), *FAKE)
-    try:
-        await server.start()
+    with ReplicatedServer(tmp_path_factory.mktemp("replicas"), *FAKE) as server:
+        await server.listening()
         yield server
-    finally:
-        await server.kill()
 
 
 @pytest.fixture
@@ -121,15 +116,16 @@ async def test_sigterm_drains_and_leaves_no_process(server: ReplicatedServer, ht
     """Last: it ends the server that the tests above share."""
     calls = [asyncio.create_task(http.post("/v1/translate", json={**BODY, "text": SENTENCE * 4})) for _ in range(8)]
     await stats_when(http, in_flight=len(calls))
-    assert await server.end(signal.SIGTERM) == 0
+    assert await server.end() == 0
     assert [call.result().status_code for call in calls] == [200] * len(calls)
 
 
 async def test_sighup_has_each_replica_read_keys_and_a_killed_command_leaves_no_process(tmp_path: Path) -> None:
-    key = keys(tmp_path, "create", "alice")
-    server = ReplicatedServer(tmp_path, "--pipeline=fake", "--replicas=2", "--auth=keys", "--auth-refresh-s=3600")
-    try:
-        await server.start()
+    storage = f"sqlite:///{tmp_path}/keys.db"
+    key = await create_key(storage)
+    flags = ("--pipeline=fake", "--replicas=2", "--auth=keys", "--auth-refresh-s=3600", f"--storage-url={storage}")
+    with ReplicatedServer(tmp_path, *flags) as server:
+        await server.listening()
         async with httpx.AsyncClient(base_url=server.url, timeout=START_S) as http:
 
             async def statuses(key: str) -> set[int]:
@@ -139,30 +135,17 @@ async def test_sighup_has_each_replica_read_keys_and_a_killed_command_leaves_no_
                 return {answer.status_code for answer in await asyncio.gather(*calls)}
 
             assert await statuses(key) == {200}
-            replaced = keys(tmp_path, "rotate", "alice", "--overlap", "0")
+            replaced = await rotate_key(storage, "one")
             assert await statuses(key) == {200}  # known to each, and not read again yet
             server.process.send_signal(signal.SIGHUP)
             await until(lambda: "are read again" in server.output, "new keys", deadline_s=60)
             assert await statuses(key) == {401}
             assert await statuses(replaced) == {200}
         assert await server.end(signal.SIGKILL) == -signal.SIGKILL
-    finally:
-        await server.kill()
-
-
-def keys(folder: Path, *arguments: str) -> str:
-    """What `dragoman keys` prints, in the folder of a server."""
-    command = [sys.executable, "-m", "dragoman.cli.main", "keys", *arguments]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
 
 
 async def test_on_a_network_replicas_need_a_key(tmp_path: Path) -> None:
-    server = ReplicatedServer(tmp_path, "--pipeline=fake", "--replicas=1", "--host=0.0.0.0")
-    try:
+    with ReplicatedServer(tmp_path, "--pipeline=fake", "--replicas=1", "--host=0.0.0.0") as server:
         with pytest.raises(AssertionError, match="dragoman keys create"):
-            await server.start()
+            await server.listening()
         assert server.process.returncode == 2
-    finally:
-        await server.kill()

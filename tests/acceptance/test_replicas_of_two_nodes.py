@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.acceptance.replicated import ROOT, START_S, Load
+from tests.acceptance.replicated import Load
+from tests.processes import ROOT, START_S
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 from pathlib import Path
 
 import httpx
@@ -12,7 +11,8 @@ import psutil
 import pytest
 
 from dragoman import phrasebook
-from tests.acceptance.replicated import START_S, Load, ReplicatedServer, stats_when, title
+from tests.acceptance.replicated import Load, ReplicatedServer, stats_when
+from tests.processes import START_S, title
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(900)]
@@ -28,13 +28,9 @@ def engine_of(replica: psutil.Process) -> psutil.Process:
 async def test_engines_that_crash_are_restarted_or_their_replicas_replaced(tmp_path: Path) -> None:
     model = tmp_path / "model"
     shutil.copytree(phrasebook.model_dir(), model)
-    server = ReplicatedServer(
-        tmp_path,
-        *("--replicas=2", "--max-model-len=1024", "--enforce-eager=true", "--cache-max-bytes=0"),
-        f"--model={model}",
-    )
-    try:
-        await server.start()
+    flags = ("--replicas=2", "--max-model-len=1024", "--enforce-eager=true", "--cache-max-bytes=0")
+    with ReplicatedServer(tmp_path, *flags, f"--model={model}") as server:
+        await server.listening()
         async with httpx.AsyncClient(base_url=server.url, timeout=START_S) as http:
             replicas = set(server.replicas())
             async with Load(server.url).running(CLIENTS) as load:
@@ -64,6 +60,4 @@ async def test_engines_that_crash_are_restarted_or_their_replicas_replaced(tmp_p
         its_engine = engine_of(killed_replica)
         killed_replica.kill()
         await until(lambda: not its_engine.is_running() or title(its_engine) == "", "the end of its engine")
-        assert await server.end(signal.SIGTERM) == 0
-    finally:
-        await server.kill()
+        assert await server.end() == 0

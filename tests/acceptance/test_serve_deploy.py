@@ -16,8 +16,9 @@ import httpx
 import psutil
 import pytest
 
-from tests.acceptance.replicated import ROOT, START_S, Load, stats_when, title
+from tests.acceptance.replicated import Load, stats_when
 from tests.acceptance.test_replicas_of_two_nodes import free_ports
+from tests.processes import ROOT, START_S, title
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 

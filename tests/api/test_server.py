@@ -6,9 +6,9 @@ import asyncio
 import gc
 import signal
 import socket
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -17,25 +17,36 @@ from dragoman import heap
 from dragoman.api.server import DragomanServer, listen
 from dragoman.errors import ConfigError
 from dragoman.pipelines.continuous import ContinuousPipeline
+from dragoman.settings import ServerSettings, Settings
 from tests.pipelines.crashing import CrashingEngine
 from tests.serving import fake_service, service_over
 from tests.waiting import until
 
 
+@pytest.fixture(autouse=True)
+def heap_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a server freezes; tests that follow make garbage."""
+    monkeypatch.setattr(heap, "_is_frozen", False)
+    yield
+    gc.unfreeze()
+
+
 @asynccontextmanager
-async def slow_server(drain_timeout_s: float = 30.0) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.api.slow_server", str(drain_timeout_s), stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
+async def slow_server(drain_timeout_s: float = 30.0) -> AsyncIterator[tuple[asyncio.Task[int], str]]:
+    """A server whose answers take a second or so, in this process: its exit code to come, and its address."""
+    service = fake_service(lambda _: " ".join(["word"] * 60), step_s=0.02)
+    service.settings = replace(Settings(), server=ServerSettings(drain_timeout_s=drain_timeout_s))
+    ready: list[str] = []
+    server = DragomanServer(service, listen("127.0.0.1", 0), ready.append)
+    running = asyncio.create_task(server.run())
+    await until(lambda: bool(ready), "a listening server")
     try:
-        url = (await process.stdout.readline()).decode().strip()
-        assert url.startswith("http://")
-        yield process, url
+        yield running, ready[0]
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+        if not running.done():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+        await running
 
 
 async def post(client: httpx.AsyncClient) -> httpx.Response:
@@ -51,10 +62,10 @@ async def in_flight(client: httpx.AsyncClient, calls: int) -> None:
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_drains_twenty_calls_refuses_new_ones_and_leaves_with_0(stop: signal.Signals) -> None:
-    async with slow_server() as (process, url), httpx.AsyncClient(base_url=url, timeout=60) as client:
+    async with slow_server() as (running, url), httpx.AsyncClient(base_url=url, timeout=60) as client:
         calls = [asyncio.create_task(post(client)) for _ in range(20)]
         await in_flight(client, 20)
-        process.send_signal(stop)
+        signal.raise_signal(stop)
         refused = 0
         while not any(call.done() for call in calls):
             answer = await post(client)
@@ -65,50 +76,47 @@ async def test_a_signal_drains_twenty_calls_refuses_new_ones_and_leaves_with_0(s
         assert refused
         answers = await asyncio.gather(*calls)
         assert [answer.status_code for answer in answers] == [200] * 20
-        assert await process.wait() == 0
+        assert await running == 0
 
 
 async def test_a_drain_that_times_out_leaves_with_1() -> None:
-    async with slow_server(drain_timeout_s=0.05) as (process, url), httpx.AsyncClient(base_url=url) as client:
+    async with slow_server(drain_timeout_s=0.05) as (running, url), httpx.AsyncClient(base_url=url) as client:
         call = asyncio.create_task(post(client))
         await in_flight(client, 1)
-        process.send_signal(signal.SIGTERM)
-        assert await process.wait() == 1
+        signal.raise_signal(signal.SIGTERM)
+        assert await running == 1
         [answer] = await asyncio.gather(call, return_exceptions=True)
         assert isinstance(answer, httpx.HTTPError) or answer.status_code == 503
 
 
 async def test_an_idle_server_stops_at_once() -> None:
-    async with slow_server() as (process, _):
-        process.send_signal(signal.SIGTERM)
-        assert await process.wait() == 0
+    async with slow_server() as (running, _):
+        signal.raise_signal(signal.SIGTERM)
+        assert await running == 0
 
 
 @pytest.mark.parametrize("sent", [b"GET /healthz HTT", b"POST /v1/translate HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"])
 async def test_a_client_that_stalls_in_its_request_does_not_delay_the_end(sent: bytes) -> None:
-    async with slow_server(drain_timeout_s=600) as (process, url), httpx.AsyncClient(base_url=url) as client:
+    async with slow_server(drain_timeout_s=600) as (running, url), httpx.AsyncClient(base_url=url) as client:
         with socket.create_connection((client.base_url.host, client.base_url.port)) as stalled:
             stalled.sendall(sent)
             await client.get("/healthz")  # so that the server has read it
-            process.send_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
             async with asyncio.timeout(60):
-                assert await process.wait() == 0
+                assert await running == 0
 
 
 async def test_a_client_that_does_not_read_its_answers_delays_the_end_no_longer_than_a_drain() -> None:
-    async with slow_server(drain_timeout_s=0.5) as (process, url), httpx.AsyncClient(base_url=url) as client:
+    async with slow_server(drain_timeout_s=0.5) as (running, url), httpx.AsyncClient(base_url=url) as client:
         with socket.create_connection((client.base_url.host, client.base_url.port)) as unread:
             unread.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400)
             await client.get("/openapi.json")
-            process.send_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
             async with asyncio.timeout(60):
-                assert await process.wait() == 0
+                assert await running == 0
 
 
-async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with_1(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(heap, "_is_frozen", False)
+async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with_1() -> None:
     engine = CrashingEngine(lambda _: "word word")
     ready: list[str] = []
     service = service_over(ContinuousPipeline(engine, first_pause_s=0))
@@ -116,7 +124,6 @@ async def test_a_server_whose_engine_is_lost_answers_what_it_has_and_leaves_with
     running = asyncio.create_task(server.run())
     await until(lambda: bool(ready), "a listening server")
     assert heap.is_heap_frozen()
-    gc.unfreeze()  # the tests that follow make garbage
     async with httpx.AsyncClient(base_url=ready[0]) as client:
         engine.may_start.clear()
         engine.crash()
@@ -138,10 +145,7 @@ def test_an_address_that_is_taken_is_one_clear_error() -> None:
 
 
 @pytest.mark.parametrize("failing", ["service", "operators"])
-async def test_a_failure_of_either_port_is_reported_and_exits_with_1(
-    monkeypatch: pytest.MonkeyPatch, failing: str
-) -> None:
-    monkeypatch.setattr(heap, "freeze_heap", lambda: None)
+async def test_a_failure_of_either_port_is_reported_and_exits_with_1(failing: str) -> None:
     listener, operators = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
     server = DragomanServer(fake_service(), listener, operators=operators)
     closed = listener if failing == "service" else operators

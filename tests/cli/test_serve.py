@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
-import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.processes import ServerProcess, serving
 
 WITHOUT_OPENTELEMETRY = """
 import sys
@@ -69,49 +69,22 @@ def collector() -> Iterator[Collector]:
         thread.join()
 
 
-async def serve(*arguments: str, program: str | None = None) -> asyncio.subprocess.Process:
-    python = ("-c", program) if program else ("-m", "dragoman.cli.main")
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, *python, "serve", "--pipeline", "fake", "--port", "0", *arguments),
-        env=os.environ | {"NO_PROXY": "127.0.0.1"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-
-
-async def lines_until(process: asyncio.subprocess.Process, said: str) -> list[str]:
-    """What the process writes, up to and with the line that has `said`."""
-    assert process.stderr is not None
-    lines: list[str] = []
-    while not lines or said not in lines[-1]:
-        line = (await process.stderr.readline()).decode()
-        assert line, f"it ended, having said {lines}"
-        lines.append(line.rstrip("\n"))
-    return lines
-
-
-def address(line: str) -> str:
-    return next(word for word in line.split() if word.startswith("http://"))
-
-
-async def translated(url: str) -> httpx.Response:
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as client:
+async def translated(server: ServerProcess) -> httpx.Response:
+    async with httpx.AsyncClient(base_url=await server.listening(), trust_env=False, timeout=60) as client:
         body = {"text": "Good morning.", "source": "en", "target": "ja"}
         return await client.post("/v1/translate", json=body, headers={"X-Request-Id": "mine"})
 
 
 async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, collector: Collector
 ) -> None:
-    monkeypatch.setenv("OTEL_SERVICE_NAME", "translation")
-    process = await serve("--log-format", "json", "--tracing-endpoint", collector.url)
-    lines = await lines_until(process, "dragoman listens on")
-    answer = await translated(address(json.loads(lines[-1])["message"]))
-    assert (answer.status_code, answer.headers["x-request-id"]) == (200, "mine")
-    process.send_signal(signal.SIGTERM)
-    _, rest = await process.communicate()
-    assert process.returncode == 0
-    records = [json.loads(line) for line in (*lines, *rest.decode().splitlines())]
+    flags = ("--pipeline=fake", "--log-format=json", f"--tracing-endpoint={collector.url}")
+    environment = {"NO_PROXY": "127.0.0.1", "OTEL_SERVICE_NAME": "translation"}
+    with ServerProcess(tmp_path, *flags, environment=environment) as server:
+        answer = await translated(server)
+        assert (answer.status_code, answer.headers["x-request-id"]) == (200, "mine")
+        assert await server.end() == 0
+        records = [json.loads(line) for line in server.output.splitlines()]
     assert all({"time", "level", "logger", "message"} <= set(one) for one in records)
     [request] = [one for one in records if one["message"] == "request"]
     assert (request["request_id"], request["outcome"]) == ("mine", "ok")
@@ -123,34 +96,23 @@ async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(
     }
 
 
-async def test_one_line_for_people_a_request_and_a_collector_that_is_not_there_costs_nothing() -> None:
+async def test_one_line_for_people_a_request_and_a_collector_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
     with Collector() as gone:
         url = gone.url  # nothing listens there afterwards
-    process = await serve("--tracing-endpoint", url)
-    lines = await lines_until(process, "dragoman listens on")
-    assert (await translated(address(lines[-1]))).status_code == 200
-    process.send_signal(signal.SIGTERM)
-    _, rest = await process.communicate()
-    assert process.returncode == 0
-    [request] = [line for line in rest.decode().splitlines() if "/v1/translate" in line]
+    async with serving(tmp_path, f"--tracing-endpoint={url}") as server:
+        assert (await translated(server)).status_code == 200
+        assert await server.end() == 0
+        [request] = [line for line in server.output.splitlines() if "/v1/translate" in line]
     assert " POST /v1/translate 200 in " in request
     assert ", 1 text en→ja, 13 characters, " in request
     assert request.endswith(", id mine")
 
 
-@pytest.mark.parametrize(
-    ("program", "endpoint", "records"),
-    [
-        (WITHOUT_OPENTELEMETRY, "http://localhost:4318", "pip install 'dragoman[tracing]'"),
-        (None, "localhost:4318", "is not a URL such as http://localhost:4318"),
-    ],
-)
-async def test_tracing_that_cannot_be_is_one_line_and_exit_code_2(
-    program: str | None, endpoint: str, records: str
-) -> None:
-    process = await serve("--tracing-endpoint", endpoint, program=program)
-    _, said = await process.communicate()
-    assert process.returncode == 2
-    [line] = said.decode().splitlines()
+async def test_tracing_that_cannot_be_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    program = (sys.executable, "-c", WITHOUT_OPENTELEMETRY)
+    flags = ("--pipeline=fake", "--tracing-endpoint=http://localhost:4318")
+    with ServerProcess(tmp_path, *flags, program=program) as server:
+        assert await server.ended() == 2
+        [line] = server.output.splitlines()
     assert line.startswith("error: ")
-    assert records in line
+    assert "pip install 'dragoman[tracing]'" in line

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from dragoman.cli.traffic import command
-from dragoman.cli.traffic_tables import bar, doubling
 from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.settings import EngineSettings, Settings, TrafficSettings
@@ -148,27 +146,6 @@ def test_an_export_is_in_the_order_of_arrival_and_can_be_limited(folder: Path) -
     assert len(times) == 3
     assert times == sorted(times)
     assert times[0] == 0.0
-
-
-def test_bins_double_and_hold_every_value() -> None:
-    bins = doubling(np.array([1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 9.0, 33.0]))
-    assert [(one.label, one.count) for one in bins] == [
-        ("1", 1),
-        ("2", 1),
-        ("3-4", 2),
-        ("5-8", 2),
-        ("9-16", 1),
-        ("17-32", 0),
-        ("33-64", 1),
-    ]
-    assert doubling(np.array([])) == []
-
-
-def test_a_bar_is_as_long_as_its_share() -> None:
-    assert bar(1, 4) == "████"
-    assert bar(0.5, 4) == "██"
-    assert bar(0.28, 4) == "█▏"
-    assert bar(0, 4) == ""
 
 
 async def _replay(url: str, trace: Path, out: Path) -> Measurement:

@@ -9,15 +9,14 @@ The environments are kept in `.dragoman/clients`, one for each set of pinned pac
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import platform
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import tomllib
 import venv
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from typing import Any
 import httpx
 
 from dragoman import __version__
+from tests.processes import ServerProcess, create_key, revoke_key
 
 HERE = Path(__file__).parent
 CACHE = Path(".dragoman/clients")
@@ -44,7 +44,7 @@ TEXTS = (
 )
 KNOWN = "駅はどこですか？"
 TARGETS = ("ja", "ko")
-READY_TIMEOUT_S, CLIENT_TIMEOUT_S = 300, 300
+CLIENT_TIMEOUT_S = 300
 SMALL_QUOTA = 10  # characters a month: fewer than any text of the cells has
 FEW_REQUESTS_PER_S = 0.001
 
@@ -105,55 +105,26 @@ def command_of(client: Client) -> list[str]:
     return ["node", str(folder / client.script)]
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
 @contextmanager
 def serving(*flags: str) -> Iterator[Server]:
     """`dragoman serve` with the packaged model, which needs keys."""
     with tempfile.TemporaryDirectory() as folder:
-        storage = ["--storage-url", f"sqlite:///{folder}/dragoman.db"]
-        dragoman = [sys.executable, "-m", "dragoman.cli.main"]
+        storage = f"sqlite:///{folder}/dragoman.db"
 
-        def key(name: str, *options: str) -> str:
-            line = [*dragoman, "keys", "create", name, *options, *storage]
-            return subprocess.run(line, check=True, capture_output=True, text=True).stdout.strip()
+        def key(name: str, **limits: Any) -> str:
+            return asyncio.run(create_key(storage, name, **limits))
 
-        good, operator = key("clients"), key("operator", "--role", "operator")
+        good, operator = key("clients"), key("operator", role="operator")
         refused = {
             "wrong": "drg_wrong",
             "revoked": key("revoked"),
-            "over quota": key("over-quota", "--characters-per-month", str(SMALL_QUOTA)),
-            "rate-limited": key("rate-limited", "--requests-per-second", str(FEW_REQUESTS_PER_S)),
+            "over quota": key("over-quota", characters_per_month=SMALL_QUOTA),
+            "rate-limited": key("rate-limited", requests_per_s=FEW_REQUESTS_PER_S),
         }
-        subprocess.run([*dragoman, "keys", "revoke", "revoked", *storage], check=True, capture_output=True)
-        port = _free_port()
-        log = Path(folder, "server.log")
-        with log.open("w") as output:
-            line = [*dragoman, "serve", "--port", str(port), "--auth", "keys", *storage, *flags]
-            process = subprocess.Popen(line, stdout=output, stderr=subprocess.STDOUT)
-        server = Server(f"http://127.0.0.1:{port}", good, operator, refused)
-        try:
-            _wait_until_ready(server, process, log)
-            yield server
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def _wait_until_ready(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + READY_TIMEOUT_S
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            if httpx.get(f"{server.url}/readyz").status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.2)
-    raise SystemExit(f"the server is not ready:\n{log.read_text()[-3000:]}")
+        asyncio.run(revoke_key(storage, "revoked"))
+        with ServerProcess(Path(folder), "--auth=keys", f"--storage-url={storage}", *flags) as process:
+            yield Server(asyncio.run(process.listening()), good, operator, refused)
+            asyncio.run(process.end())
 
 
 def expected(server: Server) -> dict[str, list[str]]:

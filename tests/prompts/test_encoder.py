@@ -241,12 +241,6 @@ def test_a_tokenizer_without_the_profiles_tokens_is_refused(
         PromptEncoder(profiles()["hunyuan-mt"], without_stop)
 
 
-def test_stop_tokens_become_ids(make_toy: Callable[[str, str], TextTokenizer]) -> None:
-    tokenizer = make_toy("gemma", "translategemma")
-    sampling = PromptEncoder(profiles()["translategemma"], tokenizer).sampling
-    assert sampling.stop_token_ids == (tokenizer.control_id("<eos>"), tokenizer.control_id("<end_of_turn>"))
-
-
 def test_an_unserved_direction_is_refused(make_toy: Callable[[str, str], TextTokenizer]) -> None:
     encoder = PromptEncoder(profiles()["lmt-60"], make_toy("byte-level", "lmt-60"))
     with pytest.raises(UnsupportedLanguage, match="only from or into zh or en"):

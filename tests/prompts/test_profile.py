@@ -10,8 +10,7 @@ import pytest
 
 from dragoman.errors import ConfigError, UnsupportedLanguage
 from dragoman.prompts.catalog import profiles, select
-from dragoman.prompts.options import fill
-from dragoman.prompts.profile import Language, ModelSize, Profile, Template
+from dragoman.prompts.profile import Language, Profile, Template
 from dragoman.types import PromptOptions, Sampling
 
 LANGUAGES = {tag: Language(name, tag) for tag, name in (("en", "English"), ("de", "German"), ("zh", "Chinese"))}
@@ -31,11 +30,6 @@ def test_the_first_template_that_fits_is_used() -> None:
     assert not profile.needs_source
 
 
-def test_traditional_chinese_is_chinese_too() -> None:
-    chosen = profiles()["hunyuan-mt"].template("en", "zh-Hant")
-    assert chosen.chinese
-
-
 @pytest.mark.parametrize(
     ("source", "target", "param"), [(None, "de", "source"), ("xx", "de", "source"), ("en", "xx", "target")]
 )
@@ -53,14 +47,6 @@ def test_pivots_restrict_directions() -> None:
     assert not profile.serves("de", "fr")
     served = sum(profile.serves(a, b) for a in profile.languages for b in profile.languages if a != b)
     assert served == 234  # as its vendor counts
-
-
-def test_values_are_filled_in_one_pass() -> None:
-    assert fill("{a} {b} {c}", {"a": "{b}", "b": "x"}) == "{b} x {c}"
-
-
-def test_memory_is_two_bytes_a_parameter() -> None:
-    assert ModelSize("x", 7.5).bf16_gib == pytest.approx(13.97, abs=0.01)
 
 
 @pytest.mark.parametrize(

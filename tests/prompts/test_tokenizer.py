@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from dragoman.errors import ConfigError
-from dragoman.prompts.tokenizer import TextTokenizer, unknown_id, without_control_tokens, without_prefix
+from dragoman.prompts.tokenizer import TextTokenizer, without_control_tokens, without_prefix
 
 Build = Callable[[str, Iterable[str]], Tokenizer]
 LETTERS = """{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
@@ -128,13 +128,6 @@ def plain(tokenizer: Tokenizer) -> Tokenizer:
     return Tokenizer.from_str(json.dumps(without_control_tokens(json.loads(tokenizer.to_str()))))
 
 
-def test_merges_that_spell_a_control_token_are_removed() -> None:
-    raw = spelling_model()
-    assert raw.encode("</s>").ids == [1]
-    raw.add_special_tokens(["</s>"])
-    assert plain(raw).encode("</s>").tokens == ["</", "s>"]
-
-
 def test_a_whole_word_lookup_cannot_find_a_control_token() -> None:
     raw = spelling_model(ignore_merges=True)
     raw.add_special_tokens(["</s>"])
@@ -158,12 +151,6 @@ def test_a_model_without_merges_is_made_plain_too() -> None:
     assert plain(raw).encode("a </s>").ids == [2, 0]
 
 
-def test_tokens_that_are_not_special_are_control_tokens_too() -> None:
-    raw = spelling_model()
-    raw.add_tokens([AddedToken("<a>", special=False)])
-    assert plain(raw).token_to_id("<a>") is None
-
-
 def test_runs_of_white_space_stay_with_their_ids() -> None:
     raw = spelling_model()
     raw.add_special_tokens([f"<extra_{number}>" for number in range(5)])
@@ -171,13 +158,6 @@ def test_runs_of_white_space_stay_with_their_ids() -> None:
     number = raw.token_to_id("\n\n")
     assert number == 14
     assert plain(raw).encode("a\n\na").ids == raw.encode("a\n\na").ids == [8, number, 8]
-
-
-def test_the_id_for_unknown_characters_is_known_for_every_kind_of_model() -> None:
-    assert unknown_id(json.loads(spelling_model().to_str())["model"]) == 0
-    unigram = Tokenizer(models.Unigram([("a", 0.0), ("<unk>", 0.0)], unk_id=1))
-    assert unknown_id(json.loads(unigram.to_str())["model"]) == 1
-    assert unknown_id(json.loads(Tokenizer(models.BPE()).to_str())["model"]) is None
 
 
 def test_every_kind_of_leading_space_can_be_removed() -> None:
@@ -194,18 +174,3 @@ def test_every_kind_of_leading_space_can_be_removed() -> None:
         assert raw.encode("a").ids in ([2], [4])
         unprefixed = without_prefix(json.loads(raw.to_str()))
         assert Tokenizer.from_str(json.dumps(unprefixed)).encode("a").ids == [0]
-
-
-def test_where_nothing_is_prepended_nothing_is_removed() -> None:
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    assert without_prefix(json.loads(raw.to_str())) is None
-
-
-def test_the_tokenizers_own_tables_are_not_changed() -> None:
-    raw = spelling_model()
-    raw.add_special_tokens(["</s>"])
-    tables = json.loads(raw.to_str())
-    without_control_tokens(tables)
-    without_prefix(tables)
-    assert tables == json.loads(raw.to_str())

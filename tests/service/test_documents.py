@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from dragoman.service.streaming import stream
 from dragoman.service.translator import Translator
 from dragoman.text import checks
 from dragoman.types import Sequence, TextDone, Translation, TranslationRequest
-from tests.service.test_translator import AnsweringPipeline, codes
+from tests.service.test_translator import AnsweringPipeline, codes, translator
 from tests.serving import prompts, source_of
 
 HTML = '<p class="a">Can I pay by <b id=1>credit card</b>?</p>\n<!-- note --><p>Can I <i>pay</i></p>'
@@ -24,12 +25,22 @@ async def translated(
     answer: Callable[[str], str], text: str, target: str = "ja", **options: object
 ) -> tuple[Translation, AnsweringPipeline]:
     pipeline = AnsweringPipeline(lambda sequence: answer(source_of(sequence)))
-    planner = Planner(*prompts(), pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
     source = str(options.pop("source", "en"))
     request = TranslationRequest((text,), target, source, **options)  # type: ignore[arg-type]
-    [translation] = await translator.translate(request)
+    [translation] = await translator(pipeline).translate(request)
     return translation, pipeline
+
+
+async def streamed(text: str, **options: Any) -> list[str]:
+    """The deltas of a text, which together are its translation."""
+    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
+    deltas: list[str] = []
+    async for event in stream(translator(pipeline), TranslationRequest((text,), "ja", "en", **options)):
+        if isinstance(event, TextDone):
+            assert event.translation.text == "".join(deltas)
+        else:
+            deltas.append(event.text)
+    return deltas
 
 
 def japanese(text: str) -> str:
@@ -149,15 +160,7 @@ async def test_lists_come_back_as_they_were() -> None:
 
 
 async def test_a_streamed_segment_with_marks_is_whole() -> None:
-    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
-    planner = Planner(*prompts(), pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
-    deltas: list[str] = []
-    async for event in stream(translator, TranslationRequest((HTML,), "ja", "en", format="html")):
-        if isinstance(event, TextDone):
-            assert event.translation.text == "".join(deltas)
-        else:
-            deltas.append(event.text)
+    deltas = await streamed(HTML, format="html")
     assert "<b id=1>x x</b>" in outline("".join(deltas))
 
 
@@ -166,24 +169,14 @@ async def test_a_segment_is_not_changed_by_its_retry_when_the_first_was_better()
         return "かな かな 7" if sequence.id.endswith("again") else "かな かな"
 
     pipeline = AnsweringPipeline(answer)
-    planner = Planner(*prompts(), pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
-    [translation] = await translator.translate(TranslationRequest(("It costs 42 and 1985.",), "ja", "en"))
+    [translation] = await translator(pipeline).translate(TranslationRequest(("It costs 42 and 1985.",), "ja", "en"))
     assert translation.text == "かな かな"
     assert codes(translation) == [checks.NUMBERS_CHANGED]
 
 
 async def test_plain_text_with_things_to_keep_is_streamed_word_by_word() -> None:
-    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
-    planner = Planner(*prompts(), pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
     text = "Please pay 😀 the bill to the\r\nold shop near the large\r\nstation before noon."
-    deltas: list[str] = []
-    async for event in stream(translator, TranslationRequest((text,), "ja", "en")):
-        if isinstance(event, TextDone):
-            assert event.translation.text == "".join(deltas)
-        else:
-            deltas.append(event.text)
+    deltas = await streamed(text)
     assert len(deltas) > 5
     assert outline("".join(deltas)).count("\r\n") == 2
     assert " 😀 " in "".join(deltas)
@@ -282,13 +275,6 @@ async def test_words_are_shown_where_they_fit_the_window_though_not_the_size_of_
 
 
 async def test_a_streamed_segment_whose_words_do_not_fit_is_whole() -> None:
-    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
-    planner = Planner(*prompts(), pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(8, queued=1), LoopTurns(), SegmentCache(0))
-    kept, deltas = "<div>" * 400, list[str]()
-    async for event in stream(translator, TranslationRequest((f"The price of it {kept} is good.",), "ja", "en")):
-        if isinstance(event, TextDone):
-            assert event.translation.text == "".join(deltas)
-        else:
-            deltas.append(event.text)
+    kept = "<div>" * 400
+    deltas = await streamed(f"The price of it {kept} is good.")
     assert outline("".join(deltas)) == f"x x x x {kept} x x."

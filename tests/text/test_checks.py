@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
-import re
-from collections import Counter
-from collections.abc import Callable
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import get_args
 
@@ -628,95 +623,6 @@ def test_the_worst_finding_comes_first_and_decides() -> None:
 
 
 # words: on
-# ---- measured over the packaged sentences, which are aligned in four languages
-
-ALIGNED = ("en", "ja", "ko", "zh")
-
-
-@cache
-def rows() -> list[list[str]]:
-    with gzip.open(str(resources.files("dragoman.phrasebook") / "sentences.jsonl.gz"), "rt", encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
-
-
-def test_clean_translations_have_hardly_any_findings() -> None:
-    rng = random.Random(1)
-    alarms: Counter[str] = Counter()
-    for _ in range(2000):
-        row = rng.choice(rows())
-        one, other = rng.sample(range(4), 2)
-        alarms.update(codes(row[one], row[other], ALIGNED[one], ALIGNED[other]))
-    assert alarms.total() <= 20, alarms
-
-
-def replaced_number(output: str, rng: random.Random) -> str | None:
-    """Another whole number in place of one that is always written in digits."""
-    found = [
-        number
-        for number in re.finditer(r"(?<![\d.,:\-\w])\d{2,4}(?![\d.,:\-\w])", output, re.ASCII)
-        if int(number[0]) > 12
-    ]
-    if not found:
-        return None
-    other = str(int(found[0][0]) + rng.choice((11, 23, 37)))
-    return output[: found[0].start()] + other + output[found[0].end() :]
-
-
-FAULTS: dict[str, Callable[[str, list[str], str, random.Random], str | None]] = {
-    # source, the translation's sentences, the same text in another language
-    "echo": lambda source, output, _, rng: source,
-    "loop": lambda source, output, _, rng: "".join(output) + output[-1][-12:] * 8,
-    "preamble": lambda source, output, _, rng: (
-        rng.choice(
-            [
-                "Here is the translation: ",
-                "Translation:\n",
-                "翻译：",
-                "翻訳：\n",
-                "번역: ",
-                "Sure, here's the translation:\n\n",
-            ]
-        )
-        + "".join(output)
-    ),
-    "note": lambda source, output, _, rng: (
-        "".join(output)
-        + rng.choice(["\n\nNote: the tone is informal.", " (Note: a literal translation)", "\n\n注：此处采用意译。"])
-    ),
-    "refusal": lambda source, output, _, rng: rng.choice(
-        [
-            "I'm sorry, but I can't assist with that.",
-            "申し訳ありませんが、お応えできません。",
-            "抱歉，我无法翻译。",
-            "죄송하지만 도와드릴 수 없습니다.",
-        ]
-    ),
-    "drop": lambda source, output, _, rng: "".join(output[: len(output) // 2]) or None,
-    "third": lambda source, output, _, rng: "".join(output)[: len("".join(output)) // 3],
-    "language": lambda source, output, other, rng: other,
-    "number": lambda source, output, _, rng: replaced_number("".join(output), rng),
-    "nothing": lambda source, output, _, rng: "...",
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_planted_faults_are_found(fault: str) -> None:
-    rng = random.Random(fault)
-    planted = 0
-    missed: list[tuple[str, str]] = []
-    for _ in range(400):
-        chosen = rng.sample(rows(), rng.choice((1, 2, 4)))
-        one, other, third = rng.sample(range(4), 3)
-        source, wrong = (" ".join(row[index] for row in chosen) for index in (one, third))
-        if sum(map(str.isalpha, source)) < 40:
-            continue
-        output = FAULTS[fault](source, [row[other] + " " for row in chosen], wrong, rng)
-        if output is not None:
-            planted += 1
-            if not codes(source, output, ALIGNED[one], ALIGNED[other]):
-                missed.append((source, output))
-    assert planted >= 50
-    assert len(missed) <= 0.05 * planted, missed[:9]
 
 
 @pytest.mark.parametrize("text", ["", "\0", "\ud800", "{", "<", "%", "\n" * 1000, "9" * 5000])

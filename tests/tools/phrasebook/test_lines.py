@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 from tools.phrasebook.corpus import CorpusError
-from tools.phrasebook.lines import Row, ambiguous_when_bare, bare, key, load, packaged, survey
+from tools.phrasebook.lines import Row, ambiguous_when_bare, load, packaged, survey
+
+pytestmark = pytest.mark.acceptance
 
 HELLO = "Hello. | Hi.\tこんにちは。 | どうも。\t안녕하세요. | 안녕.\t你好。"
 DOG = "animal\tdog\t犬 | イヌ\t개\t狗 | 小狗"
@@ -28,11 +30,6 @@ def test_the_first_wording_is_the_standard_and_all_are_sources(tmp_path: Path) -
 def test_a_wording_after_an_equals_sign_is_written_but_not_read(tmp_path: Path) -> None:
     row = load(written(tmp_path, words=("adjective\t=light | lightweight\t軽い\t가볍다\t轻",))).words[0]
     assert (row.standard[0], row.sources[0]) == ("light", ("lightweight",))
-
-
-def test_a_line_break_is_written_as_backslash_n(tmp_path: Path) -> None:
-    row = load(written(tmp_path, "Hi.\\nBye.\tやあ。\\nじゃあね。\t안녕.\\n잘 가.\t嗨。\\n再见。")).lines[0]
-    assert row.standard[0] == "Hi.\nBye."
 
 
 @pytest.mark.parametrize(
@@ -77,18 +74,6 @@ def test_a_bad_line_is_refused_with_file_line_and_reason(tmp_path: Path, rows: t
 )
 def test_what_differs_by_nature_is_accepted(tmp_path: Path, row: str) -> None:
     assert survey(written(tmp_path, row))[1] == []
-
-
-def test_a_file_with_another_header_or_a_bad_kind_is_refused(tmp_path: Path) -> None:
-    directory = written(tmp_path, words=("A dog\tdog\t犬\t개\t狗",))
-    (directory / "lines" / "some.tsv").write_text("en\tja\n", encoding="utf-8")
-    assert [fault.split(":")[1] for fault in survey(directory)[1]] == ["1", "2"]
-
-
-def test_sources_are_compared_without_capitals_width_and_full_stops() -> None:
-    assert key("Ｈello  There!") == key("hello there.")
-    assert key("Really?") != key("Really.")
-    assert bare("Really?") == bare("really") == "really"
 
 
 def test_texts_whose_meaning_depends_on_the_question_mark_are_found(tmp_path: Path) -> None:
