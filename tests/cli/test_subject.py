@@ -79,7 +79,9 @@ def test_results_name_the_model_and_not_its_folder(tmp_path: Path) -> None:
     (model / "config.json").write_text(json.dumps(config))
     subject = make_subject(str(model), "qwen3", "dummy", None)
     assert subject.dragoman["model"] == subject.path == str(model)
-    assert subject.name == "Some-Qwen3-4B"
+    for kind in ("dragoman", "vllm"):
+        assert str(tmp_path) not in json.dumps(subject.describe(kind))
+        assert subject.describe(kind)["model"] == "Some-Qwen3-4B"
     assert subject.lengths == {"uniform": (50, 50), "variable": (10, 200)}
 
 

@@ -103,6 +103,17 @@ class Subject:
     pairs: str = "en-ja"
     seed: int = 0
 
+    def describe(self, kind: Kind) -> dict[str, object]:
+        """All of it that decides results of such a server, without paths: for results files."""
+        common: dict[str, object] = {"model": self.name, "pairs": self.pairs}
+        if kind == "dragoman":
+            return common | {"flags": {name: value for name, value in self.dragoman.items() if name != "model"}}
+        return common | {
+            "flags": {**self.vllm, **self.limits},
+            "prompt": {"kind": self.asked.kind, "system": self.asked.system, "user": self.asked.user},
+            "max_tokens": self.asked.max_tokens,
+        }
+
 
 def target_of(step: Step, subject: Subject) -> TargetOptions:
     """How a step's server is asked."""
