@@ -155,9 +155,9 @@ class Dispatcher:
 
         `now_s` is when bulk was refused its slots: a later time may be after the end, and nothing would grant them.
         """
-        if self._quiet_timer is None and self._waiting["bulk"] and not self._interactive_calls:
-            if now_s < self._quiet_from_s:
-                self._quiet_timer = asyncio.get_running_loop().call_at(self._quiet_from_s, self._quiet_ended)
+        is_quiet_later = not self._interactive_calls and now_s < self._quiet_from_s
+        if self._quiet_timer is None and self._waiting["bulk"] and is_quiet_later:
+            self._quiet_timer = asyncio.get_running_loop().call_at(self._quiet_from_s, self._quiet_ended)
 
     def _quiet_ended(self) -> None:
         self._quiet_timer = None
