@@ -177,7 +177,7 @@ async def hostile_server(folder: Path, *flags: str) -> AsyncIterator[Server]:
     """A server over the fake pipeline, which needs keys."""
     storage = f"sqlite:///{folder}/keys.db"
     key = await create_key(storage)
-    async with serving(folder, "--auth=keys", f"--storage-url={storage}", "--traffic-enabled=false", *flags) as process:
+    async with serving(folder, "--auth=keys", f"--storage-url={storage}", "--traffic=false", *flags) as process:
         ours, theirs = multiprocessing.Pipe()
         address = urlsplit(process.url).netloc
         prober = multiprocessing.get_context("spawn").Process(target=_probe, args=(address, theirs), daemon=True)

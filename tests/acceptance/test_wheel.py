@@ -101,12 +101,6 @@ def test_commands_of_the_bench_say_what_to_install(installed: Path, tmp_path: Pa
     assert "dragoman[bench]" in line
 
 
-def test_on_a_network_the_server_needs_a_key(installed: Path, tmp_path: Path) -> None:
-    done = run(installed / "dragoman", "serve", "--host", "0.0.0.0", "--port", "0", cwd=tmp_path, check=False)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "dragoman keys create" in done.stderr
-
-
 @dataclass(frozen=True)
 class Server:
     url: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from dragoman.cli.models import command, weights
+from dragoman.cli.models import command
 from dragoman.errors import ConfigError
 from dragoman.prompts.catalog import profiles
 
@@ -35,8 +35,3 @@ def test_a_profile_is_shown_with_what_differs_from_the_defaults() -> None:
 def test_an_unknown_profile_is_a_config_error() -> None:
     with pytest.raises(ConfigError):
         output("none")
-
-
-@pytest.mark.parametrize(("name", "expected"), [("chat", "-"), ("hunyuan-mt", "14 GiB"), ("eurollm", "3.2 to 42 GiB")])
-def test_memory_of_the_published_weights(name: str, expected: str) -> None:
-    assert weights(profiles()[name]) == expected

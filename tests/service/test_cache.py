@@ -165,7 +165,7 @@ async def test_the_memory_of_entries_is_what_is_counted() -> None:
     gc.collect()
     tracemalloc.start()
     try:
-        for number in range(10_000):
+        for number in range(2_000):
             logprobs = TokenLogprobs(-0.001 * number, -0.002 * number)
             text = f"駅は{number}番です。" * 5
             await store(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
+from itertools import count
 
 import pytest
 
@@ -168,8 +171,23 @@ async def test_an_interactive_call_is_granted_before_bulk_calls_that_have_waited
         await cancel(*of_bulk)
 
 
+@pytest.fixture
+async def pass_quiet_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Moves the event loop's clock beyond the quiet time, which is too long to pass by itself."""
+    monkeypatch.setattr(dispatcher, "INTERACTIVE_QUIET_S", 3600.0)
+    loop, ahead_s = asyncio.get_running_loop(), 0.0
+    time = loop.time
+    monkeypatch.setattr(loop, "time", lambda: time() + ahead_s)
+
+    def move() -> None:
+        nonlocal ahead_s
+        ahead_s += 3600.0
+
+    return move
+
+
 async def test_bulk_waits_for_the_end_of_the_quiet_time_and_then_takes_all_slots(
-    monkeypatch: pytest.MonkeyPatch,
+    pass_quiet_time: Callable[[], None],
 ) -> None:
     dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
     with dispatch.call():
@@ -178,34 +196,48 @@ async def test_bulk_waits_for_the_end_of_the_quiet_time_and_then_takes_all_slots
         tasks = await take(bulk, 5)
         assert granted(tasks) == 5
         tasks += await take(bulk, 4)
-        assert granted(tasks) == 6  # ten seconds of quiet have not passed
-        await cancel(*tasks)
-    monkeypatch.setattr(dispatcher, "INTERACTIVE_QUIET_S", 0.001)
-    dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
-    with dispatch.call("bulk") as bulk:
-        with dispatch.call():
-            tasks = await take(bulk, 9)
-            assert granted(tasks) == 6
-        async with asyncio.timeout(5):
+        assert granted(tasks) == 6
+        pass_quiet_time()
+        async with asyncio.timeout(30):
             await asyncio.gather(*tasks)
 
 
-async def test_the_quiet_time_begins_again_with_each_interactive_call(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_quiet_time_begins_again_with_each_interactive_call(pass_quiet_time: Callable[[], None]) -> None:
     dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
-    monkeypatch.setattr(dispatcher, "INTERACTIVE_QUIET_S", 0.001)
     with dispatch.call("bulk") as bulk:
         with dispatch.call():
             pass
-        tasks = await take(bulk, 9)  # one of them waits for the timer, which finds a call in flight
+        tasks = await take(bulk, 9)
         with dispatch.call():
-            await asyncio.sleep(0.01)
+            pass_quiet_time()
+            await settle()  # the timer finds a call in flight
             assert granted(tasks) == 6
             for _ in range(2):
                 bulk.release()
             await settle()
             assert (granted(tasks), bulk.submitted) == (8, 6)
-        async with asyncio.timeout(5):
+        await settle()
+        assert granted(tasks) == 8
+        pass_quiet_time()
+        async with asyncio.timeout(30):
             await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("reads", range(40))
+async def test_bulk_is_granted_its_slots_at_whichever_moment_the_quiet_time_ends(
+    monkeypatch: pytest.MonkeyPatch, reads: int
+) -> None:
+    """A clock that goes on whenever it is read: the time ends between two readings of it."""
+    monkeypatch.setattr(dispatcher, "INTERACTIVE_QUIET_S", reads + 0.5)
+    dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
+    with monkeypatch.context() as patched, dispatch.call("bulk") as bulk:
+        patched.setattr(asyncio.get_running_loop(), "time", partial(next, count(asyncio.get_running_loop().time())))
+        with dispatch.call():
+            pass
+        waiting = [asyncio.create_task(bulk.acquire()) for _ in range(9)]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert granted(waiting) == 9
 
 
 async def test_a_bulk_sequence_that_has_waited_long_does_not_wait_for_interactive_ones(

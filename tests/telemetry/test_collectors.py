@@ -85,10 +85,6 @@ def test_inter_token_latencies_are_a_cumulative_histogram() -> None:
     assert registry.get_sample_value("dragoman_inter_token_latency_seconds_sum") == 9.029
 
 
-def test_a_kv_cache_of_unknown_size_has_no_sample() -> None:
-    assert registry_of(collector_of()).get_sample_value("dragoman_engine_kv_cache_tokens") is None
-
-
 def test_gpus_are_reported_in_base_units_and_silent_ones_left_out() -> None:
     gpus = NvmlGpus(stand_in(), (0, 1))
     registry = registry_of(GpuCollector(gpus.describe(), gpus.read))

@@ -10,18 +10,6 @@ from dragoman.telemetry.engine import Latencies
 BOUNDS_S = (0.01, 0.1, 1.0)
 
 
-def test_a_sample_at_a_bound_is_within_it() -> None:
-    latencies = Latencies(BOUNDS_S, recent=10)
-    latencies.add([0.01, 0.010001, 1.0, 1.1, 0.0])
-    assert latencies.counts == (2, 1, 1, 1)
-
-
-def test_nothing_added_is_nothing_reported() -> None:
-    latencies = Latencies(BOUNDS_S, recent=10)
-    latencies.add([])
-    assert (latencies.counts, latencies.sum_s, latencies.recent_s) == ((0, 0, 0, 0), 0.0, ())
-
-
 def test_many_steps_count_as_their_samples_one_by_one_whenever_they_are_read() -> None:
     draw = random.Random(7)
     latencies = Latencies(BOUNDS_S, recent=100)

@@ -116,52 +116,52 @@ class Dispatcher:
                 self._quiet_from_s = asyncio.get_running_loop().time() + INTERACTIVE_QUIET_S
             self.grant()
 
-    def may_submit(self, call: CallSlots, waiting_since_s: float) -> bool:
-        """Whether `call` may submit one more sequence now, which waits since then."""
+    def may_submit(self, call: CallSlots, waiting_since_s: float, now_s: float) -> bool:
+        """Whether `call` may submit one more sequence at `now_s`, which waits since then."""
         total = self.submitted["interactive"] + self.submitted["bulk"]
         if call.priority == "interactive":
             waiting = self._waiting["interactive"]
             share = self._capacity // (len(waiting) + (call not in waiting))
             return call.submitted < share or total < self._capacity
-        if not self._interactive_calls_come():
+        if not self._interactive_calls and now_s >= self._quiet_from_s:
             return total < self._capacity
-        has_aged = waiting_since_s + BULK_AGEING_S <= asyncio.get_running_loop().time()
+        has_aged = waiting_since_s + BULK_AGEING_S <= now_s
         return self.submitted["bulk"] < self._bulk_slots and (total < self._slots or has_aged)
 
-    def wait(self, call: CallSlots) -> None:
-        """`call` has a waiting sequence."""
+    def wait(self, call: CallSlots, now_s: float) -> None:
+        """`call` has a sequence that may not be submitted at `now_s`."""
         if call not in self._waiting[call.priority]:
             self._waiting[call.priority].append(call)
-        self._watch_quiet()
+        self._watch_quiet(now_s)
 
     def grant(self) -> None:
         """Give waiting sequences the slots that they may have: interactive ones first, then bulk."""
+        now_s = asyncio.get_running_loop().time()
         for waiting in self._waiting.values():
             while waiting:
                 call = min(waiting, key=attrgetter("submitted"))
                 waiting.remove(call)
                 if call.waiting:
-                    if not self.may_submit(call, call.waiting[0].since_s):
+                    if not self.may_submit(call, call.waiting[0].since_s, now_s):
                         waiting.appendleft(call)
                         break
                     call.grant()
                 if call.waiting:
                     waiting.append(call)
-        self._watch_quiet()
+        self._watch_quiet(now_s)
 
-    def _watch_quiet(self) -> None:
-        """While bulk waits for the end of the quiet time: have it granted its slots then."""
-        if self._quiet_timer is None and self._waiting["bulk"] and not self._interactive_calls:
-            loop = asyncio.get_running_loop()
-            if loop.time() < self._quiet_from_s:
-                self._quiet_timer = loop.call_at(self._quiet_from_s, self._quiet_ended)
+    def _watch_quiet(self, now_s: float) -> None:
+        """While bulk waits for the end of the quiet time: have it granted its slots then.
+
+        `now_s` is when bulk was refused its slots: a later time may be after the end, and nothing would grant them.
+        """
+        is_quiet_later = not self._interactive_calls and now_s < self._quiet_from_s
+        if self._quiet_timer is None and self._waiting["bulk"] and is_quiet_later:
+            self._quiet_timer = asyncio.get_running_loop().call_at(self._quiet_from_s, self._quiet_ended)
 
     def _quiet_ended(self) -> None:
         self._quiet_timer = None
         self.grant()  # waits again where interactive calls came meanwhile
-
-    def _interactive_calls_come(self) -> bool:
-        return self._interactive_calls > 0 or asyncio.get_running_loop().time() < self._quiet_from_s
 
 
 class CallSlots:
@@ -177,12 +177,12 @@ class CallSlots:
         """Wait for a slot; `release` it once."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
-        if not self.waiting and self._dispatcher.may_submit(self, now_s):
+        if not self.waiting and self._dispatcher.may_submit(self, now_s, now_s):
             self._submit(1)
             return
         waiter = Waiter(loop.create_future(), now_s)
         self.waiting.append(waiter)
-        self._dispatcher.wait(self)
+        self._dispatcher.wait(self, now_s)
         try:
             await waiter.granted
         except asyncio.CancelledError:

@@ -16,7 +16,7 @@ from dragoman.telemetry.traffic.window import (
     summarise,
     table_of,
 )
-from tests.telemetry.traffic.making import NOON, refused, text
+from tests.telemetry.traffic.making import refused, text
 
 MIDNIGHT = 1_699_920_000.0  # 2023-11-14, UTC
 
@@ -48,12 +48,6 @@ def test_of_nothing_there_is_no_distribution() -> None:
     assert (summary.records, summary.arrivals_per_s, summary.busiest_minute_per_s) == (0, 0.0, 0.0)
     assert summary.in_flight is None and summary.e2e_s is None and summary.peak_tokens is None
     assert summary.outcomes == {}
-
-
-def test_texts_that_were_all_refused_have_no_lengths() -> None:
-    summary = summarise(table_of([refused(n) for n in range(3)]), 3.0)
-    assert summary.source_tokens is None and summary.peak_tokens is None
-    assert summary.in_flight is not None
 
 
 def test_percentiles_lie_between_samples_and_the_unknown_does_not_count() -> None:
@@ -106,11 +100,6 @@ def test_days_lie_on_top_of_each_other() -> None:
     hours = by_hour(table_of(texts), UTC, of_day=True)
     assert [(hour.label, hour.summary.records) for hour in hours] == [("04:00", 6), ("05:00", 3)]
     assert hours[0].summary.arrivals_per_s == pytest.approx(6 / (3 * 3_600))
-
-
-def test_a_table_has_a_row_a_text() -> None:
-    assert table_of([text(0), refused(1)]).ok.tolist() == [True, False]
-    assert table_of([text(0)]).rows[0][0] == NOON
 
 
 def test_texts_in_flight_are_those_whose_time_covers_an_arrival() -> None:
