@@ -66,10 +66,10 @@ def read_batch(message: str, system: str) -> Batch | None:
         return None
     batch = cast(dict[str, Any], found)
     ids, texts = _read_segments(batch["segments"])
-    glossary = batch.get("glossary") or {}
+    glossary: object = batch.get("glossary") or {}
     if not isinstance(glossary, dict):
         raise InvalidRequest("glossary: it is not an object of terms and translations", param="messages")
-    terms = {str(term): str(translation) for term, translation in cast(dict[str, object], glossary).items()}
+    terms = {str(term): str(translation) for term, translation in cast(dict[object, object], glossary).items()}
     described = (batch.get(name) for name in ("title", "description"))
     return Batch(
         texts,
