@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from starlette.types import Message, Scope
 
-from dragoman.api.middleware import EventStream
+from dragoman.api.answers import EventStream
 
 SCOPE: Scope = {"type": "http", "asgi": {"spec_version": "2.3"}}
 

@@ -9,10 +9,11 @@ import logging
 import httpx
 import pytest
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 
-from dragoman.api import heartbeat
+from dragoman.api import answers
 from dragoman.api.access import Service
-from dragoman.api.heartbeat import HeartbeatResponse
+from dragoman.api.answers import translate_with_heartbeat
 from dragoman.api.middleware import current_id
 from dragoman.errors import EngineFailed
 from dragoman.prompts.profile import Profile
@@ -28,14 +29,14 @@ router = APIRouter()
 
 
 @router.post("/slow")
-async def slow(http: Request, service: Service) -> HeartbeatResponse:
+async def slow(http: Request, service: Service) -> Response:
     """The body's lines are the texts; `?to=` the target, `?from=` the source (empty: detected), `?grace=` seconds."""
     query = http.query_params
     texts = tuple((await http.body()).decode().splitlines())
     source = query.get("from", "en") or None
     request = TranslationRequest(texts, query.get("to", "ja"), source, request_id=current_id())
-    return HeartbeatResponse(
-        service, request, _render, grace_s=float(query.get("grace", "0")), headers={"X-Trace-ID": "a"}
+    return await translate_with_heartbeat(
+        http, service, request, _render, grace_s=float(query.get("grace", "0")), headers={"X-Trace-ID": "a"}
     )
 
 
@@ -54,8 +55,8 @@ def held(cache_bytes: int = 0, limit: int | None = None) -> tuple[TranslationSer
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The heartbeat begins immediately."""
-    monkeypatch.setattr(heartbeat, "FIRST_AFTER_S", 0.0)
-    monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
+    monkeypatch.setattr(answers, "FIRST_AFTER_S", 0.0)
+    monkeypatch.setattr(answers, "EVERY_S", 0.01)
 
 
 async def exchange(
@@ -190,7 +191,7 @@ async def test_after_a_disconnect_the_permit_is_held_until_the_grace_period_ends
 ) -> None:
     caplog.set_level(logging.INFO, "dragoman.request")
     if started:
-        monkeypatch.setattr(heartbeat, "FIRST_AFTER_S", 0.0)
+        monkeypatch.setattr(answers, "FIRST_AFTER_S", 0.0)
     service, pipeline = held()
     async with served(service, router=router) as client:
         pipeline.hold()

@@ -81,7 +81,7 @@ async def _caller(request: Request, service: Service) -> Account:
 Caller = Annotated[Account, Depends(_caller)]
 """The account of a call whose key is in a header."""
 NEEDS_KEY = Depends(_caller)
-"""For routers: each route needs a key in a header where the server needs keys."""
+"""Requires, on each route of a router, a key in a header where the server needs keys."""
 
 
 async def _operator(account: Caller) -> None:
@@ -90,4 +90,4 @@ async def _operator(account: Caller) -> None:
 
 
 NEEDS_OPERATOR = Depends(_operator)
-"""For routers: likewise an operator's."""
+"""Requires an operator's key on each route of a router."""

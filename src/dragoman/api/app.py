@@ -12,8 +12,9 @@ from starlette.routing import Route
 from dragoman import __version__
 from dragoman.api import errors, glossaries, native, operators
 from dragoman.api.access import MAX_KEYLESS_BODIES, NEEDS_OPERATOR
+from dragoman.api.answers import ClientGone, closed
 from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
-from dragoman.api.middleware import BodyLimit, ClientGone, RequestLog, closed
+from dragoman.api.middleware import BodyLimit, RequestLog
 from dragoman.api.network import BrowserCheck, RootPath, TranslationCors, comma_separated, host_rule
 from dragoman.api.replicas import Replicas
 from dragoman.api.web import page

@@ -15,11 +15,12 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Scope
 
+from dragoman.api.answers import JsonResponse
 from dragoman.api.schemas import UNKNOWN_FIELD
 from dragoman.errors import DeadlineExceeded, DragomanError, QueueFull, RateLimited, Unauthenticated, Unavailable
 from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, note_fault
@@ -64,7 +65,22 @@ def native_format(fault: Fault) -> Response:
     """The native API's: status and code as they are."""
     error = {"code": fault.code, "message": fault.message}
     body = {"error": error | {"param": fault.param} if fault.param else error}
-    return JSONResponse(body, fault.status, fault.headers)
+    return JsonResponse(body, fault.status, fault.headers)
+
+
+def foreign_format(
+    statuses: Mapping[str, int],
+    body: Callable[[int, Fault], object],
+    headers: Callable[[], Mapping[str, str]] | None = None,
+) -> ErrorFormat:
+    """Another API's: `statuses` by code where they are not the native API's, but for 422, which is 400; and the body for a
+    status and a fault. `headers` that each of its responses has."""
+
+    def respond(fault: Fault) -> Response:
+        status = statuses.get(fault.code, 400 if fault.status == 422 else fault.status)
+        return JsonResponse(body(status, fault), status, {**fault.headers, **(headers() if headers else {})})
+
+    return respond
 
 
 def response(fault: Fault | DragomanError, scope: Scope) -> Response:

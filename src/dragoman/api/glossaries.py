@@ -17,7 +17,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dragoman.api import schemas
+from dragoman.api import openapi, schemas
 from dragoman.api.access import NEEDS_KEY, Service
 from dragoman.api.bodies import max_values, parse_json, parsed
 from dragoman.errors import InvalidGlossary
@@ -237,20 +237,8 @@ def _with_definitions(model: type[BaseModel]) -> dict[str, Any]:
     return resolved(schema)
 
 
-def _errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    descriptions = {
-        400: "Not a language, or not JSON",
-        401: "The server needs a key, and the request has none or a wrong one",
-        404: "No such glossary",
-        409: "Another glossary has this name",
-        413: "Too large a body, or too many entries",
-        422: "Entries, a name or JSON of the wrong form",
-        503: "The database does not answer",
-    }
-    return {
-        status: {"description": descriptions[status], "model": schemas.ErrorAnswer}
-        for status in (400, 401, *statuses, 503)
-    }
+def _errors(*statuses: int) -> openapi.Answers:
+    return openapi.failures(schemas.ErrorAnswer, 400, 401, *statuses)
 
 
 Reference = Annotated[str, Path(description="The glossary's id or its name.")]

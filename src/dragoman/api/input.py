@@ -1,16 +1,18 @@
-"""What every API checks of its input before it is a `TranslationRequest`."""
+"""How every API makes a `TranslationRequest`: the texts and options that it read are checked, and the call's own data added."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from fastapi import Request
 
 from dragoman import languages
+from dragoman.api.middleware import current_id
 from dragoman.errors import BodyTooLarge, EmptyText, InvalidRequest, TooManyTexts, UnsupportedLanguage
 from dragoman.service.service import TranslationService
 from dragoman.telemetry import requests
-from dragoman.types import TranslationRequest
+from dragoman.types import Account, ApiName, TranslationRequest
 
 DEADLINE_HEADER = "X-Request-Timeout"
 """Seconds, with decimals, that the client waits for the answer."""
@@ -21,7 +23,7 @@ MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
 MAX_TAGS, MAX_TAG_CHARACTERS = 100, 100
 
 
-def deadline_of(http: Request, given_s: float | None = None) -> float | None:
+def _seconds_left(http: Request, given_s: float | None = None) -> float | None:
     """Seconds that are left for a call: `given_s` of its body or else of its header, less what has passed since it arrived.
 
     None: it has no deadline. Raises `InvalidRequest` for a header that is not a number of seconds.
@@ -43,7 +45,7 @@ def deadline_of(http: Request, given_s: float | None = None) -> float | None:
     return max(given_s - (request.age_s if request else 0.0), 0.0)
 
 
-def check_list(name: str, texts: Collection[str], most: int, characters: int) -> None:
+def _check_list(name: str, texts: Collection[str], most: int, characters: int) -> None:
     """Raises `InvalidRequest` for more than `most` texts, or for one of more than so many characters."""
     if len(texts) > most:
         raise InvalidRequest(f"{name}: {len(texts)} entries; this server accepts {most}", param=name)
@@ -51,8 +53,19 @@ def check_list(name: str, texts: Collection[str], most: int, characters: int) ->
         raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
 
 
-def check_options(request: TranslationRequest) -> TranslationRequest:
-    """The request, whose languages and options are within the limits. Raises `InvalidRequest` for one that is not."""
+def call_of(
+    http: Request, account: Account, api: ApiName, request: TranslationRequest, deadline_s: float | None = None
+) -> TranslationRequest:
+    """The request of a call: with its id, account and deadline. `deadline_s`: of the call's body.
+
+    Raises `InvalidRequest` and `UnsupportedLanguage` for languages and options that are not within the limits.
+    """
+    _check_options(request)
+    deadline_s = _seconds_left(http, deadline_s)
+    return replace(request, request_id=current_id(), account=account, api=api, deadline_s=deadline_s)
+
+
+def _check_options(request: TranslationRequest) -> None:
     for name in ("target", "source"):
         if len(getattr(request, name) or "") > languages.MAX_TAG_CHARACTERS:
             raise UnsupportedLanguage(f"{name} has over {languages.MAX_TAG_CHARACTERS} characters", param=name)
@@ -62,15 +75,14 @@ def check_options(request: TranslationRequest) -> TranslationRequest:
             param="context",
         )
     if request.glossary_key is None:
-        check_list("glossary", request.glossary, MAX_TERMS, MAX_TERM_CHARACTERS)
-        check_list("glossary", request.glossary.values(), MAX_TERMS, MAX_TERM_CHARACTERS)
+        _check_list("glossary", request.glossary, MAX_TERMS, MAX_TERM_CHARACTERS)
+        _check_list("glossary", request.glossary.values(), MAX_TERMS, MAX_TERM_CHARACTERS)
         if "" in request.glossary:
             raise InvalidRequest("glossary: a term is empty", param="glossary")
-    check_list("keep", request.keep, MAX_TERMS, MAX_TERM_CHARACTERS)
-    check_list("instructions", request.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS)
+    _check_list("keep", request.keep, MAX_TERMS, MAX_TERM_CHARACTERS)
+    _check_list("instructions", request.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS)
     for name in ("ignore_tags", "splitting_tags", "non_splitting_tags"):
-        check_list(name, getattr(request, name), MAX_TAGS, MAX_TAG_CHARACTERS)
-    return request
+        _check_list(name, getattr(request, name), MAX_TAGS, MAX_TAG_CHARACTERS)
 
 
 async def check_texts(

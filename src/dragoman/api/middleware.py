@@ -1,4 +1,4 @@
-"""ASGI middleware, and what routes need around a call: the request log, the limit of bodies, disconnects, event streams.
+"""ASGI middleware around all routes: the request log and the limit of bodies.
 
 Order, from the outside: `RequestLog` (whatever fails within is answered there, so that a 500 carries the request's id as
 well), `BodyLimit`, the routes.
@@ -9,23 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from secrets import token_hex
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
-from fastapi import Request
-from fastapi.responses import Response, StreamingResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.api import errors
 from dragoman.errors import BodyTooLarge, Unavailable
 from dragoman.telemetry import requests
-from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, FAILURES, RequestLine, RequestTrace
+from dragoman.telemetry.requests import CANCELLED, FAILURES, RequestLine, RequestTrace
 from dragoman.telemetry.tracing import Tracing
-
-T = TypeVar("T")
 
 log = logging.getLogger("dragoman.request")  # the lines, and nothing else
 api_logger = logging.getLogger("dragoman.api")
@@ -219,75 +215,3 @@ async def _drain(receive: Receive) -> None:
                 return
     except TimeoutError:
         return
-
-
-# ---- clients that disconnect
-
-
-class ClientGone(Exception):
-    """The client has disconnected: there is no connection for an answer."""
-
-
-async def closed(request: Request, error: Exception) -> Response:
-    """What is recorded as the response to a client that has disconnected."""
-    return Response(status_code=CLIENT_CLOSED_REQUEST)
-
-
-async def while_connected(
-    request: Request,
-    work: Coroutine[Any, Any, T],
-    *,
-    grace_s: float = 0.0,
-    heartbeat: AsyncIterator[float] | None = None,
-) -> T:
-    """The result of `work`. When the client disconnects first, it is cancelled after `grace_s`, and `ClientGone` raised.
-
-    A client that has given up and tries again within `grace_s` finds its segments in flight or in the cache. The body must
-    have been read. `heartbeat` is resumed while the client waits, after as many seconds as it yields each time.
-    """
-
-    async def disconnected() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
-            pass
-
-    task = asyncio.create_task(work)
-    watcher = asyncio.create_task(disconnected())
-    try:
-        while not (task.done() or watcher.done()):
-            wait_s = None if heartbeat is None else await anext(heartbeat)
-            await asyncio.wait({task, watcher}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        requests.note_abandoned()
-        if grace_s:
-            await asyncio.wait({task}, timeout=grace_s)
-        raise ClientGone
-    finally:
-        watcher.cancel()
-        task.cancel()
-        await asyncio.gather(task, watcher, return_exceptions=True)
-
-
-# ---- server-sent events
-
-
-class EventStream(StreamingResponse):
-    """`lines` are whole `data: ...` lines. Both generators are closed before the response returns.
-
-    Starlette leaves the iterator of a stream whose client disconnected to the garbage collector; its sequences would go on
-    decoding until then. `source` is closed on its own: closing a generator that never started runs nothing in it.
-    """
-
-    media_type = "text/event-stream"
-
-    def __init__(self, lines: AsyncGenerator[bytes], source: AsyncGenerator[Any]) -> None:
-        super().__init__(lines, headers={"Cache-Control": "no-cache"})
-        self._lines = lines
-        self._source = source
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._lines.aclose()
-            await self._source.aclose()

@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api import schemas
+from dragoman.api import openapi, schemas
 from dragoman.api.access import NEEDS_KEY, Caller, Service
+from dragoman.api.answers import Events, JsonResponse, json_items, stream, while_connected
 from dragoman.api.bodies import KeyFirstRoute
-from dragoman.api.input import check_options, check_texts, deadline_of
-from dragoman.api.middleware import EventStream, current_id, while_connected
+from dragoman.api.input import call_of, check_texts
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
+from dragoman.types import TextDelta, Translation, TranslationRequest, Usage
 
-_NOT_READY: dict[int | str, dict[str, Any]] = {
-    503: {"description": "Starting, draining, or restarting", "model": schemas.ErrorAnswer}
-}
-_NO_KEY: dict[int | str, dict[str, Any]] = {
-    401: {
-        "description": "The server needs a key, and the request has none or a wrong one",
-        "model": schemas.ErrorAnswer,
-    }
-}
-router = APIRouter(prefix="/v1", route_class=KeyFirstRoute, dependencies=[NEEDS_KEY], responses=_NO_KEY | _NOT_READY)
+router = APIRouter(
+    prefix="/v1",
+    route_class=KeyFirstRoute,
+    dependencies=[NEEDS_KEY],
+    responses=openapi.failures(schemas.ErrorAnswer, 401),
+)
 probes = APIRouter()
 
-_ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {"description": "Bad JSON, an unsupported language, an empty text"},
-    404: {"description": "No stored glossary has the id or name"},
-    401: {"description": "The server needs a key, and the request has none or a wrong one"},
-    403: {"description": "The key may not do this, or has used up its characters of this month"},
-    413: {"description": "Too many texts, or too large a body"},
-    422: {"description": "JSON of the wrong shape"},
-    429: {"description": "The queue is full, or the key sends too many requests a second; see Retry-After"},
-    503: {"description": "Starting, draining, or the engine has crashed"},
-    504: {"description": "The call's own deadline has passed; what was left of it was dropped"},
-}
-for _error in _ERRORS.values():
-    _error["model"] = schemas.ErrorAnswer
 _STREAM_EXAMPLE = (
     'data: {"index": 0, "delta": "駅は"}\n\n'
     'data: {"index": 0, "delta": "どこですか？"}\n\n'
@@ -57,7 +40,7 @@ _TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
         "model": schemas.TranslateAnswer,
         "content": {"text/event-stream": {"schema": schemas.EVENT, "example": _STREAM_EXAMPLE}},
     },
-    **_ERRORS,
+    **openapi.failures(schemas.ErrorAnswer, 400, 401, 403, 404, 413, 422, 429, 504),
 }
 
 
@@ -97,81 +80,57 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
     texts = await check_texts(service, body.text)
     entries, key = await _glossary(body, service)
-    request = check_options(
-        TranslationRequest(
-            texts,
-            body.target,
-            body.source,
-            format=body.format,
-            context=body.context or None,
-            keep=tuple(term for term in body.keep if term),
-            glossary=entries,
-            glossary_key=key,
-            formality=body.formality,
-            instructions=tuple(body.instructions),
-            ignore_tags=frozenset(body.ignore_tags),
-            splitting_tags=frozenset(body.splitting_tags),
-            non_splitting_tags=frozenset(body.non_splitting_tags),
-            strict=body.strict,
-            priority=body.priority,
-            forced_output_tokens=_forced(body, service, len(texts)),
-            request_id=current_id(),
-            account=account,
-            deadline_s=deadline_of(http, body.deadline_s),
-        )
+    request = TranslationRequest(
+        texts,
+        body.target,
+        body.source,
+        format=body.format,
+        context=body.context or None,
+        keep=tuple(term for term in body.keep if term),
+        glossary=entries,
+        glossary_key=key,
+        formality=body.formality,
+        instructions=tuple(body.instructions),
+        ignore_tags=frozenset(body.ignore_tags),
+        splitting_tags=frozenset(body.splitting_tags),
+        non_splitting_tags=frozenset(body.non_splitting_tags),
+        strict=body.strict,
+        priority=body.priority,
+        forced_output_tokens=_forced(body, service, len(texts)),
     )
-    if body.stream and body.confidence_inputs:
+    request = call_of(http, account, "native", request, body.deadline_s)
+    if not body.stream:
+        translations = await while_connected(http, service.translate(request))
+        return await _answer(translations, service, body.confidence_inputs)
+    if body.confidence_inputs:
         raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
-    if body.stream:
-        return await _streamed(http, service, request)
-    translations = await while_connected(http, service.translate(request))
-    return Response(await _answer(translations, service, body.confidence_inputs), media_type="application/json")
+    return await stream(http, service.stream(request), _events, _stream_error)
 
 
-async def _answer(translations: list[Translation], service: TranslationService, with_inputs: bool) -> bytes:
-    """A `TranslateAnswer` as JSON, serialised translation by translation: other calls run in between."""
-    pace, parts, usage = service.pace(), list[str](), Usage()
-    for one in translations:
-        inputs = service.confidence_inputs(one) if with_inputs else None
-        parts.append(schemas.TranslationOut.of(one, inputs).model_dump_json())
-        usage += one.usage
-        await pace.pause()
-    total = schemas.UsageOut.of(usage).model_dump_json()
-    model = json.dumps(service.model.name, ensure_ascii=False)
-    return f'{{"translations":[{",".join(parts)}],"model":{model},"usage":{total}}}'.encode()
+async def _answer(translations: list[Translation], service: TranslationService, with_inputs: bool) -> Response:
+    """A `TranslateAnswer`."""
+    items = (
+        orjson.Fragment(
+            schemas.TranslationOut.of(one, service.confidence_inputs(one) if with_inputs else None).model_dump_json()
+        )
+        for one in translations
+    )
+    usage = schemas.UsageOut.of(sum((one.usage for one in translations), Usage())).model_dump()
+    return JsonResponse({"translations": await json_items(service, items), "model": service.model.name, "usage": usage})
 
 
-async def _streamed(http: Request, service: TranslationService, request: TranslationRequest) -> Response:
-    """Wait for the first event before the status is sent, so that a refusal is still a proper error."""
-    events = service.stream(request)
-
-    async def next_event() -> TextDelta | TextDone:
-        return await anext(events)
-
-    first = await while_connected(http, next_event())
-
-    async def lines() -> AsyncGenerator[bytes]:
-        try:
-            yield _event(first)
-            async for event in events:
-                yield _event(event)
-            yield b"data: [DONE]\n\n"
-        except DragomanError as error:  # the status is already sent: the stream carries the error
-            yield _data({"error": {"code": error.code, "message": error.message}})
-
-    return EventStream(lines(), source=events)
+async def _events(events: Events) -> AsyncGenerator[dict[str, Any]]:
+    async for event in events:
+        if isinstance(event, TextDelta):
+            yield {"index": event.index, "delta": event.text}
+        else:
+            translation = schemas.TranslationOut.of(event.translation).model_dump()
+            usage = schemas.UsageOut.of(event.translation.usage).model_dump()
+            yield {"index": event.index, "translation": translation, "usage": usage}
 
 
-def _event(event: TextDelta | TextDone) -> bytes:
-    if isinstance(event, TextDelta):
-        return _data({"index": event.index, "delta": event.text})
-    translation = schemas.TranslationOut.of(event.translation).model_dump()
-    usage = schemas.UsageOut.of(event.translation.usage).model_dump()
-    return _data({"index": event.index, "translation": translation, "usage": usage})
-
-
-def _data(value: object) -> bytes:
-    return f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
+def _stream_error(error: DragomanError) -> dict[str, Any]:
+    return {"error": {"code": error.code, "message": error.message}}
 
 
 @router.get("/languages", summary="Languages that the model serves")
@@ -219,7 +178,7 @@ async def healthz(service: Service) -> dict[str, str]:
 
 
 @probes.head("/readyz", include_in_schema=False)
-@probes.get("/readyz", summary="A request sent now would be served", responses=_NOT_READY)
+@probes.get("/readyz", summary="A request sent now would be served", responses=openapi.failures(schemas.ErrorAnswer))
 async def readyz(service: Service) -> dict[str, str]:
     """503 until the engine has answered a warm-up, while draining, and while the engine restarts after a crash."""
     await service.check_ready()

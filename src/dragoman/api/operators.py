@@ -7,25 +7,18 @@ replica was reached, and `/v1/replicas` says where each one's are. A replica's o
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, cast
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from dragoman.api import schemas
+from dragoman.api import openapi, schemas
 from dragoman.api.access import Service
 from dragoman.api.replicas import Replicas, sum_stats
 from dragoman.wire import MetricsTarget, Stats
 
-ANSWERS: dict[int | str, dict[str, Any]] = {
-    401: {
-        "description": "The server needs a key, and the request has none or a wrong one",
-        "model": schemas.ErrorAnswer,
-    },
-    403: {"description": "The key is not an operator's", "model": schemas.ErrorAnswer},
-    503: {"description": "The key is not known, and the database fails", "model": schemas.ErrorAnswer},
-}
+ANSWERS = openapi.failures(schemas.ErrorAnswer, 401, 403)
 
 router = APIRouter()
 

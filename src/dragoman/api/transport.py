@@ -8,7 +8,6 @@ configuration has the same bounds (`deploy/haproxy.py`).
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
 from collections.abc import Callable, Generator, Sequence
@@ -22,6 +21,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from dragoman.api.answers import json_bytes
 from dragoman.errors import DragomanError, Draining, HeadersTooLarge, InvalidRequest, RequestTimeout
 from dragoman.settings import ServerSettings
 
@@ -217,7 +217,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def _response(error: DragomanError) -> bytes:
-    body = json.dumps({"error": {"code": error.code, "message": error.message}}).encode()
+    body = json_bytes({"error": {"code": error.code, "message": error.message}})
     head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
     return STATUS_LINE[error.status] + head + body
 

@@ -31,7 +31,7 @@ WEBLATE = (
 
 def task(user: str, system: str | None = None, target: str | None = None) -> chat.Task:
     messages: list[tuple[chat.Role, str]] = [("system", system)] if system else []
-    return chat.understood([*messages, ("user", user)], target)
+    return chat.parse([*messages, ("user", user)], target)
 
 
 @pytest.mark.parametrize(
@@ -141,18 +141,18 @@ def test_a_language_that_the_request_names_goes_before_those_of_messages() -> No
 
 
 def test_the_last_user_message_counts() -> None:
-    found = chat.understood(
+    found = chat.parse(
         [("system", "Translate to Japanese."), ("user", "One."), ("assistant", "一。"), ("user", "Two.")], None
     )
     assert found.texts == ("Two.",)
     with pytest.raises(InvalidRequest):
-        chat.understood([("user", "One."), ("assistant", "一")], "ja")
+        chat.parse([("user", "One."), ("assistant", "一")], "ja")
 
 
 def test_separators_between_texts_are_kept() -> None:
     found = task("Translate to ja:\n\nA 100%% cat.\n\n%%\n\nB\n==WEBLATE_PART==\nC")
     assert found.texts == ("A 100%% cat.", "B", "C")
-    assert found.written([_translation(text) for text in "一二三"]) == "一\n\n%%\n\n二\n==WEBLATE_PART==\n三"
+    assert found.write([_translation(text) for text in "一二三"]) == "一\n\n%%\n\n二\n==WEBLATE_PART==\n三"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_batch_of_kiss_translator(system: str, written: str | None) -> None:
         },
         ensure_ascii=False,
     )
-    assert found.written([_translation("一"), _translation("二\n三")]) == expected
+    assert found.write([_translation("一"), _translation("二\n三")]) == expected
 
 
 @pytest.mark.parametrize("text", ["\n" * 200_000, "Title: " * 30_000, "translate to " * 20_000, " %%\n" * 20_000])

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
-from dragoman.api.compat.google import error_format
-from dragoman.api.errors import Fault
-from dragoman.errors import DragomanError, Forbidden, InvalidKey, QuotaExceeded, RateLimited, Unauthenticated
 from tests.serving import fake_service, served
 
 PATH = "/language/translate/v2"
@@ -77,12 +73,6 @@ async def test_detect(client: httpx.AsyncClient) -> None:
     assert found[0][0]["confidence"] == 1.0
 
 
-async def test_a_thousand_texts_keep_their_order(client: httpx.AsyncClient) -> None:
-    texts = [f"Sentence number {number}." for number in range(1_000)]
-    answer = (await client.post(PATH, json=CLIENT_BODY | {"q": texts, "source": "en"})).json()
-    assert [one["translatedText"] for one in answer["data"]["translations"]] == [f"~{text}" for text in texts]
-
-
 @pytest.mark.parametrize(
     "sent",
     [
@@ -106,19 +96,3 @@ async def test_errors_are_googles(client: httpx.AsyncClient, sent: dict[str, Any
 
 async def test_a_bad_language_for_names_is_400(client: httpx.AsyncClient) -> None:
     assert (await client.get(f"{PATH}/languages", params={"target": "zz"})).status_code == 400
-
-
-@pytest.mark.parametrize(
-    ("fault", "status", "reason"),
-    [
-        (Unauthenticated("this server needs a key"), 403, "forbidden"),
-        (InvalidKey("unknown key"), 400, "badRequest"),
-        (Forbidden("not this language"), 403, "forbidden"),
-        (QuotaExceeded("used up"), 403, "dailyLimitExceeded"),
-        (RateLimited("too fast", retry_after_s=2.0), 429, "rateLimitExceeded"),
-    ],
-)
-def test_refusals_have_googles_statuses(fault: DragomanError, status: int, reason: str) -> None:
-    answer = error_format(Fault.of(fault))
-    assert answer.status_code == status
-    assert json.loads(bytes(answer.body))["error"]["errors"][0]["reason"] == reason

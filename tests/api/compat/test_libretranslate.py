@@ -12,9 +12,6 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from dragoman.api.compat.libretranslate import error_format
-from dragoman.api.errors import Fault
-from dragoman.errors import DragomanError, Forbidden, InvalidKey, QuotaExceeded, RateLimited, Unauthenticated
 from dragoman.settings import AdmissionSettings, ServerSettings
 from tests.serving import fake_service, served
 
@@ -91,15 +88,6 @@ async def test_codes_of_chinese(client: httpx.AsyncClient, code: str) -> None:
     assert (await client.post("/translate", json=SENT | {"target": code})).status_code == 200
 
 
-async def test_a_thousand_texts_keep_their_order(client: httpx.AsyncClient) -> None:
-    texts = [f"Sentence number {number}." for number in range(1_000)]
-    for sent in ({"json": SENT | {"q": texts}}, {"files": [(n, (None, v)) for n, v in [*SENT.items()][1:]]}):
-        if "files" in sent:
-            sent["files"] += [("q", (None, text)) for text in texts]
-        answer = await client.post("/translate", **sent)
-        assert answer.json() == {"translatedText": [f"~{text}" for text in texts]}
-
-
 @pytest.mark.parametrize(
     ("sent", "error"),
     [
@@ -144,23 +132,6 @@ async def test_bad_input_is_400(client: httpx.AsyncClient, content: bytes, conte
     answer = await client.post("/translate", content=content, headers={"Content-Type": content_type})
     assert answer.status_code == 400
     assert list(answer.json()) == ["error"]
-
-
-@pytest.mark.parametrize(
-    ("fault", "status"),
-    [
-        (Unauthenticated("this server needs a key"), 400),
-        (InvalidKey("unknown key"), 403),
-        (Forbidden("not this language"), 403),
-        (QuotaExceeded("used up"), 429),
-        (RateLimited("too fast", retry_after_s=2.0), 429),
-    ],
-)
-def test_refusals_have_libretranslates_statuses(fault: DragomanError, status: int) -> None:
-    answer = error_format(Fault.of(fault))
-    assert answer.status_code == status
-    error = json.loads(bytes(answer.body))["error"]
-    assert error.startswith("Slowdown: ") == (status == 429)
 
 
 async def test_a_full_queue_is_429_with_the_time_to_wait() -> None:

@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from dragoman.api.compat.openai import error_format
+from dragoman.api.compat.openai import ERROR_FORMATS
 from dragoman.api.errors import Fault
 from dragoman.errors import (
     DragomanError,
@@ -165,7 +165,7 @@ async def test_what_is_not_served_is_a_bad_request(
 )
 def test_errors_have_the_status_and_code_of_openai(error: DragomanError, status: int, type_: str, code: str) -> None:
     fault = Fault.of(error)
-    answer = error_format(fault)
+    answer = ERROR_FORMATS["/v1/chat/"](fault)
     assert answer.status_code == status
     body = httpx.Response(status, content=bytes(answer.body)).json()["error"]
     assert body == {"message": error.message, "type": type_, "param": error.param, "code": code}

@@ -8,9 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman.api.compat.plugins import deeplx_format
-from dragoman.api.errors import Fault
-from dragoman.errors import DragomanError, InvalidKey, QuotaExceeded, RateLimited, Unauthenticated
 from dragoman.types import Sequence
 from tests.serving import fake_service, served, source_of
 
@@ -71,19 +68,6 @@ async def test_errors_are_deeplxs(client: httpx.AsyncClient, path: str, sent: di
     assert answer.json()["message"]
 
 
-@pytest.mark.parametrize(
-    ("fault", "status"),
-    [
-        (Unauthenticated("this server needs a key"), 401),
-        (InvalidKey("unknown key"), 401),
-        (QuotaExceeded("used up"), 429),
-        (RateLimited("too fast", retry_after_s=2.0), 429),
-    ],
-)
-def test_refusals_have_deeplxs_statuses(fault: DragomanError, status: int) -> None:
-    assert deeplx_format(Fault.of(fault)).status_code == status
-
-
 @pytest.mark.parametrize("path", ["/immersive/translate", "/translate"])
 async def test_immersive_translate(client: httpx.AsyncClient, path: str) -> None:
     assert (await client.post(path, json=IMMERSIVE)).json() == {
@@ -135,12 +119,3 @@ async def test_a_placeholder_moves_with_the_words() -> None:
         sent = IMMERSIVE | {"text_list": ["Good morning <b0></b0> world"], "target_lang": "ja", "source_lang": "en"}
         answer = (await client.post("/immersive/translate", json=sent)).json()
     assert answer["translations"][0]["text"].count("<b0></b0>") == 1
-
-
-async def test_a_thousand_texts_keep_their_order(client: httpx.AsyncClient) -> None:
-    texts = [f"Sentence number {number}." for number in range(1_000)]
-    expected = [f"~{text}" for text in texts]
-    answer = (await client.post("/immersive/translate", json=IMMERSIVE | {"text_list": texts})).json()
-    assert [one["text"] for one in answer["translations"]] == expected
-    answer = (await client.post("/kiss/translate", json={"texts": texts, "from": "en", "to": "ja"})).json()
-    assert [one["text"] for one in answer] == expected

@@ -7,20 +7,18 @@ as if it were text.
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from html import escape
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from dragoman import languages
-from dragoman.api.bodies import MAX_VALUES, parse_json
-from dragoman.errors import InvalidJson, InvalidRequest, TooManyTexts
+from dragoman.api.compat import kiss
+from dragoman.errors import InvalidRequest, TooManyTexts
 from dragoman.types import Formality, TextFormat, Translation
 
 Role = Literal["system", "user", "assistant"]
@@ -28,7 +26,6 @@ Role = Literal["system", "user", "assistant"]
 _FILE = Path(__file__).with_name("chat_templates.toml")
 _MAX_NAME = languages.MAX_TAG_CHARACTERS
 _MAX_ANY = 2_000  # characters of what a template has besides languages and text, such as a page's summary
-_MAX_ID = 100  # characters of the id of a batch's segment
 _MAX_SYSTEM = 8_000  # characters of a system message that are read
 _SPACE = re.compile(r"\s*")
 _VARIABLE = re.compile(r"\{(to|from|text|any)\}")
@@ -40,24 +37,6 @@ HELP = (
 
 
 @dataclass(frozen=True, slots=True)
-class Segments:
-    """Ids and the form of the answer of KISS Translator's batches."""
-
-    ids: tuple[object, ...]
-    form: Literal["json", "xml", "lines"]
-
-    def written(self, translations: Sequence[Translation]) -> str:
-        pairs = list(zip(self.ids, translations, strict=True))
-        if self.form == "xml":
-            lines = (f'<t id="{escape(str(i))}" sourceLanguage="{one.source}">{one.text}</t>' for i, one in pairs)
-            return "\n".join(["<root>", *lines, "</root>"])
-        if self.form == "lines":
-            return "\n".join(f"{i} | {'<br>'.join(one.text.splitlines())}" for i, one in pairs)
-        found = [{"id": i, "text": one.text, "sourceLanguage": one.source} for i, one in pairs]
-        return json.dumps({"translations": found}, ensure_ascii=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Task:
     """Texts to translate. Their translations go back with `separators` between them, or as `segments`."""
 
@@ -65,7 +44,7 @@ class Task:
     target: str
     source: str | None = None
     separators: tuple[str, ...] = ()  # one fewer than texts
-    segments: Segments | None = None
+    segments: kiss.Segments | None = None
     glossary: Mapping[str, str] = field(default_factory=dict[str, str])
     keep: tuple[str, ...] = ()
     formality: Formality = "default"
@@ -75,17 +54,17 @@ class Task:
     def format(self) -> TextFormat:
         return "html" if any(map(_has_tags, self.texts)) else "text"
 
-    def written(self, translations: Sequence[Translation]) -> str:
+    def write(self, translations: Sequence[Translation]) -> str:
         """The answer's content."""
         if self.segments is not None:
-            return self.segments.written(translations)
+            return self.segments.write(translations)
         parts = [translations[0].text]
         for separator, one in zip(self.separators, translations[1:], strict=True):
             parts += (separator, one.text)
         return "".join(parts)
 
 
-def understood(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int = 10_000) -> Task:
+def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int = 10_000) -> Task:
     """What the messages ask for. `target`: a language that the request names besides them, which goes before theirs.
 
     Of several user messages the last one counts. Raises `InvalidRequest`, and `TooManyTexts` for over `max_texts`.
@@ -94,8 +73,8 @@ def understood(messages: Sequence[tuple[Role, str]], target: str | None, max_tex
         raise InvalidRequest("the last message is not the user's; it must hold the text", param="messages")
     message = messages[-1][1].replace("\r\n", "\n")
     system = "\n\n".join(text for role, text in messages if role == "system").strip()[:_MAX_SYSTEM]
-    if (batch := _batch(message)) is not None:
-        return _kiss_task(batch, system, target)
+    if (batch := kiss.read_batch(message, system)) is not None:
+        return _batch_task(batch, target)
     _check_not_refused(message)
     source, named = _languages_of(system, has_target=target is not None)
     for template in _templates():
@@ -126,6 +105,21 @@ def _text_task(message: str, target: str, source: str | None, max_texts: int) ->
             separators.append(message[at + len(before) : after])
             at = after
     return Task((*texts, message[at:]), target, source, separators=tuple(separators))
+
+
+def _batch_task(batch: kiss.Batch, target: str | None) -> Task:
+    target = target or tag_of(batch.target)
+    if target is None:
+        raise InvalidRequest(f"targetLanguage is no known language: {batch.target[:40]!r}", param="messages")
+    return Task(
+        batch.texts,
+        target,
+        segments=batch.segments,
+        glossary=batch.glossary,
+        keep=batch.keep,
+        formality=batch.formality,
+        context=batch.context,
+    )
 
 
 def _past_space(text: str, at: int) -> int:
@@ -311,53 +305,3 @@ def _has_tags(text: str) -> bool:
 
 
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w-]*)\s*>")
-
-
-# ---- KISS Translator's batches: github.com/fishjar/kiss-translator src/config/api.js (defaultSystemPrompt)
-
-
-def _batch(message: str) -> dict[str, Any] | None:
-    if not message.lstrip().startswith("{") or "targetLanguage" not in message:
-        return None
-    try:
-        found = parse_json(message.encode(), MAX_VALUES)
-    except InvalidJson:
-        return None
-    if not isinstance(found, dict) or not {"targetLanguage", "segments"} <= cast(dict[str, Any], found).keys():
-        return None
-    return cast(dict[str, Any], found)
-
-
-def _kiss_task(batch: dict[str, Any], system: str, target: str | None) -> Task:
-    segments, glossary = batch["segments"], cast(dict[object, object], batch.get("glossary") or {})
-    try:
-        ids, texts = tuple(one["id"] for one in segments), tuple(one["text"] for one in segments)
-        terms = {str(term): str(translation) for term, translation in glossary.items()}
-    except (TypeError, KeyError, AttributeError):
-        raise InvalidRequest(
-            "segments: each needs an id and a text; glossary: terms and translations", param="messages"
-        ) from None
-    if not all(isinstance(text, str) for text in texts):
-        raise InvalidRequest("segments: a text is not a string", param="messages")
-    if not all(isinstance(one, str | int | float) and len(str(one)) <= _MAX_ID for one in ids):
-        raise InvalidRequest(f"segments: an id is a number or has up to {_MAX_ID} characters", param="messages")
-    asked = str(batch["targetLanguage"])
-    target = target or tag_of(asked)
-    if target is None:
-        raise InvalidRequest(f"targetLanguage is no known language: {asked[:40]!r}", param="messages")
-    form: Literal["json", "xml", "lines"] = "json"
-    if "<root>" in system:
-        form = "xml"
-    elif '"ID | Text"' in system:
-        form = "lines"
-    tones: dict[str, Formality] = {"formal": "prefer_more", "casual": "prefer_less"}
-    described = (batch.get(name) for name in ("title", "description"))
-    return Task(
-        texts,
-        target,
-        segments=Segments(ids, form),
-        glossary={term: translation for term, translation in terms.items() if term and translation},
-        keep=tuple(term for term, translation in terms.items() if term and not translation),
-        formality=tones.get(str(batch.get("tone")), "default"),
-        context="\n".join(text for text in described if isinstance(text, str) and text) or None,
-    )

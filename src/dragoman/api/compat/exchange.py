@@ -1,11 +1,10 @@
-"""What the APIs of browsers' plug-ins and simple clients share: parameters in any place, and large answers in JSON.
+"""What the APIs of others share: a request's fields, its account, and the way to a translation.
 
 Their clients send a JSON object, a form or a query string, whichever their language's library makes easiest.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,11 +12,11 @@ from typing import Any, cast
 from fastapi import Request
 
 from dragoman import languages
-from dragoman.api.access import key_first
+from dragoman.api.access import account_of, key_first
+from dragoman.api.answers import while_connected
 from dragoman.api.bodies import MAX_FORM_FIELDS, max_values, parse_form, parse_json, parsed
 from dragoman.api.compat import RETRY_GRACE_S
-from dragoman.api.input import deadline_of
-from dragoman.api.middleware import current_id, while_connected
+from dragoman.api.input import call_of, check_texts
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, ApiName, Detection, TextFormat, Translation, TranslationRequest
@@ -29,49 +28,124 @@ MAX_CHARACTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The parameters of one request by name, nulls left out. A name that a form or a query repeats has a list."""
+    """The parameters of one request by name, nulls left out. A name that a form or a query repeats has a list.
+
+    `missing` is the API's sentence about a parameter that is not given. The methods raise `InvalidRequest`, which names the
+    parameter, for what its value must not be.
+    """
 
     values: Mapping[str, object]
-
-    @classmethod
-    async def read(cls, http: Request, service: TranslationService, *key_names: str) -> Fields:
-        """From the body and the query; where both have a name, the body's. Raises `InvalidRequest`, and what `key_first`
-        raises for a key in the headers or, with one of these names, in the query."""
-        values = _joined(http.query_params.multi_items())
-        async with key_first(http, service, cls(values).first(*key_names)):
-            if body := await http.body():
-                kind = http.headers.get("content-type", "")
-                if kind.lower().startswith(_FORMS):
-                    most = service.settings.server.max_texts + MAX_FORM_FIELDS
-                    values |= _joined(await parsed(parse_form, body, kind, most))
-                else:
-                    values |= _named(await parsed(parse_json, body, max_values(service)))
-        return cls(values)
+    missing: str = "{} is missing"
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
 
     def text(self, name: str, *, most: int | None = MAX_CHARACTERS) -> str:
-        """A string of at most so many characters; empty where it is not given. Raises `InvalidRequest`."""
+        """A string of at most so many characters; empty where it is not given."""
         value = self.values.get(name, "")
         if not isinstance(value, str):
-            raise InvalidRequest(f"{name} is not a string", param=name)
+            raise unsupported(name, "it is not a string")
         if most is not None and len(value) > most:
-            raise InvalidRequest(f"{name} has {len(value)} characters; at most {most}", param=name)
+            raise unsupported(name, f"it has {len(value)} characters; at most {most}")
+        return value
+
+    def required(self, name: str, *, most: int | None = MAX_CHARACTERS) -> str:
+        """A string that is not empty."""
+        if not (value := self.text(name, most=most)):
+            raise self.absent(name)
         return value
 
     def texts(self, name: str) -> str | list[str]:
-        """A string, or a list of strings; an empty string where it is not given. Raises `InvalidRequest`."""
-        value = self.values.get(name, "")
+        """A string, or a list of strings, which must be given."""
+        value = self.values.get(name)
+        if value is None:
+            raise self.absent(name)
         if isinstance(value, list) and all(isinstance(item, str) for item in cast(list[object], value)):
             return cast(list[str], value)
         if not isinstance(value, str):
-            raise InvalidRequest(f"{name} is neither a string nor a list of strings", param=name)
+            raise unsupported(name, "it is neither a string nor a list of strings")
+        return value
+
+    def text_list(self, name: str) -> list[str]:
+        """The strings of a list, or the one string; none where it is not given."""
+        found = self.texts(name) if name in self.values else []
+        return [found] if isinstance(found, str) else found
+
+    def choice(self, name: str, *allowed: str, default: str = "") -> str:
+        """One of the allowed values, in any case."""
+        value = self.text(name).lower() or default
+        if value != default and value not in allowed:
+            raise unsupported(name, f"give one of {', '.join(allowed)}")
         return value
 
     def first(self, *names: str) -> str:
         """The first of these that is given; an empty string where none is."""
         return next((value for name in names if (value := self.text(name))), "")
+
+    def absent(self, name: str) -> InvalidRequest:
+        """The error for a parameter that is not given."""
+        return InvalidRequest(self.missing.format(name), param=name)
+
+
+def unsupported(name: str, reason: str) -> InvalidRequest:
+    """A parameter has a value that the API, or this server, does not have."""
+    return InvalidRequest(f"Value for '{name}' not supported: {reason}", param=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of a foreign API with its fields, authenticated by `authenticated`."""
+
+    http: Request
+    service: TranslationService
+    fields: Fields
+    account: Account
+
+    def tag(self, name: str) -> str:
+        """The model's tag for the language code of a field. Raises `UnsupportedLanguage`."""
+        return served_tag(self.service, self.fields.text(name), name)
+
+    async def translate(
+        self, api: ApiName, texts_name: str, target: str, source: str | None, format: TextFormat
+    ) -> list[Translation]:
+        """The translations of the texts of a field, in order. Raises `ClientGone`, and the service's errors."""
+        texts = await self.texts(texts_name)
+        request = call_of(self.http, self.account, api, TranslationRequest(texts, target, source, format=format))
+        return await while_connected(self.http, self.service.translate(request), grace_s=RETRY_GRACE_S)
+
+    async def texts(self, name: str) -> tuple[str, ...]:
+        """The texts of a field, within the server's limits. Raises what `check_texts` raises."""
+        return await check_texts(self.service, self.fields.texts(name), name, allow_empty=True)
+
+    async def detect(self, texts: tuple[str, ...]) -> list[Detection]:
+        """The texts' languages; other calls run in between."""
+        pace, found = self.service.pace(), list[Detection]()
+        for text in texts:
+            found.append(self.service.detect(text))
+            await pace.pause()
+        return found
+
+
+async def read_fields(
+    http: Request, service: TranslationService, *key_names: str, missing: str = "{} is missing"
+) -> Fields:
+    """The fields of the body and of the query; where both have a name, the body's. Raises `InvalidRequest`, and what
+    `key_first` raises for a key in the headers or, with one of these names, in the query."""
+    values = _joined(http.query_params.multi_items())
+    async with key_first(http, service, Fields(values).first(*key_names)):
+        if body := await http.body():
+            kind = http.headers.get("content-type", "")
+            if kind.lower().startswith(_FORMS):
+                most = service.settings.server.max_texts + MAX_FORM_FIELDS
+                values |= _joined(await parsed(parse_form, body, kind, most))
+            else:
+                values |= _named(await parsed(parse_json, body, max_values(service)))
+    return Fields(values, missing)
+
+
+async def authenticated(http: Request, service: TranslationService, fields: Fields, *key_names: str) -> Call:
+    """The call of the account whose key one of these fields or a header has. Raises `Unauthenticated`, `InvalidKey`."""
+    return Call(http, service, fields, await account_of(http, service, fields.first(*key_names)))
 
 
 def _joined(items: Iterable[tuple[str, Any]]) -> dict[str, object]:
@@ -109,47 +183,3 @@ def regional_code(tag: str) -> str:
     if languages.primary(tag) != "zh":
         return tag
     return "zh-CN" if languages.script(tag) == "Hans" else "zh-TW"
-
-
-async def translated(
-    http: Request,
-    service: TranslationService,
-    account: Account,
-    api: ApiName,
-    texts: tuple[str, ...],
-    *,
-    target: str,
-    source: str | None,
-    format: TextFormat,
-) -> list[Translation]:
-    """The texts' translations, in order. Raises `ClientGone`, and the service's errors."""
-    request = TranslationRequest(
-        texts,
-        target,
-        source,
-        format=format,
-        request_id=current_id(),
-        priority=account.priority,
-        account=account,
-        api=api,
-        deadline_s=deadline_of(http),
-    )
-    return await while_connected(http, service.translate(request), grace_s=RETRY_GRACE_S)
-
-
-async def detected(service: TranslationService, texts: tuple[str, ...]) -> list[Detection]:
-    """The texts' languages; other calls run in between."""
-    pace, found = service.pace(), list[Detection]()
-    for text in texts:
-        found.append(service.detect(text))
-        await pace.pause()
-    return found
-
-
-async def json_array(service: TranslationService, items: Iterable[object]) -> str:
-    """A JSON array, serialised item by item; other calls run in between."""
-    pace, parts = service.pace(), list[str]()
-    for item in items:
-        parts.append(json.dumps(item, ensure_ascii=False))
-        await pace.pause()
-    return f"[{','.join(parts)}]"

@@ -6,22 +6,22 @@ Alternatives are always empty lists: decoding is greedy, and a second translatio
 
 from __future__ import annotations
 
-import json
-from typing import cast
+from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api.access import Service, account_of
-from dragoman.api.compat import openapi, plugins
-from dragoman.api.compat.exchange import Fields, detected, json_array, served_tag, translated
-from dragoman.api.errors import ErrorFormat, Fault
-from dragoman.api.input import check_texts
+from dragoman.api import openapi
+from dragoman.api.access import Service
+from dragoman.api.answers import JsonResponse, json_items
+from dragoman.api.compat import plugins
+from dragoman.api.compat.exchange import Call, Fields, authenticated, read_fields, served_tag
+from dragoman.api.errors import ErrorFormat, foreign_format
 from dragoman.errors import InvalidRequest
 from dragoman.types import Detection, TextFormat, Translation
 
-router = APIRouter(tags=["LibreTranslate"])
+router = APIRouter(tags=["LibreTranslate"], default_response_class=Response)
 
 FRONTEND_TIMEOUT_MS = 500
 _CODES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
@@ -36,13 +36,10 @@ _STATUSES = {
 }
 
 
-def error_format(fault: Fault) -> Response:
-    """LibreTranslate's: one sentence. A missing key is 400, a wrong one 403, a used-up quota 429."""
-    status = _STATUSES.get(fault.code, 400 if fault.status == 422 else fault.status)
-    message = f"Slowdown: {fault.message}" if status == 429 else fault.message
-    return JSONResponse({"error": message}, status, fault.headers)
-
-
+error_format = foreign_format(
+    _STATUSES, lambda status, fault: {"error": f"Slowdown: {fault.message}" if status == 429 else fault.message}
+)
+"""One sentence. A missing key is 400, a wrong one 403, a used-up quota 429."""
 ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
     ("/translate", "/detect", "/languages", "/frontend/settings", "/suggest", "/health"), error_format
 )
@@ -57,7 +54,7 @@ _TRANSLATE = {
     "q": openapi.example(openapi.TEXT_OR_TEXTS, "Where is the train station?"),
     "source": openapi.example(openapi.TEXT, "auto"),
     "target": openapi.example(openapi.TEXT, "ja"),
-    "format": {**openapi.TEXT, "enum": ["text", "html"]},
+    "format": openapi.choice("text", "html"),
     "alternatives": {**openapi.INTEGER, "minimum": 0},
     **_KEY,
 }
@@ -82,10 +79,15 @@ def code_of(tag: str) -> str:
     return f"zh-{languages.script(tag)}" if languages.primary(tag) == "zh" else tag
 
 
-def _required(fields: Fields, name: str) -> str | list[str]:
-    if not (value := fields.texts(name)):
-        raise InvalidRequest(f"Invalid request: missing {name} parameter", param=name)
-    return value
+_MISSING = "Invalid request: missing {} parameter"
+
+
+async def _call(http: Request, service: Service) -> Call:
+    fields = await read_fields(http, service, "api_key", missing=_MISSING)
+    return await authenticated(http, service, fields, "api_key")
+
+
+LibreTranslateCall = Annotated[Call, Depends(_call)]
 
 
 def _alternatives(fields: Fields) -> bool:
@@ -104,10 +106,9 @@ def _format(fields: Fields) -> TextFormat:
     return cast(TextFormat, given)
 
 
-def _tag(service: Service, fields: Fields, name: str) -> str:
-    _required(fields, name)
-    code = fields.text(name)
-    return served_tag(service, _CODES.get(code.lower(), code), name)
+def _tag(call: Call, name: str) -> str:
+    code = call.fields.required(name)
+    return served_tag(call.service, _CODES.get(code.lower(), code), name)
 
 
 @router.post(
@@ -115,33 +116,32 @@ def _tag(service: Service, fields: Fields, name: str) -> str:
     summary="LibreTranslate: translate",
     openapi_extra=openapi.body(_TRANSLATE, "q", "source", "target"),
     responses=openapi.answers(_TRANSLATED, _ERROR, *_REFUSED, 504),
-    response_class=Response,
 )
 async def translate(http: Request, service: Service) -> Response:
     """A string is answered with a string, an array with arrays."""
-    fields = await Fields.read(http, service, *plugins.KEY_NAMES)
+    fields = await read_fields(http, service, *plugins.KEY_NAMES, missing=_MISSING)
     if plugin := plugins.recognised(fields):
         return await plugin(http, service, fields)
-    account = await account_of(http, service, fields.text("api_key"))
-    given = _required(fields, "q")
-    texts = await check_texts(service, given, "q", allow_empty=True)
-    _required(fields, "source")
-    auto = fields.text("source").lower() == "auto"
-    source = None if auto else _tag(service, fields, "source")
-    target = _tag(service, fields, "target")
+    call = await authenticated(http, service, fields, "api_key")
+    given = _texts(fields)
+    auto = fields.required("source").lower() == "auto"
+    source = None if auto else _tag(call, "source")
+    target = _tag(call, "target")
     with_alternatives = _alternatives(fields)
-    translations = await translated(
-        http, service, account, "libretranslate", texts, target=target, source=source, format=_format(fields)
-    )
-    answer = {"translatedText": await json_array(service, (one.text for one in translations))}
+    translations = await call.translate("libretranslate", "q", target, source, _format(fields))
+    answer: dict[str, list[Any]] = {"translatedText": await json_items(service, (one.text for one in translations))}
     if auto:
-        answer["detectedLanguage"] = await json_array(service, map(_detected, translations))
+        answer["detectedLanguage"] = await json_items(service, map(_detected, translations))
     if with_alternatives:
-        answer["alternatives"] = json.dumps([[] for _ in translations])
-    if isinstance(given, str):
-        answer = {name: array[1:-1] for name, array in answer.items()}  # of the only item
-    body = ",".join(f'"{name}":{value}' for name, value in answer.items())
-    return Response(f"{{{body}}}".encode(), media_type="application/json")
+        answer["alternatives"] = [[] for _ in translations]
+    return JsonResponse(answer if isinstance(given, list) else {name: value[0] for name, value in answer.items()})
+
+
+def _texts(fields: Fields) -> str | list[str]:
+    """The texts of `q`, which must not be empty."""
+    if not (texts := fields.texts("q")):
+        raise fields.absent("q")
+    return texts
 
 
 def _detected(one: Translation) -> dict[str, object]:
@@ -161,22 +161,20 @@ def _language(one: Detection) -> dict[str, object]:
     summary="LibreTranslate: detect the language",
     openapi_extra=openapi.body({"q": openapi.example(openapi.TEXT_OR_TEXTS, "Guten Morgen."), **_KEY}, "q"),
     responses=openapi.answers(openapi.array(_LANGUAGE), _ERROR, *_REFUSED),
-    response_class=Response,
 )
-async def detect(http: Request, service: Service) -> Response:
+async def detect(call: LibreTranslateCall) -> Response:
     """The language of a text; of several, each language with its average confidence, the most of the text first."""
-    fields = await Fields.read(http, service, "api_key")
-    await account_of(http, service, fields.text("api_key"))
-    texts = await check_texts(service, _required(fields, "q"), "q", allow_empty=True)
+    _texts(call.fields)
+    texts = await call.texts("q")
     weights: dict[str | None, float] = {}
     confidences: dict[str | None, list[float]] = {}
-    for text, one in zip(texts, await detected(service, texts), strict=True):
+    for text, one in zip(texts, await call.detect(texts), strict=True):
         weights[one.language] = weights.get(one.language, 0.0) + one.confidence * len(text)
         confidences.setdefault(one.language, []).append(one.confidence)
     ranked = sorted(confidences, key=lambda language: -weights[language])
     averages = [Detection(language, sum(confidences[language]) / len(confidences[language])) for language in ranked]
     known = [one for one in averages if one.language is not None]
-    return JSONResponse([_language(one) for one in known or averages])
+    return JsonResponse([_language(one) for one in known or averages])
 
 
 @router.post("/languages", include_in_schema=False)
@@ -184,12 +182,11 @@ async def detect(http: Request, service: Service) -> Response:
     "/languages",
     summary="LibreTranslate: the languages",
     responses=openapi.answers(_LANGUAGES, _ERROR),
-    response_class=Response,
 )
 async def list_languages(service: Service) -> Response:
     """The languages that the model serves. POST, because libretranslatepy 2.1.1 sends it."""
     profile = service.model.profile
-    return JSONResponse(
+    return JsonResponse(
         [
             {
                 "code": code_of(tag),
@@ -205,13 +202,12 @@ async def list_languages(service: Service) -> Response:
     "/frontend/settings",
     summary="LibreTranslate: what its front ends ask first",
     responses=openapi.answers(_SETTINGS, _ERROR),
-    response_class=Response,
 )
 async def frontend_settings(service: Service) -> Response:
     """What LibreTranslate's front ends ask first."""
     served = tuple(service.model.profile.languages)
     target = next((tag for tag in served if languages.primary(tag) != "en"), served[0])
-    return JSONResponse(
+    return JsonResponse(
         {
             "charLimit": service.settings.server.max_text_characters,
             "frontendTimeout": FRONTEND_TIMEOUT_MS,
@@ -233,15 +229,12 @@ async def frontend_settings(service: Service) -> Response:
     summary="LibreTranslate: suggest a translation",
     openapi_extra=openapi.body({**_SUGGESTION, **_KEY}, *_SUGGESTION),
     responses=openapi.answers(openapi.object_of({"success": {"const": True}}), _ERROR, *_REFUSED),
-    response_class=Response,
 )
-async def suggest(http: Request, service: Service) -> Response:
+async def suggest(call: LibreTranslateCall) -> Response:
     """A user's better translation. It is not stored."""
-    fields = await Fields.read(http, service, "api_key")
-    await account_of(http, service, fields.text("api_key"))
-    for name in ("q", "s", "source", "target"):
-        _required(fields, name)
-    return JSONResponse({"success": True})
+    for name in _SUGGESTION:
+        call.fields.required(name, most=None)
+    return JsonResponse({"success": True})
 
 
 @router.post(
@@ -253,18 +246,19 @@ async def suggest(http: Request, service: Service) -> Response:
         }
     },
     responses=openapi.answers(openapi.object_of({}), _ERROR, *_REFUSED),
-    response_class=Response,
 )
-async def translate_file(http: Request, service: Service) -> Response:
+async def translate_file(call: LibreTranslateCall) -> Response:
     """Documents are not translated: every format is an unsupported one."""
-    fields = await Fields.read(http, service, "api_key")
-    await account_of(http, service, fields.text("api_key"))
-    if "file" not in fields:
-        raise InvalidRequest("Invalid request: missing file parameter", param="file")
+    if "file" not in call.fields:
+        raise call.fields.absent("file")
     raise InvalidRequest("Invalid request: file format not supported", param="file")
 
 
-@router.get("/health", summary="LibreTranslate: the process is running")
-async def health() -> dict[str, str]:
+@router.get(
+    "/health",
+    summary="LibreTranslate: the process is running",
+    responses=openapi.answers(openapi.object_of({"status": openapi.TEXT}), _ERROR),
+)
+async def health() -> Response:
     """The process is running; `/readyz` says whether it would translate."""
-    return {"status": "ok"}
+    return JsonResponse({"status": "ok"})

@@ -5,25 +5,26 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from dragoman.api import openapi
 from dragoman.api.access import Caller, Service
+from dragoman.api.answers import Events, JsonResponse, stream, while_connected
 from dragoman.api.bodies import KeyFirstRoute
 from dragoman.api.compat import chat
-from dragoman.api.errors import ErrorFormat, Fault
-from dragoman.api.input import check_options, check_texts, deadline_of
-from dragoman.api.middleware import EventStream, current_id, while_connected
+from dragoman.api.errors import ErrorFormat, Fault, foreign_format
+from dragoman.api.input import call_of, check_texts
+from dragoman.api.middleware import current_id
 from dragoman.api.schemas import EVENT, Items
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
+from dragoman.types import TextDone, Translation, TranslationRequest, Usage
 
 router = APIRouter(prefix="/v1/chat", tags=["OpenAI"], route_class=KeyFirstRoute)
 
@@ -33,30 +34,26 @@ _INCOMPLETE = ("length", "repetition")
 
 # ---- errors
 
-# Codes of the native API -> type and code of OpenAI's, where these are others. Its clients retry 429 and what is over 499.
+# Clients retry 429 and what is over 499.
+_STATUSES = {"unauthenticated": 401, "invalid_key": 401, "quota_exceeded": 429}
+# Codes of the native API -> type and code of OpenAI's, where these are others.
 _ERRORS = {
-    "unauthenticated": (401, "invalid_request_error", "invalid_api_key"),
-    "invalid_key": (401, "invalid_request_error", "invalid_api_key"),
-    "forbidden": (403, "permission_error", "forbidden"),
-    "quota_exceeded": (429, "insufficient_quota", "insufficient_quota"),
-    "rate_limited": (429, "requests", "rate_limit_exceeded"),
-    "queue_full": (429, "requests", "rate_limit_exceeded"),
+    "unauthenticated": ("invalid_request_error", "invalid_api_key"),
+    "invalid_key": ("invalid_request_error", "invalid_api_key"),
+    "forbidden": ("permission_error", "forbidden"),
+    "quota_exceeded": ("insufficient_quota", "insufficient_quota"),
+    "rate_limited": ("requests", "rate_limit_exceeded"),
+    "queue_full": ("requests", "rate_limit_exceeded"),
 }
 
 
-def _error_body(status: int, code: str, message: str, param: str | None) -> tuple[int, dict[str, Any]]:
+def _error(status: int, error: Fault | DragomanError) -> dict[str, Any]:
     type_ = "invalid_request_error" if status < 500 else "server_error"
-    status, type_, code = _ERRORS.get(code, (400 if status == 422 else status, type_, code))
-    return status, {"error": {"message": message, "type": type_, "param": param, "code": code}}
+    type_, code = _ERRORS.get(error.code, (type_, error.code))
+    return {"error": {"message": error.message, "type": type_, "param": error.param, "code": code}}
 
 
-def error_format(fault: Fault) -> Response:
-    """OpenAI's: an object with message, type, param and code."""
-    status, body = _error_body(fault.status, fault.code, fault.message, fault.param)
-    return JSONResponse(body, status, fault.headers)
-
-
-ERROR_FORMATS: dict[str, ErrorFormat] = {"/v1/chat/": error_format}
+ERROR_FORMATS: dict[str, ErrorFormat] = {"/v1/chat/": foreign_format(_STATUSES, _error)}
 
 
 # ---- requests
@@ -202,14 +199,8 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
             "text/event-stream": {"schema": EVENT},
         },
     },
-    400: {"model": ChatErrorAnswer, "description": "Messages that are not understood, or an option that is not served"},
-    401: {"model": ChatErrorAnswer, "description": "No key, or a wrong one"},
-    403: {"model": ChatErrorAnswer, "description": "The key may not do this"},
-    413: {"model": ChatErrorAnswer, "description": "Too large a body or text, or too many texts"},
+    **openapi.failures(ChatErrorAnswer, 400, 401, 403, 413, 429, 504),
     422: {"model": ChatErrorAnswer, "description": "Not sent: JSON of the wrong shape is 400"},
-    429: {"model": ChatErrorAnswer, "description": "The queue is full, or the key's quota or rate is exceeded"},
-    503: {"model": ChatErrorAnswer, "description": "Starting, draining, or the engine has crashed"},
-    504: {"model": ChatErrorAnswer, "description": "The call's own deadline has passed"},
 }
 
 
@@ -217,32 +208,31 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 async def complete(body: ChatBody, http: Request, service: Service, account: Caller) -> Response:
     """The content of the answer is the translation of the text in the last user message."""
     _check_supported(body)
-    task = chat.understood(_messages(body), _named_target(body, http, service), service.settings.server.max_texts)
+    task = chat.parse(_messages(body), _named_target(body, http, service), service.settings.server.max_texts)
     given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
     texts = await check_texts(service, given, "messages", allow_empty=task.segments is not None)
-    request = check_options(
-        TranslationRequest(
-            texts,
-            task.target,
-            task.source,
-            format=task.format,
-            context=task.context,
-            keep=task.keep,
-            glossary=task.glossary,
-            formality=task.formality,
-            request_id=current_id(),
-            priority=account.priority,
-            account=account,
-            api="openai",
-            deadline_s=deadline_of(http),
-        )
+    request = TranslationRequest(
+        texts,
+        task.target,
+        task.source,
+        format=task.format,
+        context=task.context,
+        keep=task.keep,
+        glossary=task.glossary,
+        formality=task.formality,
     )
+    request = call_of(http, account, "openai", request)
     answer = _Answer(service.model.name)
-    if body.stream:
-        with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-        return await _streamed(http, service, request, task, answer, with_usage=with_usage)
-    translations = await while_connected(http, service.translate(request))
-    return JSONResponse(answer.whole(task.written(translations), translations))
+    if not body.stream:
+        translations = await while_connected(http, service.translate(request))
+        return JsonResponse(answer.whole(task.write(translations), translations))
+    with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+    return await stream(
+        http,
+        service.stream(request),
+        lambda events: _chunks(events, task, answer, with_usage=with_usage),
+        lambda error: _error(error.status, error),
+    )
 
 
 class _Answer:
@@ -278,49 +268,21 @@ def _usage(translations: list[Translation]) -> dict[str, int]:
     }
 
 
-async def _streamed(
-    http: Request,
-    service: TranslationService,
-    request: TranslationRequest,
-    task: chat.Task,
-    answer: _Answer,
-    *,
-    with_usage: bool,
-) -> Response:
-    """Wait for the first event before the status is sent, so that a refusal is still a proper error."""
-    events = service.stream(request)
-
-    async def next_event() -> TextDelta | TextDone:
-        return await anext(events)
-
-    first = await while_connected(http, next_event())
-
-    async def every_event() -> AsyncGenerator[TextDelta | TextDone]:
-        yield first
-        async for event in events:
-            yield event
-
-    async def lines() -> AsyncGenerator[bytes]:
-        done: dict[int, Translation] = {}
-        no_usage = {"usage": None} if with_usage else {}
-        try:
-            yield _data(answer.chunk({"role": "assistant", "content": ""}) | no_usage)
-            async for content in _contents(every_event(), task, done):
-                yield _data(answer.chunk({"content": content}) | no_usage)
-            translations = list(done.values())
-            yield _data(answer.chunk({}, _finish_reason(translations)) | no_usage)
-            if with_usage:
-                yield _data(answer.usage_chunk(translations))
-            yield b"data: [DONE]\n\n"
-        except DragomanError as error:  # the status is already sent: the stream carries the error
-            yield _data(_error_body(error.status, error.code, error.message, error.param)[1])
-
-    return EventStream(lines(), source=events)
+async def _chunks(
+    events: Events, task: chat.Task, answer: _Answer, *, with_usage: bool
+) -> AsyncGenerator[dict[str, Any]]:
+    done: dict[int, Translation] = {}
+    no_usage = {"usage": None} if with_usage else {}
+    yield answer.chunk({"role": "assistant", "content": ""}) | no_usage
+    async for content in _contents(events, task, done):
+        yield answer.chunk({"content": content}) | no_usage
+    translations = list(done.values())
+    yield answer.chunk({}, _finish_reason(translations)) | no_usage
+    if with_usage:
+        yield answer.usage_chunk(translations)
 
 
-async def _contents(
-    events: AsyncGenerator[TextDelta | TextDone], task: chat.Task, done: dict[int, Translation]
-) -> AsyncGenerator[str]:
+async def _contents(events: Events, task: chat.Task, done: dict[int, Translation]) -> AsyncGenerator[str]:
     """The answer's content in order, with separators between texts; segments when all are done. Fills `done`."""
     parts: dict[int, list[str]] = {}  # of texts whose turn it is not yet
     turn = 0
@@ -338,8 +300,4 @@ async def _contents(
                 yield task.separators[turn]
             turn += 1
     if task.segments is not None:
-        yield task.segments.written([done[index] for index in range(len(task.texts))])
-
-
-def _data(value: object) -> bytes:
-    return f"data: {json.dumps(value, ensure_ascii=False)}\n\n".encode()
+        yield task.segments.write([done[index] for index in range(len(task.texts))])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from dragoman.api.compat.deepl import glossaries, languages, others, translate
-from dragoman.api.compat.deepl.parameters import error_format
+from dragoman.api.compat.deepl.calls import error_format
 from dragoman.api.errors import ErrorFormat
 
-router = APIRouter()
+router = APIRouter(tags=["DeepL"])
 for _part in (translate, languages, glossaries, others):
     router.include_router(_part.router)
 

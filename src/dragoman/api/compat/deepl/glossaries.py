@@ -7,22 +7,17 @@ threads: a glossary may have 100,000 of them.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, cast
 
 from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
+from dragoman.api import openapi
 from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.parameters import (
-    Call,
-    Parameters,
-    answer,
-    no_content,
-    responses,
-    trace_header,
-    unsupported,
-)
+from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, answers, failures, no_content, trace_header
+from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.glossaries import TSV, parse_csv, parse_tsv, write_tsv
 from dragoman.errors import (
     DragomanError,
@@ -36,14 +31,10 @@ from dragoman.errors import (
 if TYPE_CHECKING:
     from dragoman.storage.glossaries import DictionaryInfo, Pair, StoredGlossary
 
-router = APIRouter(tags=["DeepL"])
+router = APIRouter(default_response_class=Response)
 
-_PAIR_QUERY = {
-    "parameters": [
-        {"name": name, "in": "query", "required": True, "schema": {"type": "string"}}
-        for name in ("source_lang", "target_lang")
-    ]
-}
+_PAIR_QUERY = openapi.query({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT}, "source_lang", "target_lang")
+_NUMBERED = re.compile(r"(\w+)\[(\d+)\][.\[](\w+)\]?").fullmatch  # dictionaries[0].source_lang
 
 
 class _FormatNotOffered(DragomanError):
@@ -60,14 +51,13 @@ class _FormatNotOffered(DragomanError):
     "/v2/glossaries",
     summary="DeepL: store a glossary",
     status_code=201,
-    responses=responses(ok=schemas.DeepLGlossary, created=True),
-    openapi_extra=schemas.body_of(schemas.CREATE, *schemas.CREATE),
-    response_class=Response,
+    responses=answers(schemas.GLOSSARY, created=True),
+    openapi_extra=openapi.body(schemas.CREATE, *schemas.CREATE),
 )
-async def create(call: Call) -> Response:
+async def create(call: DeepLCall) -> Response:
     """Entries of one pair of languages, as TSV or CSV."""
-    name = call.parameters.required("name")
-    pair, entries = await _dictionary(call.parameters)
+    name = call.fields.required("name")
+    pair, entries = await _dictionary(call.fields)
     stored = await _stored(call, name, {pair: entries})
     return answer(_of_version_2(stored, stored.dictionaries[0]), 201)
 
@@ -75,10 +65,9 @@ async def create(call: Call) -> Response:
 @router.get(
     "/v2/glossaries",
     summary="DeepL: the stored glossaries",
-    responses=responses(404, ok=schemas.DeepLGlossaries),
-    response_class=Response,
+    responses=answers(schemas.GLOSSARIES, 404),
 )
-async def list_all(call: Call) -> Response:
+async def list_all(call: DeepLCall) -> Response:
     """Those with one pair of languages, without their entries."""
     stored = await call.service.glossaries.list()
     return answer(
@@ -89,10 +78,9 @@ async def list_all(call: Call) -> Response:
 @router.get(
     "/v2/glossaries/{glossary_id}",
     summary="DeepL: one glossary",
-    responses=responses(404, ok=schemas.DeepLGlossary),
-    response_class=Response,
+    responses=answers(schemas.GLOSSARY, 404),
 )
-async def get(glossary_id: str, call: Call) -> Response:
+async def get(glossary_id: str, call: DeepLCall) -> Response:
     """A glossary without its entries."""
     return answer(_of_version_2(*await _with_one_pair(call, glossary_id)))
 
@@ -100,10 +88,9 @@ async def get(glossary_id: str, call: Call) -> Response:
 @router.get(
     "/v2/glossaries/{glossary_id}/entries",
     summary="DeepL: a glossary's entries",
-    responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **responses(404, 415)},
-    response_class=Response,
+    responses={200: {"content": {TSV: {"schema": {"type": "string"}}}}, **failures(404, 415)},
 )
-async def entries_as_tsv(glossary_id: str, call: Call) -> Response:
+async def entries_as_tsv(glossary_id: str, call: DeepLCall) -> Response:
     """TSV."""
     accepted = {one.partition(";")[0].strip().lower() for one in call.http.headers.get("accept", "*/*").split(",")}
     if not accepted & {TSV, "*/*", "text/*"}:
@@ -116,17 +103,15 @@ async def entries_as_tsv(glossary_id: str, call: Call) -> Response:
     "/v2/glossaries/{glossary_id}",
     summary="DeepL: delete a glossary",
     status_code=204,
-    responses=responses(404),
-    response_class=Response,
+    responses=failures(404),
 )
 @router.delete(
     "/v3/glossaries/{glossary_id}",
     summary="DeepL: delete a glossary",
     status_code=204,
-    responses=responses(404),
-    response_class=Response,
+    responses=failures(404),
 )
-async def delete(glossary_id: str, call: Call) -> Response:
+async def delete(glossary_id: str, call: DeepLCall) -> Response:
     """With all its entries."""
     await call.service.glossaries.delete(glossary_id)
     return no_content()
@@ -139,16 +124,15 @@ async def delete(glossary_id: str, call: Call) -> Response:
     "/v3/glossaries",
     summary="DeepL: store a glossary of several dictionaries",
     status_code=201,
-    responses=responses(ok=schemas.DeepLMultilingualGlossary, created=True),
-    openapi_extra=schemas.body_of(schemas.CREATE_MULTILINGUAL, *schemas.CREATE_MULTILINGUAL),
-    response_class=Response,
+    responses=answers(schemas.MULTILINGUAL, created=True),
+    openapi_extra=openapi.body(schemas.CREATE_MULTILINGUAL, *schemas.CREATE_MULTILINGUAL),
 )
-async def create_multilingual(call: Call) -> Response:
+async def create_multilingual(call: DeepLCall) -> Response:
     """One dictionary for each pair of languages."""
-    name = call.parameters.required("name")
-    given = [await _dictionary(one) for one in call.parameters.objects("dictionaries")]
+    name = call.fields.required("name")
+    given = [await _dictionary(one) for one in _dictionaries(call.fields)]
     if not given:
-        raise InvalidRequest("Parameter 'dictionaries' not specified", param="dictionaries")
+        raise call.fields.absent("dictionaries")
     if len(dict(given)) < len(given):
         raise InvalidRequest("two dictionaries are of one pair of languages", param="dictionaries")
     return answer(_of_version_3(await _stored(call, name, dict(given))), 201)
@@ -157,10 +141,9 @@ async def create_multilingual(call: Call) -> Response:
 @router.get(
     "/v3/glossaries",
     summary="DeepL: the stored glossaries with their dictionaries",
-    responses=responses(404, ok=schemas.DeepLMultilingualGlossaries),
-    response_class=Response,
+    responses=answers(schemas.MULTILINGUALS, 404),
 )
-async def list_multilingual(call: Call) -> Response:
+async def list_multilingual(call: DeepLCall) -> Response:
     """All glossaries, without their entries."""
     return answer({"glossaries": [_of_version_3(one) for one in await call.service.glossaries.list()]})
 
@@ -168,10 +151,9 @@ async def list_multilingual(call: Call) -> Response:
 @router.get(
     "/v3/glossaries/{glossary_id}",
     summary="DeepL: one glossary with its dictionaries",
-    responses=responses(404, ok=schemas.DeepLMultilingualGlossary),
-    response_class=Response,
+    responses=answers(schemas.MULTILINGUAL, 404),
 )
-async def get_multilingual(glossary_id: str, call: Call) -> Response:
+async def get_multilingual(glossary_id: str, call: DeepLCall) -> Response:
     """A glossary without its entries."""
     return answer(_of_version_3(await call.service.glossaries.get(glossary_id)))
 
@@ -179,20 +161,19 @@ async def get_multilingual(glossary_id: str, call: Call) -> Response:
 @router.patch(
     "/v3/glossaries/{glossary_id}",
     summary="DeepL: rename a glossary, add entries to a dictionary",
-    responses=responses(404, ok=schemas.DeepLMultilingualGlossary),
-    openapi_extra=schemas.body_of(schemas.CREATE_MULTILINGUAL),
-    response_class=Response,
+    responses=answers(schemas.MULTILINGUAL, 404),
+    openapi_extra=openapi.body(schemas.CREATE_MULTILINGUAL),
 )
-async def change(glossary_id: str, call: Call) -> Response:
+async def change(glossary_id: str, call: DeepLCall) -> Response:
     """A new name, entries for one dictionary, or both. Entries that are there stay, or get the new translation."""
-    name = call.parameters.text("name")
-    given = [await _dictionary(one) for one in call.parameters.objects("dictionaries")]
+    name = call.fields.text("name")
+    given = [await _dictionary(one) for one in _dictionaries(call.fields)]
     if len(given) > 1:
         raise unsupported("dictionaries", "one at a time")
     stored = await call.service.glossaries.get(glossary_id)
     for (source, target), entries in given:
         stored = await call.service.glossaries.merge(stored.id, source, target, entries)
-    if name is not None:
+    if name:
         stored = await call.service.glossaries.rename(stored.id, name)
     return answer(_of_version_3(stored))
 
@@ -200,11 +181,10 @@ async def change(glossary_id: str, call: Call) -> Response:
 @router.get(
     "/v3/glossaries/{glossary_id}/entries",
     summary="DeepL: a dictionary's entries",
-    responses=responses(404, ok=schemas.DeepLEntriesAnswer),
+    responses=answers(schemas.ENTRIES, 404),
     openapi_extra=_PAIR_QUERY,
-    response_class=Response,
 )
-async def entries_of_dictionary(glossary_id: str, call: Call) -> Response:
+async def entries_of_dictionary(glossary_id: str, call: DeepLCall) -> Response:
     """TSV within JSON."""
     stored, info = await _existing(call, glossary_id)
     entries = await _written(call, stored.id, (info.source, info.target))
@@ -214,13 +194,12 @@ async def entries_of_dictionary(glossary_id: str, call: Call) -> Response:
 @router.put(
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="DeepL: replace a dictionary",
-    responses=responses(404, ok=schemas.DeepLDictionary),
-    openapi_extra=schemas.body_of(schemas.REPLACE, *schemas.REPLACE),
-    response_class=Response,
+    responses=answers(schemas.DICTIONARY, 404),
+    openapi_extra=openapi.body(schemas.REPLACE, *schemas.REPLACE),
 )
-async def replace_dictionary(glossary_id: str, call: Call) -> Response:
+async def replace_dictionary(glossary_id: str, call: DeepLCall) -> Response:
     """Its entries become the only ones of the pair."""
-    pair, entries = await _dictionary(call.parameters)
+    pair, entries = await _dictionary(call.fields)
     stored = await call.service.glossaries.replace(glossary_id, *pair, entries)
     return answer(_dictionary_out(_of_pair(stored, pair)))
 
@@ -229,11 +208,10 @@ async def replace_dictionary(glossary_id: str, call: Call) -> Response:
     "/v3/glossaries/{glossary_id}/dictionaries",
     summary="DeepL: delete a dictionary",
     status_code=204,
-    responses=responses(404),
+    responses=failures(404),
     openapi_extra=_PAIR_QUERY,
-    response_class=Response,
 )
-async def delete_dictionary(glossary_id: str, call: Call) -> Response:
+async def delete_dictionary(glossary_id: str, call: DeepLCall) -> Response:
     """All entries of one pair of languages; the glossary stays."""
     stored, info = await _existing(call, glossary_id)
     await call.service.glossaries.delete_dictionary(stored.id, info.source, info.target)
@@ -243,21 +221,35 @@ async def delete_dictionary(glossary_id: str, call: Call) -> Response:
 # ---- parameters
 
 
-def _pair(parameters: Parameters) -> Pair:
+def _pair(fields: Fields) -> Pair:
     """The two languages, which must be known; the model need not serve them."""
     found: list[str] = []
     for name in ("source_lang", "target_lang"):
         try:
-            found.append(languages.normalise(parameters.required(name)))
+            found.append(languages.normalise(fields.required(name)))
         except UnsupportedLanguage as error:
             raise unsupported(name, error.message) from None
     return found[0], found[1]
 
 
-async def _dictionary(parameters: Parameters) -> tuple[Pair, dict[str, str]]:
-    pair = _pair(parameters)
-    text = parameters.required("entries", most=None)
-    kind = parameters.choice("entries_format", "tsv", "csv", default="tsv")
+def _dictionaries(fields: Fields) -> list[Fields]:
+    """The objects of a list: of JSON, or of a form's `dictionaries[0].field`."""
+    found = fields.values.get("dictionaries")
+    if found is None:
+        numbered: dict[int, dict[str, object]] = {}
+        for key, value in fields.values.items():
+            if (match := _NUMBERED(key)) and match[1] == "dictionaries":
+                numbered.setdefault(int(match[2][:9]), {})[match[3]] = value
+        found = [numbered[number] for number in sorted(numbered)]
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in cast(list[object], found)):
+        raise unsupported("dictionaries", "it must be a list of objects")
+    return [Fields(one, MISSING) for one in cast(list[dict[str, object]], found)]
+
+
+async def _dictionary(fields: Fields) -> tuple[Pair, dict[str, str]]:
+    pair = _pair(fields)
+    text = fields.required("entries", most=None)
+    kind = fields.choice("entries_format", "tsv", "csv", default="tsv")
     entries = await asyncio.to_thread(parse_tsv if kind == "tsv" else _parse_csv, text)
     if not entries:
         raise InvalidGlossary("a dictionary has at least one entry", param="entries")
@@ -271,7 +263,7 @@ def _parse_csv(text: str) -> dict[str, str]:
 # ---- stored glossaries
 
 
-async def _stored(call: Call, name: str, dictionaries: dict[Pair, dict[str, str]]) -> StoredGlossary:
+async def _stored(call: DeepLCall, name: str, dictionaries: dict[Pair, dict[str, str]]) -> StoredGlossary:
     """A new glossary; or the one of this name if it has these entries, because a client's request came twice."""
     glossaries = call.service.glossaries
     try:
@@ -286,15 +278,15 @@ async def _stored(call: Call, name: str, dictionaries: dict[Pair, dict[str, str]
         return found
 
 
-async def _with_one_pair(call: Call, glossary_id: str) -> tuple[StoredGlossary, DictionaryInfo]:
+async def _with_one_pair(call: DeepLCall, glossary_id: str) -> tuple[StoredGlossary, DictionaryInfo]:
     stored = await call.service.glossaries.get(glossary_id)
     if len(stored.dictionaries) != 1:
         raise UnknownGlossary(f"{stored.id} has {len(stored.dictionaries)} dictionaries: use /v3/glossaries")
     return stored, stored.dictionaries[0]
 
 
-async def _existing(call: Call, glossary_id: str) -> tuple[StoredGlossary, DictionaryInfo]:
-    pair = _pair(call.parameters)
+async def _existing(call: DeepLCall, glossary_id: str) -> tuple[StoredGlossary, DictionaryInfo]:
+    pair = _pair(call.fields)
     stored = await call.service.glossaries.get(glossary_id)
     return stored, _of_pair(stored, pair)
 
@@ -306,7 +298,7 @@ def _of_pair(stored: StoredGlossary, pair: Pair) -> DictionaryInfo:
     raise UnknownGlossary(f"{stored.id} has no dictionary for {pair[0]} to {pair[1]}")
 
 
-async def _written(call: Call, glossary_id: str, pair: Pair) -> str:
+async def _written(call: DeepLCall, glossary_id: str, pair: Pair) -> str:
     stored = await call.service.glossaries.dictionary(glossary_id, *pair)
     return (await asyncio.to_thread(write_tsv, stored.entries)).removesuffix("\n")
 

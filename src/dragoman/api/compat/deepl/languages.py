@@ -13,13 +13,15 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
-from dragoman.api.compat.deepl.parameters import Call, Parameters, answer, responses, unsupported
-from dragoman.api.compat.deepl.schemas import DeepLLanguages, DeepLPairs, DeepLResourceLanguages, DeepLResources
+from dragoman.api import openapi
+from dragoman.api.compat.deepl import schemas
+from dragoman.api.compat.deepl.calls import DeepLCall, answer, answers
+from dragoman.api.compat.exchange import Call, unsupported
 from dragoman.errors import UnsupportedLanguage
 from dragoman.service.service import TranslationService
 from dragoman.types import PromptOptions
 
-router = APIRouter(tags=["DeepL"])
+router = APIRouter(default_response_class=Response)
 
 _VARIANTS: Mapping[str, tuple[str, ...]] = {
     "en": ("en-GB", "en-US"),
@@ -74,13 +76,12 @@ def target_tags(service: TranslationService) -> list[str]:
     return list(dict.fromkeys(variant for tag in served for variant in _VARIANTS.get(tag, (tag,))))
 
 
-def language_of(parameters: Parameters, name: str, service: TranslationService) -> str | None:
+def language_of(call: Call, name: str) -> str | None:
     """The language that a parameter names, which the model serves; None where it names none."""
-    value = parameters.text(name)
-    if value is None:
+    if not (value := call.fields.text(name)):
         return None
     try:
-        found = _served(service, value)
+        found = _served(call.service, value)
     except UnsupportedLanguage as error:
         raise unsupported(name, error.message) from None
     if found is None:
@@ -103,12 +104,10 @@ def can_express(service: TranslationService, source: str | None, target: str, op
 _FORMAL = PromptOptions(formality="more")
 
 
-@router.get(
-    "/v2/languages", summary="DeepL: languages", responses=responses(ok=DeepLLanguages), response_class=Response
-)
-async def v2_languages(call: Call) -> Response:
+@router.get("/v2/languages", summary="DeepL: languages", responses=answers(schemas.LANGUAGES))
+async def v2_languages(call: DeepLCall) -> Response:
     """Sources, or with `type=target` targets. The type may also come as a form body, as DeepL's Python client sends it."""
-    kind = call.parameters.choice("type", "source", "target", default="source")
+    kind = call.fields.choice("type", "source", "target", default="source")
     if kind == "source":
         found = [{"language": code, "name": languages.name(code)} for code in source_codes(call.service)]
         return answer(found)
@@ -127,10 +126,9 @@ async def v2_languages(call: Call) -> Response:
 @router.get(
     "/v2/glossary-language-pairs",
     summary="DeepL: pairs of languages of glossaries",
-    responses=responses(ok=DeepLPairs),
-    response_class=Response,
+    responses=answers(schemas.PAIRS),
 )
-async def glossary_language_pairs(call: Call) -> Response:
+async def glossary_language_pairs(call: DeepLCall) -> Response:
     """The pairs that the model translates; glossaries of other pairs can be stored, but have no use."""
     pairs = [{"source_lang": source, "target_lang": target} for source, target in _pairs(call.service)]
     return answer({"supported_languages": pairs})
@@ -139,10 +137,9 @@ async def glossary_language_pairs(call: Call) -> Response:
 @router.get(
     "/v3/languages/resources",
     summary="DeepL: resources and their features",
-    responses=responses(ok=DeepLResources),
-    response_class=Response,
+    responses=answers(schemas.RESOURCES),
 )
-async def v3_resources(call: Call) -> Response:
+async def v3_resources(call: DeepLCall) -> Response:
     """What the server offers of DeepL's API, and which of a pair's languages must have a feature."""
     return answer(
         [
@@ -163,23 +160,13 @@ async def v3_resources(call: Call) -> Response:
 @router.get(
     "/v3/languages",
     summary="DeepL: languages of a resource",
-    responses=responses(ok=DeepLResourceLanguages),
-    response_class=Response,
-    openapi_extra={
-        "parameters": [
-            {
-                "name": "resource",
-                "in": "query",
-                "required": True,
-                "schema": {"type": "string", "enum": list(_RESOURCES)},
-            }
-        ]
-    },
+    responses=answers(schemas.RESOURCE_LANGUAGES),
+    openapi_extra=openapi.query({"resource": openapi.choice(*_RESOURCES)}, "resource"),
 )
-async def v3_languages(call: Call) -> Response:
+async def v3_languages(call: DeepLCall) -> Response:
     """Sources and targets in one list. Of a resource that the server does not offer: none."""
-    call.parameters.required("resource")
-    resource = call.parameters.choice("resource", *_RESOURCES)
+    call.fields.required("resource")
+    resource = call.fields.choice("resource", *_RESOURCES)
     if resource not in _OFFERED:
         return answer([])
     return answer(list((_text_languages if resource == "translate_text" else _glossary_languages)(call.service)))

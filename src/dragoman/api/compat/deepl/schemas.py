@@ -1,240 +1,106 @@
-"""The shapes of DeepL's API, for our OpenAPI description and for tests: no response is built through them."""
+"""The shapes of DeepL's API, for our OpenAPI description: bodies that routes read themselves, and their answers."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, RootModel
-from pydantic.json_schema import SkipJsonSchema
-
-_EXACT = ConfigDict(extra="forbid")
-_OR_ABSENT = SkipJsonSchema[None]
-
-
-class DeepLError(BaseModel):
-    """Every error."""
-
-    model_config = _EXACT
-
-    message: str
-    detail: str | _OR_ABSENT = None
-
-
-class DeepLTranslation(BaseModel):
-    """One text's translation."""
-
-    model_config = _EXACT
-
-    detected_source_language: Annotated[str, Field(description="In upper case; `source_lang` where it was given.")]
-    text: str
-    billed_characters: Annotated[int, Field(description="Characters of the source.")]
-    model_type_used: Annotated[str | _OR_ABSENT, Field(description="Where `model_type` was given.")] = None
-    tag_handling_version: Annotated[
-        Literal["v1", "v2"] | _OR_ABSENT, Field(description="Where `tag_handling` was given.")
-    ] = None
-
-
-class DeepLTranslations(BaseModel):
-    """The answer to `POST /v2/translate`."""
-
-    model_config = _EXACT
-
-    translations: list[DeepLTranslation]
-
-
-class DeepLUsage(BaseModel):
-    """The answer to `GET /v2/usage`."""
-
-    model_config = _EXACT
-
-    character_count: Annotated[int, Field(description="Of this month, in UTC.")]
-    character_limit: int
-    api_key_character_count: int
-    api_key_character_limit: int
-    start_time: datetime
-    end_time: datetime
-
-
-class DeepLLanguage(BaseModel):
-    """A language of `GET /v2/languages`."""
-
-    model_config = _EXACT
-
-    language: str
-    name: str
-    supports_formality: Annotated[bool | _OR_ABSENT, Field(description="Of targets alone.")] = None
-
-
-class DeepLLanguages(RootModel[list[DeepLLanguage]]):
-    """The answer to `GET /v2/languages`."""
-
-
-class DeepLFeature(BaseModel):
-    """A feature of a language."""
-
-    model_config = _EXACT
-
-    status: Literal["stable", "beta", "early_access"]
-
-
-class DeepLResourceLanguage(BaseModel):
-    """A language of `GET /v3/languages`."""
-
-    model_config = _EXACT
-
-    lang: str
-    name: str
-    usable_as_source: bool
-    usable_as_target: bool
-    status: Literal["stable", "beta", "early_access"]
-    features: dict[str, DeepLFeature]
-
-
-class DeepLResourceLanguages(RootModel[list[DeepLResourceLanguage]]):
-    """The answer to `GET /v3/languages`."""
-
-
-class DeepLResourceFeature(BaseModel):
-    """A feature of a resource, and which languages of a pair must have it."""
-
-    model_config = _EXACT
-
-    name: str
-    needs_source_support: bool | _OR_ABSENT = None
-    needs_target_support: bool | _OR_ABSENT = None
-
-
-class DeepLResource(BaseModel):
-    """A resource of `GET /v3/languages/resources`."""
-
-    model_config = _EXACT
-
-    name: str
-    features: list[DeepLResourceFeature]
-
-
-class DeepLResources(RootModel[list[DeepLResource]]):
-    """The answer to `GET /v3/languages/resources`."""
-
-
-class DeepLPair(BaseModel):
-    """A pair of languages."""
-
-    model_config = _EXACT
-
-    source_lang: str
-    target_lang: str
-
-
-class DeepLPairs(BaseModel):
-    """The answer to `GET /v2/glossary-language-pairs`."""
-
-    model_config = _EXACT
-
-    supported_languages: list[DeepLPair]
-
-
-class DeepLDictionary(DeepLPair):
-    """One pair of a glossary of version 3, without its entries."""
-
-    entry_count: int
-
-
-class DeepLEntries(DeepLPair):
-    """One pair of a glossary of version 3, with its entries."""
-
-    entries: str
-    entries_format: Literal["tsv"]
-
-
-class DeepLEntriesAnswer(BaseModel):
-    """The answer to `GET /v3/glossaries/{glossary_id}/entries`."""
-
-    model_config = _EXACT
-
-    dictionaries: list[DeepLEntries]
-
-
-class DeepLGlossary(DeepLPair):
-    """A glossary of version 2: one pair of languages."""
-
-    glossary_id: str
-    name: str
-    ready: bool
-    creation_time: datetime
-    entry_count: int
-
-
-class DeepLGlossaries(BaseModel):
-    """The answer to `GET /v2/glossaries`."""
-
-    model_config = _EXACT
-
-    glossaries: list[DeepLGlossary]
-
-
-class DeepLMultilingualGlossary(BaseModel):
-    """A glossary of version 3: several pairs of languages."""
-
-    model_config = _EXACT
-
-    glossary_id: str
-    name: str
-    dictionaries: list[DeepLDictionary]
-    creation_time: datetime
-
-
-class DeepLMultilingualGlossaries(BaseModel):
-    """The answer to `GET /v3/glossaries`."""
-
-    model_config = _EXACT
-
-    glossaries: list[DeepLMultilingualGlossary]
-
-
-# ---- request bodies, which the routes read themselves
-
-_TEXT: Any = {"type": "string"}
-_TEXTS: Any = {"type": "array", "items": _TEXT}
-_FLAG: Any = {"type": "boolean"}
-_ENTRIES: Any = {
-    "source_lang": _TEXT,
-    "target_lang": _TEXT,
-    "entries": {**_TEXT, "example": "server\tServer\nqueue\tWarteschlange"},
-    "entries_format": {**_TEXT, "enum": ["tsv", "csv"]},
+from dragoman.api.openapi import FLAG, INTEGER, TEXT, TEXTS, Schema, array, choice, example, object_of
+
+_TIME: Schema = {**TEXT, "format": "date-time"}
+
+# ---- answers
+
+ERROR = object_of({"message": TEXT, "detail": TEXT}, "detail")
+TRANSLATIONS = object_of(
+    {
+        "translations": array(
+            object_of(
+                {
+                    "detected_source_language": {
+                        **TEXT,
+                        "description": "In upper case; `source_lang` where it was given.",
+                    },
+                    "text": TEXT,
+                    "billed_characters": {**INTEGER, "description": "Characters of the source."},
+                    "model_type_used": {**TEXT, "description": "Where `model_type` was given."},
+                    "tag_handling_version": {**choice("v1", "v2"), "description": "Where `tag_handling` was given."},
+                },
+                "model_type_used",
+                "tag_handling_version",
+            )
+        )
+    }
+)
+USAGE = object_of(
+    {
+        "character_count": {**INTEGER, "description": "Of this month, in UTC."},
+        "character_limit": INTEGER,
+        "api_key_character_count": INTEGER,
+        "api_key_character_limit": INTEGER,
+        "start_time": _TIME,
+        "end_time": _TIME,
+    }
+)
+LANGUAGES = array(
+    object_of(
+        {"language": TEXT, "name": TEXT, "supports_formality": {**FLAG, "description": "Of targets alone."}},
+        "supports_formality",
+    )
+)
+_STATUS = choice("stable", "beta", "early_access")
+RESOURCE_LANGUAGES = array(
+    object_of(
+        {
+            "lang": TEXT,
+            "name": TEXT,
+            "usable_as_source": FLAG,
+            "usable_as_target": FLAG,
+            "status": _STATUS,
+            "features": {"type": "object", "additionalProperties": object_of({"status": _STATUS})},
+        }
+    )
+)
+_NEEDS = ("needs_source_support", "needs_target_support")
+RESOURCES = array(
+    object_of({"name": TEXT, "features": array(object_of({"name": TEXT, **dict.fromkeys(_NEEDS, FLAG)}, *_NEEDS))})
+)
+_PAIR = {"source_lang": TEXT, "target_lang": TEXT}
+PAIRS = object_of({"supported_languages": array(object_of(_PAIR))})
+DICTIONARY = object_of({**_PAIR, "entry_count": INTEGER})
+ENTRIES = object_of({"dictionaries": array(object_of({**_PAIR, "entries": TEXT, "entries_format": choice("tsv")}))})
+_GLOSSARY = {"glossary_id": TEXT, "name": TEXT, "creation_time": _TIME}
+GLOSSARY = object_of({**_GLOSSARY, "ready": FLAG, **_PAIR, "entry_count": INTEGER})
+GLOSSARIES = object_of({"glossaries": array(GLOSSARY)})
+MULTILINGUAL = object_of({**_GLOSSARY, "dictionaries": array(DICTIONARY)})
+MULTILINGUALS = object_of({"glossaries": array(MULTILINGUAL)})
+
+# ---- bodies
+
+TRANSLATE: dict[str, Schema] = {
+    "text": {**TEXTS, "minItems": 1, "example": ["Where is the train station?"]},
+    "target_lang": example(TEXT, "JA"),
+    "source_lang": TEXT,
+    "context": TEXT,
+    "split_sentences": choice("0", "1", "nonewlines"),
+    "preserve_formatting": FLAG,
+    "formality": choice("default", "more", "less", "prefer_more", "prefer_less"),
+    "glossary_id": TEXT,
+    "glossary_ids": {**TEXTS, "maxItems": 5},
+    "tag_handling": choice("xml", "html"),
+    "tag_handling_version": choice("v1", "v2"),
+    "outline_detection": FLAG,
+    "splitting_tags": TEXTS,
+    "non_splitting_tags": TEXTS,
+    "ignore_tags": TEXTS,
+    "model_type": choice("quality_optimized", "latency_optimized", "prefer_quality_optimized"),
+    "custom_instructions": {"type": "array", "items": {**TEXT, "maxLength": 300}, "maxItems": 10},
+    "show_billed_characters": FLAG,
 }
-_DICTIONARIES: Any = {
-    "type": "array",
-    "items": {"type": "object", "properties": _ENTRIES, "required": list(_ENTRIES)},
+REPLACE: dict[str, Schema] = {
+    **_PAIR,
+    "entries": example(TEXT, "server\tServer\nqueue\tWarteschlange"),
+    "entries_format": choice("tsv", "csv"),
 }
-TRANSLATE: Any = {
-    "text": {**_TEXTS, "minItems": 1, "example": ["Where is the train station?"]},
-    "target_lang": {**_TEXT, "example": "JA"},
-    "source_lang": _TEXT,
-    "context": _TEXT,
-    "split_sentences": {**_TEXT, "enum": ["0", "1", "nonewlines"]},
-    "preserve_formatting": _FLAG,
-    "formality": {**_TEXT, "enum": ["default", "more", "less", "prefer_more", "prefer_less"]},
-    "glossary_id": _TEXT,
-    "glossary_ids": {**_TEXTS, "maxItems": 5},
-    "tag_handling": {**_TEXT, "enum": ["xml", "html"]},
-    "tag_handling_version": {**_TEXT, "enum": ["v1", "v2"]},
-    "outline_detection": _FLAG,
-    "splitting_tags": _TEXTS,
-    "non_splitting_tags": _TEXTS,
-    "ignore_tags": _TEXTS,
-    "model_type": {**_TEXT, "enum": ["quality_optimized", "latency_optimized", "prefer_quality_optimized"]},
-    "custom_instructions": {"type": "array", "items": {**_TEXT, "maxLength": 300}, "maxItems": 10},
-    "show_billed_characters": _FLAG,
+CREATE: dict[str, Schema] = {"name": TEXT, **REPLACE}
+CREATE_MULTILINGUAL: dict[str, Schema] = {
+    "name": TEXT,
+    "dictionaries": array({"type": "object", "properties": REPLACE, "required": list(REPLACE)}),
 }
-CREATE: Any = {"name": _TEXT, **_ENTRIES}
-CREATE_MULTILINGUAL: Any = {"name": _TEXT, "dictionaries": _DICTIONARIES}
-REPLACE: Any = _ENTRIES
-
-
-def body_of(properties: Any, *required: str) -> dict[str, Any]:
-    """How OpenAPI shows a body: as JSON, and as a form."""
-    schema = {"type": "object", "properties": properties, "required": list(required)}
-    content = {kind: {"schema": schema} for kind in ("application/json", "application/x-www-form-urlencoded")}
-    return {"requestBody": {"required": True, "content": content}}

@@ -1,21 +1,25 @@
-"""Keys on each API: where each takes a key, and what it returns without."""
+"""What holds of every API: where it takes a key and how it refuses, order, values that JSON is bad at, retries."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
+from dragoman.api.answers import json_bytes
+from dragoman.api.compat import exchange
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.service.stack import account_store
 from dragoman.settings import AuthSettings, CacheSettings, Settings
 from dragoman.storage.database import Database
 from dragoman.types import Account
-from tests.serving import echoing, served, service_over
+from tests.serving import HeldPipeline, echoing, served, service_over
+from tests.waiting import until
 
 ACCOUNTS = (
     Account("", "good"),
@@ -34,6 +38,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "/immersive/translate": {"text_list": ["Good morning."], "source_lang": "en", "target_lang": "ja"},
     "/kiss/translate": {"text": "Good morning.", "from": "en", "to": "ja"},
 }
+RETRYING = tuple(path for path in REQUESTS if not path.startswith("/v1/"))
 STATUSES = {
     #                         none wrong revoked used up, too fast, another language
     "/v1/translate": (401, 401, 401, 403, 429, 403),
@@ -105,10 +110,24 @@ async def test_a_key_in_the_query_or_the_body(
             assert (await client.post(path, json=body, **wrong)).status_code in (400, 401, 403)
 
 
-async def test_google_takes_its_own_header(client: httpx.AsyncClient, keys: dict[str, str]) -> None:
+async def test_headers_that_carry_a_key(client: httpx.AsyncClient, keys: dict[str, str]) -> None:
+    for path, name, prefix in (
+        ("/language/translate/v2", "X-Goog-Api-Key", ""),
+        ("/v2/translate", "Authorization", "DeepL-Auth-Key "),
+        ("/v2/translate", "Authorization", "deepl-auth-key "),
+    ):
+        for key, is_good in ((keys["good"], True), ("drg_wrong", False)):
+            answer = await client.post(path, json=REQUESTS[path], headers={name: prefix + key})
+            assert (answer.status_code == 200) == is_good
+
+
+async def test_google_gives_a_reason(client: httpx.AsyncClient, keys: dict[str, str]) -> None:
     path = "/language/translate/v2"
-    answer = await client.post(path, json=REQUESTS[path], headers={"X-Goog-Api-Key": keys["good"]})
-    assert answer.status_code == 200
+    found = []
+    for name in ("wrong", "used up", "fast", "fast", "korean"):
+        answer = await client.post(path, json=REQUESTS[path], headers={"X-API-Key": keys[name]})
+        found.append(answer.json()["error"]["errors"][0]["reason"] if answer.status_code != 200 else None)
+    assert found[:2] + found[3:] == ["badRequest", "dailyLimitExceeded", "rateLimitExceeded", "forbidden"]
 
 
 async def test_plugins_on_the_shared_path_have_their_own_answer_to_a_missing_key(client: httpx.AsyncClient) -> None:
@@ -158,3 +177,94 @@ async def test_characters_are_charged_once(
         before = service.accounts.usage(account).characters
         await client.post(path, json=body, headers={"X-API-Key": keys["good"]})
         assert service.accounts.usage(account).characters == before + len("Good morning.")
+
+
+# ---- order, and values that JSON is bad at
+
+LISTS = {
+    "/v1/translate": ("text", lambda answer: [one["text"] for one in answer["translations"]]),
+    "/v2/translate": ("text", lambda answer: [one["text"] for one in answer["translations"]]),
+    "/translate": ("q", lambda answer: answer["translatedText"]),
+    "/language/translate/v2": ("q", lambda answer: [one["translatedText"] for one in answer["data"]["translations"]]),
+    "/immersive/translate": ("text_list", lambda answer: [one["text"] for one in answer["translations"]]),
+    "/kiss/translate": ("texts", lambda answer: [one["text"] for one in answer]),
+}
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_thousand_texts_keep_their_order(client: httpx.AsyncClient, keys: dict[str, str], path: str) -> None:
+    name, read = LISTS[path]
+    texts = [f"Sentence number {number}." if number % 10 or path == "/v1/translate" else "" for number in range(1_000)]
+    sent = {"json": REQUESTS[path] | {name: texts}}
+    forms = [sent] if path == "/v1/translate" else [sent, {"data": sent["json"]}]
+    for form in forms:
+        answer = await client.post(path, **form, headers={"X-API-Key": keys["good"]})  # type: ignore[arg-type]
+        assert read(answer.json()) == [text and f"~{text}" for text in texts]
+
+
+@pytest.mark.parametrize("path", REQUESTS)
+@pytest.mark.parametrize("value", ['"\\ud800"', "1" * 40, "1" * 5_000, "1e999", "NaN"])
+async def test_no_value_makes_the_server_fail(
+    client: httpx.AsyncClient, keys: dict[str, str], path: str, value: str
+) -> None:
+    for name in (*REQUESTS[path], "unknown"):
+        body = json.dumps({**REQUESTS[path], name: "VALUE"}).replace('"VALUE"', value)
+        headers = {"X-API-Key": keys["good"], "Content-Type": "application/json"}
+        answer = await client.post(path, content=body, headers=headers)
+        assert answer.status_code in (200, 400, 413, 422), answer.text
+        assert answer.json()
+
+
+async def test_a_large_number_as_the_id_of_a_segment_comes_back(
+    client: httpx.AsyncClient, keys: dict[str, str]
+) -> None:
+    batch = {"targetLanguage": "ja", "segments": [{"id": 10**50, "text": "Good morning."}]}
+    body = {"model": "any", "messages": [{"role": "user", "content": json.dumps(batch)}]}
+    answer = await client.post("/v1/chat/completions", json=body, headers={"X-API-Key": keys["good"]})
+    [segment] = json.loads(answer.json()["choices"][0]["message"]["content"])["translations"]
+    assert (segment["id"], segment["text"]) == (10**50, "~Good morning.")
+
+
+def test_json_of_values_that_orjson_refuses() -> None:
+    value = {"text": "a\ud800", "id": 2**80}
+    assert json.loads(json_bytes(value)) == value
+
+
+# ---- clients that give up: their retry joins the generation in flight
+
+
+def held() -> tuple[TranslationService, HeldPipeline]:
+    pipeline = HeldPipeline(echoing())
+    return service_over(pipeline, Settings(cache=CacheSettings(max_bytes=2**20))), pipeline
+
+
+async def give_up(client: httpx.AsyncClient, pipeline: HeldPipeline, path: str) -> None:
+    """Send a request and disconnect once its sequence runs."""
+    sent = asyncio.create_task(client.post(path, json=REQUESTS[path]))
+    await until(lambda: pipeline.generations > 0, "the sequence")
+    sent.cancel()
+    await asyncio.gather(sent, return_exceptions=True)
+
+
+async def test_a_retry_joins_the_generation() -> None:
+    service, pipeline = held()
+    async with served(service) as client:
+        for path in RETRYING:
+            body = REQUESTS[path]
+            service.cache.clear()
+            pipeline.hold()
+            await give_up(client, pipeline, path)
+            pipeline.release.set()
+            answer = await client.post(path, json=body)
+            assert (answer.status_code, pipeline.generations) == (200, 1), path
+            await until(lambda: service.admission.calls == 0, "the end of the first call")
+
+
+async def test_without_a_retry_the_sequences_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "RETRY_GRACE_S", 0.01)
+    service, pipeline = held()
+    async with served(service) as client:
+        pipeline.hold()
+        await give_up(client, pipeline, "/translate")
+        await until(lambda: service.admission.calls == 0, "the end of the call")
+        await until(lambda: pipeline.stats().running == 0, "no running sequence")

@@ -1,0 +1,68 @@
+"""What DeepL's routes share: a call's parameters and account, its responses and its errors.
+
+DeepL's clients send parameters as JSON (Python) or as a form (Node), also as the body of a GET. Every response has an
+`X-Trace-ID`; every error is `{"message": ..., "detail"?: ...}` with a status that the clients map to an exception of their
+own. They retry 429 and everything from 500 on, so that no failure that a retry cannot cure has such a status.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.responses import Response
+
+from dragoman.api import openapi
+from dragoman.api.access import Service
+from dragoman.api.answers import JsonResponse
+from dragoman.api.compat.deepl import schemas
+from dragoman.api.compat.exchange import Call, authenticated, read_fields
+from dragoman.api.errors import Fault, foreign_format
+from dragoman.api.middleware import current_id
+
+MISSING = "Parameter '{}' not specified"
+_STATUSES = {"unauthenticated": 403, "invalid_key": 403, "quota_exceeded": 456, "glossary_exists": 400}
+"""Where DeepL's status is not ours."""
+
+
+async def _call(http: Request, service: Service) -> Call:
+    """Older clients send the key in the query or the body."""
+    fields = await read_fields(http, service, "auth_key", missing=MISSING)
+    return await authenticated(http, service, fields, "auth_key")
+
+
+DeepLCall = Annotated[Call, Depends(_call)]
+
+
+def trace_header() -> dict[str, str]:
+    """The header that every response of DeepL has: the request's id, as in the log."""
+    return {"X-Trace-ID": current_id()}
+
+
+def answer(content: object, status: int = 200) -> Response:
+    """JSON."""
+    return JsonResponse(content, status, trace_header())
+
+
+def no_content() -> Response:
+    """What a deletion returns."""
+    return Response(status_code=204, headers=trace_header())
+
+
+def _error(status: int, fault: Fault) -> dict[str, str]:
+    if fault.code == "unknown_glossary":
+        return {"message": "Glossary not found", "detail": fault.message}
+    return {"message": fault.message}
+
+
+error_format = foreign_format(_STATUSES, _error, trace_header)
+
+
+def failures(*statuses: int) -> openapi.Answers:
+    """The errors that a route may answer with, for OpenAPI."""
+    return openapi.failures(schemas.ERROR, 400, 403, 413, 429, *statuses)
+
+
+def answers(ok: openapi.Schema, *statuses: int, created: bool = False) -> openapi.Answers:
+    """What a route may answer, for OpenAPI: `ok`, or an error of the statuses or of those that each route may have."""
+    return openapi.answers(ok, schemas.ERROR, 403, 413, 429, *statuses, created=created)
