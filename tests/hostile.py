@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from tests.processes import ServerProcess, create_key, serving
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=b"
-TIMEOUT_S = 120.0
+TIMEOUT_S = 500.0
 
 
 @dataclass(frozen=True)
