@@ -118,7 +118,7 @@ def bodies(route: Route, size: int) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _probe(address: str, pipe: Connection) -> None:
-    """Ask `/healthz` until told to stop, and send the longest time that an answer took, in seconds."""
+    """Ask `/healthz` until the pipe says stop, and send the longest time that an answer took, in seconds."""
     connection, longest_s = http.client.HTTPConnection(address, timeout=TIMEOUT_S), 0.0
     while True:
         while not pipe.poll(0.002):

@@ -19,7 +19,7 @@ from dragoman.types import Account
 
 _SCHEMES = frozenset({"bearer", "deepl-auth-key"})
 MAX_KEYLESS_BODIES = 8
-"""Large bodies that are read at once for clients whose key, if they have one, is in the body."""
+"""Large bodies that are read concurrently for clients whose key, if they have one, is in the body."""
 SMALL_BODY_BYTES = 65_536
 _KEYLESS_WAIT_S = 5.0
 
@@ -61,7 +61,7 @@ async def key_first(request: Request, service: TranslationService, key: str = ""
         async with asyncio.timeout(_KEYLESS_WAIT_S):
             await turns.acquire()
     except TimeoutError:
-        message = "too many large bodies without a key in a header arrive at once: send the key in X-API-Key"
+        message = "too many large bodies without a key in a header arrive together: send the key in X-API-Key"
         raise QueueFull(message, retry_after_s=_KEYLESS_WAIT_S) from None
     try:
         yield

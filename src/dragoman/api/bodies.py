@@ -80,7 +80,7 @@ def _values(structure: bytes) -> int:
 def _check_number_of_values(body: bytes, most: int) -> None:
     if _values(body) <= most:
         return
-    for part in (body[:_SLICE_BYTES], body):  # far too many show at once
+    for part in (body[:_SLICE_BYTES], body):  # the beginning of a body shows far too many
         without_escapes = part.replace(b"\\\\", b"").replace(b'\\"', b"")
         has_space = without_escapes.count(b'"') <= 4 * (most + 1)  # two strings for each entry
         if not has_space or _values(b"".join(without_escapes.split(b'"')[::2])) > most:
