@@ -105,7 +105,7 @@ class Parameters:
         if not found:
             numbered: dict[int, dict[str, object]] = {}
             for key, value in self._values.items():
-                if (match := _NUMBERED(key)) and match[1] == name:
+                if len(key) < 200 and (match := _NUMBERED(key)) and match[1] == name:
                     numbered.setdefault(int(match[2][:9]), {})[match[3]] = value
             found = [numbered[number] for number in sorted(numbered)]
         if not all(isinstance(one, dict) for one in found):
