@@ -95,11 +95,11 @@ def test_an_id_that_is_not_unicode_is_a_fault_of_the_client(server: Server) -> N
 
 
 def test_without_a_key_a_body_is_refused_as_soon_as_with_one(server: Server, valid_s: float) -> None:
-    form = b"q=" + b"%41a" * (SIZE // 4) + b"&source=en&target=ja"
+    form = b"q=" + b"%" * SIZE + b"&source=en&target=ja"
     for path, body, content_type, expected in (
         ("/v1/translate", b'{"text":[' + b"1," * (SIZE // 2) + b'1],"target":"ja"}', JSON, 401),
         ("/translate", form, FORM, 400),
-        ("/kiss/translate", form.replace(b"q=", b"text=", 1).replace(b"target=", b"to="), FORM, 401),
+        ("/kiss/translate", form.replace(b"q=", b"text=", 1).replace(b"target=", b"to="), FORM, 400),
     ):
         status, _, took_s, probe_s = server.send("POST", path, body, content_type)
         assert status == expected

@@ -238,7 +238,7 @@ def _dictionaries(fields: Fields) -> list[Fields]:
     if found is None:
         numbered: dict[int, dict[str, object]] = {}
         for key, value in fields.values.items():
-            if (match := _NUMBERED(key)) and match[1] == "dictionaries":
+            if len(key) < 200 and (match := _NUMBERED(key)) and match[1] == "dictionaries":
                 numbered.setdefault(int(match[2][:9]), {})[match[3]] = value
         found = [numbered[number] for number in sorted(numbered)]
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in cast(list[object], found)):
