@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from dragoman.errors import ConfigError
-from dragoman.prompts.tokenizer import TextTokenizer, without_control_tokens, without_prefix
+from dragoman.prompts.tokenizer import TextTokenizer, unknown_id, without_control_tokens, without_prefix
 
 Build = Callable[[str, Iterable[str]], Tokenizer]
 LETTERS = """{"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
@@ -174,3 +174,16 @@ def test_every_kind_of_leading_space_can_be_removed() -> None:
         assert raw.encode("a").ids in ([2], [4])
         unprefixed = without_prefix(json.loads(raw.to_str()))
         assert Tokenizer.from_str(json.dumps(unprefixed)).encode("a").ids == [0]
+
+
+def test_the_id_for_unknown_characters_is_known_for_every_kind_of_model() -> None:
+    assert unknown_id(json.loads(spelling_model().to_str())["model"]) == 0
+    unigram = Tokenizer(models.Unigram([("a", 0.0), ("<unk>", 0.0)], unk_id=1))
+    assert unknown_id(json.loads(unigram.to_str())["model"]) == 1
+    assert unknown_id(json.loads(Tokenizer(models.BPE()).to_str())["model"]) is None
+
+
+def test_where_nothing_is_prepended_nothing_is_removed() -> None:
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert without_prefix(json.loads(raw.to_str())) is None
