@@ -49,8 +49,8 @@ def names(log: str, *, compiles: bool = True) -> list[str]:
     for line in log.splitlines():
         phases.line(line)
     phases.finish()
-    assert all(phase.duration_s >= 0 for phase in gauge.startup)
-    return [phase.name for phase in gauge.startup]
+    assert all(phase.duration_s >= 0 for phase in gauge.stats.startup)
+    return [phase.name for phase in gauge.stats.startup]
 
 
 def test_the_phases_on_a_cpu() -> None:
@@ -79,16 +79,22 @@ async def test_the_log_is_followed_from_its_end_and_the_present_phase_is_seen(
             with log_file.open("a") as file:
                 file.write(line)
             if "for the compilation" in line:
-                await until(lambda: gauge.startup[-1].name == "compile", "the phase compile")
-                assert [phase.name for phase in gauge.startup] == ["start processes", "load", "compile"]
+                await until(lambda: gauge.stats.startup[-1].name == "compile", "the phase compile")
+                assert [phase.name for phase in gauge.stats.startup] == ["start processes", "load", "compile"]
             assert number < len(lines)
-        await until(lambda: gauge.startup[-1].name == "KV cache", "the last phase")
-    assert [phase.name for phase in gauge.startup] == ["start processes", "load", "compile", "warm up", "KV cache"]
+        await until(lambda: gauge.stats.startup[-1].name == "KV cache", "the last phase")
+    assert [phase.name for phase in gauge.stats.startup] == [
+        "start processes",
+        "load",
+        "compile",
+        "warm up",
+        "KV cache",
+    ]
 
 
 async def test_without_a_log_file_the_start_is_one_phase() -> None:
     gauge = EngineGauge()
     async with startup.followed(None, gauge, compiles=True, import_s=2.5):
         pass
-    assert gauge.startup[0] == StartupPhase(name="import vLLM", duration_s=2.5)
-    assert [phase.name for phase in gauge.startup[1:]] == ["start processes"]
+    assert gauge.stats.startup[0] == StartupPhase(name="import vLLM", duration_s=2.5)
+    assert [phase.name for phase in gauge.stats.startup[1:]] == ["start processes"]

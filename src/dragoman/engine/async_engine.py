@@ -89,8 +89,8 @@ class AsyncEngine:
             raise
         self._processes = set(multiprocessing.active_children()) - before
         self._detokenizer = Detokenizer(llm.get_tokenizer())
-        self._gauge.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
-        self._gauge.dtype = str(llm.model_config.dtype).removeprefix("torch.")
+        self._gauge.stats.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
+        self._gauge.stats.dtype = str(llm.model_config.dtype).removeprefix("torch.")
         if self.spec.device == "cpu":
             process.keep_off_workers(one.pid for one in self._processes if one.pid is not None)
         # After a restart: the engine before this one is frozen garbage, and building this one has made new threads.
@@ -193,7 +193,7 @@ class AsyncEngine:
             await asyncio.sleep(LOOK_S)
             before_s, looked_s = looked_s, monotonic()
             has_sequences = llm.output_processor.has_unfinished_requests()
-            still_s = self._watch.look(looked_s - before_s, self._gauge.steps, has_sequences=has_sequences)
+            still_s = self._watch.look(looked_s - before_s, self._gauge.stats.steps, has_sequences=has_sequences)
             if self._llm is llm and still_s is not None:
                 return EngineHung(f"the engine hangs: it has sequences, and made no step for {still_s:.0f} s")
         return EngineDead(CRASHED)
@@ -280,17 +280,17 @@ class SchedulerStatsLogger(StatLoggerBase):
     ) -> None:
         if iteration_stats is not None:
             gauge = self._gauge
-            gauge.preemptions += iteration_stats.num_preempted_reqs
-            gauge.prompt_tokens += iteration_stats.num_prompt_tokens
-            gauge.completion_tokens += iteration_stats.num_generation_tokens
-            gauge.finished += len(iteration_stats.finished_requests)
+            gauge.stats.preemptions += iteration_stats.num_preempted_reqs
+            gauge.stats.prompt_tokens += iteration_stats.num_prompt_tokens
+            gauge.stats.completion_tokens += iteration_stats.num_generation_tokens
+            gauge.stats.finished += len(iteration_stats.finished_requests)
             # Not each token's: most tokens are reported in groups (see `scheduler`).
             ended = [one for one in iteration_stats.finished_requests if one.num_generation_tokens > 1]
             gauge.latencies(
                 iteration_stats.time_to_first_tokens_iter, [one.mean_time_per_output_token for one in ended]
             )
         if scheduler_stats is not None:
-            self._gauge.steps += 1
+            self._gauge.stats.steps += 1
             self._gauge.load(
                 scheduler_stats.num_running_reqs,
                 scheduler_stats.num_waiting_reqs + getattr(scheduler_stats, "num_skipped_waiting_reqs", 0),

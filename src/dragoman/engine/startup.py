@@ -55,7 +55,7 @@ class StartupPhases:
 
     def _report(self) -> None:
         """Put the phases into the gauge, the present one last and still growing."""
-        self._gauge.startup = [*self._finished, _phase(PHASES[self._number][0], monotonic() - self._began_s)]
+        self._gauge.stats.startup = [*self._finished, _phase(PHASES[self._number][0], monotonic() - self._began_s)]
 
     def line(self, line: str) -> None:
         """One line of the log: later phases than the present one may begin with it."""
@@ -78,7 +78,7 @@ class StartupPhases:
         now_s = monotonic()
         self._finish(PHASES[self._number][0], now_s - self._began_s)
         self._began_s = now_s
-        self._gauge.startup = list(self._finished)
+        self._gauge.stats.startup = list(self._finished)
 
     def _finish(self, name: str, duration_s: float) -> None:
         phase = _phase(name, duration_s)
@@ -120,7 +120,7 @@ def _read_from(log_file: Path, offset: int) -> bytes:
 async def followed(
     log_file: Path | None, gauge: EngineGauge, *, compiles: bool, import_s: float = 0.0
 ) -> AsyncGenerator[None]:
-    """Within, an engine starts: its phases are logged, and are in `gauge.startup`. Without a log file: one phase, all of it."""
+    """Within, an engine starts: its phases are logged, and are in the gauge. Without a log file: one phase, all of it."""
     phases = StartupPhases(gauge, compiles=compiles, import_s=import_s)
     following = asyncio.create_task(phases.follow(log_file)) if log_file is not None else None
     try:

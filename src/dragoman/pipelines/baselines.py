@@ -251,17 +251,17 @@ class WorkerPipeline:
         finally:
             self._running.pop(worker.name, None)
             self._report_load()
-        self._gauge.steps += 1
+        self._gauge.stats.steps += 1
         for job, result in zip(batch, results, strict=True):
             if isinstance(result, Completion):
-                self._gauge.finished += 1
-                self._gauge.prompt_tokens += result.prompt_tokens
-                self._gauge.completion_tokens += result.completion_tokens
+                self._gauge.stats.finished += 1
+                self._gauge.stats.prompt_tokens += result.prompt_tokens
+                self._gauge.stats.completion_tokens += result.completion_tokens
             job.end(result, began_s)
 
     async def _restart(self, worker: WorkerProcess) -> None:
         await self._start(worker)
-        self._gauge.restarts += 1
+        self._gauge.stats.restarts += 1
 
     def stats(self) -> EngineStats:
         """`running` are in a batch now, cancelled ones included; `steps` are batches."""

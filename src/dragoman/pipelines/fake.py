@@ -105,10 +105,10 @@ class FakePipeline:
             if not self._is_running:
                 raise EngineDead("the fake engine is not running")
             yield Delta(word if number == 0 else f" {word}")
-        self._gauge.finished += 1
-        self._gauge.steps += len(generated) if self._step_s else 1
-        self._gauge.prompt_tokens += len(sequence.prompt_token_ids)
-        self._gauge.completion_tokens += len(generated)
+        self._gauge.stats.finished += 1
+        self._gauge.stats.steps += len(generated) if self._step_s else 1
+        self._gauge.stats.prompt_tokens += len(sequence.prompt_token_ids)
+        self._gauge.stats.completion_tokens += len(generated)
         reason = "stop" if len(generated) == len(words) else "length"
         yield Completion(
             " ".join(generated),

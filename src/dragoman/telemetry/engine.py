@@ -12,7 +12,6 @@ from itertools import chain
 from time import monotonic
 
 import numpy as np
-from pydantic import PrivateAttr
 
 from dragoman.wire import EngineStats, Percentiles
 
@@ -88,13 +87,15 @@ INTER_TOKEN_LATENCY_BOUNDS_S = (
 """Upper bounds of the histogram's buckets: from a small model's step on a GPU to a large one's on a CPU."""
 
 
-class EngineGauge(EngineStats):
+class EngineGauge:
     """The statistics of an engine while it reports them. One writer at a time; `snapshot` reads them."""
 
-    _busy_before_s: float = PrivateAttr(default=0.0)
-    _busy_since_s: float | None = PrivateAttr(default=None)
-    _ttft_s: deque[float] = PrivateAttr(default_factory=lambda: deque(maxlen=RECENT))
-    _inter_token: Latencies = PrivateAttr(default_factory=lambda: Latencies(INTER_TOKEN_LATENCY_BOUNDS_S, RECENT))
+    def __init__(self) -> None:
+        self.stats = EngineStats()  # what is not computed from what follows
+        self._busy_before_s = 0.0
+        self._busy_since_s: float | None = None
+        self._ttft_s: deque[float] = deque(maxlen=RECENT)
+        self._inter_token = Latencies(INTER_TOKEN_LATENCY_BOUNDS_S, RECENT)
 
     def load(self, running: int, waiting: int, kv_cache_usage: float) -> None:
         """The engine's load changed."""
@@ -103,8 +104,10 @@ class EngineGauge(EngineStats):
         elif not running and self._busy_since_s is not None:
             self._busy_before_s += monotonic() - self._busy_since_s
             self._busy_since_s = None
-        self.running, self.waiting, self.kv_cache_usage = running, waiting, kv_cache_usage
-        self.peak_running = max(self.peak_running, running)
+        stats = self.stats
+        stats.running, stats.waiting, stats.kv_cache_usage = running, waiting, kv_cache_usage
+        if running > stats.peak_running:
+            stats.peak_running = running
 
     def latencies(self, ttft_s: list[float], inter_token_latency_s: list[float]) -> None:
         """First tokens and further tokens came after these times. The lists must not change any more."""
@@ -115,12 +118,13 @@ class EngineGauge(EngineStats):
         """What was reported until now, and what is computed from it."""
         inter_token = self._inter_token
         busy_now_s = monotonic() - self._busy_since_s if self._busy_since_s is not None else 0.0
-        computed = {
-            "busy_s": self._busy_before_s + busy_now_s,
-            "ttft_s": percentiles(self._ttft_s),
-            "inter_token_latency_s": percentiles(inter_token.recent_s),
-            "inter_token_latency_sum_s": inter_token.sum_s,
-            "inter_token_latency_count": sum(inter_token.counts),
-            "inter_token_latency_buckets": inter_token.counts,
-        }
-        return EngineStats.model_validate(self.__dict__ | computed)
+        return self.stats.model_copy(
+            update={
+                "busy_s": self._busy_before_s + busy_now_s,
+                "ttft_s": percentiles(self._ttft_s),
+                "inter_token_latency_s": percentiles(inter_token.recent_s),
+                "inter_token_latency_sum_s": inter_token.sum_s,
+                "inter_token_latency_count": sum(inter_token.counts),
+                "inter_token_latency_buckets": inter_token.counts,
+            }
+        )
