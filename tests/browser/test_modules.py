@@ -104,7 +104,7 @@ async def test_numbers_are_short(module_page: Page, function: str, number: float
 
 
 HISTORY = """
-    const stats = (at) => ({running: 1, waiting: 0, last_minute: {e2e_s: {}}, completion_tokens: at.tokens, uptime_s: at.up});
+    const stats = (at) => ({engine: {running: 1, waiting: 0, completion_tokens: at.tokens}, last_minute: {e2e_s: {}}, uptime_s: at.up});
     const history = new m.History();
     for (const at of a[0]) history.add(stats(at), at.s ?? at.up);
 """

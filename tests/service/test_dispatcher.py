@@ -171,8 +171,11 @@ async def test_an_interactive_call_is_granted_before_bulk_calls_that_have_waited
         await cancel(*of_bulk)
 
 
-@pytest.fixture
-async def pass_quiet_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+own_loop = pytest.mark.asyncio(loop_scope="function")
+"""For a test that changes its event loop's clock: timers of others in the same loop would come an hour late."""
+
+
+def movable_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Moves the event loop's clock beyond the quiet time, which is too long to pass by itself."""
     monkeypatch.setattr(dispatcher, "INTERACTIVE_QUIET_S", 3600.0)
     loop, ahead_s = asyncio.get_running_loop(), 0.0
@@ -186,9 +189,11 @@ async def pass_quiet_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
     return move
 
 
+@own_loop
 async def test_bulk_waits_for_the_end_of_the_quiet_time_and_then_takes_all_slots(
-    pass_quiet_time: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    pass_quiet_time = movable_clock(monkeypatch)
     dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
     with dispatch.call():
         pass
@@ -202,7 +207,9 @@ async def test_bulk_waits_for_the_end_of_the_quiet_time_and_then_takes_all_slots
             await asyncio.gather(*tasks)
 
 
-async def test_the_quiet_time_begins_again_with_each_interactive_call(pass_quiet_time: Callable[[], None]) -> None:
+@own_loop
+async def test_the_quiet_time_begins_again_with_each_interactive_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    pass_quiet_time = movable_clock(monkeypatch)
     dispatch = Dispatcher(8, queued=1, interactive_share=0.25)
     with dispatch.call("bulk") as bulk:
         with dispatch.call():
@@ -223,6 +230,7 @@ async def test_the_quiet_time_begins_again_with_each_interactive_call(pass_quiet
             await asyncio.gather(*tasks)
 
 
+@own_loop
 @pytest.mark.parametrize("reads", range(40))
 async def test_bulk_is_granted_its_slots_at_whichever_moment_the_quiet_time_ends(
     monkeypatch: pytest.MonkeyPatch, reads: int
