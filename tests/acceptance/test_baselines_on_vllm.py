@@ -50,6 +50,7 @@ async def test_a_real_engine_in_a_worker_serves_refuses_and_ends(pipeline: Pipel
 
 
 def _children() -> set[psutil.Process]:
-    """All processes below this one, but for multiprocessing's own, which serves all of them."""
+    """All processes below this one, but for multiprocessing's own and the guard, which serve all of them."""
     found = psutil.Process().children(recursive=True)
-    return {process for process in found if "resource_tracker" not in " ".join(process.cmdline())}
+    lasting = ("resource_tracker", "dragoman.guard")
+    return {process for process in found if not any(name in " ".join(process.cmdline()) for name in lasting)}
