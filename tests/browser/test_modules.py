@@ -104,7 +104,8 @@ async def test_numbers_are_short(module_page: Page, function: str, number: float
 
 
 HISTORY = """
-    const stats = (at) => ({engine: {running: 1, waiting: 0, completion_tokens: at.tokens}, last_minute: {e2e_s: {}}, uptime_s: at.up});
+    const engine = (at) => ({running: 1, waiting: 0, completion_tokens: at.tokens});
+    const stats = (at) => ({engine: engine(at), last_minute: {e2e_s: {}}, uptime_s: at.up});
     const history = new m.History();
     for (const at of a[0]) history.add(stats(at), at.s ?? at.up);
 """
