@@ -21,7 +21,7 @@ QUICK = ("--max-model-len", "1024", "--enforce-eager=true")
 SERVER = "dragoman.cli.main serve"
 ENGINE = "multiprocessing.spawn"
 COMMANDS = {
-    "tune": (("tune", "--clients", "2-6", "--out", "out"), SERVER),
+    "tune": (("tune", "--clients", "6", "--out", "out"), SERVER),
     "journey": (("journey", "--quick", "--out", "out"), SERVER),
     "check-model": (("check-model",), SERVER),
     "check-model with its engine": (("check-model", "--", *QUICK), ENGINE),
