@@ -356,7 +356,7 @@ def describe(entries: Sequence[Entry], replicas: int) -> str:
     """How far the start of the replicas is, in a line."""
     serving = sum(entry.state == "serving" for entry in entries)
     phases = [
-        f"{entry.name}: " + " > ".join(f"{name} {duration_s:.0f} s" for name, duration_s in entry.startup)
+        f"{entry.name}: " + " > ".join(f"{phase.name} {phase.duration_s:.0f} s" for phase in entry.startup)
         for entry in entries
         if entry.state == "starting" and entry.startup
     ]

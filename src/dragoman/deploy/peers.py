@@ -26,7 +26,7 @@ from dragoman.api.transport import HttpServer, http_config
 from dragoman.errors import ConfigError, DragomanError, Unavailable
 from dragoman.service.service import TranslationService
 from dragoman.settings import Settings
-from dragoman.wire import MetricsTarget, Stats
+from dragoman.wire import MetricsTarget, StartupPhase, Stats
 
 log = logging.getLogger("dragoman.deploy")
 
@@ -50,7 +50,7 @@ class Entry:
     pid: int
     address: str = ""  # host:port of what operators ask; empty until it listens
     state: ReplicaState = "starting"
-    startup: tuple[tuple[str, float], ...] = ()  # phases, and seconds of each
+    startup: tuple[StartupPhase, ...] = ()
     in_flight: int = 0  # calls
     failure: str = ""
     is_config_error: bool = False
