@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -99,7 +100,7 @@ def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[In
     yield from text(len(source))
 
 
-class SourceNotation:
+class SourceNotation(ABC):
     """Writes a text of the source as it was, and any other by `write`; `faithful` is False where one is written in two ways."""
 
     def __init__(self) -> None:
@@ -118,8 +119,9 @@ class SourceNotation:
     def __call__(self, text: str) -> str:
         return self._exact[text] if text in self._exact else self.write(text)
 
+    @abstractmethod
     def write(self, text: str) -> str:
-        raise NotImplementedError
+        """A text that none of the source's is equal to."""
 
 
 class EntityNotation(SourceNotation):
