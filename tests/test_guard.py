@@ -78,3 +78,17 @@ signal.pause()
         await until(lambda: len(family.running()) == 3, "the program and its guard")
         family.process.kill()
         await until(lambda: not family.running(), "the end of its child")
+
+
+async def test_a_program_whose_starter_has_ended_before_the_guard_looks_ends_too(tmp_path: Path) -> None:
+    become = f"""
+import os, subprocess, sys
+from dragoman.guard import Guard
+ended = subprocess.Popen([sys.executable, "-c", ""])
+ended.wait()
+Guard(owner=ended.pid).keep_over_exec()
+os.execv({sys.executable!r}, [{WAIT}])
+"""
+    with started(program(become), tmp_path) as family:
+        assert family.process.wait() == -signal.SIGKILL
+        await until(lambda: not family.running(), "the end of the guard")

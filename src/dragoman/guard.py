@@ -80,6 +80,13 @@ def _guard_of(pid: int) -> Guard:
     return guard
 
 
+def _processes(pid: int) -> set[psutil.Process]:
+    """The process, or none if it has ended."""
+    with suppress(*_EXITED_OR_FOREIGN):
+        return {psutil.Process(pid)}
+    return set()
+
+
 def _below(pids: Iterable[int]) -> set[psutil.Process]:
     """All processes below these. Processes are equal if pid and time of creation are."""
     found: set[psutil.Process] = set()
@@ -115,10 +122,10 @@ def _is_resource_tracker(process: psutil.Process) -> bool:
     return False
 
 
-def _note_until_end(root: int, owner: psutil.Process) -> set[psutil.Process]:
-    """Return what has run below `root` and still does, once it, or `owner`, has ended."""
+def _note_until_end(root: int, owners: set[psutil.Process]) -> set[psutil.Process]:
+    """Return what has run below `root` and still does, once it, or its owner, has ended."""
     noted: set[psutil.Process] = set()
-    while os.getppid() == root and _running([owner]):
+    while os.getppid() == root and _running(owners):
         if select.select([sys.stdin], [], [], _NOTE_S)[0]:
             break
         noted = _running(noted) | _below([root])
@@ -148,11 +155,9 @@ def main(root: int, owner: int, mark: str, folder: str) -> None:
     """Guard until the end of `root` or `owner`."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # a service manager sends them to every process
         signal.signal(number, signal.SIG_IGN)
-    noted: set[psutil.Process] = set()
-    with suppress(psutil.NoSuchProcess):
-        noted = _note_until_end(root, psutil.Process(owner))
-        if owner != root:
-            noted.add(psutil.Process(root))
+    noted = _note_until_end(root, _processes(owner))  # the owner may have ended before this guard was there to see it
+    if owner != root and os.getppid() == root:
+        noted |= _processes(root)
     _end(root, mark, noted)
     if folder:
         shutil.rmtree(folder, ignore_errors=True)
