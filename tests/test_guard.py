@@ -81,13 +81,14 @@ signal.pause()
 
 
 async def test_a_program_whose_starter_has_ended_before_the_guard_looks_ends_too(tmp_path: Path) -> None:
-    become = f"""
-import os, subprocess, sys
+    """Before it has become the program that inherits the mark."""
+    become = """
+import signal, subprocess, sys
 from dragoman.guard import Guard
 ended = subprocess.Popen([sys.executable, "-c", ""])
 ended.wait()
 Guard(owner=ended.pid).keep_over_exec()
-os.execv({sys.executable!r}, [{WAIT}])
+signal.pause()
 """
     with started(program(become), tmp_path) as family:
         assert family.process.wait() == -signal.SIGKILL
