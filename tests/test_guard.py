@@ -11,6 +11,7 @@ import pytest
 from tests.outliving import ENDS, started
 from tests.waiting import until
 
+PROGRAM = f"{sys.executable} -c import signal; signal.pause()"
 WAIT = f"{sys.executable!r}, '-c', 'import signal; signal.pause()'"
 # A child in a session of its own, its child, and one whose parent has exited.
 FAMILY = f"""
@@ -75,7 +76,7 @@ subprocess.Popen([*become, {WAIT}], start_new_session=True)
 signal.pause()
 """
     with started(program(starter), tmp_path) as family:
-        await until(lambda: len(family.running()) == 3, "the program and its guard")
+        await until(lambda: PROGRAM in family.running(), "the program")
         family.process.kill()
         await until(lambda: not family.running(), "the end of its child")
 
