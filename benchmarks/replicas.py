@@ -253,7 +253,6 @@ class Comparison:
             bench.plan,
             loads=(load,) * len(bench.plan.loads),
             warmup=Warmup(duration_s=options.warmup),
-            texts=max(200, round(min(5 * clients, 75 + 2 * clients) * options.duration)),
             repeats=options.turns,
             processes=min(processes, clients),
         )

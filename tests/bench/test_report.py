@@ -36,10 +36,10 @@ def named() -> dict[str, Results]:
 
 @pytest.fixture(scope="module")
 def troubled(named: dict[str, Results]) -> dict[str, Results]:
-    """One whole result, and one that was cut short, saturated, lost requests and ran elsewhere."""
+    """One whole result, and one that was cut short, lost requests and ran elsewhere."""
     rows = [record(i, e2e_s=1 + i / 20, error="timeout" if i % 5 == 0 else None) for i in range(40)]
     rows[1] = replace(rows[1], error="refused")
-    stopped = (measured(rows, stopped="saturated"),)
+    stopped = (measured(rows, stopped="interrupted"),)
     elsewhere = conditions(seed=7, git_commit="f" * 40 + "-dirty", python="3.12.1")
     cut = Results(elsewhere, (Point(EIGHT, stopped, spreads(stopped)),), partial=True)
     return {"whole": named["continuous"], "cut <short>": cut}
@@ -94,10 +94,10 @@ def test_every_chart_has_its_numbers_in_words(named: dict[str, Results], page: t
 
 
 def test_charts_without_data_are_left_out(named: dict[str, Results]) -> None:
-    assert [chart.slug for chart in report_charts(named)] == ["throughput", "latency", "timeline", "over-time"]
-    bare = (measured([record(i, e2e_s=1 + i) for i in range(5)]),)
-    plain = {"plain": Results(conditions(), (Point(EIGHT, bare, spreads(bare)),))}
-    assert [chart.slug for chart in report_charts(plain)] == ["throughput", "latency", "timeline"]
+    assert [chart.slug for chart in report_charts(named)] == ["throughput", "latency", "timeline"]
+    lost = (measured([record(i, error="connect") for i in range(5)]),)
+    down = {"down": Results(conditions(), (Point(EIGHT, lost, spreads(lost)),))}
+    assert [chart.slug for chart in report_charts(down)] == ["throughput", "timeline"]
 
 
 def test_everything_failing_still_gives_a_report(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_flags_are_shown(troubled_page: tuple[str, Page]) -> None:
     for text in (
         "Read with care",
         "partial: 1 of 3 repeats",
-        "saturated",
+        "interrupted",
         "8 timeout, 1 refused",
         "22.50% failed",
         "partial",

@@ -141,13 +141,12 @@ def test_failures_are_counted_by_kind_and_share() -> None:
 
 def test_what_would_mislead_is_said() -> None:
     clean = _measurement([record()])
-    hot = replace(clean, client=ClientUse(1, 0.93, 0.2), distinct_texts=0, stopped="saturated")
+    hot = replace(clean, client=ClientUse(1, 0.93, 0.2), distinct_texts=0)
 
     assert "- " not in results_markdown(_results(clean)).replace("---", "")
     said = results_markdown(_results(hot, partial=True))
     for part in (
         "Interrupted",
-        "not sustained",
         "93% of a core",
         "200 ms or more after their time",
         "more than once",

@@ -69,7 +69,6 @@ class TargetOptions:
     system: str | None = None
     user: str = USER_TEMPLATE
     max_tokens: int | None = 1024
-    temperature: float = 0.0
     forced: bool | None = None
 
     def __post_init__(self) -> None:
@@ -169,7 +168,7 @@ class OpenAI(Target):
 
     def body(self, item: Item) -> dict[str, Any]:
         options = self.options
-        body: dict[str, Any] = {"model": options.model, "stream": options.stream, "temperature": options.temperature}
+        body: dict[str, Any] = {"model": options.model, "stream": options.stream, "temperature": 0.0}
         if item.output_tokens is not None:
             body |= {"max_tokens": item.output_tokens, "min_tokens": item.output_tokens, "ignore_eos": True}
         elif options.max_tokens:

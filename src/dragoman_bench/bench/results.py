@@ -47,7 +47,7 @@ def whole(value: object) -> int | None:
     return int(found) if found is not None and found == int(found) else None
 
 
-LoadKind = Literal["closed", "constant", "poisson", "ramp", "replay"]
+LoadKind = Literal["closed", "constant", "poisson", "replay"]
 ErrorKind = Literal[
     "refused",  # 429: admission control
     "unavailable",  # 503
@@ -63,13 +63,11 @@ ErrorKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load level. `closed` has clients; `constant` and `poisson` a rate; `ramp` a rate that ends at `to_rate_rps`."""
+    """A load level. `closed` has clients; `constant` and `poisson` a rate; `replay` the times of a trace."""
 
     kind: LoadKind
     clients: int | None = None
     rate_rps: float | None = None
-    to_rate_rps: float | None = None
-    time_scale: float = 1.0  # of a replay: 0.5 plays a trace in half its time
 
     @property
     def open(self) -> bool:
@@ -80,11 +78,7 @@ class Load:
     def label(self) -> str:
         if self.kind == "closed":
             return f"{self.clients} clients" if self.clients != 1 else "1 client"
-        if self.kind == "ramp":
-            return f"{self.rate_rps:g} to {self.to_rate_rps:g} req/s"
-        if self.kind == "replay":
-            return "replay" if self.time_scale == 1 else f"replay ×{self.time_scale:g} time"
-        return f"{self.rate_rps:g} req/s {self.kind}"
+        return "replay" if self.kind == "replay" else f"{self.rate_rps:g} req/s {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +159,7 @@ class ClientUse:
 
 
 SCHEMA = 1
-Stopped = Literal["finished", "saturated", "interrupted"]
+Stopped = Literal["finished", "interrupted"]
 _ROWS = ("records", "server", "gpu")
 
 

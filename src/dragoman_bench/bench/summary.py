@@ -185,8 +185,7 @@ def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
     completed = [record for record in records if record.completed]
     inside = [record for record in completed if record.done_s <= window_s]
     tokens = [record.output_tokens for record in inside]
-    # An SLO is judged over all but what an interrupt cut off. What saturation cut off has failed.
-    judged = [record for record in records if observed.stopped == "saturated" or record.error != "unfinished"]
+    judged = [record for record in records if record.error != "unfinished"]  # all but what an interrupt cut off
     verdicts = tuple(_judge(limit, judged, observed.itl_histogram) for limit in slo.limits) if slo else ()
 
     def rate(amount: float) -> float:
@@ -208,7 +207,7 @@ def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
         goodput_rps=rate(sum(map(slo.attained, inside))) if slo else None,
         attained_share=_mean(map(slo.attained, judged)) if slo else None,
         verdicts=verdicts,
-        slo_met=all(verdict.met for verdict in verdicts) and observed.stopped != "saturated" if slo else None,
+        slo_met=all(verdict.met for verdict in verdicts) if slo else None,
         **_server_load([sample for sample in observed.server if 0 <= sample.t_s <= window_s]),
         **_gpu_load([sample.utilisation_percent for sample in observed.gpu if 0 <= sample.t_s <= window_s]),
     )

@@ -276,8 +276,6 @@ def notes_on(results: Results) -> Iterator[str]:
 
 
 def _point_notes(point: Point) -> Iterator[str]:
-    if any(repeat.stopped == "saturated" for repeat in point.repeats):
-        yield "stopped early, requests in flight and latency kept growing; this load is not sustained."
     errors = sum((Counter[str](repeat.summary.errors) for repeat in point.repeats), Counter[str]())
     if errors:
         yield f"failed requests: {', '.join(f'{count} {kind}' for kind, count in errors.most_common())}."

@@ -308,7 +308,6 @@ class FileOptions:
     tokens_of: TokensOf
     texts: Callable[[int], Texts]
     seed: int = 0
-    ratio: OutputRatio | None = None
 
 
 def read_workload(path: Path, options: FileOptions) -> RecordedWorkload:
@@ -411,10 +410,8 @@ class _FileReader:
         text = line.text
         if not text or not text.strip():
             text = self._generate(pair.source, line.source_tokens or 1)
-        tokens, output_tokens = self._options.tokens_of(text), line.output_tokens
-        if output_tokens is None and self._options.ratio is not None:
-            output_tokens = self._options.ratio.draw(tokens, self._random)
-        return Item(text, pair.source, pair.target, tokens, None, output_tokens, line.at_s)
+        tokens = self._options.tokens_of(text)
+        return Item(text, pair.source, pair.target, tokens, None, line.output_tokens, line.at_s)
 
     def _generate(self, source: str | None, tokens: int) -> str:
         if source is None:

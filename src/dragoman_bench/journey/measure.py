@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared, texts_needed
+from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import Observer, RunProgress
 from dragoman_bench.bench.results import (
@@ -161,7 +161,6 @@ class LoadMeter:
         plan = replace(
             bench.plan,
             loads=(load,) * len(bench.plan.loads),
-            texts=texts_needed(clients, self.pace.duration_s),
             processes=processes,
         )
         number = bench.plan.loads.index(load)  # decides the texts; the plan's other loads are not measured here

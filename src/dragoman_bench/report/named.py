@@ -14,7 +14,7 @@ from dragoman_bench.bench.summary import spread_of
 Named = Mapping[str, Results]
 """Results by label, in the order in which they are shown; the first is what the others are compared with."""
 
-_KINDS: tuple[LoadKind, ...] = ("closed", "constant", "poisson", "ramp", "replay")
+_KINDS: tuple[LoadKind, ...] = ("closed", "constant", "poisson", "replay")
 
 
 def read_named(paths: Sequence[Path]) -> dict[str, Results]:
@@ -40,8 +40,8 @@ def loads_of(named: Named) -> list[Load]:
     return sorted({point.load for results in named.values() for point in results.points}, key=_order)
 
 
-def _order(load: Load) -> tuple[int, float, float, float]:
-    return _KINDS.index(load.kind), load.clients or 0, load.rate_rps or 0.0, load.to_rate_rps or 1 / load.time_scale
+def _order(load: Load) -> tuple[int, float, float]:
+    return _KINDS.index(load.kind), load.clients or 0, load.rate_rps or 0.0
 
 
 def shared_load(named: Named, label: str | None = None) -> Load:

@@ -25,7 +25,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font_names
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from dragoman.errors import ConfigError
 from dragoman.wire import LengthBand
@@ -83,7 +83,6 @@ RC: dict[str, Any] = {
     "axes.titlelocation": "left",
     "grid.color": GRID,
     "grid.linewidth": 0.8,
-    "hatch.linewidth": 0.9,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
     "ytick.left": False,
@@ -202,11 +201,6 @@ def load_axis(axes: Axes, loads: Sequence[Load]) -> None:
     axes.set_xlim(-0.6, len(loads) - 0.4)
     axes.set_xlabel(title)
     axes.tick_params(axis="x", length=0)
-
-
-def share_axis(axes: Axes) -> None:
-    """Shares 0..1 on y, as percent."""
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
 def note(axes: Axes, text: str, x: float, y: float, offset_pt: tuple[float, float], **look: Any) -> None:

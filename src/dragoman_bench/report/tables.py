@@ -167,7 +167,7 @@ def _table(slug: str, title: str, note: str, named: Named, columns: dict[str, Re
 
 def flags_of(results: Results, point: Point) -> tuple[str, ...]:
     """Short warnings beside a point, the worst first."""
-    found = [why for why in ("saturated", "interrupted") if any(repeat.stopped == why for repeat in point.repeats)]
+    found = ["interrupted"] if any(repeat.stopped == "interrupted" for repeat in point.repeats) else []
     wanted = results.conditions.options.get("repeats")
     if isinstance(wanted, int) and len(point.repeats) < wanted:
         found.append(f"partial: {len(point.repeats)} of {wanted} repeats")

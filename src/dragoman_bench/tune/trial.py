@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman.wire import Stats
-from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared, texts_needed
+from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
 from dragoman_bench.bench.progress import RunProgress
 from dragoman_bench.bench.results import Load, Measurement, Summary, members, write_results
@@ -196,7 +196,6 @@ class Servers:
             timeout_s=self.pace.timeout_s,
             slo=self.slo,
             seed=self.subject.seed,
-            texts=texts_needed(level.clients, self.pace.duration_s),
             connections=level.cap,
         )
 
