@@ -111,7 +111,7 @@ async def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, texts: Path) -> No
         (("--pairs", "en"), "language pair 'en'"),
         (("--pairs", "fr-en"), "cannot generate texts for the pair fr-en"),
         (("--workload", "EMPTY"), "is empty"),
-        (("--workload", "none.txt"), "cannot read the workload"),
+        (("--workload", "none.jsonl"), "cannot read"),
         (("--rate", "5", "--concurrency", "2"), "exclude each other"),
         (("--requests", "5", "--duration", "2"), "exclude each other"),
         (("--target", "deepl", "--stream"), "does not stream"),
@@ -119,7 +119,7 @@ async def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, texts: Path) -> No
     ],
 )
 def test_a_mistake_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    empty = tmp_path / "empty.txt"
+    empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
     given = [str(empty) if argument == "EMPTY" else argument for argument in arguments]
 

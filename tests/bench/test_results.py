@@ -132,5 +132,5 @@ def test_a_compressed_file_that_is_none_is_refused_in_words(tmp_path: Path) -> N
     broken = tmp_path / "run.json.gz"
     for content in (b"{}", b"\x1f\x8b\x08\x00"):
         broken.write_bytes(content)
-        with pytest.raises(ConfigError, match="not a results file"):
+        with pytest.raises(ConfigError, match="cannot read"):
             read_results(broken)

@@ -16,10 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import psutil
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman.gpu import Gpu
@@ -48,6 +48,7 @@ def whole(value: object) -> int | None:
 
 
 LoadKind = Literal["closed", "constant", "poisson", "replay"]
+LOAD_KINDS: tuple[LoadKind, ...] = get_args(LoadKind)
 ErrorKind = Literal[
     "refused",  # 429: admission control
     "unavailable",  # 503
@@ -73,6 +74,11 @@ class Load:
     def open(self) -> bool:
         """Whether requests are sent at scheduled times, whatever the server does."""
         return self.kind != "closed"
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """A key to sort by: lowest first, kinds apart."""
+        return LOAD_KINDS.index(self.kind), self.clients or self.rate_rps or 0.0
 
     @property
     def label(self) -> str:
@@ -216,16 +222,6 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
-class BandSummary:
-    """Requests of one length band."""
-
-    requests: int
-    completed: int
-    e2e: Distribution | None
-    ttft: Distribution | None
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """One limit of the SLO. `measured_s` None: there is no such percentile, as too many requests did not complete."""
 
@@ -243,13 +239,10 @@ class Summary:
     errors: dict[ErrorKind, int]
     rps: float
     output_tokens_s: float | None  # None: the server does not report tokens
-    output_characters_s: float
-    mean_in_flight: float
     e2e: Distribution | None
     ttft: Distribution | None
     itl: Distribution | None
     tpot: Distribution | None
-    bands: dict[LengthBand, BandSummary]
     goodput_rps: float | None = None  # None: no SLO was stated
     attained_share: float | None = None  # of all requests, those within the per-request limits
     verdicts: tuple[Verdict, ...] = ()
@@ -257,13 +250,11 @@ class Summary:
     engine_busy_share: float | None = None
     mean_running: float | None = None
     mean_waiting: float | None = None
-    peak_waiting: int | None = None
     peak_kv_cache_usage: float | None = None
     preemptions: int | None = None
     decode_s_per_token: float | None = None  # as the engine saw it: its mean inter-token latency over the measurement
     gpu_mean_percent: float | None = None
     gpu_share_below_10: float | None = None
-    gpu_share_above_80: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,30 +311,46 @@ class Results:
 _ADAPTER = TypeAdapter(Results)
 
 
-def write_results(results: Results, path: Path) -> None:
-    """Compressed where the name ends in .gz. Raises ConfigError where the file cannot be written."""
-    content = (json.dumps(to_document(results), ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+def write_text(path: Path, text: str, param: str = "out") -> None:
+    """Writes a file, compressed where its name ends in .gz, and makes its folder. Raises ConfigError, naming the option
+    `param`, where it cannot be written."""
+    content = text.encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", param="out") from error
+        raise ConfigError(f"cannot write {path}: {error.strerror}", param=param) from error
+
+
+def read_text(path: Path, param: str | None = None) -> str:
+    """The text of a file, which is compressed where its name ends in .gz. Raises ConfigError, naming the option `param`."""
+    try:
+        content = path.read_bytes()
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}", param=param) from error
+
+
+def first_fault(error: ValidationError) -> str:
+    """Where a document is wrong first, and how."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'it'} {first['msg']}"
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Raises ConfigError where the file cannot be written."""
+    write_text(path, json.dumps(to_document(results), ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def read_results(path: Path) -> Results:
     """Raises ConfigError on a file that is missing, not a results file, or of another schema version."""
+    text = read_text(path)
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        return from_document(json.loads(gzip.decompress(content) if path.suffix == ".gz" else content))
-    except (
-        gzip.BadGzipFile,
-        EOFError,
-        ValueError,
-    ) as error:  # pydantic's ValidationError, of many lines, is a ValueError
-        raise ConfigError(f"{path} is not a results file: {' '.join(str(error).split())[:200]}") from error
+        return from_document(json.loads(text))
+    except ValidationError as error:
+        raise ConfigError(f"{path} is not a results file: {first_fault(error)}") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is not a results file: {error}") from error
 
 
 def to_document(results: Results, *, rows: bool = True) -> dict[str, Any]:

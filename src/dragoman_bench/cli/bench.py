@@ -23,7 +23,6 @@ from dragoman_bench.bench.results import Load, Results, to_document, write_resul
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.tables import results_markdown
 from dragoman_bench.bench.workload import (
-    FileOptions,
     GeneratedWorkload,
     PhrasebookTexts,
     Workload,
@@ -50,9 +49,9 @@ _OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     ),
     "What is sent": (
         click.option("--workload", default="variable", show_default=True, metavar="uniform|variable|FILE",
-                     help="Generated texts of one length or of many, or a text or JSONL file."),
+                     help="Generated texts of one length or of many, or a JSONL file."),
         click.option("--pairs", metavar="MIX",
-                     help=f"Language pairs with weights.  [default for generated texts: {DEFAULT_PAIRS}]"),
+                     help=f"Language pairs of generated texts, with weights.  [default: {DEFAULT_PAIRS}]"),
         click.option("--tokens", metavar="N|LOW..HIGH", help="Source tokens.  [default: 60 uniform, 10..200 variable]"),
         click.option("--tokenizer", type=FILE, help="tokenizer.json that counts source tokens."),
         click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same texts."),
@@ -158,8 +157,7 @@ def _workload(options: Mapping[str, Any]) -> Workload:
     tokens_of, tokens_are = token_counter(options["tokenizer"])
     texts, name = partial(PhrasebookTexts, tokens_of=tokens_of), options["workload"]
     if name not in ("uniform", "variable"):
-        pairs = parse_pairs(options["pairs"]) if options["pairs"] is not None else None
-        return read_workload(Path(name), FileOptions(pairs, tokens_of, texts, options["seed"]))
+        return read_workload(Path(name), tokens_of, texts(options["seed"]))
     low, high = interval(options["tokens"] or ("60" if name == "uniform" else "10..200"), "--tokens")
     return GeneratedWorkload(
         name=name,

@@ -13,7 +13,7 @@ import click
 
 from dragoman.errors import ConfigError
 from dragoman.gpu import find_gpus
-from dragoman_bench.bench.progress import INTERRUPTED, Observer, RunProgress, error_console, interrupts, observed
+from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, interrupts, observed
 from dragoman_bench.bench.results import describe_machine
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.stored import this_machine, vllm_uses_gpu
@@ -99,7 +99,7 @@ def command(**values: Any) -> None:
     for line in job.plan_lines(pace):
         click.echo(line, err=not options.listing)
     if not options.listing:
-        _finish(options.out, subject, observed(lambda observer: _tune(options, subject, job, pace, observer)))
+        _finish(options.out, subject, observed(lambda progress: _tune(options, subject, job, pace, progress)))
 
 
 def _demand(subject: Subject, options: TuneOptions) -> Demand:
@@ -118,7 +118,7 @@ def _pace(pace: Pace, duration_s: float | None, slo: Slo | None) -> Pace:
     return replace(pace, duration_s=duration_s or max(pace.duration_s, min(MOST_S, LATENCIES * longest_s)))
 
 
-async def _tune(options: TuneOptions, subject: Subject, job: TuneJob, pace: Pace, observer: Observer) -> Tuning:
+async def _tune(options: TuneOptions, subject: Subject, job: TuneJob, pace: Pace, progress: ProgressLines) -> Tuning:
     with interrupts() as interrupted:
         servers = Servers(
             subject=subject,
@@ -127,7 +127,7 @@ async def _tune(options: TuneOptions, subject: Subject, job: TuneJob, pace: Pace
             slo=job.slo,
             folder=options.out,
             conditions={**this_machine(), "content": job.demand.digest},
-            progress=RunProgress(error_console, observer),
+            progress=progress,
             interrupted=interrupted,
             command=server_command(subject),
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman_bench.bench.progress import Observer
@@ -58,22 +57,10 @@ async def run_fidelity(
 # ---- tables
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Of `count` texts, `holds` for which something holds."""
-
-    holds: int
-    count: int
-
-    @property
-    def value(self) -> float | None:
-        return self.holds / self.count if self.count else None
-
-    @classmethod
-    def of(cls, rows: Iterable[JudgedRow], holds: Callable[[JudgedRow], bool | None]) -> Share:
-        """Rows of which nothing is said (None) do not count."""
-        found = [one for row in rows if (one := holds(row)) is not None]
-        return cls(sum(found), len(found))
+def _share(rows: Iterable[JudgedRow], holds: Callable[[JudgedRow], bool | None]) -> float | None:
+    """Of how many something holds; rows of which nothing is said (None) do not count."""
+    found = [one for row in rows if (one := holds(row)) is not None]
+    return sum(found) / len(found) if found else None
 
 
 _CHECKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
@@ -105,13 +92,13 @@ def kind_table(results: EvalResults, without: EvalResults | None = None) -> Tabl
     for kind, some in kinds_of(results.judged):
         cells: list[Cell | str] = [kind, str(len(some))]
         for name, holds in _CHECKS:
-            share = Share.of(some, holds)
+            share = _share(some, holds)
             if without:
-                cells.append(_percent(Share.of(before.get(kind, ()), holds)))
+                cells.append(_percent(_share(before.get(kind, ()), holds)))
             goal = STRUCTURE_GOAL if kind == "all" else KIND_GOAL
-            low = name == "structure" and share.value is not None and share.value < goal
+            low = name == "structure" and share is not None and share < goal
             cells.append(Cell(_percent(share), tone="bad" if low else ""))
-        cells += [_percent(Share.of(some, needed)) for _, needed in _FALLBACKS]
+        cells += [_percent(_share(some, needed)) for _, needed in _FALLBACKS]
         rows.append(cells)
     checks = [name for name, _ in _CHECKS]
     if without:
@@ -119,8 +106,8 @@ def kind_table(results: EvalResults, without: EvalResults | None = None) -> Tabl
     return table("", [Column("kind", "left"), "inputs", *checks, *(name for name, _ in _FALLBACKS)], rows)
 
 
-def _percent(share: Share) -> str:
-    return percent(share.value, 0 if share.value in (0, 1) else 1)
+def _percent(share: float | None) -> str:
+    return percent(share, 0 if share in (0, 1) else 1)
 
 
 # ---- the page

@@ -21,7 +21,7 @@ from typing import Any
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.progress import Observer, RunProgress
+from dragoman_bench.bench.progress import Observer, ProgressLines
 from dragoman_bench.bench.results import (
     Load,
     Measurement,
@@ -226,7 +226,7 @@ class JourneyRun:
     subject: Subject
     folder: Path
     meter: LoadMeter
-    progress: RunProgress
+    progress: ProgressLines
     command: Callable[[Step, Subject, Path], ServerCommand] = command_of
 
     async def run(self) -> JourneyResults:

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Load, Results, write_results
+from dragoman_bench.bench.results import Load, Results, write_results, write_text
 from dragoman_bench.bench.tables import (
     NONE,
     Cell,
@@ -25,7 +25,6 @@ from dragoman_bench.bench.tables import (
     notes_on,
     number,
     table,
-    write_text,
 )
 from dragoman_bench.journey.claims import (
     BEST,

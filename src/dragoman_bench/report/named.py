@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman.errors import ConfigError
-from dragoman.wire import LengthBand
-from dragoman_bench.bench.results import Load, LoadKind, Measurement, Point, Results, Spread, Summary, read_results
-from dragoman_bench.bench.summary import spread_of
+from dragoman_bench.bench.results import Load, Measurement, Point, Results, read_results
 
 Named = Mapping[str, Results]
 """Results by label, in the order in which they are shown; the first is what the others are compared with."""
-
-_KINDS: tuple[LoadKind, ...] = ("closed", "constant", "poisson", "replay")
 
 
 def read_named(paths: Sequence[Path]) -> dict[str, Results]:
@@ -37,11 +33,7 @@ def read_named(paths: Sequence[Path]) -> dict[str, Results]:
 
 def loads_of(named: Named) -> list[Load]:
     """Every load level that any of them measured, lowest first, kinds apart."""
-    return sorted({point.load for results in named.values() for point in results.points}, key=_order)
-
-
-def _order(load: Load) -> tuple[int, float, float]:
-    return _KINDS.index(load.kind), load.clients or 0, load.rate_rps or 0.0
+    return sorted({point.load for results in named.values() for point in results.points}, key=lambda load: load.order)
 
 
 def shared_load(named: Named, label: str | None = None) -> Load:
@@ -53,7 +45,7 @@ def shared_load(named: Named, label: str | None = None) -> Load:
     if not having:
         raise ConfigError(f"nothing was measured in {', '.join(named) or 'no results'}: there is no load level")
     if label is None:
-        return max(having, key=lambda load: (having[load], _order(load)))
+        return max(having, key=lambda load: (having[load], load.order))
     loads = {load.label: load for load in loads_of(named)}
     if label not in loads:
         raise ConfigError(f"no load level {label!r}; there are {', '.join(loads)}", param="load")
@@ -68,22 +60,6 @@ def points_at(named: Named, load: Load) -> dict[str, Point]:
 def any_has(named: Named, metric: str) -> bool:
     """Whether any point has the metric."""
     return any(metric in point.spreads for results in named.values() for point in results.points)
-
-
-def spread_over(point: Point, read: Callable[[Summary], float | None]) -> Spread | None:
-    """A number over the repeats; None where a repeat lacks it."""
-    values = [value for repeat in point.repeats if (value := read(repeat.summary)) is not None]
-    return spread_of(values) if values and len(values) == len(point.repeats) else None
-
-
-def of_band(point: Point, band: LengthBand, percentile: str) -> Spread | None:
-    """The end-to-end latency of one length band: `p50_s` and so on."""
-
-    def read(summary: Summary) -> float | None:
-        found = summary.bands.get(band)
-        return getattr(found.e2e, percentile) if found and found.e2e else None
-
-    return spread_over(point, read)
 
 
 def typical(point: Point) -> Measurement:

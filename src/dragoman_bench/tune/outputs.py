@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import write_text
 from dragoman_bench.bench.servers import Flags
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.tables import (
@@ -29,7 +30,6 @@ from dragoman_bench.bench.tables import (
     percent,
     size,
     table,
-    write_text,
 )
 from dragoman_bench.report.page import Section, write_page
 from dragoman_bench.tune.charts import Read, ladder_chart, spread

@@ -24,7 +24,7 @@ from dragoman.errors import ConfigError
 from dragoman.wire import Stats
 from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.progress import RunProgress
+from dragoman_bench.bench.progress import ProgressLines
 from dragoman_bench.bench.results import Load, Measurement, Summary, members, write_results
 from dragoman_bench.bench.results import Results as ResultsFile
 from dragoman_bench.bench.server_stats import DragomanStats
@@ -121,7 +121,7 @@ class Servers:
     slo: Slo | None
     folder: Path
     conditions: Mapping[str, Any]
-    progress: RunProgress
+    progress: ProgressLines
     interrupted: asyncio.Event
     command: StartCommand
 
