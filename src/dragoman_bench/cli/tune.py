@@ -15,8 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman.gpu import find_gpus
 from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, interrupts, observed
 from dragoman_bench.bench.results import describe_machine
-from dragoman_bench.bench.servers import ServerFault
-from dragoman_bench.bench.stored import this_machine, vllm_uses_gpu
+from dragoman_bench.bench.servers import ServerFault, vllm_uses_gpu
 from dragoman_bench.bench.summary import Slo, parse_slo
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.steps import Pace, Subject
@@ -24,7 +23,7 @@ from dragoman_bench.tune.demand import Demand, stated_demand, trace_demand
 from dragoman_bench.tune.final import BASELINES, parse_baselines
 from dragoman_bench.tune.outcome import Concurrency, Tuning
 from dragoman_bench.tune.run import TuneJob, tune
-from dragoman_bench.tune.trial import Servers, server_command
+from dragoman_bench.tune.trial import Servers, server_command, this_machine
 
 PACE = Pace(duration_s=10.0, warmup_s=2.0)
 CPU_PACE = Pace(duration_s=8.0, warmup_s=1.0)

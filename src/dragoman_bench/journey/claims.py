@@ -184,19 +184,22 @@ class Claim:
         if "does not hold here" in verdicts:
             verdict = "does not hold here"
         because = "; ".join(because for _, because in judged)
-        return JudgedClaim(self.name, self.statement, self.story, self.rule, verdict, because)
+        return JudgedClaim(self, verdict, because)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
     """A claim, and whether it holds here."""
 
-    claim: str
-    statement: str
-    story: str
-    rule: str
+    claim: Claim
     verdict: Verdict
     because: str
+
+    @property
+    def document(self) -> dict[str, str]:
+        """As in `journey.json`."""
+        one = {"claim": self.claim.name, "statement": self.claim.statement, "story": self.claim.story}
+        return one | {"rule": self.claim.rule, "verdict": self.verdict, "because": self.because}
 
 
 def judge_all(measured: Measured) -> tuple[JudgedClaim, ...]:
@@ -369,15 +372,6 @@ CLAIMS: tuple[Claim, ...] = (
             Criterion(PREEMPTIONS, At("memory-0.3.variable"), (0, 0)),
             Criterion(RPS, At("memory-0.3.variable"), "not lower", DEFAULT),
         ),
-    ),
-    Claim(
-        name="no-tax",
-        statement="dragoman answers as many requests a second as `vllm serve` with the same settings.",
-        story="",
-        rule="Holds where its requests a second are not fewer, at 25 clients. One server was measured after the other: "
-        "`--versus` alternates between them.",
-        criteria=(Criterion(RPS, At("continuous-256.variable"), "not lower", At("vllm-256.variable")),),
-        otherwise=(Criterion(RPS, DEFAULT, "not lower", At("vllm-64.variable")),),
     ),
 )
 

@@ -27,13 +27,13 @@ from dragoman_bench.bench.results import (
     Measurement,
     Results,
     describe_machine,
+    notes_of,
     read_results,
+    without_path,
     write_results,
 )
 from dragoman_bench.bench.servers import Interrupted, RunningServer, ServerCommand, ServerFault, serving
-from dragoman_bench.bench.stored import STOP_S, UNKNOWN_START_S, notes_of, without_path
 from dragoman_bench.bench.summary import point_of
-from dragoman_bench.bench.tables import about
 from dragoman_bench.bench.workload import (
     WARMUP_VARIATION,
     CachedWorkload,
@@ -213,11 +213,6 @@ def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
     return JourneyResults(ordered, not_reached=[step for step, names in legs.items() if not set(names) & set(found)])
 
 
-def expected_s(steps: Sequence[Step], pace: Pace) -> float:
-    """The time that steps take with their servers' starts and stops."""
-    return sum(UNKNOWN_START_S + STOP_S + sum(pace.leg_s(leg) for leg in step.legs) for step in steps)
-
-
 @dataclass(frozen=True, slots=True)
 class JourneyRun:
     """`command` builds a server's command line."""
@@ -236,8 +231,7 @@ class JourneyRun:
             if self.meter.interrupted.is_set():
                 journey.not_reached.append(step.name)
                 continue
-            left = about(expected_s(self.steps[place:], self.meter.pace))
-            self.progress.note(f"{place + 1}/{len(self.steps)} {step.name}: {step.title} ({left} left)")
+            self.progress.note(f"{place + 1}/{len(self.steps)} {step.name}: {step.title}")
             await self._measure_step(step, journey)
         journey.interrupted = self.meter.interrupted.is_set()
         return journey

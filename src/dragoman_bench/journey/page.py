@@ -147,7 +147,7 @@ def write_files(report: JourneyReport, folder: Path, page: Path | None = None) -
         "summary": report.summary,
         "conditions": report.conditions,
         "rule": GENERAL_RULE,
-        "findings": [asdict(finding) for finding in report.findings],
+        "findings": [finding.document for finding in report.findings],
         "missing": report.missing,
     }
     page, data = page or folder / "report.html", folder / "journey.json"
@@ -190,8 +190,8 @@ def verdicts(report: JourneyReport) -> Table:
     """Each claim with its rule."""
     rows = [
         (
-            Cell(finding.statement, finding.rule),
-            finding.story or "our question",
+            Cell(finding.claim.statement, finding.claim.rule),
+            finding.claim.story or "our question",
             Cell(finding.verdict, tone=_TONES[finding.verdict]),
             finding.because,
         )
