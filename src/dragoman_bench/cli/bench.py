@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -33,79 +33,46 @@ from dragoman_bench.bench.workload import (
 
 DEFAULT_PAIRS = "en-ja:3,en-ko:1,zh-en:1"
 DEFAULT_REQUESTS = 100
-F = TypeVar("F", bound=Callable[..., Any])
 POSITIVE = click.FloatRange(0, min_open=True)
 FILE = click.Path(path_type=Path, dir_okay=False)
 
+
 # fmt: off
-_OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
-    "The server": (
-        click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server to measure."),
-        click.option("--target", type=click.Choice(KINDS), default="dragoman", show_default=True, help="Its API."),
-        click.option("--stream", is_flag=True,
-                     help="Request streamed answers; TTFT and inter-token latency are measured too."),
-        click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results."),
-        click.option("--model", help="Model name for OpenAI-compatible servers.  [default: the first it lists]"),
-    ),
-    "What is sent": (
-        click.option("--workload", default="variable", show_default=True, metavar="uniform|variable|FILE",
-                     help="Generated texts of one length or of many, or a JSONL file."),
-        click.option("--pairs", metavar="MIX",
-                     help=f"Language pairs of generated texts, with weights.  [default: {DEFAULT_PAIRS}]"),
-        click.option("--tokens", metavar="N|LOW..HIGH", help="Source tokens.  [default: 60 uniform, 10..200 variable]"),
-        click.option("--tokenizer", type=FILE, help="tokenizer.json that counts source tokens."),
-        click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same texts."),
-    ),
-    "The load": (
-        click.option("--concurrency", metavar="N,...", help="Closed loop: clients, one load level each.  [default: 8]"),
-        click.option("--rate", metavar="R,...", help="Open loop: requests per second, one load level each."),
-        click.option("--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson", show_default=True,
-                     help="Arrival process of --rate."),
-        click.option("--replay", is_flag=True,
-                     help="Open loop: send a trace (`dragoman traffic export`) at its recorded times."),
-        click.option("--requests", type=click.IntRange(1),
-                     help=f"Requests of each measurement.  [default: {DEFAULT_REQUESTS}]"),
-        click.option("--duration", type=POSITIVE, metavar="SECONDS", help="Length of each measurement instead."),
-        click.option("--warmup", default="10", show_default=True, metavar="N|Ns",
-                     help="Requests, or seconds with an s, before each measurement; not counted."),
-        click.option("--repeats", type=click.IntRange(1), default=1, show_default=True,
-                     help="Measurements of each load level; 3 and more show a spread."),
-        click.option("--timeout", type=POSITIVE, default=60.0, show_default=True, metavar="SECONDS",
-                     help="Of one request, from its intended send."),
-        click.option("--client-processes", type=click.IntRange(1), default=1, show_default=True,
-                     help="Processes that send requests."),
-    ),
-    "Results": (
-        click.option("--slo", metavar="LIMITS",
-                     help="For example p95_s=2,ttft_ms_p95=300 (over all requests) or e2e_s=2 (for each)."),
-        click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz)."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document as the last line of stdout."),
-    ),
-}
-# fmt: on
-
-
-def _with_options(function: F) -> F:
-    for option in reversed([option for options in _OPTIONS.values() for option in options]):
-        function = option(function)
-    return function
-
-
-class _Sectioned(click.Command):
-    """Help under the headings of `_OPTIONS`, whose order is that of the parameters."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [row for parameter in self.get_params(ctx) if (row := parameter.get_help_record(ctx)) is not None]
-        for heading, options in _OPTIONS.items():
-            with formatter.section(heading):
-                formatter.write_dl(rows[: len(options)])
-            del rows[: len(options)]
-        with formatter.section("Other"):
-            formatter.write_dl(rows)
-
-
-@click.command("bench", cls=_Sectioned)
-@_with_options
+@click.command("bench")
+@click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server to measure.")
+@click.option("--target", type=click.Choice(KINDS), default="dragoman", show_default=True, help="Its API.")
+@click.option("--stream", is_flag=True,
+              help="Request streamed answers; TTFT and inter-token latency are measured too.")
+@click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results.")
+@click.option("--model", help="Model name for OpenAI-compatible servers.  [default: the first it lists]")
+@click.option("--workload", default="variable", show_default=True, metavar="uniform|variable|FILE",
+              help="Generated texts of one length or of many, or a JSONL file.")
+@click.option("--pairs", metavar="MIX",
+              help=f"Language pairs of generated texts, with weights.  [default: {DEFAULT_PAIRS}]")
+@click.option("--tokens", metavar="N|LOW..HIGH", help="Source tokens.  [default: 60 uniform, 10..200 variable]")
+@click.option("--tokenizer", type=FILE, help="tokenizer.json that counts source tokens.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same texts.")
+@click.option("--concurrency", metavar="N,...", help="Closed loop: clients, one load level each.  [default: 8]")
+@click.option("--rate", metavar="R,...", help="Open loop: requests per second, one load level each.")
+@click.option("--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson", show_default=True,
+              help="Arrival process of --rate.")
+@click.option("--replay", is_flag=True,
+              help="Open loop: send a trace (`dragoman traffic export`) at its recorded times.")
+@click.option("--requests", type=click.IntRange(1),
+              help=f"Requests of each measurement.  [default: {DEFAULT_REQUESTS}]")
+@click.option("--duration", type=POSITIVE, metavar="SECONDS", help="Length of each measurement instead.")
+@click.option("--warmup", default="10", show_default=True, metavar="N|Ns",
+              help="Requests, or seconds with an s, before each measurement; not counted.")
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True,
+              help="Measurements of each load level; 3 and more show a spread.")
+@click.option("--timeout", type=POSITIVE, default=60.0, show_default=True, metavar="SECONDS",
+              help="Of one request, from its intended send.")
+@click.option("--client-processes", type=click.IntRange(1), default=1, show_default=True,
+              help="Processes that send requests.")
+@click.option("--slo", metavar="LIMITS",
+              help="For example p95_s=2,ttft_ms_p95=300 (over all requests) or e2e_s=2 (for each).")
+@click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document as the last line of stdout.")
 def command(out: Path | None, as_json: bool, **options: Any) -> None:
     """Load-test a translation server: dragoman, an OpenAI-compatible server, LibreTranslate or DeepL.
 
@@ -127,6 +94,7 @@ def command(out: Path | None, as_json: bool, **options: Any) -> None:
         click.echo(json.dumps(to_document(results, rows=False), ensure_ascii=False))
     if results.partial:
         click.get_current_context().exit(INTERRUPTED)
+# fmt: on
 
 
 def make_plan(options: Mapping[str, Any]) -> Plan:

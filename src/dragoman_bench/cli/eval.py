@@ -154,7 +154,7 @@ def _write_page(page: Path, name: str, results: EvalResults, without: EvalResult
 def _summary(results: EvalResults) -> dict[str, Any]:
     if results.kind == "quality":
         return results.scores
-    rows = results.judged
+    rows = [row.judgement for row in results.judged]
     checks = ("structure", "kept", "content", "clean", "whole")
     found = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in checks}
     return {"inputs": len(rows), **{name: round(sum(some) / max(len(some), 1), 4) for name, some in found.items()}}

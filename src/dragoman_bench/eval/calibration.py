@@ -25,7 +25,8 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Table, number, percent, table
 from dragoman_bench.eval.apis import Answer, Ask, TranslationApi
-from dragoman_bench.eval.quality import Reference, read_references
+from dragoman_bench.eval.quality import read_references
+from dragoman_bench.eval.results import Reference
 
 Floats = npt.NDArray[np.float64]
 Inputs = Mapping[str, float]

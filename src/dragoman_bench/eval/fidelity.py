@@ -8,8 +8,8 @@ from pathlib import Path
 
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Cell, Column, Table, bullets, escaped, markdown, percent, seconds, table
-from dragoman_bench.eval.apis import Ask, TranslationApi
-from dragoman_bench.eval.judge import KINDS, HardInput, judge, read_inputs
+from dragoman_bench.eval.apis import Answer, Ask, TranslationApi
+from dragoman_bench.eval.judge import KINDS, HardInput, Judgement, judge, read_inputs
 from dragoman_bench.eval.results import EvalConditions, EvalResults, JudgedRow
 
 CUT_AROUND, ALIGNED = "cut_around", "aligned"
@@ -29,29 +29,19 @@ async def run_fidelity(
     observer.phase(f"{len(hard)} hard inputs", len(hard))
     asks = [Ask(one.text, one.source, one.target, one.format) for one in hard]
     answers = await api.translate_all(asks, observer, interrupted)
-    rows: list[JudgedRow] = []
-    for one, answer in zip(hard, answers, strict=True):
-        if answer is None:
-            continue
-        found = judge(one, answer.text)
-        reasons = (f"no translation: {answer.error}",) if answer.error else found.reasons
-        rows.append(
-            JudgedRow(
-                id=one.id,
-                kind=one.kind,
-                output=answer.text,
-                structure=found.structure and not answer.error,
-                kept=found.kept and not answer.error,
-                content=found.content,
-                clean=found.clean and not answer.error,
-                reasons=reasons,
-                latency_s=round(answer.latency_s, 4),
-                error=answer.error,
-                warnings=answer.warnings,
-                retries=answer.retries,
-            )
-        )
+    rows = [
+        JudgedRow(one.id, one.kind, answer, _judged(one, answer))
+        for one, answer in zip(hard, answers, strict=True)
+        if answer is not None
+    ]
     return EvalResults("fidelity", conditions, partial=interrupted.is_set(), judged=tuple(rows))
+
+
+def _judged(one: HardInput, answer: Answer) -> Judgement:
+    found = judge(one, answer.text)
+    if not answer.error:
+        return found
+    return Judgement(False, False, found.content, False, (f"no translation: {answer.error}",))
 
 
 # ---- tables
@@ -64,17 +54,17 @@ def _share(rows: Iterable[JudgedRow], holds: Callable[[JudgedRow], bool | None])
 
 
 _CHECKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
-    ("structure", lambda row: row.structure),
-    ("kept", lambda row: row.kept),
-    ("content", lambda row: row.content),
-    ("clean", lambda row: row.clean),
+    ("structure", lambda row: row.judgement.structure),
+    ("kept", lambda row: row.judgement.kept),
+    ("content", lambda row: row.judgement.content),
+    ("clean", lambda row: row.judgement.clean),
 )
 _FALLBACKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
-    ("again", lambda row: any(code not in (CUT_AROUND, ALIGNED) for code in row.retries)),
-    ("cut around", lambda row: CUT_AROUND in row.retries),
-    ("aligned", lambda row: ALIGNED in row.retries),
-    ("warned", lambda row: any(code != LOW_CONFIDENCE for code in row.warnings)),
-    ("unsure", lambda row: LOW_CONFIDENCE in row.warnings),
+    ("again", lambda row: any(code not in (CUT_AROUND, ALIGNED) for code in row.answer.retries)),
+    ("cut around", lambda row: CUT_AROUND in row.answer.retries),
+    ("aligned", lambda row: ALIGNED in row.answer.retries),
+    ("warned", lambda row: any(code != LOW_CONFIDENCE for code in row.answer.warnings)),
+    ("unsure", lambda row: LOW_CONFIDENCE in row.answer.warnings),
 )
 
 
@@ -155,11 +145,11 @@ def fidelity_page(name: str, results: EvalResults, without: EvalResults | None, 
 
 def _misses(results: EvalResults, inputs: Sequence[HardInput]) -> list[str]:
     known = {one.id: one for one in inputs}
-    missed = [row for row in results.judged if not row.whole]
+    missed = [row for row in results.judged if not row.judgement.whole]
     if not missed:
         return ["Nothing."]
     lines = [
-        f"{row.id} ({known[row.id].source} to {known[row.id].target}): {'; '.join(row.reasons[:2])}"
+        f"{row.id} ({known[row.id].source} to {known[row.id].target}): {'; '.join(row.judgement.reasons[:2])}"
         for row in missed[:_MISSES_SHOWN]
         if row.id in known
     ]
@@ -172,7 +162,7 @@ def _conditions(named: Sequence[tuple[str, EvalResults]]) -> Table:
     for _, results in named:
         conditions, server = results.conditions, results.conditions.server
         sets = server.get("cpu_instruction_sets") or conditions.machine.cpu_instruction_sets
-        latencies = sorted(row.latency_s for row in results.judged) or [0.0]
+        latencies = sorted(row.answer.latency_s for row in results.judged) or [0.0]
         for fact, value in {
             "date": conditions.started_at[:10],
             "API": conditions.api + (", plain text" if conditions.plain else ""),
@@ -184,7 +174,7 @@ def _conditions(named: Sequence[tuple[str, EvalResults]]) -> Table:
             "texts at a time": conditions.concurrency,
             "median latency": seconds(latencies[len(latencies) // 2]),
             "texts": f"{len(results.judged)}{' (interrupted)' if results.partial else ''}",
-            "failed": sum(bool(row.error) for row in results.judged),
+            "failed": sum(bool(row.answer.error) for row in results.judged),
             "inputs": conditions.inputs_sha256,
         }.items():
             facts.setdefault(fact, []).append("" if value is None else str(value))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,24 +23,10 @@ from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import first_fault, read_text
 from dragoman_bench.bench.tables import Table, number, percent, seconds, table
 from dragoman_bench.eval.apis import Ask, TranslationApi
-from dragoman_bench.eval.results import EvalConditions, EvalResults, ScoredRow
+from dragoman_bench.eval.results import EvalConditions, EvalResults, Reference, ScoredRow
 
 _BLEU_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char", "lo": "char", "km": "char", "my": "char"}
 _SAMPLES = 1000  # of the bootstrap
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A text, what its translation should be, and the languages.
-
-    `checks`: groups of words, one of each of which an adequate translation has; empty where only the reference is known.
-    """
-
-    text: str
-    reference: str
-    source: str
-    target: str
-    checks: tuple[tuple[str, ...], ...] = ()
 
 
 class _ReferenceLine(BaseModel):
@@ -81,22 +66,7 @@ async def run_quality(api: TranslationApi, path: Path, observer: Observer, inter
     asks = [Ask(one.text, one.source, one.target) for one in references]
     observer.phase(f"{len(asks)} texts", len(asks))
     answers = await api.translate_all(asks, observer, interrupted)
-    rows = tuple(
-        ScoredRow(
-            text=one.text,
-            reference=one.reference,
-            source=one.source,
-            target=one.target,
-            output=answer.text,
-            latency_s=round(answer.latency_s, 6),
-            error=answer.error,
-            warnings=answer.warnings,
-            retries=answer.retries,
-            cached=answer.cached,
-        )
-        for one, answer in zip(references, answers, strict=True)
-        if answer is not None
-    )
+    rows = tuple(ScoredRow(one, answer) for one, answer in zip(references, answers, strict=True) if answer is not None)
     scores = {direction: _score(some) for direction, some in _directions(rows)}
     return EvalResults("quality", conditions, partial=interrupted.is_set(), scored=rows, scores=scores)
 
@@ -107,28 +77,28 @@ async def run_quality(api: TranslationApi, path: Path, observer: Observer, inter
 def _directions(rows: Sequence[ScoredRow]) -> Iterator[tuple[str, Sequence[ScoredRow]]]:
     by_direction: dict[str, list[ScoredRow]] = {}
     for row in rows:
-        by_direction.setdefault(f"{row.source}>{row.target}", []).append(row)
+        by_direction.setdefault(f"{row.reference.source}>{row.reference.target}", []).append(row)
     yield from by_direction.items()
     if len(by_direction) > 1:
         yield "all", rows
 
 
 def _score(rows: Sequence[ScoredRow]) -> dict[str, Any]:
-    outputs, references = [row.output for row in rows], [row.reference for row in rows]
-    latencies = [row.latency_s for row in rows]
-    warnings = Counter(code for row in rows for code in set(row.warnings))
-    targets = {row.target for row in rows}
+    outputs, references = [row.answer.text for row in rows], [row.reference.reference for row in rows]
+    latencies = [row.answer.latency_s for row in rows]
+    warnings = Counter(code for row in rows for code in set(row.answer.warnings))
+    targets = {row.reference.target for row in rows}
     chrf = _metrics().CHRF()
     found: dict[str, Any] = {
         "texts": len(rows),
-        "errors": sum(bool(row.error) for row in rows),
-        "cached": sum(row.cached for row in rows),
+        "errors": sum(bool(row.answer.error) for row in rows),
+        "cached": sum(row.answer.cached for row in rows),
         "chrf": round(float(chrf.corpus_score(outputs, [references]).score), 2),
         "chrf_signature": str(chrf.get_signature()),
         "latency_p50_s": round(float(np.percentile(latencies, 50)), 4),
         "latency_p95_s": round(float(np.percentile(latencies, 95)), 4),
         "warnings": {code: round(count / len(rows), 4) for code, count in sorted(warnings.items())},
-        "retried": round(sum(bool(row.retries) for row in rows) / len(rows), 4),
+        "retried": round(sum(bool(row.answer.retries) for row in rows) / len(rows), 4),
     }
     if len(targets) == 1:  # BLEU depends on how a language is cut into words
         bleu = _bleu(targets.pop())
@@ -173,13 +143,13 @@ def compare_results(first: EvalResults, second: EvalResults) -> list[Table]:
 
     Raises ConfigError where they have no text in common.
     """
-    theirs = {(row.text, row.source, row.target): row for row in second.scored}
-    pairs = [(row, theirs[key]) for row in first.scored if (key := (row.text, row.source, row.target)) in theirs]
+    theirs = {row.reference: row for row in second.scored}
+    pairs = [(row, theirs[row.reference]) for row in first.scored if row.reference in theirs]
     if not pairs:
         raise ConfigError("the two results have no text in common")
     found: list[tuple[str, ...]] = []
-    for target in sorted({one.target for one, _ in pairs}):
-        some = [(one, other) for one, other in pairs if one.target == target]
+    for target in sorted({one.reference.target for one, _ in pairs}):
+        some = [(one, other) for one, other in pairs if one.reference.target == target]
         for name, metric in (("chrF", _metrics().CHRF()), ("BLEU", _bleu(target))):
             found.append((target, name, str(len(some)), *_bootstrapped(metric, some)))
     note = (
@@ -192,9 +162,9 @@ def compare_results(first: EvalResults, second: EvalResults) -> list[Table]:
 def _bootstrapped(metric: Any, pairs: Sequence[tuple[ScoredRow, ScoredRow]]) -> tuple[str, ...]:
     significance = import_module("sacrebleu.significance")
     test = significance.PairedTest(
-        [("A", [one.output for one, _ in pairs]), ("B", [other.output for _, other in pairs])],
+        [("A", [one.answer.text for one, _ in pairs]), ("B", [other.answer.text for _, other in pairs])],
         {"score": metric},
-        [[one.reference for one, _ in pairs]],
+        [[one.reference.reference for one, _ in pairs]],
         test_type="bs",
         n_samples=_SAMPLES,
     )

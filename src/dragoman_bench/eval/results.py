@@ -15,9 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from dragoman import __version__
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Machine, describe_machine, first_fault, git_commit, read_text, write_text
-from dragoman_bench.eval.apis import TranslationApi
+from dragoman_bench.eval.apis import Answer, TranslationApi
+from dragoman_bench.eval.judge import Judgement
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,42 +53,35 @@ class EvalConditions:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedRow:
-    """A hard input's answer, and what the judge found. `content` None: nothing was said about its words."""
+class Reference:
+    """A text, what its translation should be, and the languages.
 
-    id: str
-    kind: str
-    output: str
-    structure: bool
-    kept: bool
-    content: bool | None
-    clean: bool
-    reasons: tuple[str, ...]
-    latency_s: float
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    retries: tuple[str, ...] = ()
-
-    @property
-    def whole(self) -> bool:
-        """Nothing lost, nothing added, nothing broken."""
-        return self.structure and self.kept and self.clean
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRow:
-    """A text with its reference and the answer."""
+    `checks`: groups of words, one of each of which an adequate translation has; empty where only the reference is known.
+    """
 
     text: str
     reference: str
     source: str
     target: str
-    output: str
-    latency_s: float
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    retries: tuple[str, ...] = ()
-    cached: bool = False
+    checks: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A hard input's answer, and what the judge found."""
+
+    id: str
+    kind: str
+    answer: Answer
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRow:
+    """A text with its reference, and the answer."""
+
+    reference: Reference
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)

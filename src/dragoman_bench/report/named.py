@@ -14,21 +14,16 @@ Named = Mapping[str, Results]
 
 
 def read_named(paths: Sequence[Path]) -> dict[str, Results]:
-    """Files in their order, by the `label` among their options, else by file name; with the path where two have the same.
-
-    Raises ConfigError where one cannot be read, or is given twice.
-    """
-    again = [path for path, count in Counter(path.resolve() for path in paths).items() if count > 1]
-    if again:
-        raise ConfigError(f"{again[0].name} is given twice")
-    read = [read_results(path) for path in paths]
-    labels = [
-        str(results.conditions.options.get("label") or "").strip() or path.stem
-        for results, path in zip(read, paths, strict=True)
-    ]
-    uses = Counter(labels)
-    unique = [f"{label} ({path})" if uses[label] > 1 else label for label, path in zip(labels, paths, strict=True)]
-    return dict(zip(unique, read, strict=True))
+    """Files in their order, by the `label` among their options, else by file name. Raises ConfigError where one cannot be read,
+    or two have the same label."""
+    named: dict[str, Results] = {}
+    for path in paths:
+        results = read_results(path)
+        label = str(results.conditions.options.get("label") or "").strip() or path.stem
+        if label in named:
+            raise ConfigError(f"{path}: another file has the label {label!r}; rename one of them")
+        named[label] = results
+    return named
 
 
 def loads_of(named: Named) -> list[Load]:
@@ -36,20 +31,12 @@ def loads_of(named: Named) -> list[Load]:
     return sorted({point.load for results in named.values() for point in results.points}, key=lambda load: load.order)
 
 
-def shared_load(named: Named, label: str | None = None) -> Load:
-    """The load level with that label; else the highest of those that most results have.
-
-    Raises ConfigError on an unknown label, and where nothing was measured.
-    """
+def shared_load(named: Named) -> Load:
+    """The highest load level of those that most results have. Raises ConfigError where nothing was measured."""
     having = Counter(point.load for results in named.values() for point in results.points)
     if not having:
         raise ConfigError(f"nothing was measured in {', '.join(named) or 'no results'}: there is no load level")
-    if label is None:
-        return max(having, key=lambda load: (having[load], load.order))
-    loads = {load.label: load for load in loads_of(named)}
-    if label not in loads:
-        raise ConfigError(f"no load level {label!r}; there are {', '.join(loads)}", param="load")
-    return loads[label]
+    return max(having, key=lambda load: (having[load], load.order))
 
 
 def points_at(named: Named, load: Load) -> dict[str, Point]:
