@@ -22,7 +22,6 @@ def record(index: int = 0, *, e2e_s: float = 1.0, intended_s: float = 0.0, **oth
         "first_token_s": None,
         "done_s": intended_s + e2e_s,
         "source_tokens": tokens,
-        "source_characters": 4 * tokens,
         "band": length_band(tokens),
     }
     return RequestRecord(**(fields | other))

@@ -137,11 +137,6 @@ class Table:
         rows = [row if row.note else replace(row, cells=tuple(row.cells[n] for n in kept)) for row in self.rows]
         return replace(self, columns=tuple(self.columns[n] for n in kept), rows=tuple(rows))
 
-    @property
-    def has_values(self) -> bool:
-        """Whether any cell after the heads has a value."""
-        return any(row.note or any(not cell.empty for cell in row.cells[self.heads :]) for row in self.rows)
-
 
 def table(
     title: str,
