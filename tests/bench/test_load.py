@@ -235,13 +235,6 @@ async def test_a_cancelled_load_ends() -> None:
             await asyncio.wait_for(driving, 10)
 
 
-def test_parts_of_a_plan_are_its_requests_dealt_round() -> None:
-    items = [Item(text, "en", "de", 1) for text in "ab"]
-    indexes = [list(_job("", items, requests=7, part=part, of=3).indexes()) for part in range(3)]
-
-    assert indexes == [[0, 3, 6], [1, 4], [2, 5]]
-
-
 async def _run(job: Job, processes: int, tally: Tally, stop: asyncio.Event) -> Sent:
     async with load_generator(job, processes) as send:
         return await send(Clock(monotonic() + LEAD_S), tally, stop)

@@ -354,12 +354,6 @@ def test_percentiles_agree_with_the_exact_ones() -> None:
         )
 
 
-def test_adding_histograms_is_counting_all_their_values() -> None:
-    left, right = [0.01, 0.02, 0.02], [0.02, 0.5]
-
-    assert bucket_counts(left) + bucket_counts(right) == bucket_counts(left + right)
-
-
 def test_distribution_counts_and_averages() -> None:
     found = distribution(bucket_values(bucket_counts([0.01] * 3 + [0.05])))
 
@@ -371,7 +365,3 @@ def test_distribution_counts_and_averages() -> None:
 
 def test_gaps_under_the_floor_share_a_bucket() -> None:
     assert bucket_counts([0.0, 1e-6, 1e-5]) == Counter({0: 3})
-
-
-def test_nothing_has_no_percentile() -> None:
-    assert distribution(bucket_values({})) is None

@@ -68,8 +68,6 @@ def test_a_table_of_plain_values() -> None:
 
     assert found.columns[0].align == "left"
     assert found.rows[1].cells[1].empty
-    assert found.has_values
-    assert not tables.table("", ["step", "req/s"], [("one", None)]).has_values
 
 
 CLOSED = Load("closed", clients=4)
@@ -135,8 +133,7 @@ def test_failures_are_counted_by_kind_and_share() -> None:
     records = [record(0), record(1, error="refused"), record(2, error="timeout"), record(3, error="refused")]
     results = _results(_measurement(records))
 
-    assert _cells(results)["failed"] == "75.0 %"
-    assert "- 4 clients: failed requests: 2 refused, 1 timeout." in results_markdown(results)
+    assert _cells(results)["failed"] == "75.0 % 2 refused, 1 timeout"
 
 
 def test_what_would_mislead_is_said() -> None:

@@ -224,7 +224,7 @@ async def test_hard_inputs_are_judged_by_kind_and_written_as_a_page(tmp_path: Pa
     assert shares["all"][1:3] == ["100 %", "100 %"]  # structure and what is kept
     assert shares["inline tags"][4] == "0 %"  # a translation
     assert shares["inline tags"][5:] == ["100 %", "0 %", "100 %", "100 %", "0 %"]
-    assert {row.structure for row in lost.judged if row.kind == "nested tags"} == {False}
+    assert {row.judgement.structure for row in lost.judged if row.kind == "nested tags"} == {False}
 
     write_eval(echoed, tmp_path / "with.json")
     write_eval(lost, tmp_path / "without.json")

@@ -178,7 +178,11 @@ def time_axis(axes: Axes, values_s: Iterable[float], ticks: int = 8) -> None:
     elif known:
         axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
         axes.set_ylim(0, max(known) * 1.1)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds(value) if value > 0 else "0"))
+
+    def label(value: float, _: object) -> str:
+        return seconds(value) if value > 0 else "0"
+
+    axes.yaxis.set_major_formatter(FuncFormatter(label))
 
 
 def load_axis(axes: Axes, loads: Sequence[Load]) -> None:
