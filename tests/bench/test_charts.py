@@ -65,7 +65,7 @@ def test_whiskers_reach_from_the_lowest_to_the_highest_repeat(named: dict[str, R
 
 
 def test_a_point_measured_once_has_no_whisker() -> None:
-    once = {"once": of_points(point(lambda: Server(4), 2, requests=10, repeats=1))}
+    once = {"once": of_points(point(Server(4), 2, requests=10, repeats=1))}
     axes = panels(charts.throughput(once))[0]
     assert not [container for container in axes.containers if hasattr(container, "has_yerr")]
 
@@ -140,7 +140,7 @@ def test_loads_are_ordered_by_kind_and_size() -> None:
 
 
 def test_the_shared_load_is_the_highest_that_most_have(named: dict[str, Results]) -> None:
-    more = of_points(*named["continuous"].points, point(lambda: Server(4), 16, requests=20, repeats=1))
+    more = of_points(*named["continuous"].points, point(Server(4), 16, requests=20, repeats=1))
     assert shared_load({**named, "more": more}) == EIGHT
 
 

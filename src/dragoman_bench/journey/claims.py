@@ -374,15 +374,3 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
 )
-
-STORY: dict[At, str] = {
-    ONE_WORKER_UNIFORM: "2.2",
-    ONE_WORKER: "1.1; responses 1.4 → 11.3 s",
-    ALONE: "3.3",
-    TWO_WORKERS: "2.0",
-    STATIC_UNIFORM: "5.9; 452 → 171 ms a request",
-    UNIFORM: "15.0",
-    DEFAULT: "3.5, not tuned",
-    SMALL: "10.7, tuned (staging); production 9.0 → 16.4",
-}
-"""What the story reports, requests a second, beside what was measured here."""

@@ -41,7 +41,6 @@ from dragoman_bench.journey.claims import (
     PREEMPTIONS,
     RPS,
     SHORT_P50,
-    STORY,
     TOKENS_S,
     At,
     JudgedClaim,
@@ -202,7 +201,7 @@ def verdicts(report: JourneyReport) -> Table:
 
 
 def _numbers(report: JourneyReport) -> Table:
-    """One row for every leg and level, beside what the story reports."""
+    """One row for every leg and level."""
     measured = Measured(report.results)
     rows: list[tuple[str | None, ...]] = []
     for name, results in report.results.items():
@@ -210,11 +209,10 @@ def _numbers(report: JourneyReport) -> Table:
             at = At(name, point.load.clients or 0)
             failed = sum(repeat.summary.requests - repeat.summary.completed for repeat in point.repeats)
             numbers = (measured.text(at, metric) for metric in COLUMNS)
-            rows.append((name, str(at.clients), STORY.get(at), *numbers, str(failed)))
-    columns = ("step", "clients", Column("the story, requests a second", "left"))
+            rows.append((name, str(at.clients), *numbers, str(failed)))
     note = "Median of the repeats [lowest..highest]."
     return table(
-        "", (*columns, *(metric.name for metric in COLUMNS), "failed"), rows, note=note, slug="numbers"
+        "", ("step", "clients", *(metric.name for metric in COLUMNS), "failed"), rows, note=note, slug="numbers"
     ).pruned()
 
 
