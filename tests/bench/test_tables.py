@@ -10,7 +10,8 @@ from dragoman_bench.bench import tables
 from dragoman_bench.bench.results import ClientUse, Load, Measurement, Point, RequestRecord, Results, Spread, Stopped
 from dragoman_bench.bench.summary import Observed, parse_slo, spreads, summarise
 from dragoman_bench.bench.tables import Cell, Column, Row, Table, results_markdown
-from tests.bench.making import conditions, record
+from tests.bench.making import record
+from tests.bench.simulated import conditions
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def _measurement(records: list[RequestRecord], stopped: Stopped = "finished", sl
 
 
 def _results(*repeats: Measurement, partial: bool = False) -> Results:
-    return Results(conditions(CLOSED), (Point(CLOSED, repeats, spreads(repeats)),), partial)
+    return Results(conditions(loads=(CLOSED,)), (Point(CLOSED, repeats, spreads(repeats)),), partial)
 
 
 def _cells(results: Results) -> dict[str, str]:
@@ -126,7 +127,9 @@ def test_an_slo_is_met_missed_or_both() -> None:
 def test_the_conditions_come_first() -> None:
     said = results_markdown(_results(_measurement([record()])))
 
-    assert said.startswith("dragoman at http://127.0.0.1:8000, model a model, on a CPU, 2 cores.\nWorkload ")
+    assert said.startswith(
+        "dragoman at http://127.0.0.1:8000, model Qwen/Qwen3-4B, on Some CPU, 16 cores, NVIDIA H200.\nWorkload "
+    )
 
 
 def test_failures_are_counted_by_kind_and_share() -> None:
