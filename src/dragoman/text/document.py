@@ -36,7 +36,7 @@ def pieces(text: str, options: DocumentOptions) -> Iterator[Piece | None]:
     copied: list[str] = []
     for piece in _pieces(text, options):
         if isinstance(piece, Literal):
-            copied.append(piece.text)
+            copied += [piece.text] * bool(piece.text)
             continue
         if copied and piece is not None:
             yield Literal("".join(copied))
@@ -51,7 +51,7 @@ def _pieces(text: str, options: DocumentOptions) -> Iterator[Piece | None]:
     rules = TagRules(options.ignore_tags, options.splitting_tags, options.non_splitting_tags)
     match options.format:
         case "text":
-            return plain.pieces(text, options)
+            return plain.pieces(text, keep)
         case "html":
             return html.pieces(text, keep, rules)
         case "xml":
