@@ -30,7 +30,7 @@ def command() -> None:
     """Create, list, rotate and revoke keys, and show what each has used.
 
     NAME is the name or the id of one. A running server knows a change within seconds (auth.refresh_s), or after
-    `dragoman reload`.
+    SIGHUP or `POST /v1/reload`.
     """
 
 
