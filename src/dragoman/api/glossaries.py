@@ -101,17 +101,7 @@ class GlossaryOut(BaseModel):
 
     @classmethod
     def of(cls, stored: StoredGlossary) -> GlossaryOut:
-        return cls(
-            id=stored.id,
-            name=stored.name,
-            version=stored.version,
-            created_at=stored.created_at,
-            updated_at=stored.updated_at,
-            dictionaries=[
-                DictionaryOut(source=one.source, target=one.target, entry_count=one.entry_count)
-                for one in stored.dictionaries
-            ],
-        )
+        return cls.model_validate(stored, from_attributes=True)
 
 
 class GlossariesAnswer(BaseModel):

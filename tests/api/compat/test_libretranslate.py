@@ -100,7 +100,7 @@ async def test_codes_of_chinese(client: httpx.AsyncClient, code: str) -> None:
         ({"source": "klingon!"}, "klingon! is not supported"),
         ({"target": "zt"}, "zh-Hant is not supported"),
         ({"target": "auto"}, "auto is not supported"),
-        ({"format": "markdown"}, "markdown format is not supported"),
+        ({"format": "markdown"}, "Value for 'format' not supported: give one of text, html"),
         ({"alternatives": "many"}, "Invalid request: alternatives parameter is not a number"),
     ],
 )

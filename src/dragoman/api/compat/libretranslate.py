@@ -93,13 +93,6 @@ def _alternatives(fields: Fields) -> bool:
         raise InvalidRequest(message, param="alternatives") from None
 
 
-def _format(fields: Fields) -> TextFormat:
-    given = fields.text("format") or "text"
-    if given not in ("text", "html"):
-        raise InvalidRequest(f"{given[:40]} format is not supported", param="format")
-    return cast(TextFormat, given)
-
-
 def _tag(call: Call, name: str) -> str:
     code = call.fields.required(name)
     return served_tag(call.service, _CODES.get(code.lower(), code), name)
@@ -123,7 +116,8 @@ async def translate(http: Request, service: Service) -> Response:
     source = None if auto else _tag(call, "source")
     target = _tag(call, "target")
     with_alternatives = _alternatives(fields)
-    translations = await call.translate("libretranslate", "q", target, source, _format(fields))
+    form = cast(TextFormat, fields.choice("format", "text", "html", default="text"))
+    translations = await call.translate("libretranslate", "q", target, source, form)
     answer: dict[str, list[Any]] = {"translatedText": await json_items(service, (one.text for one in translations))}
     if auto:
         answer["detectedLanguage"] = await json_items(service, map(_detected, translations))
