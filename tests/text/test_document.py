@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.text import html, markdown
-from dragoman.text.document import DocumentOptions, pieces
+from dragoman.text.document import pieces
+from dragoman.text.html import TagRules
 from dragoman.text.marks import Block, Literal, Mark, Piece, parts, plain, restore, with_translated_pieces
 from dragoman.types import TextFormat
 
@@ -56,8 +57,8 @@ def structure(found: Iterable[Piece]) -> list[object]:
 @MANY
 def test_any_document_comes_back(kind: TextFormat, document: str, by_name: bool) -> None:
     names = (frozenset({"x"}), frozenset({"b"}), frozenset({"p"})) if by_name else ()
-    options = DocumentOptions(kind, ("Word", "x9") if by_name else (), *names)
-    found = [piece for piece in pieces(document, options) if piece is not None]
+    terms = ("Word", "x9") if by_name else ()
+    found = [piece for piece in pieces(document, kind, terms, TagRules(*names)) if piece is not None]
     assert written(found) == document
     assert all(piece.text for piece in found)
     assert not any(isinstance(one, Literal) and isinstance(two, Literal) for one, two in pairwise(found))
@@ -193,9 +194,7 @@ def test_a_translation_of_markdown_has_the_structure_of_its_source(document: str
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_terms_to_keep_are_marks(kind: TextFormat) -> None:
-    [block] = [
-        piece for piece in pieces("Open Blue Harbor now", DocumentOptions(kind, ("Blue Harbor",))) if piece is not None
-    ]
+    [block] = [piece for piece in pieces("Open Blue Harbor now", kind, ("Blue Harbor",)) if piece is not None]
     assert isinstance(block, Block)
     assert block.text == "Open <x1/> now"
     assert block.marks[0].opening == "Blue Harbor"
@@ -203,16 +202,13 @@ def test_terms_to_keep_are_marks(kind: TextFormat) -> None:
 
 def test_a_document_is_read_in_its_format() -> None:
     text = "<P>One <![CDATA[*two*]]></P>"
-    texts = {
-        kind: [piece.text for piece in pieces(text, DocumentOptions(kind)) if isinstance(piece, Block)]
-        for kind in FORMATS
-    }
+    texts = {kind: [piece.text for piece in pieces(text, kind) if isinstance(piece, Block)] for kind in FORMATS}
     assert texts == {"text": texts["text"], "html": ["One"], "xml": ["One <x1/>"], "markdown": texts["markdown"]}
 
 
 def test_pieces_are_made_as_they_are_asked_for() -> None:
     for kind in FORMATS:
-        first = pieces("<p>One</p>\n\nTwo\n\n" * 50_000, DocumentOptions(kind))
+        first = pieces("<p>One</p>\n\nTwo\n\n" * 50_000, kind)
         assert next(piece for piece in first if isinstance(piece, Block)).text
 
 
@@ -227,7 +223,7 @@ def test_pieces_are_made_as_they_are_asked_for() -> None:
 def test_long_text_is_cut_between_sentences_in_every_format(form: TextFormat, sentence: str, end: str) -> None:
     for padding in range(len(sentence)):  # so that the bound is at each place of a sentence
         text = "x" * padding + sentence * 1000
-        blocks = [piece for piece in pieces(text, DocumentOptions(form)) if isinstance(piece, Block)]
+        blocks = [piece for piece in pieces(text, form) if isinstance(piece, Block)]
         assert len(blocks) > 1
         for block in blocks:
             assert len(plain(block.text)) <= 8000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -10,16 +10,12 @@ from hypothesis import strategies as st
 
 from dragoman.text import plain
 from dragoman.text.marks import Block, Literal, restore
-
-
-@dataclass(frozen=True)
-class Options:
-    keep_terms: tuple[str, ...] = ()
+from dragoman.text.spans import keep_spans, spans
 
 
 def blocks(text: str, *terms: str) -> list[str]:
     """The blocks' texts; the pieces together are the text."""
-    found = [piece for piece in plain.pieces(text, Options(terms)) if piece is not None]
+    found = [piece for piece in plain.pieces(text, partial(keep_spans, terms=terms)) if piece is not None]
     parts = [one.text if isinstance(one, Literal) else restore(one.text, one.marks, one.writer) for one in found]
     assert "".join(parts) == text
     return [one.text for one in found if isinstance(one, Block)]
@@ -28,7 +24,7 @@ def blocks(text: str, *terms: str) -> list[str]:
 def translated(text: str) -> str:
     """The text with each block in capitals, but for its marks."""
     parts: list[str] = []
-    for piece in plain.pieces(text, Options()):
+    for piece in plain.pieces(text, spans):
         if isinstance(piece, Literal):
             parts.append(piece.text)
         elif piece is not None:
@@ -118,7 +114,7 @@ def test_apostrophes_of_messages() -> None:
     assert blocks(text) == ["it's <x1/> <x2/> of <x3/>"]
     assert translated(text) == "{n, plural, other {IT''S '{not}' # OF {x}}}"
     # An apostrophe of the translation must not quote the brace after it.
-    found = [piece for piece in plain.pieces("{n, plural, other {of {x}}}", Options()) if isinstance(piece, Block)]
+    found = [piece for piece in plain.pieces("{n, plural, other {of {x}}}", spans) if isinstance(piece, Block)]
     assert restore("l'<x1/>", found[0].marks, found[0].writer) == "l''{x}"
 
 
@@ -166,7 +162,7 @@ def test_a_long_line_is_cut_between_sentences_and_never_in_a_span() -> None:
 def test_work_between_two_pauses_is_bounded() -> None:
     for text in ("word " * 20_000, "\n" * 100_000, "a\tb\n" * 10_000, "- x\n" * 10_000, "{a} " * 10_000):
         since = 0
-        for piece in plain.pieces(text, Options()):
+        for piece in plain.pieces(text, spans):
             since = 0 if piece is None else since + len(piece.text)
             assert since <= 20_000
 

@@ -1,4 +1,4 @@
-"""`dragoman translate`: a text from the command line, a file or standard input, through a server or an engine of its own."""
+"""`dragoman translate`: a text from the command line, a file or standard input, with an engine of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from dragoman.cli.client import no_server, request_json
 from dragoman.cli.console import error_console, steady_error_console
 from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError, EmptyText
@@ -31,16 +30,6 @@ def _source_text(text: str | None, file: Path | None) -> str:
     if not found:
         raise EmptyText(f"{file or 'standard input'} is empty")
     return found
-
-
-def _through_server(url: str, text: str, target: str, source: str | None) -> tuple[str, list[str]]:
-    body = {"text": text, "target": target} | ({"source": source} if source else {})
-    answer = request_json(url, "/v1/translate", method="POST", body=body)
-    try:
-        translation = answer["translations"][0]
-        return translation["text"], [warning["message"] for warning in translation["warnings"]]
-    except (LookupError, TypeError) as error:
-        raise no_server(url, repr(error)) from None
 
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
@@ -65,24 +54,18 @@ async def _with_own_engine(settings: Settings, request: TranslationRequest) -> t
 @click.option("--to", "target", required=True, metavar="TAG", help="Language to translate into.")
 @click.option("--from", "source", metavar="TAG", help="The text's language; detected when absent.")
 @click.option("--file", type=click.Path(path_type=Path), help="Read the text from a UTF-8 file instead.")
-@click.option("--url", help="A running dragoman server; absent: start an engine for this one text.")
 @settings_options("model", "engine")
-def command(
-    loaded: Loaded, text: str | None, target: str, source: str | None, file: Path | None, url: str | None
-) -> None:
-    """Translate TEXT, a file, or standard input, and print the translation."""
+def command(loaded: Loaded, text: str | None, target: str, source: str | None, file: Path | None) -> None:
+    """Start an engine, translate TEXT, a file, or standard input, and print the translation."""
     source_text = _source_text(text, file)
     if not source_text:
         raise EmptyText("the text is empty")
-    if url:
-        translated, warnings = _through_server(url, source_text, target, source)
-    else:
-        console = steady_error_console()
-        configure_logging("warning", "human", console)
-        with console.status("starting an engine (a running server answers faster: see --url)"):
-            translated, warnings = asyncio.run(
-                _with_own_engine(loaded.settings, TranslationRequest((source_text,), target, source, request_id="cli"))
-            )
+    console = steady_error_console()
+    configure_logging("warning", "human", console)
+    with console.status("starting an engine (a running server answers faster)"):
+        translated, warnings = asyncio.run(
+            _with_own_engine(loaded.settings, TranslationRequest((source_text,), target, source, request_id="cli"))
+        )
     click.echo(translated, nl=not translated.endswith("\n"))
     for warning in warnings:
         error_console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
