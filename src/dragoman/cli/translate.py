@@ -1,9 +1,16 @@
-"""`dragoman translate`: a text from the command line, a file or standard input, with an engine of its own."""
+"""`dragoman translate`: a text from the command line, a file or standard input, through a server or an engine of its own.
+
+A server that needs keys gets the one in the variable `DRAGOMAN_API_KEY`: a flag could be read in the list of processes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
+import urllib.error
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +18,14 @@ import click
 
 from dragoman.cli.console import error_console, steady_error_console
 from dragoman.cli.options import settings_options
-from dragoman.errors import ConfigError, EmptyText
+from dragoman.errors import ConfigError, DragomanError, EmptyText, Unavailable
 from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
 from dragoman.types import TranslationRequest
+
+TIMEOUT_S = 600.0
+KEY_VARIABLE = "DRAGOMAN_API_KEY"
 
 
 def _source_text(text: str | None, file: Path | None) -> str:
@@ -30,6 +40,33 @@ def _source_text(text: str | None, file: Path | None) -> str:
     if not found:
         raise EmptyText(f"{file or 'standard input'} is empty")
     return found
+
+
+def _through_server(url: str, text: str, target: str, source: str | None) -> tuple[str, list[str]]:
+    """The translation and its warnings. Raises `ConfigError` for a refusal and for no server, `Unavailable` for a status
+    from 500."""
+    body = {"text": text, "target": target} | ({"source": source} if source else {})
+    headers = {"Content-Type": "application/json"}
+    if key := os.environ.get(KEY_VARIABLE):
+        headers["Authorization"] = f"Bearer {key}"
+    try:
+        request = urllib.request.Request(f"{url.rstrip('/')}/v1/translate", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            translation = json.load(answer)["translations"][0]
+            return translation["text"], [warning["message"] for warning in translation["warnings"]]
+    except urllib.error.HTTPError as error:
+        raise _refusal(error, url) from None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        reason = getattr(error, "reason", repr(error))
+        raise ConfigError(f"{url} did not answer as a dragoman server: {reason}") from None
+
+
+def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
+    try:
+        message = json.load(error)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        return ConfigError(f"{url} answered {error.code} and is no dragoman server")
+    return Unavailable(message) if error.code >= 500 else ConfigError(message)
 
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
@@ -54,18 +91,24 @@ async def _with_own_engine(settings: Settings, request: TranslationRequest) -> t
 @click.option("--to", "target", required=True, metavar="TAG", help="Language to translate into.")
 @click.option("--from", "source", metavar="TAG", help="The text's language; detected when absent.")
 @click.option("--file", type=click.Path(path_type=Path), help="Read the text from a UTF-8 file instead.")
+@click.option("--url", help="A running dragoman server; absent: start an engine for this one text.")
 @settings_options("model", "engine")
-def command(loaded: Loaded, text: str | None, target: str, source: str | None, file: Path | None) -> None:
-    """Start an engine, translate TEXT, a file, or standard input, and print the translation."""
+def command(
+    loaded: Loaded, text: str | None, target: str, source: str | None, file: Path | None, url: str | None
+) -> None:
+    """Translate TEXT, a file, or standard input, and print the translation."""
     source_text = _source_text(text, file)
     if not source_text:
         raise EmptyText("the text is empty")
-    console = steady_error_console()
-    configure_logging("warning", "human", console)
-    with console.status("starting an engine (a running server answers faster)"):
-        translated, warnings = asyncio.run(
-            _with_own_engine(loaded.settings, TranslationRequest((source_text,), target, source, request_id="cli"))
-        )
+    if url:
+        translated, warnings = _through_server(url, source_text, target, source)
+    else:
+        console = steady_error_console()
+        configure_logging("warning", "human", console)
+        with console.status("starting an engine (a running server answers faster: see --url)"):
+            translated, warnings = asyncio.run(
+                _with_own_engine(loaded.settings, TranslationRequest((source_text,), target, source, request_id="cli"))
+            )
     click.echo(translated, nl=not translated.endswith("\n"))
     for warning in warnings:
         error_console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
