@@ -33,7 +33,7 @@ def test_errors_name_the_flags_that_the_commands_have() -> None:
     for path, name in (
         ("auth.refresh_s", "--auth-refresh-s"),
         ("model.name", "--model-name"),
-        ("cache.max_bytes", "--cache-max-bytes"),
+        ("cache.file", "--cache-file"),
     ):
         assert load(None, {path: "1"}, {}).origins[path] == name
 

@@ -26,8 +26,6 @@ RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
 """Variables of the load tests, of the tests and of clients: not settings of the server."""
 DEFAULT_FILE = Path("dragoman.toml")
 REMOVED: Mapping[str, str] = {
-    "cache.file": "segments are cached in memory alone",
-    "cache.file_max_bytes": "segments are cached in memory alone",
     "engine.data_parallel_size": "serve several GPUs with server.replicas",
     "engine.scheduling_policy": "set the priority of a call, or of its key (--priority bulk)",
     "engine.seed": "nothing replaces it: vLLM's seed is 0",
@@ -190,6 +188,12 @@ class AdmissionSettings:
 class CacheSettings:
     max_bytes: Annotated[int, Bound(ge=0)] = _setting(
         64 * 2**20, "memory for translations of segments, with greedy decoding; 0: nothing is kept or shared", "cache"
+    )
+    file: str = _setting(
+        "", "SQLite file that keeps them over restarts, and so stores texts; empty: they are in memory alone", "cache"
+    )
+    file_max_bytes: Annotated[int, Bound(ge=2**20)] = _setting(
+        2**30, "the file's oldest entries are deleted beyond this"
     )
 
 

@@ -1,18 +1,26 @@
-"""The cache of segments: what is stored, what shares a generation, and what bounds it."""
+"""The cache of segments: what is stored, what shares a generation, what bounds it, and its file."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
+import stat
 import tracemalloc
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, closing
 from contextvars import ContextVar
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from dragoman.errors import EngineFailed
+from dragoman import phrasebook
+from dragoman.engine.checkpoint import revision
+from dragoman.errors import ConfigError, EngineFailed
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.service.cache import Emit, SegmentCache, size_bytes
+from dragoman.service import cache as caching
+from dragoman.service.cache import CacheFile, Emit, SegmentCache, size_bytes
 from dragoman.types import Completion, Sampling, Sequence, Timings, TokenLogprobs
 
 MIB = 2**20
@@ -296,3 +304,147 @@ async def test_over_a_pipeline_a_cancelled_call_frees_the_engines_slot() -> None
     call.cancel()
     await asyncio.wait([call])
     assert pipeline.stats().running == 0
+
+
+# ---- the file
+
+
+@asynccontextmanager
+async def filed(path: Path, fingerprint: str = "model", max_bytes: int = MIB) -> AsyncGenerator[SegmentCache]:
+    """A server's cache with a file; on leaving, what it stored is written."""
+    cache = SegmentCache(MIB, CacheFile(path, max_bytes, fingerprint))
+    cache.start()
+    try:
+        yield cache
+    finally:
+        await cache.close()
+
+
+async def test_a_file_keeps_segments_over_a_restart(tmp_path: Path) -> None:
+    path, engine = tmp_path / "folder" / "cache.sqlite", Engine()
+    async with filed(path) as cache:
+        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+    async with filed(path) as cache:
+        calls = (cache.generate(sequence(), engine.compute) for _ in range(2))
+        results = await asyncio.gather(*calls)
+        assert [(completion, completion.cached) for completion, _ in results] == [(engine.completion, True)] * 2
+        assert [hit for _, hit in results] == ["stored", "stored"]
+        assert cache.stats().entries == 1
+    async with filed(path) as cache:
+        assert await find(cache, sequence()) == engine.completion
+        assert (await cache.generate(sequence(max_tokens=3), engine.compute))[1] == "miss"
+    assert engine.began == 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_file_keeps_the_probabilities_of_tokens(tmp_path: Path) -> None:
+    made = Completion("駅", "stop", 3, 4, logprobs=TokenLogprobs(-0.5, -1.5))
+    async with filed(tmp_path / "cache.sqlite") as cache:
+        await store(cache, sequence(), made)
+    async with filed(tmp_path / "cache.sqlite") as cache:
+        found = await find(cache, sequence())
+    assert found is not None
+    assert found.logprobs == made.logprobs
+
+
+async def test_a_file_of_an_older_format_is_emptied(tmp_path: Path) -> None:
+    path, engine = tmp_path / "cache.sqlite", Engine()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, key BLOB, text TEXT)")
+        database.execute("INSERT INTO entries (text) VALUES ('old')")
+        database.commit()
+    async with filed(path) as cache:
+        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+    async with filed(path) as cache:
+        assert await find(cache, sequence()) == engine.completion
+
+
+async def test_a_file_of_another_model_has_nothing(tmp_path: Path) -> None:
+    path, engine = tmp_path / "cache.sqlite", Engine()
+    async with filed(path, "one") as cache:
+        await cache.generate(sequence(), engine.compute)
+    async with filed(path, "other") as cache:
+        assert await find(cache, sequence()) is None
+
+
+def test_a_checkpoint_that_is_replaced_has_another_revision(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    before = revision(str(tmp_path))
+    assert revision(str(tmp_path)) == before
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    assert revision(str(tmp_path)) != before
+    assert revision(str(phrasebook.model_dir())) != before
+
+
+async def test_a_full_file_loses_its_oldest_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "_MAX_BATCH", 50)
+    path, max_bytes = tmp_path / "cache.sqlite", 200_000
+    async with filed(path, max_bytes=max_bytes) as cache:
+        for number in range(300):
+            await store(cache, sequence(number), Completion("a" * 2000, "stop", 1, 1))
+    async with filed(path) as cache:
+        found = [await find(cache, sequence(number)) is not None for number in range(300)]
+    assert found == sorted(found)  # the newest are there
+    assert 30 < sum(found) < 100
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT SUM(length(text)) FROM entries").fetchone()[0] <= max_bytes
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _text(path: Path) -> None:
+    path.write_text("this is not a database, and longer than the header of one\n" * 10)
+
+
+@pytest.mark.parametrize("make", [_folder, _text])
+def test_a_file_that_cannot_be_opened_is_an_error_of_the_settings(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "cache")
+    with pytest.raises(ConfigError) as error:
+        CacheFile(tmp_path / "cache", MIB, "model")
+    assert error.value.param == "cache.file"
+
+
+async def test_a_file_that_fails_costs_its_entries_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path, engine = tmp_path / "cache.sqlite", Engine()
+    async with filed(path) as cache:
+        await cache.generate(sequence(), engine.compute)
+    with sqlite3.connect(path) as database:
+        database.execute("PRAGMA journal_mode = DELETE")
+        database.execute("DROP TABLE entries")
+    file = CacheFile(path, MIB, "model")
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE entries")
+    cache = SegmentCache(MIB, file)
+    cache.start()
+    async with asyncio.timeout(10):
+        for number in range(3):
+            assert (await cache.generate(sequence(number), engine.compute))[1] == "miss"
+            assert (await cache.generate(sequence(number), engine.compute))[1] == "stored"
+        await cache.close()
+    assert len([record for record in caplog.records if "failed" in record.message]) == 1
+
+
+async def test_a_fault_in_the_files_thread_leaves_no_read_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(caching, "_select", fail)
+    engine = Engine()
+    cache = SegmentCache(MIB, CacheFile(tmp_path / "cache.sqlite", MIB, "model"))
+    cache.start()
+    async with asyncio.timeout(10):
+        for number in range(3):
+            assert (await cache.generate(sequence(number), engine.compute))[1] == "miss"
+        await cache.close()
+
+
+async def test_a_closed_file_is_not_waited_for(tmp_path: Path) -> None:
+    engine = Engine()
+    async with filed(tmp_path / "cache.sqlite") as cache:
+        pass
+    async with asyncio.timeout(10):
+        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from dragoman import phrasebook
+from dragoman.engine.spec import resolve
 from dragoman.errors import ConfigError
 from dragoman.prompts import catalog
 from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service import stack
-from dragoman.settings import EngineSettings, ModelSettings, Settings
+from dragoman.settings import CacheSettings, EngineSettings, ModelSettings, Settings
 
 
 def test_trust_remote_code_reaches_the_tokenizer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,3 +42,20 @@ def test_probabilities_are_reported_where_the_model_is_calibrated(tmp_path: Path
     shutil.copytree(phrasebook.model_dir(), folder, ignore=shutil.ignore_patterns("confidence.*", "*.safetensors"))
     other = Settings(model=ModelSettings(path=str(folder)))
     assert stack.engine_spec(other).engine.token_logprobs is False
+
+
+def test_what_changes_translations_is_part_of_the_cache_file_s_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fingerprints: list[str] = []
+
+    def opened(path: Path, max_bytes: int, fingerprint: str) -> None:
+        fingerprints.append(fingerprint)
+
+    monkeypatch.setattr(stack, "CacheFile", opened)
+    settings = CacheSettings(file=str(tmp_path / "cache.sqlite"))
+    model = stack.choose_model(ModelSettings())
+    engines = (EngineSettings(), EngineSettings(quantization="fp8"), EngineSettings(kv_cache_dtype="fp8"))
+    for engine in engines:
+        stack.build_cache(settings, model, resolve(model.path, engine, "cuda"))
+    assert len(set(fingerprints)) == len(engines)

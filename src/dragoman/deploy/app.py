@@ -141,6 +141,7 @@ def _own_settings(settings: Settings, name: str, operator_host: str) -> Settings
     return replace(
         settings,
         server=replace(settings.server, operator_host=operator_host),
+        cache=replace(settings.cache, file=own(settings.cache.file)),
         log=replace(settings.log, engine_file=own(settings.log.engine_file)),
     )
 

@@ -34,6 +34,18 @@ def read_config(model: str) -> dict[str, Any]:
     return _read_json(file) if file.is_file() else {}
 
 
+def revision(model: str) -> str:
+    """What changes when the checkpoint does: the hub's commit, or a folder's files with their sizes and times.
+
+    Raises `ConfigError` as `read_config` does.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        return _hub_config(model).parent.name
+    files = sorted((file.name, file.stat()) for file in folder.iterdir() if file.is_file())
+    return json.dumps([(name, stat.st_size, stat.st_mtime_ns) for name, stat in files])
+
+
 def window(config: dict[str, Any]) -> int:
     """Tokens that a prompt and its output share: the model's own, at most `LONGEST_DEFAULT_WINDOW`."""
     own = _text_config(config).get("max_position_embeddings") or LONGEST_DEFAULT_WINDOW

@@ -3,29 +3,48 @@
 For greedy decoding alone: a sampled output is not the next one's. The key is what changes the output: the prompt's token ids,
 which hold languages, context, options, terms and the form of marks, and the sampling parameters. An output that ended by
 itself is the same under any limit that it fits, so stored ones serve sequences of other limits too; outputs that did not end
-by themselves are not stored.
+by themselves are not stored. What is the same for all sequences of a server (model, dtype, quantisation) is a part of the key
+in the file alone, which may outlive the server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
+import queue
+import sqlite3
 import sys
 from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from pathlib import Path
+from threading import Thread
+from time import monotonic
 from typing import Literal
 
-from dragoman.types import Completion, Sampling, Sequence
+from dragoman.errors import ConfigError
+from dragoman.types import Completion, Sampling, Sequence, TokenLogprobs
 from dragoman.wire import CacheStats
+
+log = logging.getLogger("dragoman.cache")
 
 CacheHit = Literal["miss", "stored", "in_flight"]
 ENTRY_BYTES = 420
 """Of memory that an entry takes besides its text: key, completion, and its place in the order of use."""
 
 _KEY_BYTES = 16
+_FORMAT = 2  # of the file's entries: others are not read
+_FLUSH_EVERY_S = 0.5
+_MAX_BATCH = 500  # entries of one transaction
+_MAX_QUEUED = 20_000  # entries that wait to be written; more are not
+_BUSY_TIMEOUT_S = 5.0  # while another server writes into the same file
+_PRIVATE = 0o600
+
 
 Emit = Callable[[str], None]
 """Takes the next part of a text."""
@@ -58,9 +77,9 @@ class _Parts:
 
 @dataclass(eq=False, slots=True)
 class _Generation:
-    """One generation that is in flight, and how many callers wait for it."""
+    """One generation that is in flight, and how many callers wait for it. Its task returns whether it was in the file."""
 
-    task: asyncio.Task[Completion]
+    task: asyncio.Task[tuple[Completion, bool]]
     parts: _Parts
     callers: int = 0
 
@@ -71,9 +90,10 @@ class SegmentCache:
     Only for one event loop.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, file: CacheFile | None = None) -> None:
         self.max_bytes = max_bytes
         self.bytes = 0
+        self._file = file if max_bytes else None
         self._stored: OrderedDict[bytes, Completion] = OrderedDict()  # the least recently used first
         self._in_flight: dict[tuple[bytes, int], _Generation] = {}
         self._lookups: Counter[CacheHit] = Counter()
@@ -102,14 +122,15 @@ class SegmentCache:
         is_first = generation is None
         if generation is None:
             parts = _Parts()
-            generation = _Generation(asyncio.create_task(self._generate(key, compute, parts.emit)), parts)
+            work = self._generate(key, sequence.max_tokens, lambda: compute(parts.emit))
+            generation = _Generation(asyncio.create_task(work), parts)
             self._in_flight[flight] = generation
             generation.task.add_done_callback(partial(self._ended, flight, generation))
         generation.callers += 1
         if follower is not None:
             generation.parts.follow(follower)
         try:
-            completion = await asyncio.shield(generation.task)
+            completion, from_file = await asyncio.shield(generation.task)
         except asyncio.CancelledError:
             generation.callers -= 1
             if not generation.callers and not generation.task.done():
@@ -120,14 +141,14 @@ class SegmentCache:
         finally:
             if follower is not None:
                 generation.parts.leave(follower)
-        if not is_first:
+        if from_file or not is_first:
             completion = replace(completion, timings=None, cached=True)
-        hit: CacheHit = "miss" if is_first else "in_flight"
+        hit: CacheHit = "stored" if from_file else "miss" if is_first else "in_flight"
         self._lookups[hit] += 1
         return completion, hit
 
     def clear(self) -> None:
-        """Forget what is stored."""
+        """Forget what is stored in memory."""
         self._stored.clear()
         self.bytes = 0
 
@@ -141,6 +162,16 @@ class SegmentCache:
             bytes=self.bytes,
             max_bytes=self.max_bytes,
         )
+
+    def start(self) -> None:
+        """From here on the file is read and written, if there is one. Starts a thread."""
+        if self._file is not None:
+            self._file.start()
+
+    async def close(self) -> None:
+        """Write what is left to the file, which is not used any more."""
+        if self._file is not None:
+            await self._file.close()
 
     def _applies_to(self, sequence: Sequence) -> bool:
         return self.max_bytes > 0 and sequence.sampling.temperature == 0 and not sequence.forced
@@ -159,23 +190,43 @@ class SegmentCache:
         self._stored.move_to_end(key)
         return found
 
-    async def _generate(self, key: bytes, compute: Compute, emit: Emit) -> Completion:
-        completion = await compute(emit)
-        if completion.reason == "stop":
-            self._store(key, replace(completion, timings=None, cached=True))
-        return completion
+    async def _find_in_file(self, key: bytes, max_tokens: int) -> Completion | None:
+        found = await self._file.read(key) if self._file is not None else None
+        if found is None:
+            return None
+        self._keep(key, found)
+        return found if found.completion_tokens <= max_tokens else None
+
+    async def _generate(
+        self, key: bytes, max_tokens: int, compute: Callable[[], Awaitable[Completion]]
+    ) -> tuple[Completion, bool]:
+        if (found := await self._find_in_file(key, max_tokens)) is not None:
+            return found, True
+        completion = await compute()
+        self._store(key, completion)
+        return completion, False
 
     def _leave(self, flight: tuple[bytes, int], generation: _Generation) -> None:
         """No new caller joins it."""
         if self._in_flight.get(flight) is generation:
             del self._in_flight[flight]
 
-    def _ended(self, flight: tuple[bytes, int], generation: _Generation, task: asyncio.Task[Completion]) -> None:
+    def _ended(
+        self, flight: tuple[bytes, int], generation: _Generation, task: asyncio.Task[tuple[Completion, bool]]
+    ) -> None:
         self._leave(flight, generation)
         if not task.cancelled():
             task.exception()  # asyncio would log one that no caller was left to receive
 
     def _store(self, key: bytes, completion: Completion) -> None:
+        if completion.reason != "stop":
+            return
+        kept = replace(completion, timings=None, cached=True)
+        self._keep(key, kept)
+        if self._file is not None:
+            self._file.write(key, kept)
+
+    def _keep(self, key: bytes, completion: Completion) -> None:
         before = self._stored.pop(key, None)
         if before is not None:
             self.bytes -= size_bytes(before)
@@ -195,3 +246,188 @@ def _ignore(_: str) -> None:
 def size_bytes(completion: Completion) -> int:
     """Of memory that a stored completion takes, its key included."""
     return sys.getsizeof(completion.text) + ENTRY_BYTES
+
+
+# ---- the file
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS entries (
+    number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL,
+    prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL, mean_logprob REAL, least_logprob REAL
+)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    key: bytes
+    found: asyncio.Future[Completion | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    key: bytes
+    completion: Completion
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    pass
+
+
+class CacheFile:
+    """Completions in a SQLite file, read and written by a thread of its own; the oldest are deleted beyond `max_bytes`.
+
+    It holds texts: it is readable by this user alone. Writes come up to `_FLUSH_EVERY_S` late, and a server that is killed
+    loses those. A file that fails while serving costs one warning and its entries, never a translation.
+    """
+
+    def __init__(self, path: Path, max_bytes: int, fingerprint: str) -> None:
+        """Create or open the file. `fingerprint`: what changes completions besides the sequence, such as model and dtype.
+
+        Raises `ConfigError`.
+        """
+        self._path = path
+        self._max_bytes = max_bytes
+        self._fingerprint = f"{_FORMAT} {fingerprint}".encode()
+        self._jobs: queue.SimpleQueue[_Read | _Write | _Stop] = queue.SimpleQueue()
+        self._thread: Thread | None = None
+        self._has_failed = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, _PRIVATE))
+            with closing(self._connect()) as database:
+                if database.execute("PRAGMA user_version").fetchone()[0] != _FORMAT:
+                    database.execute("DROP TABLE IF EXISTS entries")
+                    database.execute(f"PRAGMA user_version = {_FORMAT}")
+                database.execute(_SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise ConfigError(
+                f"cache.file = {str(path)!r} cannot be opened: {error}; name another file, or delete this one",
+                param="cache.file",
+            ) from None
+
+    def start(self) -> None:
+        """Start the thread. Before that nothing is found."""
+        self._thread = Thread(target=self._run, name="dragoman-cache", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        """Write what is left."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._jobs.put(_Stop())
+            await asyncio.to_thread(thread.join)
+
+    async def read(self, key: bytes) -> Completion | None:
+        """The stored completion, `cached`; None where there is none, or the file has failed."""
+        if self._thread is None or self._has_failed:
+            return None
+        found: asyncio.Future[Completion | None] = asyncio.get_running_loop().create_future()
+        self._jobs.put(_Read(self._file_key(key), found))
+        return await found
+
+    def write(self, key: bytes, completion: Completion) -> None:
+        """Later, in the thread."""
+        if self._thread is not None and not self._has_failed and self._jobs.qsize() < _MAX_QUEUED:
+            self._jobs.put(_Write(self._file_key(key), completion))
+
+    def _file_key(self, key: bytes) -> bytes:
+        return blake2b(key + self._fingerprint, digest_size=_KEY_BYTES).digest()
+
+    def _connect(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        return database
+
+    def _run(self) -> None:
+        """The thread: until `close`."""
+        try:
+            with closing(self._connect()) as database:
+                self._serve(database)
+        except Exception as error:  # of whatever kind: reads that come later must not wait for ever
+            known = isinstance(error, sqlite3.Error | ValueError)  # ValueError: a text that is not Unicode
+            log.warning(
+                "the cache's file %s failed, and is not used any more: %s",
+                self._path,
+                error,
+                exc_info=None if known else error,
+            )
+            self._has_failed = True
+            while not isinstance(job := self._jobs.get(), _Stop):
+                if isinstance(job, _Read):
+                    _answer(job, None)
+
+    def _serve(self, database: sqlite3.Connection) -> None:
+        """Answer reads as they come, and collect writes into transactions."""
+        batch: list[_Write] = []
+        flush_at_s = 0.0
+        job: _Read | _Write | _Stop | None = None
+        while not isinstance(job, _Stop):
+            try:
+                job = self._jobs.get(timeout=max(flush_at_s - monotonic(), 0) if batch else None)
+            except queue.Empty:
+                job = None
+            if isinstance(job, _Read):
+                found = None
+                try:
+                    found = _select(database, job.key)
+                finally:
+                    _answer(job, found)
+            elif isinstance(job, _Write):
+                flush_at_s = flush_at_s if batch else monotonic() + _FLUSH_EVERY_S
+                batch.append(job)
+            if batch and (isinstance(job, _Stop) or len(batch) >= _MAX_BATCH or monotonic() >= flush_at_s):
+                _insert(database, batch, self._max_bytes)
+                batch.clear()
+
+
+def _select(database: sqlite3.Connection, key: bytes) -> Completion | None:
+    row = database.execute(
+        "SELECT text, prompt_tokens, completion_tokens, mean_logprob, least_logprob FROM entries WHERE key = ?", (key,)
+    ).fetchone()
+    if row is None:
+        return None
+    logprobs = None if row[3] is None else TokenLogprobs(row[3], row[4])
+    return Completion(row[0], "stop", row[1], row[2], cached=True, logprobs=logprobs)
+
+
+def _insert(database: sqlite3.Connection, batch: list[_Write], max_bytes: int) -> None:
+    """In one transaction; where the file is then too large, a tenth of the entries, the oldest, is deleted, and so on."""
+    rows = [_row(write.key, write.completion) for write in batch]
+    database.execute("BEGIN IMMEDIATE")
+    database.executemany(
+        "INSERT OR REPLACE INTO entries (key, text, prompt_tokens, completion_tokens, mean_logprob, least_logprob) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        rows,
+    )
+    deleted = 1
+    while deleted and _used_bytes(database) > max_bytes:
+        deleted = database.execute(
+            "DELETE FROM entries WHERE number IN "
+            "(SELECT number FROM entries ORDER BY number LIMIT (SELECT 1 + COUNT(*) / 10 FROM entries))"
+        ).rowcount
+    database.execute("COMMIT")
+
+
+def _row(key: bytes, completion: Completion) -> tuple[bytes, str, int, int, float | None, float | None]:
+    logprobs = completion.logprobs
+    mean, least = (logprobs.mean, logprobs.least) if logprobs else (None, None)
+    return key, completion.text, completion.prompt_tokens, completion.completion_tokens, mean, least
+
+
+def _used_bytes(database: sqlite3.Connection) -> int:
+    pages, free, size = (
+        database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
+
+
+def _answer(read: _Read, found: Completion | None) -> None:
+    def answer() -> None:
+        if not read.found.done():  # else its caller was cancelled
+            read.found.set_result(found)
+
+    with suppress(RuntimeError):  # the event loop is closed: no caller waits
+        read.found.get_loop().call_soon_threadsafe(answer)

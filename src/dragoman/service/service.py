@@ -60,6 +60,7 @@ class TranslationService:
         prompts: tuple[PromptEncoder, LengthTable] | None = None,
         recorder: Recorder | None = None,
         tracing: Tracing | None = None,
+        cache: SegmentCache | None = None,
         database: Database | None = None,
         replica: str = "",
     ) -> None:
@@ -92,7 +93,7 @@ class TranslationService:
             settings.admission.max_in_flight_characters or default_limit(spec.slots),
             self.rates.characters_per_s,
         )
-        self.cache = SegmentCache(settings.cache.max_bytes)
+        self.cache = cache or SegmentCache(settings.cache.max_bytes)
         self._prompts = prompts
         self._translator: Translator | None = None
         self._started_s = monotonic()
@@ -107,6 +108,7 @@ class TranslationService:
         tracing = Tracing(settings.tracing, model.name) if settings.tracing.endpoint else None
         spec = stack.engine_spec(settings)
         recorder = Recorder(settings.traffic, replica) if settings.traffic.enabled else None
+        cache = stack.build_cache(settings.cache, model, spec)
         pipeline = stack.build_pipeline(settings, spec)
         return cls(
             settings,
@@ -115,6 +117,7 @@ class TranslationService:
             pipeline,
             recorder=recorder,
             tracing=tracing,
+            cache=cache,
             database=stack.database(settings.storage),
             replica=replica,
         )
@@ -137,6 +140,7 @@ class TranslationService:
             raise
         if self.recorder is not None:  # only now: what the engine forks has no use for a thread
             self.recorder.start()
+        self.cache.start()  # likewise
         if self.tracing is not None:  # likewise
             self.tracing.start()
         self.admission.open()
@@ -200,6 +204,7 @@ class TranslationService:
         """End the engine. What is still in flight fails with `EngineDead`."""
         self.admission.drain()
         await self.pipeline.shutdown()
+        await self.cache.close()
         await self.accounts.close()
         if self._database is not None:
             await self._database.close()

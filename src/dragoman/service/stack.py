@@ -5,6 +5,7 @@ Heavy libraries are imported here when they are needed, so that `dragoman --help
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman import phrasebook
 from dragoman.engine import process
-from dragoman.engine.checkpoint import read_config
+from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.gpu import Fresh, find_gpus
 from dragoman.pipelines.base import Pipeline
@@ -25,7 +26,8 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Profile
 from dragoman.prompts.tokenizer import TextTokenizer
-from dragoman.settings import ModelSettings, Settings, StorageSettings
+from dragoman.service.cache import CacheFile, SegmentCache
+from dragoman.settings import CacheSettings, ModelSettings, Settings, StorageSettings
 from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
@@ -128,6 +130,18 @@ def _pseudolocalized_prompt(model: str) -> Callable[[Sequence], str]:
     file = Path(model) / "tokenizer.json"
     tokenizer: Any = Tokenizer.from_file(str(file)) if file.is_file() else Tokenizer.from_pretrained(model)
     return lambda sequence: pseudolocalized(tokenizer.decode(sequence.prompt_token_ids, skip_special_tokens=True))
+
+
+def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> SegmentCache:
+    """The cache of segments, with its file open where one is named. Raises `ConfigError`."""
+    if not settings.file or not settings.max_bytes:
+        return SegmentCache(settings.max_bytes)
+    engine = spec.engine
+    fingerprint = [revision(model.path), model.profile.name, spec.device, engine.dtype, engine.quantization]
+    if engine.kv_cache_dtype != "auto":
+        fingerprint.append(engine.kv_cache_dtype)
+    file = CacheFile(Path(settings.file), settings.file_max_bytes, json.dumps(fingerprint))
+    return SegmentCache(settings.max_bytes, file)
 
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
