@@ -13,7 +13,6 @@ from dragoman.cli.client import no_server, request_json
 from dragoman.cli.console import error_console, steady_error_console
 from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError, EmptyText
-from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
 from dragoman.types import TranslationRequest
@@ -44,6 +43,8 @@ def _through_server(url: str, text: str, target: str, source: str | None) -> tup
 
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
+    from dragoman.service.service import TranslationService  # half a second, which a server's client need not wait
+
     unrecorded = replace(  # a user's own text is no traffic
         settings,
         traffic=replace(settings.traffic, enabled=False),

@@ -168,7 +168,9 @@ def _prepare_environment_for_cpu() -> None:
     os.environ["TORCHINDUCTOR_CPP_DYNAMIC_THREADS"] = "1"
     preloaded = os.environ.get("LD_PRELOAD", "")
     if not any(name in preloaded for name in ("libomp", "libgomp", "libiomp")):
-        preloaded = ":".join(filter(None, (preloaded, _library("torch", "../torch.libs/libgomp*.so*", "lib/libgomp*.so*"))))
+        preloaded = ":".join(
+            filter(None, (preloaded, _library("torch", "../torch.libs/libgomp*.so*", "lib/libgomp*.so*")))
+        )
     if "libtcmalloc" not in preloaded:
         tcmalloc = _library("vllm", "libs/libtcmalloc_minimal*.so*", "libs/libtcmalloc.so*")
         preloaded = ":".join(filter(None, (tcmalloc, preloaded)))
