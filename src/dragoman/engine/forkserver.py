@@ -12,7 +12,6 @@ neither vllm nor torch, except in the processes that are forked.
 
 from __future__ import annotations
 
-import glob
 import importlib.util
 import logging
 import multiprocessing.forkserver as multiprocessing_forkserver
@@ -155,7 +154,7 @@ def _adopt(environment: Mapping[str, str]) -> None:
 
 def _threads() -> set[int]:
     """The ids of this process's threads."""
-    return {int(name) for name in os.listdir("/proc/self/task")}
+    return {int(thread.name) for thread in Path("/proc/self/task").iterdir()}
 
 
 def _prepare_environment_for_cpu() -> None:
@@ -169,18 +168,19 @@ def _prepare_environment_for_cpu() -> None:
     preloaded = os.environ.get("LD_PRELOAD", "")
     if not any(name in preloaded for name in ("libomp", "libgomp", "libiomp")):
         preloaded = ":".join(
-            filter(None, (preloaded, _library("torch", "../torch.libs/libgomp*.so*", "lib/libgomp*.so*")))
+            filter(None, (preloaded, _library("torch", "torch.libs/libgomp*.so*", "torch/lib/libgomp*.so*")))
         )
     if "libtcmalloc" not in preloaded:
-        tcmalloc = _library("vllm", "libs/libtcmalloc_minimal*.so*", "libs/libtcmalloc.so*")
+        tcmalloc = _library("vllm", "vllm/libs/libtcmalloc_minimal*.so*", "vllm/libs/libtcmalloc.so*")
         preloaded = ":".join(filter(None, (tcmalloc, preloaded)))
     if preloaded:
         os.environ["LD_PRELOAD"] = preloaded
 
 
 def _library(package: str, *patterns: str) -> str:
-    """The first file that matches, in a package's folder, without importing it; empty: none."""
+    """The first file that matches, from the folder that a package is installed in, without importing it; empty: none."""
     spec = importlib.util.find_spec(package)
-    folders = (spec.submodule_search_locations if spec else None) or []
-    found = (file for folder in folders for pattern in patterns for file in glob.glob(os.path.join(folder, pattern)))
-    return next(found, "")
+    if spec is None or spec.origin is None:
+        return ""
+    site = Path(spec.origin).parents[1]
+    return next((str(file) for pattern in patterns for file in site.glob(pattern)), "")

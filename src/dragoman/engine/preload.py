@@ -19,12 +19,16 @@ _OF_ALL = (
     "vllm.v1.executor.uniproc_executor",
     "vllm.model_executor.model_loader.default_loader",
     "dragoman.engine.scheduler",
-    "torch._dynamo",
+    "vllm.compilation.backends",
+    "vllm.model_executor.layers.quantization.compressed_tensors.compressed_tensors",
+    "torch._dynamo.backends.inductor",
     "torch._inductor.compile_fx",
+    "torch._inductor.codegen.wrapper_fxir",
+    "torch.distributed.tensor.experimental",
 )
 _OF_DEVICE = {
-    "cpu": ("vllm.v1.worker.cpu_worker", "torch._inductor.codegen.cpp"),
-    "cuda": ("vllm.v1.worker.gpu_worker",),
+    "cpu": ("vllm.v1.worker.cpu_worker", "vllm.v1.attention.backends.cpu_attn", "torch._inductor.codegen.cpp"),
+    "cuda": ("vllm.v1.worker.gpu_worker", "vllm.v1.attention.backends.triton_attn", "torch._inductor.codegen.triton"),
 }
 
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic
+from typing import cast
 
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.wire import StartupPhase
@@ -112,8 +113,8 @@ class StartupPhases:
 def _read_usual(file: Path | None) -> dict[str, float]:
     """What `_write_usual` has written; empty where there is none, or nothing that can be read."""
     try:
-        read = json.loads(file.read_text(encoding="utf-8")) if file else {}
-        return {str(name): float(duration_s) for name, duration_s in read.items()}
+        read = cast("dict[str, float]", json.loads(file.read_text(encoding="utf-8"))) if file else {}
+        return {name: float(duration_s) for name, duration_s in read.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
