@@ -2,6 +2,7 @@
 # Makes .venv and installs dragoman with the engine that fits this machine: vLLM's CUDA build where there is an NVIDIA GPU,
 # its CPU build otherwise. Versions are those of constraints/. Run through `make setup`.
 #   PYTHON=python3.12     the interpreter to use            ENGINE=cpu|cuda   overrides what was detected
+#   COMPILE=no        leave it to the first start to compile Python modules
 #   TORCH_INDEX=URL       an index with CPU builds of torch, where the configured ones have none
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -46,3 +47,8 @@ fi
 say "installing dragoman[$engine] (a few minutes on a first run)"
 "$UV" pip install "${options[@]}" -e ".[$engine,bench,train,dev]"
 echo "$want" >"$stamp"
+# uv compiles no modules. What the engine imports is compiled here, unless it is to be used at once, and does it itself.
+if [ "${COMPILE:-yes}" = yes ]; then
+    say "compiling what the server imports"
+    env -u PYTHONDONTWRITEBYTECODE "$VENV/bin/python" -c 'import dragoman.cli.serve, dragoman.engine.preload' >/dev/null
+fi

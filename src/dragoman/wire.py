@@ -34,10 +34,11 @@ class Percentiles(BaseModel):
 
 
 class StartupPhase(BaseModel):
-    """One phase of the last engine start."""
+    """One phase of the last engine start, which may be going on."""
 
     name: str
     duration_s: float
+    usual_s: Annotated[float | None, Field(description="What it took at the start before, where that is known.")] = None
 
 
 class EngineStats(BaseModel):

@@ -38,7 +38,9 @@ class _PhaseColumn(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         phases = self._service.pipeline.stats().startup
-        return Text(" > ".join(f"{phase.name} {phase.duration_s:.0f} s" for phase in phases))
+        usual_s = phases[-1].usual_s if phases else None
+        rest = "" if usual_s is None else f" of about {usual_s:.0f} s"
+        return Text(" > ".join(f"{phase.name} {phase.duration_s:.0f} s" for phase in phases) + rest)
 
 
 class Messages:

@@ -19,7 +19,6 @@ import click
 from dragoman.cli.console import error_console, steady_error_console
 from dragoman.cli.options import settings_options
 from dragoman.errors import ConfigError, DragomanError, EmptyText, Unavailable
-from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
 from dragoman.types import TranslationRequest
@@ -70,6 +69,8 @@ def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
 
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
+    from dragoman.service.service import TranslationService  # half a second, which a server's client need not wait
+
     unrecorded = replace(  # a user's own text is no traffic
         settings,
         traffic=replace(settings.traffic, enabled=False),

@@ -21,7 +21,7 @@ from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.metrics.loggers import StatLoggerBase
 
 from dragoman import heap
-from dragoman.engine import process, startup
+from dragoman.engine import forkserver, process, startup
 from dragoman.engine.compat import (
     CRASHED,
     engine_arguments,
@@ -77,6 +77,7 @@ class AsyncEngine:
     async def start(self) -> None:
         """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
         guard_children()
+        forkserver.use()
         before = set(multiprocessing.active_children())
         building = asyncio.create_task(asyncio.to_thread(self._build))
         try:

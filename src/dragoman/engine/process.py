@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
 import signal
 import sys
@@ -142,7 +143,7 @@ def keep_off_workers(schedulers: Iterable[int]) -> frozenset[int]:
     """
     with suppress(*_EXITED):
         processes = [psutil.Process(pid) for pid in schedulers]
-        if kept := _move_off(processes, processes):
+        if kept := _move_off(_workers(processes), processes):
             for process in processes:
                 for thread in process.threads():
                     with suppress(ProcessLookupError):
@@ -159,7 +160,8 @@ def leave_worker_cores() -> frozenset[int]:
     global _initial_cores
     this, initial = psutil.Process(), _all_cores()
     with suppress(*_EXITED):
-        if kept := _move_off(this.children(), [this]):
+        forked = [psutil.Process(one.pid) for one in multiprocessing.active_children()]
+        if kept := _move_off(_workers([*this.children(), *forked]), [this]):
             _initial_cores = initial
             return kept
     return frozenset()
@@ -189,12 +191,20 @@ def _all_cores() -> frozenset[int]:
     return _initial_cores or (frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset())
 
 
-def _move_off(schedulers: list[psutil.Process], movers: list[psutil.Process]) -> frozenset[int]:
-    """Move all threads of `movers` to where no child of `schedulers` is bound."""
+def _workers(schedulers: list[psutil.Process]) -> list[psutil.Process]:
+    """Their children; what a fork server has forked for them is its child, and not theirs."""
+    this = os.getpid()
+    servers = [parent for one in schedulers if (parent := one.parent()) is not None and parent.ppid() == this]
+    found = {child for one in (*schedulers, *servers) for child in one.children()}
+    return list(found - set(schedulers))
+
+
+def _move_off(workers: list[psutil.Process], movers: list[psutil.Process]) -> frozenset[int]:
+    """Move all threads of `movers` to where no worker is bound."""
     allowed = _all_cores()
     if not allowed:
         return frozenset()
-    cores = [os.sched_getaffinity(child.pid) for scheduler in schedulers for child in scheduler.children()]
+    cores = [os.sched_getaffinity(worker.pid) for worker in workers]
     bound = {core for one in cores if not allowed <= one for core in one}
     rest = allowed - bound
     if not bound or not rest:

@@ -7,12 +7,14 @@ those of vLLM 0.26 to 0.33, on a CPU and on a GPU; where a line is missing, its 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic
+from typing import cast
 
 from dragoman.telemetry.engine import EngineGauge
 from dragoman.wire import StartupPhase
@@ -20,7 +22,7 @@ from dragoman.wire import StartupPhase
 log = logging.getLogger("dragoman.engine")
 
 PHASES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("start processes", re.compile(r"(?!)")),  # from the beginning: importing torch and vllm, three times on a CPU
+    ("start processes", re.compile(r"(?!)")),  # from the beginning; where they are spawned, each imports vLLM
     ("load", re.compile(r"Starting to load model")),
     ("compile", re.compile(r"Warming up model for the compilation|Model loading took|Starting torch\.compile")),
     (
@@ -40,11 +42,15 @@ _POLL_S = 0.2
 class StartupPhases:
     """The phases of one start. `compiles`: whether there is a phase `compile`, else its time counts as `warm up`.
 
-    `import_s`: what importing vLLM into this process took before, on a first start.
+    `import_s`: what importing vLLM into this process took before, on a first start. `usual`: what each phase took at the
+    start before, in seconds.
     """
 
-    def __init__(self, gauge: EngineGauge, *, compiles: bool, import_s: float = 0.0) -> None:
+    def __init__(
+        self, gauge: EngineGauge, *, compiles: bool, import_s: float = 0.0, usual: Mapping[str, float] | None = None
+    ) -> None:
         self._gauge = gauge
+        self._usual = usual or {}
         self._compiles = compiles
         self._finished: list[StartupPhase] = []
         if import_s:
@@ -55,7 +61,8 @@ class StartupPhases:
 
     def _report(self) -> None:
         """Put the phases into the gauge, the present one last and still growing."""
-        self._gauge.stats.startup = [*self._finished, _phase(PHASES[self._number][0], monotonic() - self._began_s)]
+        present = self._phase(PHASES[self._number][0], monotonic() - self._began_s)
+        self._gauge.stats.startup = [*self._finished, present]
 
     def line(self, line: str) -> None:
         """One line of the log: later phases than the present one may begin with it."""
@@ -81,10 +88,13 @@ class StartupPhases:
         self._gauge.stats.startup = list(self._finished)
 
     def _finish(self, name: str, duration_s: float) -> None:
-        phase = _phase(name, duration_s)
+        phase = self._phase(name, duration_s)
         self._finished.append(phase)
         fields = {"phase": name, "duration_s": phase.duration_s}
         log.info("start: %s %.1f s", name, duration_s, extra={"fields": fields})
+
+    def _phase(self, name: str, duration_s: float) -> StartupPhase:
+        return StartupPhase(name=name, duration_s=round(duration_s, 3), usual_s=self._usual.get(name))
 
     async def follow(self, log_file: Path) -> None:
         """Read what is appended to the log from now on, until cancelled."""
@@ -100,8 +110,18 @@ class StartupPhases:
             await asyncio.sleep(_POLL_S)
 
 
-def _phase(name: str, duration_s: float) -> StartupPhase:
-    return StartupPhase(name=name, duration_s=round(duration_s, 3))
+def _read_usual(file: Path | None) -> dict[str, float]:
+    """What `_write_usual` has written; empty where there is none, or nothing that can be read."""
+    try:
+        read = cast("dict[str, float]", json.loads(file.read_text(encoding="utf-8"))) if file else {}
+        return {name: float(duration_s) for name, duration_s in read.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _write_usual(file: Path, phases: list[StartupPhase]) -> None:
+    with suppress(OSError):  # it is only shown
+        file.write_text(json.dumps({phase.name: phase.duration_s for phase in phases}), encoding="utf-8")
 
 
 def _size(log_file: Path) -> int:
@@ -121,11 +141,15 @@ async def followed(
     log_file: Path | None, gauge: EngineGauge, *, compiles: bool, import_s: float = 0.0
 ) -> AsyncGenerator[None]:
     """Within, an engine starts: its phases are logged, and are in the gauge. Without a log file: one phase, all of it."""
-    phases = StartupPhases(gauge, compiles=compiles, import_s=import_s)
+    durations_file = log_file.with_suffix(".start.json") if log_file is not None else None
+    usual = _read_usual(durations_file)
+    phases = StartupPhases(gauge, compiles=compiles, import_s=import_s, usual=usual)
     following = asyncio.create_task(phases.follow(log_file)) if log_file is not None else None
     try:
         yield
         phases.finish()
+        if durations_file is not None:
+            _write_usual(durations_file, gauge.stats.startup)
     finally:
         if following is not None:
             following.cancel()

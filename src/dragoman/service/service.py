@@ -37,9 +37,9 @@ from dragoman.telemetry.requests import CallJoiner
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.window import RateWindow
-from dragoman.text import confidence
+from dragoman.text import confidence, detect
 from dragoman.types import Detection, TextDelta, TextDone, Translation, TranslationRequest
-from dragoman.wire import RecorderStats, Stats
+from dragoman.wire import RecorderStats, StartupPhase, Stats
 
 if TYPE_CHECKING:
     from dragoman.storage.database import Database
@@ -163,16 +163,14 @@ class TranslationService:
     async def _load_prompts(self) -> tuple[PromptEncoder, LengthTable]:
         if self._prompts is None:
             await asyncio.to_thread(languages.prepare)
+            await asyncio.to_thread(detect.prepare)
             self._prompts = await asyncio.to_thread(stack.load_prompts, self.model)
         return self._prompts
 
     async def _warm_up(self, encoder: PromptEncoder, lengths: LengthTable) -> None:
         """Make the translator, and translate one text."""
         forced = self.spec.engine.load_format == "dummy"
-        # In a thread: it loads the model that detects languages.
-        planner = await asyncio.to_thread(
-            lambda: Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
-        )
+        planner = Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
         slots = self.spec.slots
         # Some sequences wait in the engine: no slot is empty meanwhile.
         share = self.settings.admission.interactive_share
@@ -213,7 +211,10 @@ class TranslationService:
 
     async def check_ready(self) -> None:
         """Raise `Starting`, `Draining`, `EngineRestarting` or `EngineDead` unless requests are served now."""
-        self.admission.check_open()
+        try:
+            self.admission.check_open()
+        except Starting:
+            raise Starting(f"the engine is starting: {_phase_now(self.pipeline.stats().startup)}") from None
         await self.pipeline.check_health()
 
     async def lost(self) -> EngineDead:
@@ -334,3 +335,12 @@ class TranslationService:
             recorder=self.recorder.stats() if self.recorder is not None else RecorderStats(),
             settings={"engine": asdict(spec.engine), "pipeline": asdict(self.settings.pipeline)},
         )
+
+
+def _phase_now(phases: list[StartupPhase]) -> str:
+    """The phase that a start is in, for how long, and how long it takes as a rule."""
+    if not phases:
+        return "import vLLM"
+    phase = phases[-1]
+    usual = "" if phase.usual_s is None else f", the last time it took {phase.usual_s:.0f} s"
+    return f"{phase.name} for {phase.duration_s:.0f} s{usual}"

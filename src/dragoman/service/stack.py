@@ -16,10 +16,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from dragoman import phrasebook
-from dragoman.engine import process
+from dragoman.engine import forkserver, process
 from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.gpu import Fresh, find_gpus
+from dragoman.guard import guard_children
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
@@ -104,6 +105,8 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         return baselines.static_batch(
             spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
         )
+    guard_children()  # before the fork server, whose environment is that of all that it forks
+    forkserver.start(log_file, on_cpu=spec.device == "cpu")
     log.info("importing vLLM")
     began_s = monotonic()
     with process.streams_to_file(log_file) if log_file else nullcontext():  # vllm prints while it is imported

@@ -55,8 +55,13 @@ class _Identifier(Protocol):
     def set_languages(self, langs: Collection[str]) -> None: ...
 
 
+def prepare() -> None:
+    """Load the identifier's model (half a second, 100 MB), which the first detector would have to wait for."""
+    _load_identifier()
+
+
 class Detector:
-    """Detects among `served` (tags). The first one loads the identifier's model (half a second, 100 MB). Thread-safe."""
+    """Detects among `served` (tags). The first one loads the identifier's model, unless `prepare` has. Thread-safe."""
 
     def __init__(self, served: Sequence[str]) -> None:
         self.served = tuple(served)
@@ -155,6 +160,7 @@ def label_of(tag: str) -> str:
     return _LABELS.get(primary, primary)
 
 
+@cache
 @cache
 def _load_identifier() -> _Identifier:
     # Not narrowed by py3langid's own `set_languages`: among all it knows, a language that is not served shows.

@@ -1,0 +1,186 @@
+"""A fork server: a process that has imported vLLM, from which an engine's processes are forked, the next engine's too.
+
+It is Python's own (`multiprocessing.forkserver`), started before this process imports vLLM, so that the two imports run side by
+side, and those of the engine's processes (one on a GPU, two on a CPU) are not there at all. It has no thread, socket or lock of
+the server's. What it forks is not a child of this process in the operating system's eyes, but is one of
+`multiprocessing.active_children()`.
+
+What a library reads from the environment while it is loaded, it has read at the fork server's start. So an engine whose
+environment differs there is spawned, and one on a CPU is bound to its cores here instead of by OpenMP's variables. Imports
+neither vllm nor torch, except in the processes that are forked.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import multiprocessing.forkserver as multiprocessing_forkserver
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from importlib import import_module
+from multiprocessing import popen_forkserver, popen_spawn_posix, resource_tracker
+from multiprocessing.context import ForkServerContext, ForkServerProcess
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from dragoman.engine.process import ignoring_terminal_signals, streams_to_file
+
+log = logging.getLogger(__name__)
+
+_PRELOAD = "dragoman.engine.preload"
+_CHOSEN_METHOD = os.environ.get("VLLM_WORKER_MULTIPROC_METHOD")
+"""With a value that the user set (`spawn`, `fork`) vLLM starts its processes in that way, and there is no fork server."""
+_READ_WHEN_LOADED = ("LD_", "MKL_", "PYTHON", "PYTORCH", "TORCH", "TRITON", "VLLM_LOGGING")
+"""Variables that begin with one of these are read by libraries while they are loaded."""
+_BOUND_BY_ITSELF = ("KMP_AFFINITY", "OMP_PLACES")
+"""Variables by which vLLM binds the threads of OpenMP libraries other than GNU's."""
+_CALLERS = ("vllm.v1.engine.utils", "vllm.v1.executor.multiproc_executor")
+"""The modules of vLLM that start its engine core and its workers, by `get_mp_context`."""
+
+_server: Any = multiprocessing_forkserver._forkserver  # type: ignore[attr-defined] # pyright: ignore
+_environment: Mapping[str, str] | None = None
+"""That with which the fork server was started; None: there is none."""
+
+
+def start(log_file: Path | None, *, on_cpu: bool) -> None:
+    """Start it, before vLLM is imported; it imports vLLM by itself, and writes to `log_file`.
+
+    Does nothing where the user chose a start method, the system is not Linux, or it was started already.
+    """
+    global _environment
+    if _environment is not None or _CHOSEN_METHOD or sys.platform != "linux":
+        return
+    if on_cpu:
+        _prepare_environment_for_cpu()
+    _environment = dict(os.environ)
+    multiprocessing_forkserver.set_forkserver_preload([_PRELOAD])
+    with streams_to_file(log_file) if log_file else nullcontext(), ignoring_terminal_signals():
+        multiprocessing_forkserver.ensure_running()
+
+
+def pid() -> int | None:
+    """The fork server's, where this process has started one."""
+    return _server._forkserver_pid
+
+
+def use() -> None:
+    """Have vLLM, which both this process and the fork server have imported, fork its processes from there.
+
+    Without a fork server, or in a vLLM that starts its processes otherwise, they are started as before.
+    """
+    global _environment
+    if _environment is None:
+        return
+    modules = [import_module(name) for name in _CALLERS]
+    if missing := [module.__name__ for module in modules if not hasattr(module, "get_mp_context")]:
+        log.warning("the engine is spawned, which takes longer: %s has no get_mp_context in this vLLM", missing[0])
+        return
+    for module in modules:
+        module.__dict__["get_mp_context"] = _Context
+    _environment = dict(os.environ)  # vLLM has set some of it while it was imported, there too
+
+
+def use_within() -> None:
+    """In the fork server, before it forks: an engine core that it has forked has it fork its workers too."""
+    global _environment
+    _environment = dict(os.environ)
+    _server.ensure_running = resource_tracker.ensure_running  # it runs, and is no child of what it has forked
+    use()
+
+
+class _Process(ForkServerProcess):
+    """A process that takes over the environment, and the binding to cores, of its start rather than the fork server's."""
+
+    _adopted: Mapping[str, str] | None = None
+
+    def run(self) -> None:
+        if self._adopted is not None:
+            _adopt(self._adopted)
+        super().run()
+
+    @staticmethod
+    def _Popen(process_obj: BaseProcess) -> Any:  # noqa: N802 - multiprocessing's name
+        assert isinstance(process_obj, _Process) and _environment is not None
+        if reason := _why_spawned(_environment, os.environ):
+            log.warning("%s is spawned, which takes longer: %s", process_obj.name, reason)
+            return popen_spawn_posix.Popen(process_obj)
+        process_obj._adopted = dict(os.environ)
+        return popen_forkserver.Popen(process_obj)
+
+
+class _Context(ForkServerContext):
+    Process: Any = _Process
+
+
+def _why_spawned(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Why a process with the environment `now` cannot be forked from a server with that of `before`; empty: it can."""
+    differing = sorted(
+        name
+        for name in before.keys() | now.keys()
+        if name.startswith(_READ_WHEN_LOADED) and before.get(name) != now.get(name)
+    )
+    if differing:
+        return f"{', '.join(differing)} changed after the fork server's start"
+    bound = [name for name in _BOUND_BY_ITSELF if name in now and now[name] != before.get(name)]
+    return f"{bound[0]} is read by OpenMP alone" if bound else ""
+
+
+def _adopt(environment: Mapping[str, str]) -> None:
+    """Take over an environment, and what OpenMP would have read in it: the number of threads, and their cores."""
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+    threads = environment.get("OMP_NUM_THREADS", "")
+    if not threads.isdecimal():
+        return
+    import torch
+
+    cores = [int(core) for core in environment.get("GOMP_CPU_AFFINITY", "").split()]
+    if cores:
+        os.sched_setaffinity(0, cores)
+    torch.set_num_threads(int(threads))
+    if len(cores) < 2:
+        return
+    # OpenMP makes its threads for the first region that is worth more than one, in order, and keeps them.
+    before = _threads()
+    torch.ones(1 << 22).add_(1)
+    made = sorted(_threads() - before)
+    for thread, core in zip([os.getpid(), *made], cores, strict=False):
+        os.sched_setaffinity(thread, {core})
+
+
+def _threads() -> set[int]:
+    """The ids of this process's threads."""
+    return {int(thread.name) for thread in Path("/proc/self/task").iterdir()}
+
+
+def _prepare_environment_for_cpu() -> None:
+    """Set what vLLM 0.32 sets for processes of a CPU engine only once it has the engine's configuration.
+
+    `vllm/platforms/cpu.py`: there `LD_PRELOAD` gets torch's libgomp, without which OpenMP's threads share one core, and
+    vLLM's tcmalloc. Values that are there stay; where vLLM decides otherwise, the engine is spawned.
+    """
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    os.environ["TORCHINDUCTOR_CPP_DYNAMIC_THREADS"] = "1"
+    preloaded = os.environ.get("LD_PRELOAD", "")
+    if not any(name in preloaded for name in ("libomp", "libgomp", "libiomp")):
+        preloaded = ":".join(
+            filter(None, (preloaded, _library("torch", "torch.libs/libgomp*.so*", "torch/lib/libgomp*.so*")))
+        )
+    if "libtcmalloc" not in preloaded:
+        tcmalloc = _library("vllm", "vllm/libs/libtcmalloc_minimal*.so*", "vllm/libs/libtcmalloc.so*")
+        preloaded = ":".join(filter(None, (tcmalloc, preloaded)))
+    if preloaded:
+        os.environ["LD_PRELOAD"] = preloaded
+
+
+def _library(package: str, *patterns: str) -> str:
+    """The first file that matches, from the folder that a package is installed in, without importing it; empty: none."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return ""
+    site = Path(spec.origin).parents[1]
+    return next((str(file) for pattern in patterns for file in site.glob(pattern)), "")
