@@ -126,22 +126,6 @@ async def test_new_revoked_and_rotated_keys_count_without_a_restart(tmp_path: Pa
         assert [(await server.post(key)).status_code for key in (second, third)] == [401, 401]
 
 
-async def test_a_revocation_counts_after_the_refresh(tmp_path: Path) -> None:
-    async with keyed(tmp_path, ACCOUNT, auth=AuthSettings(mode="keys", refresh_s=0.02)) as server:
-        await account_store(server.database).keys.revoke("alice")
-        async with asyncio.timeout(30):
-            while (await server.post(server.keys["alice"])).status_code == 200:
-                pass
-
-
-async def test_known_keys_are_served_while_the_database_fails_and_unknown_ones_are_unavailable(tmp_path: Path) -> None:
-    async with keyed(tmp_path, ACCOUNT) as server:
-        await server.database.close()
-        assert (await server.post(server.keys["alice"])).status_code == 200
-        answer = await server.post("drg_unknown")
-        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_unavailable")
-
-
 @pytest.mark.parametrize(
     ("limits", "status", "code"),
     [
@@ -161,11 +145,6 @@ async def test_what_a_key_may_not_is_refused_with_its_code(
         assert ("Retry-After" in answer.headers) == (code == "rate_limited")
         streamed = await server.post(server.keys["alice"], {**TEXT, "stream": True})
         assert (streamed.status_code, streamed.json()["error"]["code"]) == (status, code)
-
-
-async def test_a_key_for_a_language_translates_into_its_variants(tmp_path: Path) -> None:
-    async with keyed(tmp_path, replace(ACCOUNT, languages=frozenset({"ja"}))) as server:
-        assert (await server.post(server.keys["alice"], {**TEXT, "target": "ja-JP"})).status_code == 200
 
 
 async def test_requests_in_flight_count_against_the_quota(tmp_path: Path) -> None:

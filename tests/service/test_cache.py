@@ -18,7 +18,6 @@ import pytest
 from dragoman import phrasebook
 from dragoman.engine.checkpoint import revision
 from dragoman.errors import ConfigError, EngineFailed
-from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import cache as caching
 from dragoman.service.cache import CacheFile, Emit, SegmentCache, size_bytes
 from dragoman.types import Completion, Sampling, Sequence, Timings, TokenLogprobs
@@ -293,17 +292,6 @@ async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
     gc.collect()
     await settle()
     assert reported == []
-
-
-async def test_over_a_pipeline_a_cancelled_call_frees_the_engines_slot() -> None:
-    pipeline, cache = FakePipeline(step_s=3600.0, slots=1), SegmentCache(MIB)
-    await pipeline.start()
-    call = asyncio.create_task(cache.generate(sequence(), lambda _: pipeline.generate(sequence())))
-    await settle()
-    assert pipeline.stats().running == 1
-    call.cancel()
-    await asyncio.wait([call])
-    assert pipeline.stats().running == 0
 
 
 # ---- the file
