@@ -226,20 +226,6 @@ async def test_a_retry_within_the_grace_period_joins_the_generation() -> None:
     assert pipeline.generations == 1
 
 
-async def test_a_retry_after_the_translation_finds_it_in_the_cache() -> None:
-    service, pipeline = held(cache_bytes=2**20)
-    async with served(service, router=router) as client:
-        pipeline.hold()
-        _, writer = await exchange(client, "POST /slow?grace=30 HTTP/1.1")
-        await until(lambda: pipeline.stats().running == 1, "a running sequence")
-        writer.close()
-        await asyncio.sleep(0)
-        pipeline.release.set()
-        await until(lambda: service.admission.calls == 0, "no call in flight")
-        assert (await client.post("/slow", content=TEXT)).json() == ANSWER
-    assert pipeline.generations == 1
-
-
 async def test_a_drain_waits_for_the_grace_period() -> None:
     service, pipeline = held()
     async with served(service, router=router) as client:
