@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 from fastapi import APIRouter
@@ -23,10 +24,11 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, CacheSettings, ModelSettings, ServerSettings, Settings
+from dragoman.settings import AdmissionSettings, AuthSettings, CacheSettings, ModelSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
+from dragoman.storage.keys import Keys
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.types import Completion, Delta, Sequence
+from dragoman.types import Account, Completion, Delta, Sequence
 
 TOKENIZER: list[Tokenizer] = []
 PROMPTS: dict[str, tuple[PromptEncoder, LengthTable]] = {}
@@ -109,6 +111,17 @@ def fake_service(
         cache=CacheSettings(max_bytes=cache_bytes),
     )
     return service_over(FakePipeline(answer or echoing(), step_s=step_s), settings, replica=replica)
+
+
+async def keyed_service(
+    folder: Path, *accounts: Account, settings: Settings | None = None, step_s: float = 0.0
+) -> tuple[TranslationService, Database, dict[str, str]]:
+    """A fake service that needs keys unless the settings differ, its database, and a key of each account by its name."""
+    database = Database(f"sqlite:///{folder}/dragoman.db")
+    await database.open()
+    keys = {one.name: (await Keys(database).create(one))[1] for one in accounts}
+    settings = settings or Settings(auth=AuthSettings(mode="keys"), cache=CacheSettings(max_bytes=0))
+    return service_over(FakePipeline(echoing(), step_s=step_s), settings, database=database), database, keys
 
 
 @asynccontextmanager

@@ -71,15 +71,12 @@ def test_memory_comes_back_after_long_names_of_models_and_languages(server: Serv
 
 
 def test_options_are_refused_before_work_is_done_with_them(server: Server, valid_s: float) -> None:
-    words, tags = "word " * (SIZE // 6), [f"t{number}" for number in range(100_000)]
-    native = {"text": "a", "source": "en", "target": "ja"}
-    for path, body in (
-        ("/v1/translate", native | {"context": words}),
-        ("/v2/translate", {"text": "a", "source_lang": "EN", "target_lang": "JA", "context": words}),
-        ("/v1/chat/completions", kiss(description=words)),
-        ("/v1/translate", native | {"text": ["*a*"] * 3_000, "format": "markdown", "ignore_tags": tags}),
+    native, tags = {"text": "a", "source": "en", "target": "ja"}, [f"t{number}" for number in range(100_000)]
+    for body in (
+        native | {"context": "word " * (SIZE // 6)},
+        native | {"text": ["*a*"] * 3_000, "format": "markdown", "ignore_tags": tags},
     ):
-        status, answer, took_s, probe_s = server.post(path, body)
+        status, answer, took_s, probe_s = server.post("/v1/translate", body)
         assert (status, len(answer) < 2_000) == (400, True)
         assert max(took_s, probe_s) < 3 * valid_s
 

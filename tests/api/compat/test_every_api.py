@@ -12,13 +12,11 @@ import pytest
 
 from dragoman.api.answers import json_bytes
 from dragoman.api.compat import exchange
-from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
-from dragoman.service.stack import account_store
-from dragoman.settings import AuthSettings, CacheSettings, Settings
-from dragoman.storage.database import Database
+from dragoman.settings import CacheSettings, Settings
+from dragoman.storage.keys import Keys
 from dragoman.types import Account
-from tests.serving import HeldPipeline, echoing, served, service_over
+from tests.serving import HeldPipeline, echoing, keyed_service, served, service_over
 from tests.waiting import until
 
 ACCOUNTS = (
@@ -60,14 +58,10 @@ async def keys() -> dict[str, str]:
 @pytest.fixture(scope="module")
 async def service(tmp_path_factory: pytest.TempPathFactory, keys: dict[str, str]) -> TranslationService:
     """One that needs keys."""
-    database = Database(f"sqlite:///{tmp_path_factory.mktemp('database')}/dragoman.db")
-    await database.open()
-    stored = account_store(database).keys
-    for account in ACCOUNTS:
-        _, keys[account.name] = await stored.create(account)
-    await stored.revoke("revoked")
-    settings = Settings(auth=AuthSettings(mode="keys"), cache=CacheSettings(max_bytes=0))
-    return service_over(FakePipeline(echoing()), settings, database=database)
+    service, database, made = await keyed_service(tmp_path_factory.mktemp("database"), *ACCOUNTS)
+    keys.update(made)
+    await Keys(database).revoke("revoked")
+    return service
 
 
 @pytest.fixture(scope="module")
