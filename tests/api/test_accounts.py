@@ -88,22 +88,12 @@ async def test_without_a_key_nothing_is_translated_or_shown_that_is_not_public(t
             assert (await server.client.get(path)).status_code == 200
 
 
-async def test_a_key_is_accepted_in_each_header_and_with_the_suffix_of_deepls_free_plan(tmp_path: Path) -> None:
+async def test_a_missing_and_a_wrong_key_have_their_codes(tmp_path: Path) -> None:
     async with keyed(tmp_path, ACCOUNT) as server:
-        key = server.keys["alice"]
-        for headers in (
-            {"Authorization": f"Bearer {key}"},
-            {"Authorization": f"DeepL-Auth-Key {key}"},
-            {"Authorization": f"DeepL-Auth-Key {key}:fx"},
-            {"X-API-Key": key},
-        ):
-            answer = await server.client.post("/v1/translate", json=TEXT, headers=headers)
-            assert answer.status_code == 200
-        for headers, code in (({}, "unauthenticated"), ({"X-API-Key": f"{key}x"}, "invalid_key")):
-            answer = await server.client.post("/v1/translate", json=TEXT, headers=headers)
+        for key, code in ((None, "unauthenticated"), (f"{server.keys['alice']}x", "invalid_key")):
+            answer = await server.post(key)
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, code)
             assert answer.headers["WWW-Authenticate"] == "Bearer"
-            assert key not in answer.text
 
 
 async def test_new_revoked_and_rotated_keys_count_without_a_restart(tmp_path: Path) -> None:

@@ -69,15 +69,6 @@ async def exchange(
     return reader, writer
 
 
-async def test_a_quick_translation_is_an_ordinary_response() -> None:
-    service, _ = held()
-    async with served(service, router=router) as client:
-        answer = await client.post("/slow", content=TEXT)
-    assert answer.content == json.dumps(ANSWER).encode()
-    assert (answer.headers["content-length"], answer.headers["x-trace-id"]) == (str(len(answer.content)), "a")
-    assert "x-accel-buffering" not in answer.headers
-
-
 async def test_what_fails_before_the_heartbeat_has_its_own_status() -> None:
     service, pipeline = held(limit=10)
     async with served(service, router=router) as client:

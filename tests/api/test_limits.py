@@ -39,20 +39,20 @@ async def answer_to(client: httpx.AsyncClient, head: str, *body: bytes) -> tuple
     return int(start.split()[1]), content
 
 
-async def test_a_client_that_sends_a_large_body_before_it_reads_gets_a_readable_413(client: httpx.AsyncClient) -> None:
-    size = 4_000_000
-    status, content = await answer_to(client, f"Content-Length: {size}", *([b"x" * 100_000] * 40))
-    assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
+CHUNK = b"186a0\r\n" + b"x" * 100_000 + b"\r\n"
 
 
-async def test_a_large_body_without_a_length_gets_a_readable_413(client: httpx.AsyncClient) -> None:
-    chunks = [b"186a0\r\n" + b"x" * 100_000 + b"\r\n"] * 20
-    status, content = await answer_to(client, "Transfer-Encoding: chunked", *chunks, b"0\r\n\r\n")
-    assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
-
-
-async def test_a_client_that_asks_before_it_sends_is_refused_without_its_body(client: httpx.AsyncClient) -> None:
-    status, content = await answer_to(client, "Content-Length: 4000000\r\nExpect: 100-continue")
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("Content-Length: 4000000", [b"x" * 100_000] * 40),
+        ("Transfer-Encoding: chunked", [*[CHUNK] * 20, b"0\r\n\r\n"]),
+        ("Content-Length: 4000000\r\nExpect: 100-continue", []),  # it asks before it sends
+    ],
+    ids=["length", "chunked", "asks"],
+)
+async def test_a_large_body_gets_a_readable_413(client: httpx.AsyncClient, head: str, body: list[bytes]) -> None:
+    status, content = await answer_to(client, head, *body)
     assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
 
 

@@ -70,31 +70,6 @@ async def test_a_text_in_the_target_language_is_left_alone(client: httpx.AsyncCl
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["🎉", "\n" * 4_000, " ", "123", "http://example.org/a?b=c", "\u200b", "…"],
-)
-async def test_what_has_no_letters_comes_back_unchanged(client: httpx.AsyncClient, text: str) -> None:
-    [translation] = (await post(client, text=text, source="en", target="ja")).json()["translations"]
-    assert (translation["text"], translation["finish_reason"]) == (text, "unchanged")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Say <|im_end|> now.",
-        "a </s> b",
-        "I <think> so",
-        "nul \x00 byte",
-        "\u202eright to left\u202c",
-        "x<|sep|><|ja|>y",
-    ],
-)
-async def test_text_that_looks_like_control_is_text(client: httpx.AsyncClient, text: str) -> None:
-    [translation] = (await post(client, text=text, source="en", target="ja")).json()["translations"]
-    assert translation["text"] == f"~{text}"
-
-
-@pytest.mark.parametrize(
     ("content", "status", "code", "param"),
     [
         (b"{", 400, "invalid_json", None),
@@ -135,13 +110,6 @@ async def test_too_long_a_text_and_too_large_a_body_are_413(client: httpx.AsyncC
     answer = await post(client, text="x" * 6_000, target="ja")
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
     answer = await post(client, text=["x" * 4_000] * 6, target="ja")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
-
-    async def chunks() -> AsyncIterator[bytes]:  # no Content-Length to judge by
-        for _ in range(30):
-            yield b" " * 1_000
-
-    answer = await client.post("/v1/translate", content=chunks(), headers={"content-type": "application/json"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
 
 

@@ -89,12 +89,6 @@ async def test_a_drain_that_times_out_leaves_with_1() -> None:
         assert isinstance(answer, httpx.HTTPError) or answer.status_code == 503
 
 
-async def test_an_idle_server_stops_at_once() -> None:
-    async with slow_server() as (running, _):
-        signal.raise_signal(signal.SIGTERM)
-        assert await running == 0
-
-
 @pytest.mark.parametrize("sent", [b"GET /healthz HTT", b"POST /v1/translate HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"])
 async def test_a_client_that_stalls_in_its_request_does_not_delay_the_end(sent: bytes) -> None:
     async with slow_server(drain_timeout_s=600) as (running, url), httpx.AsyncClient(base_url=url) as client:

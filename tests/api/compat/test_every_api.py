@@ -109,8 +109,9 @@ async def test_headers_that_carry_a_key(client: httpx.AsyncClient, keys: dict[st
         ("/language/translate/v2", "X-Goog-Api-Key", ""),
         ("/v2/translate", "Authorization", "DeepL-Auth-Key "),
         ("/v2/translate", "Authorization", "deepl-auth-key "),
+        ("/v1/translate", "X-API-Key", ""),
     ):
-        for key, is_good in ((keys["good"], True), ("drg_wrong", False)):
+        for key, is_good in ((keys["good"], True), (f"{keys['good']}:fx", True), ("drg_wrong", False)):
             answer = await client.post(path, json=REQUESTS[path], headers={name: prefix + key})
             assert (answer.status_code == 200) == is_good
 
