@@ -79,19 +79,6 @@ def refusals(results: dict[str, Any]) -> str:
     return _table(["client", *REFUSED], rows)
 
 
-def published(results: dict[str, Any]) -> str:
-    """The tests of DeepL's client."""
-    reasons: dict[str, list[str]] = {}
-    for one in results["failed"]:
-        reasons.setdefault(one["reason"] or f"Not explained: {one['error']}", []).append(f"`{one['test']}`")
-    rows = [[_escaped(why), str(len(names)), ", ".join(names)] for why, names in reasons.items()]
-    return (
-        f"Checked out: {results['revision']}. {results['passed']} tests passed, {results['skipped']} were skipped "
-        f"(they need the headers of DeepL's mock server), {len(results['failed'])} failed:\n\n"
-        + _table(["why", "tests", ""], rows)
-    )
-
-
 def anchor(title: str) -> str:
     """As GitHub makes it of a heading."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
@@ -119,7 +106,6 @@ def cpu(results: dict[str, Any]) -> str:
 PARTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "matrix": ("clients.json", matrix),
     "keys": ("clients.json", refusals),
-    "published": ("deepl-public.json", published),
     "cpu": ("apis-cpu.json", cpu),
     "cells": ("clients.json", cells),
 }
