@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-from fastapi import APIRouter
 from tokenizers import Tokenizer
 
 from dragoman import phrasebook
@@ -129,13 +128,10 @@ async def served(
     service: TranslationService,
     *,
     stop: bool = True,
-    router: APIRouter | None = None,
     replicas: Replicas | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """An HTTP client of `service`, started and listening. `stop` False leaves its pipeline running; `router`: more routes."""
+    """An HTTP client of `service`, started and listening. `stop` False leaves its pipeline running."""
     app = create_app(service, replicas)
-    if router is not None:
-        app.include_router(router)
     await service.start()
     listener = listen("127.0.0.1", 0)
     server = HttpServer(http_config(app, service.settings.server))

@@ -12,7 +12,6 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from dragoman.api import answers
 from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.languages import can_express, source_codes, target_tags
 from dragoman.api.openapi import Schema
@@ -34,7 +33,7 @@ from dragoman.service.service import TranslationService
 from dragoman.settings import CacheSettings, ServerSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
 from dragoman.types import ANONYMOUS, PromptOptions
-from tests.serving import HeldPipeline, echoing, served, service_over
+from tests.serving import echoing, served, service_over
 
 HELLO = "Where is the train station?"
 ENTRIES = "queue\tWarteschlange\nserver\tServer"
@@ -216,22 +215,6 @@ async def test_failures_have_the_statuses_of_deepl(
     answer = await client.post("/v2/translate", json={"text": HELLO, "target_lang": "JA"})
     assert checked(answer, schemas.ERROR, status)["message"] == error.message
     assert ("retry-after" in answer.headers) == (status in (429, 503))
-
-
-async def test_a_slow_answer_begins_with_white_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without it DeepL's clients give up and send the request again."""
-    monkeypatch.setattr(answers, "FIRST_AFTER_S", 0.0)
-    monkeypatch.setattr(answers, "EVERY_S", 0.01)
-    pipeline = HeldPipeline(echoing())
-    async with served(service_over(pipeline)) as http:
-        pipeline.hold()
-        async with http.stream("POST", "/v2/translate", json={"text": "A text.", "target_lang": "JA"}) as answer:
-            chunks = answer.aiter_raw()
-            assert await anext(chunks) == b" "
-            assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
-            pipeline.release.set()
-            body = b"".join([chunk async for chunk in chunks])
-    assert json.loads(body)["translations"][0]["text"] == "~A text."
 
 
 # ---- what the server has
