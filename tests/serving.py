@@ -56,6 +56,11 @@ def echoing(mark: str = "~") -> Callable[[Sequence], str]:
     return lambda sequence: mark + source_of(sequence)
 
 
+def wordy(words: int) -> Callable[[Sequence], str]:
+    """A fake model that takes long over each text but the warm-up's, which every server waits for."""
+    return lambda sequence: "はい" if sequence.id.startswith("warm-up") else " ".join(["word"] * words)
+
+
 class HeldPipeline(FakePipeline):
     """After `hold`, sequences run until `release` is set, and then answer, or fail if there is a `failure`."""
 
@@ -112,6 +117,12 @@ def fake_service(
     return service_over(FakePipeline(answer or echoing(), step_s=step_s), settings, replica=replica)
 
 
+def slow_service(characters: int = 100_000) -> TranslationService:
+    """Each text takes about a second. `characters`: the limit of those in flight."""
+    admission = AdmissionSettings(max_in_flight_characters=characters)
+    return fake_service(wordy(400), admission=admission, step_s=0.002)
+
+
 async def keyed_service(
     folder: Path, *accounts: Account, settings: Settings | None = None, step_s: float = 0.0
 ) -> tuple[TranslationService, Database, dict[str, str]]:
@@ -139,7 +150,8 @@ async def served(
     port = listener.getsockname()[1]
     try:
         limits = httpx.Limits(max_connections=200)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=120, limits=limits) as client:
+        address = f"http://127.0.0.1:{port}"  # without TLS: no authorities' certificates to load
+        async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits, verify=False) as client:
             yield client
     finally:
         server.should_exit = True

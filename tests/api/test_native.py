@@ -10,11 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, ServerSettings
-from dragoman.types import Sequence
+from dragoman.settings import ServerSettings
 from dragoman.wire import EngineStats, Stats
-from tests.serving import fake_service, served, source_of
+from tests.serving import fake_service, served, slow_service
 from tests.waiting import until
 
 LIMITS = ServerSettings(max_body_bytes=20_000, max_texts=4, max_text_characters=5_000)
@@ -161,15 +159,8 @@ async def test_openapi_documents_the_contract_with_examples(client: httpx.AsyncC
     assert "confidence_inputs" not in json.dumps(openapi)
 
 
-def _slow_service(characters: int = 100_000) -> TranslationService:
-    def slow(sequence: Sequence) -> str:
-        return " ".join(["word"] * 400) if "slow" in source_of(sequence) else "quick"
-
-    return fake_service(slow, admission=AdmissionSettings(max_in_flight_characters=characters), step_s=0.002)
-
-
 async def test_a_full_queue_refuses_with_retry_after_and_recovers() -> None:
-    service = _slow_service(characters=3 * len("slow"))
+    service = slow_service(characters=3 * len("slow"))
     async with served(service) as client:
         calls = [asyncio.create_task(post(client, text="slow", source="en", target="ja")) for _ in range(3)]
         await until(lambda: service.admission.calls == 3, "a full queue")
