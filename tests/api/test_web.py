@@ -63,13 +63,9 @@ async def test_a_browser_that_has_a_file_gets_304_without_its_content(client: ht
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["ETag"] == first.headers["ETag"]
     assert again.headers["Cache-Control"] == first.headers["Cache-Control"] == "no-cache"
-
-
-@pytest.mark.parametrize("etags", ['"other"', "", '""'])
-async def test_a_browser_that_has_an_older_file_gets_the_new_one(client: httpx.AsyncClient, etags: str) -> None:
-    answer = await client.get("/web/main.js", headers={"If-None-Match": etags})
-    assert answer.status_code == 200
-    assert answer.content == (page.STATIC / "main.js").read_bytes()
+    for older in ('"other"', "", '""'):
+        answer = await client.get("/web/main.js", headers={"If-None-Match": older})
+        assert (answer.status_code, answer.content) == (200, first.content)
 
 
 @pytest.mark.parametrize("path", ["/", "/web/main.js"])
