@@ -70,3 +70,16 @@ async def test_a_translation_of_30_s(client: Command, caplog: pytest.LogCaptureF
     assert (process.returncode, output.decode().strip()) == (0, ANSWER), errors.decode()
     assert pipeline.generations == 1
     assert len([record for record in caplog.records if record.name == "dragoman.request"]) == 1
+
+
+async def test_a_client_that_is_killed_leaves_no_running_sequence(client: Command) -> None:
+    pipeline = slow_pipeline()
+    service = service_over(pipeline, Settings(cache=CacheSettings(max_bytes=2**20)))
+    async with served(service) as http:
+        pipeline.hold()
+        process = await start(client(str(http.base_url)))
+        await until(lambda: pipeline.stats().running == 1, "a running sequence")
+        process.kill()
+        await process.communicate()
+        await until(lambda: pipeline.stats().running == 0, "no running sequence", deadline_s=60)
+        assert (service.admission.calls, pipeline.generations) == (0, 1)

@@ -18,6 +18,7 @@ import pytest
 from dragoman import phrasebook
 from dragoman.engine.checkpoint import revision
 from dragoman.errors import ConfigError, EngineFailed
+from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import cache as caching
 from dragoman.service.cache import CacheFile, Emit, SegmentCache, size_bytes
 from dragoman.types import Completion, Sampling, Sequence, Timings, TokenLogprobs
@@ -34,7 +35,7 @@ class Engine:
     """Counts what it is asked to compute; answers when it is allowed to."""
 
     def __init__(self, text: str = "駅です。") -> None:
-        self.completion = Completion(text, "stop", 3, 4, Timings(0.1, 0.2, 0.3), logprobs=TokenLogprobs(-0.5, -1.5))
+        self.completion = Completion(text, "stop", 3, 4, Timings(0.1, 0.2, 0.3))
         self.began = self.ended = 0
         self.failure: Exception | None = None
         self.callers: list[str] = []
@@ -294,6 +295,17 @@ async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
     assert reported == []
 
 
+async def test_over_a_pipeline_a_cancelled_call_frees_the_engines_slot() -> None:
+    pipeline, cache = FakePipeline(step_s=3600.0, slots=1), SegmentCache(MIB)
+    await pipeline.start()
+    call = asyncio.create_task(cache.generate(sequence(), lambda _: pipeline.generate(sequence())))
+    await settle()
+    assert pipeline.stats().running == 1
+    call.cancel()
+    await asyncio.wait([call])
+    assert pipeline.stats().running == 0
+
+
 # ---- the file
 
 
@@ -319,12 +331,20 @@ async def test_a_file_keeps_segments_over_a_restart(tmp_path: Path) -> None:
         assert [hit for _, hit in results] == ["stored", "stored"]
         assert cache.stats().entries == 1
     async with filed(path) as cache:
-        found = await find(cache, sequence())
-        assert found == engine.completion
-        assert found.logprobs == engine.completion.logprobs
+        assert await find(cache, sequence()) == engine.completion
         assert (await cache.generate(sequence(max_tokens=3), engine.compute))[1] == "miss"
     assert engine.began == 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_file_keeps_the_probabilities_of_tokens(tmp_path: Path) -> None:
+    made = Completion("駅", "stop", 3, 4, logprobs=TokenLogprobs(-0.5, -1.5))
+    async with filed(tmp_path / "cache.sqlite") as cache:
+        await store(cache, sequence(), made)
+    async with filed(tmp_path / "cache.sqlite") as cache:
+        found = await find(cache, sequence())
+    assert found is not None
+    assert found.logprobs == made.logprobs
 
 
 async def test_a_file_of_an_older_format_is_emptied(tmp_path: Path) -> None:

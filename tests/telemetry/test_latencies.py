@@ -26,3 +26,11 @@ def test_many_steps_count_as_their_samples_one_by_one_whenever_they_are_read() -
     assert latencies.counts == tuple(counts)
     assert latencies.sum_s == pytest.approx(sum(seen))
     assert latencies.recent_s == tuple(seen[-100:])
+
+
+def test_samples_that_are_not_read_are_bounded() -> None:
+    latencies = Latencies(BOUNDS_S, recent=10)
+    for _ in range(1000):
+        latencies.add([0.5] * 64)
+    assert latencies._gathered_samples < 10_000
+    assert latencies.counts == (0, 0, 64_000, 0)

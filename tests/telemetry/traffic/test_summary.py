@@ -43,10 +43,24 @@ def test_every_text_counts_as_an_arrival_and_translated_ones_for_lengths_and_tim
     assert summary.queue_s is not None and (summary.queue_s.count, summary.queue_s.p50) == (2, pytest.approx(0.01))
 
 
+def test_of_nothing_there_is_no_distribution() -> None:
+    summary = summarise(table_of([]), 60.0)
+    assert (summary.records, summary.arrivals_per_s, summary.busiest_minute_per_s) == (0, 0.0, 0.0)
+    assert summary.in_flight is None and summary.e2e_s is None and summary.peak_tokens is None
+    assert summary.outcomes == {}
+
+
 def test_percentiles_lie_between_samples_and_the_unknown_does_not_count() -> None:
     found = quantiles(np.array([1.0, 2.0, 3.0, np.nan, 4.0]))
     assert found is not None
     assert (found.count, found.p50, found.highest) == (4, 2.5, 4.0)
+
+
+def test_peak_tokens_are_those_of_texts_that_overlap() -> None:
+    apart = [at(0, prompt_tokens=100, output_tokens=10), at(1, prompt_tokens=50, output_tokens=5)]
+    assert peak_tokens(table_of(apart)) == 110  # one ends when the other comes
+    together = [*apart, at(0.5, 2.0, prompt_tokens=7, output_tokens=3)]
+    assert peak_tokens(table_of(together)) == 120
 
 
 def test_peak_tokens_agree_with_looking_at_every_arrival() -> None:
