@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
-from fastapi import APIRouter
 from tokenizers import Tokenizer
 
 from dragoman import phrasebook
@@ -23,10 +23,11 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
 from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, CacheSettings, ModelSettings, ServerSettings, Settings
+from dragoman.settings import AdmissionSettings, AuthSettings, CacheSettings, ModelSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
+from dragoman.storage.keys import Keys
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.types import Completion, Delta, Sequence
+from dragoman.types import Account, Completion, Delta, Sequence
 
 TOKENIZER: list[Tokenizer] = []
 PROMPTS: dict[str, tuple[PromptEncoder, LengthTable]] = {}
@@ -53,6 +54,11 @@ def source_of(sequence: Sequence) -> str:
 def echoing(mark: str = "~") -> Callable[[Sequence], str]:
     """A fake model that gives each text back with a mark before it."""
     return lambda sequence: mark + source_of(sequence)
+
+
+def wordy(words: int) -> Callable[[Sequence], str]:
+    """A fake model that takes long over each text but the warm-up's, which every server waits for."""
+    return lambda sequence: "はい" if sequence.id.startswith("warm-up") else " ".join(["word"] * words)
 
 
 class HeldPipeline(FakePipeline):
@@ -111,18 +117,32 @@ def fake_service(
     return service_over(FakePipeline(answer or echoing(), step_s=step_s), settings, replica=replica)
 
 
+def slow_service(characters: int = 100_000) -> TranslationService:
+    """Each text takes about a second. `characters`: the limit of those in flight."""
+    admission = AdmissionSettings(max_in_flight_characters=characters)
+    return fake_service(wordy(400), admission=admission, step_s=0.002)
+
+
+async def keyed_service(
+    folder: Path, *accounts: Account, settings: Settings | None = None, step_s: float = 0.0
+) -> tuple[TranslationService, Database, dict[str, str]]:
+    """A fake service that needs keys unless the settings differ, its database, and a key of each account by its name."""
+    database = Database(f"sqlite:///{folder}/dragoman.db")
+    await database.open()
+    keys = {one.name: (await Keys(database).create(one))[1] for one in accounts}
+    settings = settings or Settings(auth=AuthSettings(mode="keys"), cache=CacheSettings(max_bytes=0))
+    return service_over(FakePipeline(echoing(), step_s=step_s), settings, database=database), database, keys
+
+
 @asynccontextmanager
 async def served(
     service: TranslationService,
     *,
     stop: bool = True,
-    router: APIRouter | None = None,
     replicas: Replicas | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """An HTTP client of `service`, started and listening. `stop` False leaves its pipeline running; `router`: more routes."""
+    """An HTTP client of `service`, started and listening. `stop` False leaves its pipeline running."""
     app = create_app(service, replicas)
-    if router is not None:
-        app.include_router(router)
     await service.start()
     listener = listen("127.0.0.1", 0)
     server = HttpServer(http_config(app, service.settings.server))
@@ -130,7 +150,8 @@ async def served(
     port = listener.getsockname()[1]
     try:
         limits = httpx.Limits(max_connections=200)
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=120, limits=limits) as client:
+        address = f"http://127.0.0.1:{port}"  # without TLS: no authorities' certificates to load
+        async with httpx.AsyncClient(base_url=address, timeout=120, limits=limits, verify=False) as client:
             yield client
     finally:
         server.should_exit = True

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.hostile import FORM, JSON, ROUTES, Route, Server, bodies, hostile_server
+from tests.hostile import ROUTES, Route, Server, bodies, hostile_server
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
@@ -71,36 +71,11 @@ def test_memory_comes_back_after_long_names_of_models_and_languages(server: Serv
 
 
 def test_options_are_refused_before_work_is_done_with_them(server: Server, valid_s: float) -> None:
-    words, tags = "word " * (SIZE // 6), [f"t{number}" for number in range(100_000)]
-    native = {"text": "a", "source": "en", "target": "ja"}
-    for path, body in (
-        ("/v1/translate", native | {"context": words}),
-        ("/v2/translate", {"text": "a", "source_lang": "EN", "target_lang": "JA", "context": words}),
-        ("/v1/chat/completions", kiss(description=words)),
-        ("/v1/translate", native | {"text": ["*a*"] * 3_000, "format": "markdown", "ignore_tags": tags}),
+    native, tags = {"text": "a", "source": "en", "target": "ja"}, [f"t{number}" for number in range(100_000)]
+    for body in (
+        native | {"context": "word " * (SIZE // 6)},
+        native | {"text": ["*a*"] * 3_000, "format": "markdown", "ignore_tags": tags},
     ):
-        status, answer, took_s, probe_s = server.post(path, body)
+        status, answer, took_s, probe_s = server.post("/v1/translate", body)
         assert (status, len(answer) < 2_000) == (400, True)
-        assert max(took_s, probe_s) < 3 * valid_s
-
-
-@pytest.mark.parametrize("number", ["1e999", "NaN", "9" * 5_000])
-def test_numbers_that_are_none_are_a_fault_of_the_client(server: Server, number: str) -> None:
-    body = f'{{"q": "a", "source": "en", "target": "ja", "alternatives": {number}}}'.encode()
-    assert server.post("/translate", body)[0] == 400
-
-
-def test_an_id_that_is_not_unicode_is_a_fault_of_the_client(server: Server) -> None:
-    assert server.post("/v1/chat/completions", kiss(segments=[{"id": "\ud800", "text": "a"}]))[0] == 400
-
-
-def test_without_a_key_a_body_is_refused_as_soon_as_with_one(server: Server, valid_s: float) -> None:
-    form = b"q=" + b"%" * SIZE + b"&source=en&target=ja"
-    for path, body, content_type, expected in (
-        ("/v1/translate", b'{"text":[' + b"1," * (SIZE // 2) + b'1],"target":"ja"}', JSON, 401),
-        ("/translate", form, FORM, 400),
-        ("/kiss/translate", form.replace(b"q=", b"text=", 1).replace(b"target=", b"to="), FORM, 400),
-    ):
-        status, _, took_s, probe_s = server.send("POST", path, body, content_type)
-        assert status == expected
         assert max(took_s, probe_s) < 3 * valid_s

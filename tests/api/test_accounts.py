@@ -22,7 +22,7 @@ from dragoman.service.stack import account_store
 from dragoman.settings import AuthSettings, CacheSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
 from dragoman.types import Account
-from tests.serving import echoing, fake_service, served, service_over
+from tests.serving import echoing, fake_service, keyed_service, served, service_over
 from tests.waiting import until
 
 TEXT = {"text": "Good morning.", "target": "ja", "source": "en"}
@@ -64,10 +64,7 @@ async def keyed(
     settings = Settings(
         auth=auth or AuthSettings(mode="keys"), server=server or ServerSettings(), cache=CacheSettings(max_bytes=0)
     )
-    database = Database(f"sqlite:///{folder}/dragoman.db")
-    await database.open()
-    keys = {one.name: (await account_store(database).keys.create(one))[1] for one in accounts}
-    service = service_over(FakePipeline(echoing(), step_s=step_s), settings, database=database)
+    service, database, keys = await keyed_service(folder, *accounts, settings=settings, step_s=step_s)
     async with served(service) as client:
         yield Keyed(client, service, database, keys)
 
@@ -91,22 +88,12 @@ async def test_without_a_key_nothing_is_translated_or_shown_that_is_not_public(t
             assert (await server.client.get(path)).status_code == 200
 
 
-async def test_a_key_is_accepted_in_each_header_and_with_the_suffix_of_deepls_free_plan(tmp_path: Path) -> None:
+async def test_a_missing_and_a_wrong_key_have_their_codes(tmp_path: Path) -> None:
     async with keyed(tmp_path, ACCOUNT) as server:
-        key = server.keys["alice"]
-        for headers in (
-            {"Authorization": f"Bearer {key}"},
-            {"Authorization": f"DeepL-Auth-Key {key}"},
-            {"Authorization": f"DeepL-Auth-Key {key}:fx"},
-            {"X-API-Key": key},
-        ):
-            answer = await server.client.post("/v1/translate", json=TEXT, headers=headers)
-            assert answer.status_code == 200
-        for headers, code in (({}, "unauthenticated"), ({"X-API-Key": f"{key}x"}, "invalid_key")):
-            answer = await server.client.post("/v1/translate", json=TEXT, headers=headers)
+        for key, code in ((None, "unauthenticated"), (f"{server.keys['alice']}x", "invalid_key")):
+            answer = await server.post(key)
             assert (answer.status_code, answer.json()["error"]["code"]) == (401, code)
             assert answer.headers["WWW-Authenticate"] == "Bearer"
-            assert key not in answer.text
 
 
 async def test_new_revoked_and_rotated_keys_count_without_a_restart(tmp_path: Path) -> None:
@@ -124,22 +111,6 @@ async def test_new_revoked_and_rotated_keys_count_without_a_restart(tmp_path: Pa
         await keys.rotate("alice", overlap_s=0)
         await server.service.accounts.reload()
         assert [(await server.post(key)).status_code for key in (second, third)] == [401, 401]
-
-
-async def test_a_revocation_counts_after_the_refresh(tmp_path: Path) -> None:
-    async with keyed(tmp_path, ACCOUNT, auth=AuthSettings(mode="keys", refresh_s=0.02)) as server:
-        await account_store(server.database).keys.revoke("alice")
-        async with asyncio.timeout(30):
-            while (await server.post(server.keys["alice"])).status_code == 200:
-                pass
-
-
-async def test_known_keys_are_served_while_the_database_fails_and_unknown_ones_are_unavailable(tmp_path: Path) -> None:
-    async with keyed(tmp_path, ACCOUNT) as server:
-        await server.database.close()
-        assert (await server.post(server.keys["alice"])).status_code == 200
-        answer = await server.post("drg_unknown")
-        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "storage_unavailable")
 
 
 @pytest.mark.parametrize(
@@ -161,11 +132,6 @@ async def test_what_a_key_may_not_is_refused_with_its_code(
         assert ("Retry-After" in answer.headers) == (code == "rate_limited")
         streamed = await server.post(server.keys["alice"], {**TEXT, "stream": True})
         assert (streamed.status_code, streamed.json()["error"]["code"]) == (status, code)
-
-
-async def test_a_key_for_a_language_translates_into_its_variants(tmp_path: Path) -> None:
-    async with keyed(tmp_path, replace(ACCOUNT, languages=frozenset({"ja"}))) as server:
-        assert (await server.post(server.keys["alice"], {**TEXT, "target": "ja-JP"})).status_code == 200
 
 
 async def test_requests_in_flight_count_against_the_quota(tmp_path: Path) -> None:
@@ -346,17 +312,19 @@ async def test_allowed_hosts_replace_the_default() -> None:
 
 
 async def test_web_pages_may_call_the_translation_apis_alone() -> None:
-    asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
-    asked["Access-Control-Request-Headers"] = "authorization, content-type"
+    asked = {"authorization", "content-type", "x-api-key", "x-goog-api-key", "x-request-timeout", "x-target-language"}
+    preflights = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+    preflights["Access-Control-Request-Headers"] = ",".join(sorted(asked))
     async with served(fake_service()) as client:
         for path in (
             *("/v1/translate", "/v1/chat/completions", "/v2/translate", "/v3/languages", "/v2/usage"),
             *("/translate", "/language/translate/v2", "/deeplx/translate", "/immersive/translate", "/kiss/translate"),
         ):
-            preflight = await client.options(path, headers=asked)
+            preflight = await client.options(path, headers=preflights)
             assert preflight.status_code == 200, path
             assert preflight.headers["Access-Control-Allow-Origin"] == "*"
-            assert "authorization" in preflight.headers["Access-Control-Allow-Headers"].lower()
+            assert asked <= set(preflight.headers["Access-Control-Allow-Headers"].lower().replace(" ", "").split(","))
+            assert preflight.headers["Access-Control-Max-Age"] == "1728000"
         answer = await client.post("/v1/translate", json=TEXT, headers={"Origin": "https://page.example"})
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         for path in ("/metrics", "/v1/stats", "/v1/reload", "/v1/glossaries", "/v2/glossaries", "/"):
@@ -386,24 +354,6 @@ async def test_origins_can_be_chosen(origins: str, expected: list[bool]) -> None
             answer = await client.get("/v1/languages", headers={"Origin": origin})
             found.append(answer.headers.get("Access-Control-Allow-Origin") == origin)
         assert found == expected
-
-
-async def test_what_pages_of_other_origins_may_send() -> None:
-    asked = {"authorization", "content-type", "x-api-key", "x-goog-api-key", "x-request-timeout", "x-target-language"}
-    async with served(fake_service()) as client:
-        for path in ("/v1/translate", "/v1/chat/completions", "/v2/translate", "/translate", "/language/translate/v2"):
-            answer = await client.options(
-                path,
-                headers={
-                    "Origin": "https://page.example",
-                    "Access-Control-Request-Method": "POST",
-                    "Access-Control-Request-Headers": ",".join(sorted(asked)),
-                },
-            )
-            assert answer.status_code == 200
-            allowed = answer.headers["Access-Control-Allow-Headers"].lower().replace(" ", "").split(",")
-            assert asked <= set(allowed), path
-            assert answer.headers["Access-Control-Max-Age"] == "1728000"
 
 
 async def test_the_path_of_a_proxy_may_be_left_or_taken_off() -> None:

@@ -22,32 +22,26 @@ from dragoman.api.access import MAX_KEYLESS_BODIES
 from dragoman.api.app import create_app
 from dragoman.api.bodies import KeyFirstRoute, parse_form, parse_json
 from dragoman.errors import DragomanError, InvalidJson, InvalidRequest, TooManyValues, UntranslatableText
-from dragoman.pipelines.fake import FakePipeline
-from dragoman.service.stack import account_store
-from dragoman.settings import AuthSettings, CacheSettings, Settings
-from dragoman.storage.database import Database
 from dragoman.types import Account
 from tests.hostile import FORM, ROUTES, Route
 from tests.hostile import bodies as hostile_bodies
-from tests.serving import echoing, fake_service, served, service_over
+from tests.serving import fake_service, keyed_service, served
 
 SIZE = 400_000
 """Bytes: each shape has more values than a body may have."""
 
 
 @pytest.fixture(scope="module")
-async def key(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+async def key() -> list[str]:
     return []
 
 
 @pytest.fixture(scope="module")
 async def client(tmp_path_factory: pytest.TempPathFactory, key: list[str]) -> AsyncIterator[httpx.AsyncClient]:
     """Of a server that needs keys."""
-    database = Database(f"sqlite:///{tmp_path_factory.mktemp('database')}/dragoman.db")
-    await database.open()
-    key.append((await account_store(database).keys.create(Account("", "k")))[1])
-    settings = Settings(auth=AuthSettings(mode="keys"), cache=CacheSettings(max_bytes=0))
-    async with served(service_over(FakePipeline(echoing()), settings, database=database)) as client:
+    service, _, keys = await keyed_service(tmp_path_factory.mktemp("database"), Account("", "k"))
+    key.append(keys["k"])
+    async with served(service) as client:
         yield client
 
 

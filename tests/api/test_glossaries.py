@@ -13,7 +13,6 @@ from dragoman.errors import InvalidGlossary
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings, Settings, StorageSettings
-from dragoman.storage import glossaries as storage
 from dragoman.storage.database import Database
 from tests.serving import echoing, fake_service, served, service_over
 
@@ -137,20 +136,6 @@ async def test_errors(
     await created(client)
     answer = await client.request(method, f"/v1/glossaries{path}", **options)  # type: ignore[arg-type]
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-
-
-async def test_too_many_entries_are_refused(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "MAX_ENTRIES", 2)
-    await created(client)
-    answer = await client.patch("/v1/glossaries/IT/entries", params=EN_DE, json={"entries": {"a": "b"}})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
-
-
-async def test_glossaries_are_there_after_a_restart(tmp_path: Path) -> None:
-    async with served(service_with(tmp_path)) as client:
-        await created(client)
-    async with served(service_with(tmp_path)) as client:
-        assert (await client.get("/v1/glossaries/IT")).status_code == 200
 
 
 async def test_a_server_without_a_database_has_no_glossaries() -> None:

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from dragoman.settings import AdmissionSettings, ServerSettings
+from dragoman.settings import ServerSettings
 from tests.serving import fake_service, served
-from tests.waiting import until
 
 LIMITS = ServerSettings(max_body_bytes=100_000)
 
@@ -40,48 +39,21 @@ async def answer_to(client: httpx.AsyncClient, head: str, *body: bytes) -> tuple
     return int(start.split()[1]), content
 
 
-async def test_a_client_that_sends_a_large_body_before_it_reads_gets_a_readable_413(client: httpx.AsyncClient) -> None:
-    size = 4_000_000
-    status, content = await answer_to(client, f"Content-Length: {size}", *([b"x" * 100_000] * 40))
+CHUNK = b"186a0\r\n" + b"x" * 100_000 + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("Content-Length: 4000000", [b"x" * 100_000] * 40),
+        ("Transfer-Encoding: chunked", [*[CHUNK] * 20, b"0\r\n\r\n"]),
+        ("Content-Length: 4000000\r\nExpect: 100-continue", []),  # it asks before it sends
+    ],
+    ids=["length", "chunked", "asks"],
+)
+async def test_a_large_body_gets_a_readable_413(client: httpx.AsyncClient, head: str, body: list[bytes]) -> None:
+    status, content = await answer_to(client, head, *body)
     assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
-
-
-async def test_a_large_body_without_a_length_gets_a_readable_413(client: httpx.AsyncClient) -> None:
-    chunks = [b"186a0\r\n" + b"x" * 100_000 + b"\r\n"] * 20
-    status, content = await answer_to(client, "Transfer-Encoding: chunked", *chunks, b"0\r\n\r\n")
-    assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
-
-
-async def test_a_client_that_asks_before_it_sends_is_refused_without_its_body(client: httpx.AsyncClient) -> None:
-    status, content = await answer_to(client, "Content-Length: 4000000\r\nExpect: 100-continue")
-    assert (status, json.loads(content)["error"]["code"]) == (413, "body_too_large")
-
-
-async def test_a_call_may_have_ten_thousand_texts() -> None:
-    texts = [f"Text {number}." for number in range(10_000)]
-    async with served(fake_service()) as client:
-        body = {"text": texts, "source": "en", "target": "ja"}
-        answer = (await client.post("/v1/translate", json=body)).json()
-        assert [one["text"] for one in answer["translations"]] == [f"~{text}" for text in texts]
-        assert answer["usage"]["characters"] == sum(map(len, texts))
-        refused = await client.post("/v1/translate", json={**body, "text": [*texts, "One more."]})
-        assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_many_texts")
-
-
-async def test_beside_a_call_over_the_limit_probes_are_answered_and_calls_refused() -> None:
-    service = fake_service(
-        lambda _: " ".join(["word"] * 400), admission=AdmissionSettings(max_in_flight_characters=10), step_s=0.002
-    )
-    async with served(service) as client:
-        body = {"text": ["slow"] * 20, "source": "en", "target": "ja"}
-        call = asyncio.create_task(client.post("/v1/translate", json=body))
-        await until(lambda: service.admission.calls == 1, "a call in flight")
-        for path in ("/healthz", "/readyz", "/metrics", "/v1/stats", "/v1/models", "/"):
-            assert (await client.get(path)).status_code == 200
-        assert service.admission.refused == 0
-        assert (await client.post("/v1/translate", json=body)).status_code == 429
-        assert service.admission.refused == 1
-        assert (await call).status_code == 200
 
 
 async def test_the_time_of_a_model_does_not_change(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

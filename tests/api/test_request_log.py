@@ -12,10 +12,9 @@ import pytest
 
 from dragoman.api.middleware import log
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, ServerSettings
+from dragoman.settings import ServerSettings
 from dragoman.types import Sequence
-from tests.serving import echoing, fake_service, served, service_over, source_of
+from tests.serving import echoing, fake_service, served, service_over, slow_service, source_of, wordy
 from tests.waiting import until
 
 SECRET = "Zanzibar"
@@ -57,14 +56,6 @@ async def post(client: httpx.AsyncClient, request_id: str | None = None, **body:
     headers = {"X-Request-Id": request_id} if request_id else {}
     body = {"text": f"Where is {SECRET}?", "source": "en", "target": "ja"} | body
     return await client.post("/v1/translate", json=body, headers=headers)
-
-
-def slow_service(characters: int = 100_000) -> TranslationService:
-    return fake_service(
-        lambda _: " ".join(["word"] * 400),
-        admission=AdmissionSettings(max_in_flight_characters=characters),
-        step_s=0.002,
-    )
 
 
 async def test_a_translation_is_one_line_with_its_facts(lines: Lines) -> None:
@@ -122,7 +113,7 @@ async def test_a_stream_whose_client_hangs_up_half_way_is_one_line(lines: Lines)
 
 
 async def test_a_stream_that_waits_in_the_queue_notices_that_its_client_is_gone(lines: Lines) -> None:
-    service = service_over(FakePipeline(lambda _: " ".join(["word"] * 400), step_s=0.002, slots=1))
+    service = service_over(FakePipeline(wordy(400), step_s=0.002, slots=1))
     async with served(service) as client:
         first = asyncio.create_task(post(client))
         await until(lambda: service.pipeline.stats().running == 1, "a running sequence")

@@ -19,7 +19,7 @@ from dragoman.errors import ConfigError
 from dragoman.pipelines.continuous import ContinuousPipeline
 from dragoman.settings import ServerSettings, Settings
 from tests.pipelines.crashing import CrashingEngine
-from tests.serving import fake_service, service_over
+from tests.serving import fake_service, service_over, wordy
 from tests.waiting import until
 
 
@@ -34,7 +34,7 @@ def heap_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @asynccontextmanager
 async def slow_server(drain_timeout_s: float = 30.0) -> AsyncIterator[tuple[asyncio.Task[int], str]]:
     """A server whose answers take a second or so, in this process: its exit code to come, and its address."""
-    service = fake_service(lambda _: " ".join(["word"] * 60), step_s=0.02)
+    service = fake_service(wordy(60), step_s=0.02)
     service.settings = replace(Settings(), server=ServerSettings(drain_timeout_s=drain_timeout_s))
     ready: list[str] = []
     server = DragomanServer(service, listen("127.0.0.1", 0), ready.append)
@@ -87,12 +87,6 @@ async def test_a_drain_that_times_out_leaves_with_1() -> None:
         assert await running == 1
         [answer] = await asyncio.gather(call, return_exceptions=True)
         assert isinstance(answer, httpx.HTTPError) or answer.status_code == 503
-
-
-async def test_an_idle_server_stops_at_once() -> None:
-    async with slow_server() as (running, _):
-        signal.raise_signal(signal.SIGTERM)
-        assert await running == 0
 
 
 @pytest.mark.parametrize("sent", [b"GET /healthz HTT", b"POST /v1/translate HTTP/1.1\r\nContent-Length: 100\r\n\r\n{"])

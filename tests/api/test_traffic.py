@@ -11,7 +11,7 @@ from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, Settings, TrafficSettings
 from dragoman.telemetry.traffic.entry import TrafficEntry, TrafficReader
 from dragoman.telemetry.traffic.recorder import Recorder
-from tests.serving import echoing, fake_service, served, service_over
+from tests.serving import echoing, served, service_over
 from tests.waiting import until
 
 
@@ -41,12 +41,6 @@ async def test_what_the_recorder_wrote_is_in_the_statistics(tmp_path: Path) -> N
         answer = (await client.get("/v1/stats")).json()
     assert [entry.outcome for entry in entries] == ["ok"] * 3 + ["unsupported_language"] * 2
     assert answer["recorder"] == {"state": "on", "written": 5, "lost": 0}  # the warm-up is no traffic
-
-
-async def test_a_server_without_a_recorder() -> None:
-    async with served(fake_service()) as client:
-        answer = (await client.get("/v1/stats")).json()
-    assert answer["recorder"] == {"state": "off", "written": 0, "lost": 0}
 
 
 async def test_a_refused_text_and_one_that_its_client_gave_up_are_recorded_with_their_outcomes(tmp_path: Path) -> None:
@@ -84,15 +78,6 @@ async def test_texts_are_kept_only_where_the_operator_asked_for_it(tmp_path: Pat
     assert [entry.text for entry in TrafficReader([tmp_path / "without"])] == [None, None]
     assert [entry.text for entry in TrafficReader([tmp_path / "with"])] == ["Secret plans.", "More of them."]
     assert not any("Secret" in path.read_text() for path in (tmp_path / "without").iterdir())
-
-
-async def test_an_unwritable_folder_costs_no_translation(tmp_path: Path) -> None:
-    (tmp_path / "traffic").write_text("in the way")
-    service = recording_service(tmp_path / "traffic")
-    async with served(service) as client:
-        answer = await client.post("/v1/translate", json={"text": "Good morning.", "source": "en", "target": "ja"})
-        assert answer.status_code == 200
-        assert (await client.get("/v1/stats")).json()["recorder"]["state"] == "failing"
 
 
 def test_a_service_from_settings_records_unless_it_is_switched_off(tmp_path: Path) -> None:

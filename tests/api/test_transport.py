@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.api.transport import MAX_HEADERS
 from dragoman.settings import ServerSettings
-from tests.serving import fake_service, served
+from tests.serving import fake_service, served, wordy
 
 BODY = json.dumps({"text": "Hello there.", "source": "en", "target": "ja"}).encode()
 H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAAAAMAAAAAAAQBAAAA\r\n"
@@ -194,7 +194,7 @@ async def test_a_connection_without_a_request_is_closed(address: tuple[str, int]
 async def test_a_slow_upload_and_a_slow_answer_are_not_cut_off() -> None:
     """Each takes several times as long as a client may send nothing."""
     server = ServerSettings(header_timeout_s=0.2, body_timeout_s=0.2)
-    service = fake_service(lambda _: " ".join(["word"] * 40), server=server, step_s=0.05)
+    service = fake_service(wordy(40), server=server, step_s=0.05)
     async with served(service) as client:
         assert client.base_url.port is not None
         async with connected((client.base_url.host, client.base_url.port)) as connection:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator
-from html.parser import HTMLParser
 
 import httpx
 import pytest
@@ -13,8 +11,6 @@ from fastapi import FastAPI
 
 from dragoman import phrasebook
 from dragoman.api.web import page
-
-SVG_NAMESPACE = "http://www.w3.org/2000/svg"
 
 
 @pytest.fixture
@@ -67,18 +63,9 @@ async def test_a_browser_that_has_a_file_gets_304_without_its_content(client: ht
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["ETag"] == first.headers["ETag"]
     assert again.headers["Cache-Control"] == first.headers["Cache-Control"] == "no-cache"
-
-
-@pytest.mark.parametrize("etags", ['"other"', "", '""'])
-async def test_a_browser_that_has_an_older_file_gets_the_new_one(client: httpx.AsyncClient, etags: str) -> None:
-    answer = await client.get("/web/main.js", headers={"If-None-Match": etags})
-    assert answer.status_code == 200
-    assert answer.content == (page.STATIC / "main.js").read_bytes()
-
-
-async def test_each_file_has_an_etag_of_its_own(client: httpx.AsyncClient) -> None:
-    answers = [await client.get(f"/web/{name}") for name in names("")]
-    assert len({answer.headers["ETag"] for answer in answers}) == len(answers) > 5
+    for older in ('"other"', "", '""'):
+        answer = await client.get("/web/main.js", headers={"If-None-Match": older})
+        assert (answer.status_code, answer.content) == (200, first.content)
 
 
 @pytest.mark.parametrize("path", ["/", "/web/main.js"])
@@ -96,51 +83,6 @@ async def test_only_the_page_s_own_files_are_served(client: httpx.AsyncClient, n
 
 async def test_the_page_is_no_part_of_the_documented_api(client: httpx.AsyncClient) -> None:
     assert (await client.get("/openapi.json")).json()["paths"] == {}
-
-
-class _Document(HTMLParser):
-    """What a page loads, and what its policy would forbid."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.loads: set[str] = set()
-        self.inline: list[str] = []
-        self._tag = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._tag = tag
-        found = dict(attrs)
-        if tag in {"script", "link", "img"}:
-            self.loads.add(found.get("src") or found.get("href") or "")
-        self.inline += [f"{tag} {name}" for name in found if name == "style" or name.startswith("on")]
-
-    def handle_data(self, data: str) -> None:
-        if self._tag in {"script", "style"} and data.strip():
-            self.inline.append(f"{self._tag}: {data.strip()[:40]}")
-
-
-@pytest.mark.parametrize("name", names(".html"))
-def test_nothing_in_the_pages_is_inline(name: str) -> None:
-    document = _Document()
-    document.feed(text_of(name))
-    assert document.inline == []
-
-
-def test_every_file_is_there_and_used() -> None:
-    document = _Document()
-    document.feed(text_of("index.html"))
-    document.feed(text_of("docs.html"))
-    used = {name.removeprefix("web/") for name in document.loads} | {"index.html", "docs.html"}
-    for name in names(".js"):
-        used |= set(re.findall(r'from "\./([\w.-]+)"', text_of(name)))
-        used |= set(re.findall(r'"web/([\w.-]+)"', text_of(name)))
-    assert used == set(names(""))
-
-
-@pytest.mark.parametrize("name", [*names(".js"), *names(".css"), *names(".html"), *names(".svg")])
-def test_no_file_names_another_host(name: str) -> None:
-    text = text_of(name).replace(SVG_NAMESPACE, "")
-    assert not re.findall(r"https?://|[\"'(]//\w|@import", text)
 
 
 def test_the_sentences_are_in_every_language_of_the_packaged_model() -> None:

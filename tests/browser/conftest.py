@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import AsyncIterator
+from importlib.resources import files
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
@@ -16,6 +18,7 @@ from tests.browser.stage import Stage, make_service, serving
 
 expect.set_options(timeout=20_000)
 SLOW_STEP_S = 0.25
+_AUDIT = (files("tests.browser") / "audit.js").read_text(encoding="utf-8")
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _REFUSED = "Failed to load resource"  # Chromium's note on any answer from 400 on: tests of errors ask for those
 
@@ -89,6 +92,11 @@ async def slow(page: Page, slow_stage: Stage) -> Page:
     """The live page of the slow server, likewise."""
     await open_page(page, slow_stage)
     return page
+
+
+async def audit(page: Page, name: str) -> list[Any]:
+    """What a function of audit.js finds in the page."""
+    return await page.evaluate(f"() => {{ {_AUDIT}\n return {name}(); }}")
 
 
 async def open_page(page: Page, stage: Stage, target: str = "ko") -> None:

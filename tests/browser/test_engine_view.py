@@ -23,11 +23,6 @@ async def readout(page: Page, name: str) -> str:
     return await box.locator("dd").first.inner_text()
 
 
-async def test_the_server_says_who_it_is(live: Page) -> None:
-    await expect(live.locator("#identity")).to_have_text("stage · fake · cpu")
-    await expect(live.locator("#state")).to_have_attribute("data-state", "serving")
-
-
 async def test_running_sequences_fill_slots_and_leave_them(slow: Page) -> None:
     await expect(slow.locator("#slots i")).to_have_count(SLOTS)
     await expect(slow.locator("#slots i.on")).to_have_count(0)
@@ -43,8 +38,11 @@ async def test_running_sequences_fill_slots_and_leave_them(slow: Page) -> None:
 
 async def test_readouts_are_the_server_s_numbers(live: Page, stage: Stage) -> None:
     stats = stage.service.stats()
+    await expect(live.locator("#identity")).to_have_text("stage · fake · cpu")
+    await expect(live.locator("#state")).to_have_attribute("data-state", "serving")
     await expect(live.locator("#readouts")).to_contain_text(f"limit {stats.max_in_flight_characters:,}")
     names = await live.locator("#readouts dt").all_inner_texts()
+    await expect(live.locator("#replicas")).to_be_hidden()
     assert names == ["Running", "Waiting", "In flight", "KV cache", "Tokens/s", "Texts/s"]
     await live.fill("#source", "one two three four five")
     await expect(live.locator("#output[data-phase=done]")).to_be_visible()
@@ -69,11 +67,6 @@ async def test_several_replicas_are_added_up_and_each_is_in_a_table(page: Page) 
         services[1].admission.drain()
         await expect(rows.locator("td:nth-child(2)")).to_have_text(["serving", "draining", "unreachable"])
         assert await page.evaluate("document.documentElement.scrollWidth") <= 1280
-
-
-async def test_the_only_server_has_no_table_of_replicas(live: Page) -> None:
-    await expect(live.locator("#readouts")).to_contain_text("limit")
-    await expect(live.locator("#replicas")).to_be_hidden()
 
 
 async def test_a_burst_shows_each_text_s_way_and_short_ones_overtake(live: Page, stage: Stage) -> None:
@@ -124,13 +117,16 @@ async def test_a_burst_is_never_in_the_language_that_it_is_translated_into(live:
         await expect(live.locator("#burst-rows .text [lang]")).to_have_count(25)
 
 
-async def test_charts_say_in_words_what_they_draw(live: Page) -> None:
+async def test_charts_say_in_words_and_in_a_table_what_they_draw(live: Page) -> None:
     charts = live.locator("#charts svg")
     await expect(charts).to_have_count(3)
     await expect(charts.first).to_have_attribute(
         "aria-label", re.compile(r"^Sequences, recent history: running \d+ now, \d+ at most; waiting")
     )
     await expect(charts.first.locator("path.area.run")).to_have_count(1)
+    await live.locator("#history summary").click()
+    await expect(live.locator("#history-table thead th")).to_have_count(6)
+    await expect(live.locator("#history-table tbody th").first).to_have_text("0:00")
 
 
 async def test_pointing_at_a_chart_reads_a_moment(live: Page) -> None:
@@ -144,12 +140,6 @@ async def test_pointing_at_a_chart_reads_a_moment(live: Page) -> None:
     await expect(plot.locator(".cursor")).to_have_count(1)
     await live.mouse.move(0, 0)
     await expect(live.locator("#charts .when").first).to_have_text("")
-
-
-async def test_the_history_is_also_a_table(live: Page) -> None:
-    await live.locator("#history summary").click()
-    await expect(live.locator("#history-table thead th")).to_have_count(6)
-    await expect(live.locator("#history-table tbody th").first).to_have_text("0:00")
 
 
 async def test_a_hidden_page_asks_for_nothing(page: Page, stage: Stage) -> None:

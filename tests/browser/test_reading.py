@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.browser.conftest import open_page
+from tests.browser.conftest import audit, open_page
 from tests.browser.stage import Stage
 
 pytestmark = pytest.mark.browser
-
-AUDIT = (files("tests.browser") / "audit.js").read_text(encoding="utf-8")
-
-
-async def audit(page: Page, name: str) -> list[Any]:
-    return await page.evaluate(f"() => {{ {AUDIT}\n return {name}(); }}")
 
 
 async def fill_everything(page: Page) -> None:

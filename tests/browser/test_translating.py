@@ -39,25 +39,21 @@ async def test_typing_streams_the_translation_in(live: Page) -> None:
     assert len(growing) > 2
     assert all(later.startswith(earlier) for earlier, later in pairwise(growing))
     await expect(live.locator("#measured")).to_have_text(MEASURED)
+    await expect(live.locator("[data-doubtful]")).to_have_count(0)
+    await expect(live.locator("#packaged-model")).to_be_hidden()
 
 
-async def test_typing_on_cancels_the_request_before(slow: Page, slow_stage: Stage) -> None:
+@pytest.mark.parametrize(("text", "translation"), [("short", "ko:short"), ("", "")], ids=["typing on", "emptying"])
+async def test_another_text_cancels_the_request_before(
+    slow: Page, slow_stage: Stage, text: str, translation: str
+) -> None:
     before = slow_stage.cancelled
     await slow.fill("#source", LONG)
     await until(lambda: slow_stage.running > 0, "the long text in the engine")
-    await slow.fill("#source", "short")
-    await expect(slow.locator("#output[data-phase=done]")).to_have_text("ko:short")
+    await slow.fill("#source", text)
+    await expect(slow.locator("#output")).to_have_text(translation)
     await until(lambda: slow_stage.cancelled == before + 1, "the long text cancelled")
-    assert slow_stage.running == 0
-
-
-async def test_emptying_the_box_clears_the_translation_and_cancels(slow: Page, slow_stage: Stage) -> None:
-    before = slow_stage.cancelled
-    await slow.fill("#source", LONG)
-    await until(lambda: slow_stage.running > 0, "the long text in the engine")
-    await slow.fill("#source", "")
-    await expect(slow.locator("#output")).to_be_empty()
-    await until(lambda: slow_stage.cancelled == before + 1, "the long text cancelled")
+    await until(lambda: slow_stage.running == 0, "an empty engine")
 
 
 async def open_with_stopped_clock(page: Page, stage: Stage) -> None:
@@ -164,14 +160,11 @@ async def test_terms_of_the_glossary_are_translated_as_it_says(live: Page) -> No
     await expect(live.locator("#terms")).to_be_empty()
 
 
-async def test_warnings_stand_below_the_translation(live: Page) -> None:
+async def test_warnings_and_a_text_in_the_target_language_are_noted_below_the_translation(live: Page) -> None:
     await live.fill("#source", "hello {name}, welcome")
     await expect(live.locator("#notes")).to_contain_text("{name}")
     await live.fill("#source", "hello")
     await expect(live.locator("#notes")).to_be_empty()
-
-
-async def test_a_text_in_the_target_language_is_said_to_need_none(live: Page) -> None:
     await live.fill("#source", "안녕하세요, 반갑습니다.")
     await expect(live.locator("#notes")).to_contain_text("Nothing to translate")
     await expect(live.locator("#output")).to_have_text("안녕하세요, 반갑습니다.")
@@ -266,10 +259,3 @@ async def test_doubtful_translations_are_marked_and_the_packaged_model_is_explai
         await expect(page.locator("#notes p")).to_have_count(1)
         await page.fill("#source", "")
         await expect(page.locator("#output[data-doubtful]")).to_have_count(0)
-
-
-async def test_a_translation_without_the_warning_is_not_marked(live: Page) -> None:
-    await live.fill("#source", "one two")
-    await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:one ko:two")
-    await expect(live.locator("[data-doubtful]")).to_have_count(0)
-    await expect(live.locator("#packaged-model")).to_be_hidden()

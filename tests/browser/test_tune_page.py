@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from playwright.async_api import Page
 
 from dragoman_bench.tune.outcome import read_tuning
 from dragoman_bench.tune.outputs import config_text, write_report_page
+from tests.browser.conftest import audit
 
 pytestmark = pytest.mark.browser
-
-AUDIT = (files("tests.browser") / "audit.js").read_text(encoding="utf-8")
-
-
-async def audit(page: Page, name: str) -> list[Any]:
-    return await page.evaluate(f"() => {{ {AUDIT}\n return {name}(); }}")
 
 
 @pytest.fixture(scope="module")

@@ -79,24 +79,6 @@ def refusals(results: dict[str, Any]) -> str:
     return _table(["client", *REFUSED], rows)
 
 
-def published(results: dict[str, Any]) -> str:
-    """What DeepL publishes: responses as described, and its client's tests."""
-    responses, tests = results["responses"], results["tests"]
-    described = sum(not one["fault"] for one in responses)
-    reasons: dict[str, list[str]] = {}
-    for one in tests["failed"]:
-        reasons.setdefault(one["reason"] or f"Not explained: {one['error']}", []).append(f"`{one['test']}`")
-    faults = "".join(f"\n- {one['fault']}" for one in responses if one["fault"])
-    rows = [[_escaped(why), str(len(names)), ", ".join(names)] for why, names in reasons.items()]
-    return (
-        f"Checked out: {results['revisions']}.\n\n"
-        f"{described} of {len(responses)} responses are as the description, version {results['description']}, says. "
-        f"Not (DeepL Write is not offered):\n{faults}\n\n"
-        f"{tests['passed']} tests passed, {tests['skipped']} were skipped (they need the headers of DeepL's mock server), "
-        f"{len(tests['failed'])} failed:\n\n" + _table(["why", "tests", ""], rows)
-    )
-
-
 def anchor(title: str) -> str:
     """As GitHub makes it of a heading."""
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
@@ -124,7 +106,6 @@ def cpu(results: dict[str, Any]) -> str:
 PARTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "matrix": ("clients.json", matrix),
     "keys": ("clients.json", refusals),
-    "published": ("deepl-public.json", published),
     "cpu": ("apis-cpu.json", cpu),
     "cells": ("clients.json", cells),
 }

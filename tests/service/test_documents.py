@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.service.cache import SegmentCache
-from dragoman.service.dispatcher import Dispatcher, LoopTurns
-from dragoman.service.planner import Planner
 from dragoman.service.streaming import stream
-from dragoman.service.translator import Translator
 from dragoman.text import checks
 from dragoman.types import Sequence, TextDone, Translation, TranslationRequest
 from tests.service.test_translator import AnsweringPipeline, codes, translator
-from tests.serving import prompts, source_of
+from tests.serving import source_of
 
 HTML = '<p class="a">Can I pay by <b id=1>credit card</b>?</p>\n<!-- note --><p>Can I <i>pay</i></p>'
 
@@ -199,23 +195,33 @@ async def test_attributes_of_tags_in_a_sentence_are_translated_as_segments_of_th
 
 async def test_segments_that_wait_for_their_attributes_hold_no_slots() -> None:
     pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
-    planner = Planner(*prompts(), pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(1, queued=0), LoopTurns(), SegmentCache(0))
     text = "".join(f"<p>Please see <a title='The map of it'>page {one}</a> of it</p>" for one in "abcdefgh")
-    [translation] = await translator.translate(TranslationRequest((text,), "ja", "en", format="html"))
+    request = TranslationRequest((text,), "ja", "en", format="html")
+    [translation] = await translator(pipeline, slots=1, queued=0).translate(request)
     assert translation.text.count("<a title='") == 8
     assert "map" not in translation.text
     assert (pipeline.most_at_once, len(pipeline.given)) == (1, 16)
 
 
-async def test_a_number_that_the_model_dropped_is_a_mark_in_the_second_attempt() -> None:
-    def answer(text: str) -> str:
-        return japanese(re.sub(r"\d+", "", text) if "<x" not in text else text)
+@pytest.mark.parametrize(
+    ("word", "second", "retry"),
+    [
+        ("it", "The price of it is <x1/> today.", checks.NUMBERS_CHANGED),
+        ("{name}", "The price of <x1/> is <x2/> today.", checks.PLACEHOLDERS_LOST),
+    ],
+)
+async def test_a_number_that_the_model_dropped_is_a_mark_in_the_second_attempt(
+    word: str, second: str, retry: str
+) -> None:
+    """Also beside a placeholder."""
 
-    translation, pipeline = await translated(answer, "The price of it is 1985 today.")
-    assert outline(translation.text) == "x x x x x 1985 x."
-    assert (codes(translation), translation.retries) == ([], (checks.NUMBERS_CHANGED,))
-    assert source_of(pipeline.given[-1]) == "The price of it is <x1/> today."
+    def answer(source: str) -> str:
+        return japanese(re.sub(r"\d+|\{\w+\}", "", source) if "<x" not in source else source)
+
+    translation, pipeline = await translated(answer, f"The price of {word} is 1985 today.")
+    assert outline(translation.text) == f"x x x {word.replace('it', 'x')} x 1985 x."
+    assert (codes(translation), translation.retries) == ([], (retry,))
+    assert source_of(pipeline.given[-1]) == second
 
 
 async def test_a_number_that_the_model_drops_from_several_sentences_is_translated_in_smaller_segments() -> None:
@@ -225,16 +231,6 @@ async def test_a_number_that_the_model_drops_from_several_sentences_is_translate
     translation, _ = await translated(answer, "The price of it is 1985 today. Please see the map of it.")
     assert outline(translation.text) == "x x x x x 1985 x. x x x x x x."
     assert (codes(translation), set(translation.retries)) == ([], {checks.NUMBERS_CHANGED})
-
-
-async def test_a_number_that_was_dropped_beside_a_placeholder_is_a_mark_too() -> None:
-    def answer(text: str) -> str:
-        return japanese(re.sub(r"\d+|\{\w+\}", "", text) if "<x" not in text else text)
-
-    translation, pipeline = await translated(answer, "The price of {name} is 1985 today.")
-    assert outline(translation.text) == "x x x {name} x 1985 x."
-    assert (codes(translation), translation.retries) == ([], (checks.PLACEHOLDERS_LOST,))
-    assert source_of(pipeline.given[-1]) == "The price of <x1/> is <x2/> today."
 
 
 async def test_emphasis_that_was_cut_around_is_still_emphasis() -> None:

@@ -8,13 +8,9 @@ from itertools import islice
 import pytest
 
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.service.cache import SegmentCache
-from dragoman.service.dispatcher import Dispatcher, LoopTurns
-from dragoman.service.planner import Planner
-from dragoman.service.translator import Translator
 from dragoman.types import TextFormat, Translation, TranslationRequest
 from tests.eval.faulty import FAULTS, Fault, FaultyAnswers, PhrasebookAnswers, sentence_rows
-from tests.serving import prompts
+from tests.service.test_translator import translator
 
 WORDS = frozenset(string.ascii_letters + " .,?!'")
 LANGUAGES = ("en", "ja", "ko", "zh")
@@ -49,9 +45,7 @@ def _tagged(sentence: str) -> str:
 async def translated(model: PhrasebookAnswers, given: list[str], form: TextFormat, target: str) -> list[Translation]:
     pipeline = FakePipeline(model)
     await pipeline.start()
-    planner = Planner(*prompts(), pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(64, queued=8), LoopTurns(), SegmentCache(0))
-    return await translator.translate(TranslationRequest(tuple(given), target, "en", format=form))
+    return await translator(pipeline, slots=64).translate(TranslationRequest(tuple(given), target, "en", format=form))
 
 
 @pytest.mark.parametrize("target", ["ja", "zh"])

@@ -17,7 +17,7 @@ from dragoman.service.stack import choose_model
 from dragoman.settings import ModelSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
 from dragoman.types import TranslationRequest
-from tests.serving import fake_service, service_over
+from tests.serving import service_over, slow_service
 
 
 class FailingPipeline(FakePipeline):
@@ -60,7 +60,7 @@ async def test_prompts_that_cannot_be_loaded_end_the_start_of_the_engine(tmp_pat
 
 
 async def test_closing_a_stream_frees_its_sequences_before_it_returns() -> None:
-    service = fake_service(lambda _: " ".join(["word"] * 400), step_s=0.002)
+    service = slow_service()
     await service.start()
     events = service.stream(TranslationRequest(("Good morning.", "Good night."), "ja", "en"))
     await anext(events)

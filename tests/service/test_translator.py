@@ -12,6 +12,7 @@ import pytest
 
 from dragoman.errors import EngineDead, UnsupportedLanguage
 from dragoman.pipelines.fake import FakePipeline
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.service import dispatcher
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns
@@ -73,11 +74,18 @@ def completed(text: str, reason: CompletionReason = "stop") -> Completion:
 
 
 def translator(
-    pipeline: FakePipeline, slots: int = 8, cache_bytes: int = 0, confidence: ConfidenceModel = UNCALIBRATED
+    pipeline: FakePipeline,
+    slots: int = 8,
+    cache_bytes: int = 0,
+    confidence: ConfidenceModel = UNCALIBRATED,
+    *,
+    queued: int = 1,
+    encoder: PromptEncoder | None = None,
 ) -> Translator:
-    planner = Planner(*prompts(), pipeline.max_model_len)
+    packaged, lengths = prompts()
+    planner = Planner(encoder or packaged, lengths, pipeline.max_model_len)
     cache = SegmentCache(cache_bytes)
-    return Translator(pipeline, planner, dispatcher.Dispatcher(slots, queued=1), LoopTurns(), cache, confidence)
+    return Translator(pipeline, planner, Dispatcher(slots, queued=queued), LoopTurns(), cache, confidence)
 
 
 async def translated(
@@ -451,12 +459,10 @@ async def test_a_retried_segment_is_less_certain() -> None:
 
 
 async def test_a_pair_of_tags_in_a_streamed_text_is_put_back() -> None:
-    pipeline = AnsweringPipeline(lambda _: "<g1>Hier</g1> klicken, < g2 >jetzt</g2>.")
-    planner = Planner(*prompts(), pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(64, queued=8), LoopTurns(), SegmentCache(0))
-    asked = TranslationRequest(("Click <0>here</0> right <b>now</b>.",), "ko", "en")
-    deltas = [event.text async for event in stream(translator, asked) if isinstance(event, TextDelta)]
-    assert "".join(deltas) == "<0>Hier</0> klicken, <b>jetzt</b>."
+    deltas, _, _ = await streamed(
+        lambda _: "<g1>Hier</g1> klicken, < g2 >jetzt</g2>.", "Click <0>here</0> right <b>now</b>."
+    )
+    assert deltas[0] == "<0>Hier</0> klicken, <b>jetzt</b>."
 
 
 # ---- texts in capitals
@@ -469,15 +475,13 @@ async def of_capitals(
 ) -> tuple[Translation, Translation, list[str]]:
     """The translation of `CAPITALS`, the one that is streamed, and the texts that the model was given."""
     pipeline = AnsweringPipeline(lambda _: answer)
-    encoder, lengths = prompts()
+    encoder = copy(prompts()[0])
     if not profile:
-        encoder = copy(encoder)
         encoder.profile = replace(encoder.profile, capitals_as_sentences=False)
-    planner = Planner(encoder, lengths, pipeline.max_model_len)
-    translator = Translator(pipeline, planner, Dispatcher(64, queued=8), LoopTurns(), SegmentCache(0))
+    over = translator(pipeline, encoder=encoder)
     asked = TranslationRequest((CAPITALS,), "en", "ko", **request)  # a language with capitals that the model can write
-    [whole] = await translator.translate(asked)
-    events = [event async for event in stream(translator, asked)]
+    [whole] = await over.translate(asked)
+    events = [event async for event in stream(over, asked)]
     streamed = events[-1]
     assert isinstance(streamed, TextDone)
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == streamed.translation.text

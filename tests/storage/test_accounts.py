@@ -134,37 +134,6 @@ def request_of(account: Account, number: int = 0, characters: int = 10) -> Trans
     return TranslationRequest(("x" * characters,), "ja", "en", account=account, request_id=f"id-{number}")
 
 
-async def test_10000_requests_256_at_once_on_two_servers_are_counted_exactly(url: str, keys: Keys) -> None:
-    limits = replace(ALICE, requests_per_s=None, characters_per_month=None)
-    account, key = await keys.create(limits)
-    databases = [Database(url), Database(url)]
-    for one in databases:
-        await one.open()
-    async with open_accounts(databases[0]) as first, open_accounts(databases[1]) as second:
-        servers, capacity = (first, second), asyncio.Semaphore(256)
-
-        async def call(number: int) -> None:
-            async with capacity:
-                accounts = servers[number % 2]
-                request = request_of(await accounts.authenticate(key), number, 1 + number % 100)
-                with accounts.charging(request) as charge:
-                    await asyncio.sleep(0)
-                    if number % 10:  # the others are cancelled
-                        charge.all()
-
-        await asyncio.gather(*(call(number) for number in range(10_000)))
-        expected = sum(1 + number % 100 for number in range(10_000) if number % 10)
-        assert sum(one.usage(account).characters for one in servers) == expected
-        for one in servers:
-            await one.reload()
-        await first.reload()
-        assert first.usage(account).characters == expected
-    [used] = (await UsageLedger(databases[0]).by_month()).values()
-    assert used == Used(expected, 9000)
-    for one in databases:
-        await one.close()
-
-
 async def test_what_is_not_committed_is_added_once_when_the_database_is_back(
     database: Database, keys: Keys, monkeypatch: pytest.MonkeyPatch
 ) -> None:

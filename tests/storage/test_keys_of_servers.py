@@ -19,6 +19,7 @@ import pytest
 
 from dragoman.storage.database import Database
 from dragoman.storage.usage import UsageLedger
+from dragoman.telemetry.traffic.entry import TrafficReader, traffic_files
 from tests.processes import DRAGOMAN, ServerProcess, create_key, rotate_key, serving
 from tests.waiting import until
 
@@ -47,7 +48,7 @@ class Load:
     def __init__(self, key: str, count: int | None = None) -> None:
         self.headers = {"Authorization": f"Bearer {key}"}
         self.left = count
-        self.answered: list[int] = []  # the characters of each
+        self.answered: dict[str, int] = {}  # the characters of each, by its id
         self.longest = 0
 
     async def run(self, *urls: str) -> None:
@@ -69,7 +70,7 @@ class Load:
             except (aiohttp.ClientError, ConnectionError):
                 assert self.left is None, "the server has gone"
                 return
-            self.answered.append(len(text))
+            self.answered[answer.headers["x-request-id"]] = len(text)
 
 
 async def test_10000_requests_256_at_once_are_counted_exactly_on_one_server_and_on_two(
@@ -83,29 +84,40 @@ async def test_10000_requests_256_at_once_are_counted_exactly_on_one_server_and_
         await loads[1].run(first.url, second.url)
         for server in (first, second):
             assert await server.end() == 0
-    answered = [one for load in loads for one in load.answered]
+    answered = [one for load in loads for one in load.answered.values()]
     assert len(answered) == 12_000
     assert await used(url) == (sum(answered), 12_000)
 
 
-async def test_kill_9_leaves_only_the_last_answers_uncounted_and_counts_nothing_twice(tmp_path: Path, url: str) -> None:
-    load = Load(await create_key(url))
-    async with serving(tmp_path, *flags_of(url)) as server:
+async def test_kill_9_loses_only_the_last_answers_from_usage_and_traffic(tmp_path: Path, url: str) -> None:
+    """And counts nothing twice, and corrupts no file."""
+    load, folder = Load(await create_key(url)), tmp_path / "traffic"
+    flags = flags_of(url, f"--traffic-folder={folder}")
+
+    def recorded() -> set[str]:
+        return {entry.request_id for entry in TrafficReader([folder])} if folder.exists() else set()
+
+    async with serving(tmp_path, *flags) as server:
         running = asyncio.create_task(load.run(server.url))
         await until(lambda: len(load.answered) >= 500, "five hundred answers", deadline_s=120)
-        old = list(load.answered)
+        old = dict(load.answered)
         async with asyncio.timeout(60):
-            while (await used(url))[1] < len(old):  # others come meanwhile
+            while (await used(url))[1] < len(old) or not old.keys() <= recorded():  # others come meanwhile
                 assert not running.done()
         server.process.kill()
         await server.ended()
         await running
     characters, requests = await used(url)
     assert len(old) <= requests <= len(load.answered) + CLIENTS  # whose answers were on their way
-    assert sum(old) <= characters <= sum(load.answered) + CLIENTS * load.longest
-    async with serving(tmp_path, *flags_of(url)) as server:  # the next start adds nothing
+    assert sum(old.values()) <= characters <= sum(load.answered.values()) + CLIENTS * load.longest
+    killed = TrafficReader([folder])
+    assert old.keys() <= {entry.request_id for entry in killed}
+    assert (killed.alien, killed.torn <= 1) == (0, True)
+    before = {path: path.read_bytes() for path in traffic_files(folder)}
+    async with serving(tmp_path, *flags) as server:  # the next start adds nothing
         assert await server.end() == 0
     assert await used(url) == (characters, requests)
+    assert {path: path.read_bytes() for path in before} == before
 
 
 async def test_signals_and_operators_have_keys_read_again_and_no_key_is_written(tmp_path: Path, url: str) -> None:

@@ -53,17 +53,6 @@ def test_what_an_engine_counts_is_a_counter() -> None:
     ] == [2.0, 1.0]
 
 
-def test_one_scrape_is_one_snapshot() -> None:
-    snapshots: list[Stats] = []
-
-    def read() -> Stats:
-        snapshots.append(Stats(state="serving"))
-        return snapshots[-1]
-
-    list(StatsCollector(read, lambda: True).collect())
-    assert len(snapshots) == 1
-
-
 def test_what_the_recorder_lost_is_counted() -> None:
     registry = registry_of(collector_of(recorder=RecorderStats(state="failing", written=9, lost=2)))
     counts = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 
 import httpx
@@ -68,14 +67,6 @@ async def test_labels_are_those_of_the_documentation_and_every_metric_but_one_ha
 @needs_promtool
 async def test_promtool_has_nothing_to_say_about_the_names(service: TranslationService) -> None:
     promtool("check", "metrics", stdin=service.metrics.exposition().decode())
-
-
-async def test_names_have_base_units_and_counters_end_in_total(service: TranslationService) -> None:
-    for name, family in families(service).items():
-        assert re.fullmatch(r"dragoman(_[a-z0-9]+)+", name)
-        assert not re.search(r"_(ms|milliseconds|minutes|mib|gib|percent|created|count|sum)(_|$)", name)
-        assert name.endswith("_total") == (family.type == "counter")
-        assert family.documentation
 
 
 async def test_outcomes_warnings_and_refusals_are_counted(service: TranslationService) -> None:

@@ -60,12 +60,3 @@ def test_what_is_not_known_is_not_said() -> None:
     assert bad_body.fields["outcome"] == "http_422"
     assert "texts" not in bad_body.fields
     assert str(bad_body) == "POST /v1/translate 422 http_422 in 0.412 s, id abc"
-
-
-def test_a_stream_and_a_trace_are_logged() -> None:
-    traced = exchange(text(0, "en", Timings(0.1)), streamed=True)
-    traced.trace_id = "0af7651916cd43dd8448eb211c80319c"
-    line = RequestLine(traced)
-    assert line.fields["trace_id"] == traced.trace_id
-    assert line.fields["streamed"] is True
-    assert str(line).endswith("queue 0.100 s, streamed, id abc")

@@ -17,12 +17,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from dragoman.errors import ConfigError
-from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, Settings, TracingSettings
+from dragoman.settings import Settings, TracingSettings
 from dragoman.telemetry.tracing import MAX_SEQUENCES, Tracing, stages, traces_url
 from dragoman.types import Timings
-from tests.serving import echoing, fake_service, served, service_over
+from tests.serving import echoing, fake_service, served, slow_service
 from tests.waiting import until
 
 SECRET = "Zanzibar"
@@ -135,10 +134,7 @@ async def test_a_callers_trace_is_continued_and_its_decision_respected() -> None
 
 
 async def test_a_refusal_is_an_admission_that_failed() -> None:
-    slow = service_over(
-        FakePipeline(lambda _: " ".join(["word"] * 400), step_s=0.002),
-        Settings(admission=AdmissionSettings(max_in_flight_characters=1)),
-    )
+    slow = slow_service(characters=1)
     traced = Traced(slow)
     async with served(slow) as client:
         calls = [asyncio.create_task(post(client))]
@@ -155,7 +151,7 @@ async def test_a_refusal_is_an_admission_that_failed() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_client_that_hangs_up_leaves_a_whole_trace(stream: bool) -> None:
-    service = fake_service(lambda _: " ".join(["word"] * 400), step_s=0.002)
+    service = slow_service()
     traced = Traced(service)
     async with served(service) as client:
         call = asyncio.create_task(post(client, text=["a b", "c d"], stream=stream))
@@ -171,7 +167,7 @@ async def test_a_client_that_hangs_up_leaves_a_whole_trace(stream: bool) -> None
 
 
 async def test_a_fault_is_an_error_of_the_request_and_of_the_sequence() -> None:
-    service = fake_service(lambda _: " ".join(["word"] * 400), step_s=0.002)
+    service = slow_service()
     traced = Traced(service)
     async with served(service) as client:
         call = asyncio.create_task(post(client))

@@ -1,22 +1,17 @@
-"""DeepL's API over the fake pipeline: what its own client does, and what other clients send and are answered."""
+"""DeepL's API over the fake pipeline: what clients send and are answered. Its own client, unmodified, is in tests/clients."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
-import deepl
 import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from dragoman.api import answers
 from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.languages import can_express, source_codes, target_tags
 from dragoman.api.openapi import Schema
@@ -27,7 +22,6 @@ from dragoman.errors import (
     EngineFailed,
     EngineRejected,
     Forbidden,
-    InvalidKey,
     QueueFull,
     QuotaExceeded,
     RateLimited,
@@ -39,9 +33,7 @@ from dragoman.service.service import TranslationService
 from dragoman.settings import CacheSettings, ServerSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
 from dragoman.types import ANONYMOUS, PromptOptions
-from tests.api.test_heartbeat import ANSWER, held
 from tests.serving import echoing, served, service_over
-from tests.waiting import until
 
 HELLO = "Where is the train station?"
 ENTRIES = "queue\tWarteschlange\nserver\tServer"
@@ -265,6 +257,17 @@ async def test_languages_of_version_3(client: httpx.AsyncClient) -> None:
     assert [one["name"] for one in resources] == ["translate_text", "glossary"]
 
 
+async def test_usage_style_rules_and_translation_memories(
+    client: httpx.AsyncClient, service: TranslationService
+) -> None:
+    await translated(client)
+    usage = checked(await client.get("/v2/usage"), schemas.USAGE)
+    assert usage["character_count"] == service.accounts.usage(ANONYMOUS).characters >= len(HELLO)
+    assert usage["character_limit"] == 10**12
+    assert (await client.get("/v3/style_rules")).json() == {"style_rules": []}
+    assert (await client.get("/v3/translation_memories")).json() == {"translation_memories": [], "total_count": 0}
+
+
 @pytest.mark.parametrize("name", list(catalog.profiles()))
 def test_every_profile_has_languages_with_their_features(name: str) -> None:
     service: Any = SimpleNamespace(model=SimpleNamespace(profile=catalog.profiles()[name]))
@@ -330,6 +333,18 @@ async def test_csv_may_name_the_languages_of_its_entries(client: httpx.AsyncClie
     checked(refused, schemas.ERROR, 415)
 
 
+async def test_a_glossary_of_version_2_is_listed_found_and_deleted(client: httpx.AsyncClient) -> None:
+    glossary = await created(client)
+    path = f"/v2/glossaries/{glossary['glossary_id']}"
+    assert (glossary["entry_count"], glossary["ready"]) == (2, True)
+    assert checked(await client.get("/v2/glossaries"), schemas.GLOSSARIES) == {"glossaries": [glossary]}
+    assert checked(await client.get(path), schemas.GLOSSARY) == glossary
+    assert (await client.get(f"{path}/entries")).text == ENTRIES
+    assert (await client.delete(path)).status_code == 204
+    for method in ("GET", "DELETE"):
+        checked(await client.request(method, path), schemas.ERROR, 404)
+
+
 async def test_a_glossary_of_version_3_by_forms(client: httpx.AsyncClient) -> None:
     both = [{**DE, "entries": ENTRIES}, {"source_lang": "de", "target_lang": "en", "entries": "Server\tserver"}]
     answer = await client.post("/v3/glossaries", json={"name": "IT", "dictionaries": both})
@@ -343,9 +358,12 @@ async def test_a_glossary_of_version_3_by_forms(client: httpx.AsyncClient) -> No
     assert {**DE, "entry_count": 3} in patched["dictionaries"]
     replaced = await client.put(f"{path}/dictionaries", data={**DE, "entries": "a\tb", "entries_format": "tsv"})
     assert checked(replaced, schemas.DICTIONARY) == {**DE, "entry_count": 1}
-    checked(await client.get(f"{path}/entries", params=DE), schemas.ENTRIES)
+    [found] = checked(await client.get(f"{path}/entries", params=DE), schemas.ENTRIES)["dictionaries"]
+    assert found["entries"] == "a\tb"
     assert (await client.delete(f"{path}/dictionaries", params=DE)).status_code == 204
     checked(await client.get(f"{path}/entries", params=DE), schemas.ERROR, 404)
+    assert (await client.delete(path)).status_code == 204
+    checked(await client.get(path), schemas.ERROR, 404)
 
 
 @pytest.mark.parametrize(
@@ -389,186 +407,3 @@ async def test_a_translation_uses_its_glossaries_the_first_one_first(client: htt
     for missing in ("00000000-0000-0000-0000-000000000000", one["glossary_id"]):
         sent = {**call, "target_lang": "KO", "glossary_id": missing}
         checked(await client.post("/v2/translate", json=sent), schemas.ERROR, 404)
-
-
-# ---- DeepL's own Python client and command line, unmodified
-
-Entries = deepl.api_data.MultilingualGlossaryDictionaryEntries
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-UNKNOWN = "00000000-0000-0000-0000-000000000000"
-
-
-async def run(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The client blocks; the server has the event loop."""
-    return await asyncio.to_thread(function, *args, **kwargs)
-
-
-@pytest.fixture
-async def official(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
-    """DeepL's own Python client, unmodified."""
-    monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
-    official = deepl.DeepLClient("any-key", server_url=str(client.base_url))
-    yield official
-    official.close()
-
-
-async def test_its_texts(official: Any) -> None:
-    one = await run(official.translate_text, "Where is the station?", target_lang="JA")
-    assert (one.text, one.detected_source_lang) == ("~Where is the station?", "EN")
-    assert one.billed_characters == len("Where is the station?")
-    many = await run(
-        official.translate_text,
-        (f"Number {number}." for number in range(50)),
-        source_lang=deepl.Language.ENGLISH,
-        target_lang=deepl.Language.JAPANESE,
-        model_type=deepl.ModelType.QUALITY_OPTIMIZED,
-        split_sentences=deepl.SplitSentences.ALL,
-        formality=deepl.Formality.PREFER_LESS,
-        context="A list.",
-    )
-    assert [text.text for text in many] == [f"~Number {number}." for number in range(50)]
-    assert many[0].model_type_used == "quality_optimized"
-
-
-async def test_its_tags(official: Any) -> None:
-    options = {"tag_handling": "xml", "ignore_tags": "keep", "splitting_tags": ["p"], "outline_detection": False}
-    text = "<p>Press <b>enter</b>. <keep>Not this.</keep></p>"
-    one = await run(official.translate_text, text, target_lang="JA", **options)
-    assert "<keep>Not this.</keep>" in one.text
-    assert one.text.count("<b>") == 1
-    one = await run(official.translate_text, "<h1>Hello</h1>", target_lang="JA", tag_handling="html")
-    assert one.text == "<h1>~Hello</h1>"
-
-
-async def test_its_languages_and_usage(official: Any) -> None:
-    sources, targets = await run(official.get_source_languages), await run(official.get_target_languages)
-    assert {one.code: one.name for one in sources}["EN"] == "English"
-    assert {"EN-GB", "EN-US", "JA"} <= {one.code for one in targets}
-    pairs = await run(official.get_glossary_languages)
-    assert ("en", "ja") in {(pair.source_lang, pair.target_lang) for pair in pairs}
-    usage = await run(official.get_usage)
-    assert (usage.character.valid, usage.any_limit_reached) == (True, False)
-    assert await run(official.get_all_style_rules) == []
-    assert await run(official.list_translation_memories) == []
-
-
-async def test_its_glossaries_of_version_2(official: Any) -> None:
-    entries = {"server": "サーバー", "queue": "列"}
-    glossary = await run(official.create_glossary, "IT", "EN", "JA", entries)
-    assert (glossary.source_lang, glossary.target_lang, glossary.entry_count, glossary.ready) == ("EN", "JA", 2, True)
-    assert await run(official.get_glossary_entries, glossary) == entries
-    assert [one.glossary_id for one in await run(official.list_glossaries)] == [glossary.glossary_id]
-    one = await run(official.translate_text_with_glossary, "The server is slow.", glossary)
-    assert "サーバー" in one.text
-    table = await run(
-        official.create_glossary_from_csv, "table", "EN", "JA", 'server,サーバー,en,ja\n"a ""b""","c,d",en,ja'
-    )
-    assert await run(official.get_glossary_entries, table) == {"server": "サーバー", 'a "b"': "c,d"}
-    await run(official.delete_glossary, glossary)
-    with pytest.raises(deepl.GlossaryNotFoundException):
-        await run(official.get_glossary, glossary.glossary_id)
-
-
-async def test_its_glossaries_of_version_3(official: Any) -> None:
-    both = [Entries("EN", "JA", {"server": "サーバー"}), Entries("JA", "EN", {"列": "queue"})]
-    glossary = await run(official.create_multilingual_glossary, "IT", both)
-    found = await run(official.get_multilingual_glossary, glossary.glossary_id)
-    assert {(one.source_lang, one.target_lang, one.entry_count) for one in found.dictionaries} == {
-        ("EN", "JA", 1),
-        ("JA", "EN", 1),
-    }
-    one = await run(official.translate_text, "The server.", source_lang="EN", target_lang="JA", glossary=glossary)
-    assert "サーバー" in one.text
-    await run(official.update_multilingual_glossary_dictionary, glossary, Entries("EN", "JA", {"queue": "列"}))
-    renamed = await run(official.update_multilingual_glossary_name, glossary, "Computers")
-    assert (renamed.name, len(renamed.dictionaries)) == ("Computers", 2)
-    replaced = await run(official.replace_multilingual_glossary_dictionary, glossary, Entries("JA", "EN", {"a": "b"}))
-    assert replaced.entry_count == 1
-    entries = await run(official.get_multilingual_glossary_entries, glossary, "EN", "JA")
-    assert entries.dictionaries[0].entries == "queue\t列\nserver\tサーバー"
-    await run(official.delete_multilingual_glossary_dictionary, glossary, None, "JA", "EN")
-    [left] = await run(official.list_multilingual_glossaries)
-    assert len(left.dictionaries) == 1
-    await run(official.delete_multilingual_glossary, glossary)
-    assert await run(official.list_multilingual_glossaries) == []
-    with pytest.raises(deepl.GlossaryNotFoundException):
-        await run(official.get_multilingual_glossary, UNKNOWN)
-
-
-@pytest.mark.parametrize(
-    ("error", "raised"),
-    [
-        (InvalidKey("unknown"), deepl.AuthorizationException),
-        (QuotaExceeded("used up"), deepl.QuotaExceededException),
-        (RateLimited("slower", retry_after_s=1), deepl.TooManyRequestsException),
-        (QueueFull("full", retry_after_s=1), deepl.TooManyRequestsException),
-    ],
-)
-async def test_failures_are_its_own_exceptions(
-    official: Any,
-    service: TranslationService,
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
-    raised: type[Exception],
-) -> None:
-    async def fail(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(service, "translate", fail)
-    with pytest.raises(raised):
-        await run(official.translate_text, "Hello.", target_lang="JA")
-
-
-async def test_what_is_refused(official: Any, tmp_path: Path) -> None:
-    with pytest.raises(deepl.DeepLException, match="target_lang"):
-        await run(official.translate_text, "Hello.", target_lang="XX")
-    with pytest.raises(deepl.DeepLException, match="formality"):
-        await run(official.translate_text, "Hello.", target_lang="JA", formality="more")
-    with pytest.raises(deepl.DeepLException, match="Invalid file"):
-        await run(official.translate_document, b"Hello.", tmp_path / "out.txt", target_lang="JA", filename="in.txt")
-    with pytest.raises(deepl.DeepLException, match="Not found"):
-        await run(official.translate_document_get_status, deepl.DocumentHandle("id", "key"))
-
-
-async def test_it_waits_while_there_is_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """White space comes before the JSON; without it the client would give up and send the request again."""
-    monkeypatch.setattr(answers, "FIRST_AFTER_S", 0.0)
-    monkeypatch.setattr(answers, "EVERY_S", 0.01)
-    monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
-    service, pipeline = held()
-    async with served(service) as http:
-        pipeline.hold()
-        client = deepl.DeepLClient("any-key", server_url=str(http.base_url))
-        call = asyncio.create_task(run(client.translate_text, "Where is the train station?", target_lang="JA"))
-        await until(lambda: pipeline.stats().running == 1, "a running sequence")
-        async with http.stream("POST", "/v2/translate", json={"text": "A text.", "target_lang": "JA"}) as answer:
-            assert await anext(answer.aiter_raw()) == b" "
-            assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
-            pipeline.release.set()
-        assert (await call).text == ANSWER["texts"][0]
-        client.close()
-
-
-async def command(url: str, *arguments: str) -> str:
-    """What `python -m deepl` prints."""
-    path = os.pathsep.join(filter(None, sys.path))
-    environment = os.environ | {"DEEPL_AUTH_KEY": "any-key", "DEEPL_SERVER_URL": url, "PYTHONPATH": path}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "deepl", *arguments, env=environment, stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0
-    return output.decode()
-
-
-async def test_its_command_line(client: httpx.AsyncClient, service: TranslationService) -> None:
-    url = str(client.base_url)
-    assert await command(url, "text", "--to=JA", "Hello.", "Thank you.") == "~Hello.\n~Thank you.\n"
-    used = service.accounts.usage(ANONYMOUS).characters
-    assert f"Characters: {used} of 1000000000000" in await command(url, "usage")
-    assert "EN-GB: English (United Kingdom)" in await command(url, "languages")
-    assert "IT" in await command(url, "glossary", "create", "--name=IT", "--from=EN", "--to=JA", "server=サーバー")
-    assert "IT" in await command(url, "glossary", "list")

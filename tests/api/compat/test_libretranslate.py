@@ -6,8 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib import request
-from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -25,11 +23,6 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
     limits = ServerSettings(max_body_bytes=200_000, max_texts=2_000, max_text_characters=5_000)
     async with served(fake_service(server=limits)) as client:
         yield client
-
-
-@pytest.fixture(scope="module")
-def url(client: httpx.AsyncClient) -> str:
-    return str(client.base_url)
 
 
 @pytest.mark.parametrize(
@@ -184,33 +177,3 @@ async def test_a_wrong_method_is_refused_in_libretranslates_format(client: httpx
     answer = await client.get("/translate")
     assert answer.status_code == 405
     assert isinstance(answer.json()["error"], str)
-
-
-# ---- unmodified clients
-
-
-async def test_libretranslatepy(url: str) -> None:
-    from libretranslatepy import LibreTranslateAPI
-
-    api = LibreTranslateAPI(url, "any key")
-    assert await asyncio.to_thread(api.translate, "Good morning.", "en", "ja") == "~Good morning."
-    assert (await asyncio.to_thread(api.detect, KOREAN))[0]["language"] == "ko"
-    assert len(await asyncio.to_thread(api.languages)) == 4
-
-
-async def test_libretranslatepy_2_1_1_posts_for_the_languages(url: str) -> None:
-    posted = request.Request(f"{url}/languages", data=urlencode({}).encode())
-
-    def sent() -> list[Any]:
-        with request.urlopen(posted) as answer:
-            return json.load(answer)
-
-    assert len(await asyncio.to_thread(sent)) == 4
-
-
-async def test_deep_translator(url: str) -> None:
-    from deep_translator import LibreTranslator
-
-    client = LibreTranslator("en", "ja", api_key="any key", custom_url=f"{url}/")
-    assert await asyncio.to_thread(client.translate, "Good morning.") == "~Good morning."
-    assert await asyncio.to_thread(client.translate_batch, ["One day.", "A word."]) == ["~One day.", "~A word."]

@@ -17,6 +17,7 @@ TEXTS = {
     "Click <0>here</0> now.": ("<0>", "</0>"),
     "Click <0>here <1>or there</1></0>, then<2/> go.": ("<0>", "<1>", "</1>", "</0>", "<2/>"),
     "This is <bold>very</bold> nice.": ("<bold>", "</bold>"),
+    "Good <b0></b0> morning.": ("<b0>", "</b0>"),
     "Only if a<0>b is it right.": ("<0>",),
     "Please open [X6X] and [[0]] and ⟦1⟧ now.": ("[X6X]", "[[0]]", "⟦1⟧"),
     "Please open __PH0__ now.": ("__PH0__",),
@@ -78,6 +79,7 @@ APIS: dict[str, Callable[[str], tuple[str, dict[str, Any]]]] = {
     "deepl": deepl,
     "deepl html": lambda text: deepl(text, tag_handling="html"),
     "deepl xml": lambda text: deepl(text, tag_handling="xml"),
+    "immersive": lambda text: ("/immersive/translate", {"text_list": [text], "source_lang": "en", "target_lang": "ko"}),
     "libretranslate": lambda text: libre(text, "text"),
     "libretranslate html": lambda text: libre(text, "html"),
 }

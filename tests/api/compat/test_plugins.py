@@ -8,19 +8,11 @@ from typing import Any
 import httpx
 import pytest
 
-from dragoman.types import Sequence
-from tests.serving import fake_service, served, source_of
+from tests.serving import fake_service, served
 
 DEEPLX = {"text": "Good morning.", "source_lang": "EN", "target_lang": "JA"}
 IMMERSIVE = {"text_list": ["Good morning.", ""], "source_lang": "auto", "target_lang": "zh-CN"}
 KISS = {"text": "Good morning, my friend.", "from": "auto", "to": "zh-CN"}
-
-
-def swapped(sequence: Sequence) -> str:
-    """A fake model that translates `Hello <mark> world` and moves the words around the mark."""
-    text = source_of(sequence)
-    before, mark, after = text.partition("<x1/>")
-    return f"{after}{mark}{before}" if mark else f"~{text}"
 
 
 @pytest.fixture(scope="module")
@@ -97,25 +89,3 @@ async def test_a_list_is_answered_with_a_list_and_nothing_with_400(client: httpx
     for path in ("/kiss/translate", "/immersive/translate", "/deeplx/translate"):
         answer = await client.post(path, json={"from": "en", "to": "ja", "source_lang": "en", "target_lang": "ja"})
         assert answer.status_code == 400
-
-
-@pytest.mark.parametrize(
-    ("text", "translation"),
-    [
-        ("Good {0} morning", "~Good {0} morning"),
-        ("<b0></b0> Good morning", "<b0></b0> ~Good morning"),
-        ("Good morning <b0></b0>", "~Good morning <b0></b0>"),
-        ("<i1>Good morning</i1>", "<i1>~Good morning</i1>"),
-        ("<a i=1>Good morning</a>", "<a i=1>~Good morning</a>"),
-    ],
-)
-async def test_placeholders_of_plugins_are_kept(client: httpx.AsyncClient, text: str, translation: str) -> None:
-    answer = (await client.post("/immersive/translate", json=IMMERSIVE | {"text_list": [text]})).json()
-    assert answer["translations"][0]["text"] == translation
-
-
-async def test_a_placeholder_moves_with_the_words() -> None:
-    async with served(fake_service(swapped)) as client:
-        sent = IMMERSIVE | {"text_list": ["Good morning <b0></b0> world"], "target_lang": "ja", "source_lang": "en"}
-        answer = (await client.post("/immersive/translate", json=sent)).json()
-    assert answer["translations"][0]["text"].count("<b0></b0>") == 1

@@ -76,11 +76,6 @@ def test_what_no_replay_could_send_is_left_out_and_counted() -> None:
     }
 
 
-def test_a_limit_keeps_the_last_arrivals_and_begins_at_nought() -> None:
-    trace = trace_of([entry(number) for number in range(9)], limit=3)
-    assert [line["at_s"] for line in trace.lines] == [0.0, 1.0, 2.0]
-
-
 def test_recorded_texts_travel_and_every_text_is_one_line_for_any_reader() -> None:
     trace = trace_of([entry(0, text="one\u2028two\nthree\x85four")])
     [line] = trace.jsonl().splitlines()

@@ -58,14 +58,6 @@ def test_the_oldest_files_are_deleted_so_that_all_together_stay_within_the_bound
     assert traffic_files(tmp_path) == list(dict.fromkeys(newest))[-4:]
 
 
-def test_a_bound_smaller_than_a_file_still_holds(tmp_path: Path) -> None:
-    writer = files(tmp_path, file_bytes=1_000_000, max_bytes=4_000)
-    for _ in range(100):
-        writer.write([LINE])
-    writer.close()
-    assert 3_000 <= sum(sizes(tmp_path)) <= 4_000
-
-
 def test_a_file_that_another_server_is_writing_is_not_deleted(tmp_path: Path) -> None:
     other = files(tmp_path)
     other.write([LINE])
@@ -106,14 +98,6 @@ def test_a_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_write_after_the_close_goes_on_in_the_same_file(tmp_path: Path) -> None:
-    writer = files(tmp_path)
-    for _ in range(3):
-        writer.write([LINE])
-        writer.close()
-    assert sizes(tmp_path) == [300]
-
-
 @pytest.mark.parametrize("closed", [False, True])
 def test_a_file_that_was_deleted_under_it_is_followed_by_another(tmp_path: Path, closed: bool) -> None:
     writer = files(tmp_path / "traffic")
@@ -137,9 +121,3 @@ def test_a_full_disk_is_an_error_and_what_is_torn_stays_at_the_end_of_its_file(t
     writer.write([LINE])
     writer.close()
     assert sizes(tmp_path) == [250, 100]
-
-
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError):
-        files(tmp_path / "file" / "traffic").write([LINE])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.errors import ConfigError
 from dragoman.settings import TrafficSettings
 from dragoman.telemetry.requests import TextRecord
 from dragoman.telemetry.traffic.entry import TrafficReader, file_name, to_line, traffic_files
@@ -40,22 +39,12 @@ def test_a_torn_last_line_and_alien_lines_are_left_out_and_counted(tmp_path: Pat
     assert "1 line torn" in reading.faults and "2 lines not records" in reading.faults
 
 
-def test_only_what_arrived_since_is_read(tmp_path: Path) -> None:
-    (tmp_path / FIRST).write_bytes(lines(0, 1, 2))
-    assert list(TrafficReader([tmp_path], NOON + 1)) == [entry(1), entry(2)]
-
-
 def test_a_file_last_written_before_is_not_opened(tmp_path: Path) -> None:
     (tmp_path / FIRST).write_bytes(lines(0))
     os.utime(tmp_path / FIRST, (NOON, NOON))
     reading = TrafficReader([tmp_path], NOON + 1)
     assert list(reading) == []
     assert reading.files == 0
-
-
-def test_a_folder_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no traffic was recorded in"):
-        list(TrafficReader([tmp_path / "none"]))
 
 
 def record(folder: Path, replica: str, *texts: TextRecord) -> None:

@@ -43,15 +43,6 @@ async def test_what_ends_is_on_disk_soon_without_being_asked_for(tmp_path: Path)
     running.close()
 
 
-def test_the_close_writes_what_is_left(tmp_path: Path) -> None:
-    running = recorder(tmp_path)
-    running.start()
-    running.text_ended(text())
-    running.close()
-    running.close()
-    assert len(read(tmp_path)) == running.stats().written == 1
-
-
 def test_a_call_that_the_servers_end_cut_off_is_recorded_after_the_close(tmp_path: Path) -> None:
     running = recorder(tmp_path)
     running.start()
@@ -105,11 +96,3 @@ def test_while_a_folder_cannot_be_written_texts_wait_up_to_a_bound(
     running.close()
     assert running.stats() == RecorderStats(state="on", written=10, lost=15)
     assert [one.request_id for one in read(tmp_path / "traffic")] == [f"call-{number}" for number in range(10)]
-
-
-def test_texts_are_recorded_only_where_they_are_given(tmp_path: Path) -> None:
-    running = recorder(tmp_path)
-    running.text_ended(text(0))
-    running.text_ended(text(1, text="Where is the station?"))
-    running.close()
-    assert [one.text for one in read(tmp_path)] == [None, "Where is the station?"]
