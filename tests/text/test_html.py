@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from tests.text import reading
 
 from dragoman.text import html
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Literal, Mark, restore, with_translated_pieces
+from dragoman.text.marks import Block, Mark, Piece, restore
 from dragoman.text.spans import spans
 
 
-def read(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[Literal | Block]:
+def read(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[Piece]:
     pieces = [piece for piece in html.pieces(text, spans, rules, xml=xml) if piece is not None]
-    assert written(pieces) == text
+    assert reading.written(pieces) == text
     return pieces
 
 
-def written(pieces: list[Literal | Block], translate: Callable[[str], str] = str) -> str:
-    """The document with its blocks translated."""
-
-    def block(one: Block) -> str:
-        values = (block(piece) for mark in one.marks for piece in mark.pieces if isinstance(piece, Block))
-        marks = [with_translated_pieces(mark, values) for mark in one.marks]
-        return restore(translate(one.text), marks, one.writer)
-
-    return "".join(piece.text if isinstance(piece, Literal) else block(piece) for piece in pieces)
-
-
 def blocks(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[str]:
-    return [piece.text for piece in read(text, rules, xml=xml) if isinstance(piece, Block)]
+    return reading.texts(read(text, rules, xml=xml))
 
 
 def marks(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[Mark]:
-    return [mark for piece in read(text, rules, xml=xml) if isinstance(piece, Block) for mark in piece.marks]
+    return reading.marks(read(text, rules, xml=xml))
 
 
 def translated(text: str, changes: dict[str, str], *, xml: bool = False) -> str:
     """The document with each block that is a key of `changes` translated."""
-    return written(read(text, xml=xml), lambda one: changes.get(one, one))
+    return reading.written(read(text, xml=xml), lambda one: changes.get(one, one))
 
 
 @pytest.mark.parametrize(
@@ -290,27 +278,3 @@ def test_xml_tags_by_name_override_the_outline() -> None:
     ]
     ignoring = TagRules(ignore=frozenset({"x"}))
     assert marks("<p>one <x>two<y/></x></p>", ignoring, xml=True) == [Mark("<x>two<y/></x>", word=True)]
-
-
-# ---- size
-
-
-@pytest.mark.parametrize(
-    "fragment", ["<", "<b>a", "<a ", "&", "&amp;", "<!--", "<div>", "</b>", '<a b="', "<![CDATA[", "a "]
-)
-@pytest.mark.parametrize("xml", [False, True])
-def test_hostile_documents_come_back(fragment: str, xml: bool) -> None:
-    read(fragment * (60_000 // len(fragment)), xml=xml)
-
-
-def test_the_caller_may_pause_within_long_texts_and_long_runs_of_tags() -> None:
-    for text in ("word " * 20_000, "<b>" * 20_000, "<!---->" * 8_000, "<p>a</p>" * 8_000):
-        paused = [0]
-        for piece in html.pieces(text, spans):
-            if piece is None:
-                paused.append(0)
-            elif isinstance(piece, Literal):
-                paused[-1] += len(piece.text)
-            else:
-                paused[-1] += len(restore(piece.text, piece.marks, piece.writer))
-        assert max(paused) < 40_000
