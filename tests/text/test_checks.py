@@ -181,14 +181,7 @@ PROSE = " ".join(random.Random(1).choices(VOCABULARY, k=2000))
         ("No, no, no!", "Nein, nein, nein!"),
         ("x", ""),
         ("wait", "wait..............."),
-        (
-            "x",
-            " ".join(
-                random.Random(1).choices(
-                    ["the", "of", "and", "light", "river", "walked", "slowly", "a", "to", "again", "never"], k=5000
-                )
-            ),
-        ),
+        ("x", PROSE),
         ("x", " ".join(str(number) for number in range(3000))),
         ("x", "\n".join(f"Item {number}: done, with remarks" for number in range(500))),
     ],
