@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,13 @@ def test_a_saved_checkpoint_loads_as_it_was(make_tokenizer: Build, family: str, 
 def test_a_folder_without_a_tokenizer_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot load a tokenizer"):
         TextTokenizer.load(tmp_path)
+
+
+def test_the_packaged_tokenizer_is_loaded_without_torch() -> None:
+    program = "import sys; from dragoman import phrasebook; from dragoman.prompts.tokenizer import TextTokenizer; "
+    program += "print(TextTokenizer.load(phrasebook.model_dir()).count('Hello'), 'torch' in sys.modules)"
+    count, has_torch = subprocess.check_output([sys.executable, "-c", program], text=True).split()
+    assert (int(count) > 0, has_torch) == (True, "False")
 
 
 @pytest.mark.parametrize("trusted", [True, False])

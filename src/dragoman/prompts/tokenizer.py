@@ -26,12 +26,28 @@ Json = dict[str, Any]
 
 
 _MOST_CACHED_CHARACTERS = 2000
+_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Names of one class: before transformers 5, and since."""
 
 
 class ChatTemplate(Protocol):
     """What a transformers tokenizer offers for rendering a conversation."""
 
     def apply_chat_template(self, conversation: list[Message], **arguments: Any) -> Any: ...
+
+
+def _from_pretrained(model: str | Path, trust_remote_code: bool) -> Any:
+    """transformers' tokenizer of a checkpoint. It is imported here, because that takes a second; AutoTokenizer, which is not
+    needed for a folder whose tokenizer is of the plain fast class, imports torch and so takes three more."""
+    config = Path(model) / "tokenizer_config.json"
+    described = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
+    if described.get("tokenizer_class") in _PLAIN_CLASSES and "auto_map" not in described:
+        from transformers import PreTrainedTokenizerFast
+
+        return cast(Any, PreTrainedTokenizerFast).from_pretrained(str(model))
+    from transformers import AutoTokenizer
+
+    return cast(Any, AutoTokenizer).from_pretrained(str(model), trust_remote_code=trust_remote_code)
 
 
 class TextTokenizer:
@@ -62,10 +78,8 @@ class TextTokenizer:
 
         `trust_remote_code`: let transformers run a tokenizer class that comes with the model.
         """
-        from transformers import AutoTokenizer  # here, because it takes seconds and only this needs it
-
         try:
-            loaded = cast(Any, AutoTokenizer).from_pretrained(str(model), trust_remote_code=trust_remote_code)
+            loaded = _from_pretrained(model, trust_remote_code)
         except (OSError, ValueError, KeyError, ImportError) as fault:
             raise ConfigError(f"cannot load a tokenizer from {model}: {str(fault).splitlines()[0]}") from fault
         backend = getattr(loaded, "backend_tokenizer", None)
