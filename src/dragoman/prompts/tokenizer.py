@@ -37,17 +37,27 @@ class ChatTemplate(Protocol):
 
 
 def _from_pretrained(model: str | Path, trust_remote_code: bool) -> Any:
-    """transformers' tokenizer of a checkpoint. It is imported here, because that takes a second; AutoTokenizer, which is not
-    needed for a folder whose tokenizer is of the plain fast class, imports torch and so takes three more."""
-    config = Path(model) / "tokenizer_config.json"
-    described = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
-    if described.get("tokenizer_class") in _PLAIN_CLASSES and "auto_map" not in described:
+    """transformers' tokenizer of a checkpoint. It is imported here, because that takes a second; AutoTokenizer imports torch
+    too, and so takes three more."""
+    if _names_plain_class(Path(model)):
         from transformers import PreTrainedTokenizerFast
 
         return cast(Any, PreTrainedTokenizerFast).from_pretrained(str(model))
     from transformers import AutoTokenizer
 
     return cast(Any, AutoTokenizer).from_pretrained(str(model), trust_remote_code=trust_remote_code)
+
+
+def _names_plain_class(folder: Path) -> bool:
+    """Whether AutoTokenizer would take the plain fast class, as a folder's files name it: of some architectures it takes
+    another one than is named, but of Llama's, such as the packaged model, it does not."""
+    found: Json = {}
+    for name in ("tokenizer_config.json", "config.json"):
+        file = folder / name
+        read: object = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        found |= cast(Json, read) if isinstance(read, dict) else {}
+    plain = found.get("model_type") == "llama" and found.get("tokenizer_class") in _PLAIN_CLASSES
+    return plain and "auto_map" not in found
 
 
 class TextTokenizer:
