@@ -41,7 +41,7 @@ async def test_many_sequences_run_at_once_and_short_ones_leave_first(engine_pipe
         await engine_pipeline.generate(sequence(max_tokens=length, forced=True))
         finished.append(length)
 
-    long = [asyncio.create_task(run(400)) for _ in range(4)]
+    long = [asyncio.create_task(run(100)) for _ in range(4)]
     await until(lambda: engine_pipeline.stats().running == 4, "four running sequences")
     short = [asyncio.create_task(run(5)) for _ in range(8)]
     await asyncio.gather(*long, *short)
@@ -59,10 +59,10 @@ async def test_more_sequences_than_slots_wait_and_finish(engine_pipeline: Pipeli
         waited = True
 
     watcher = asyncio.create_task(watch())
-    done = await asyncio.gather(*(engine_pipeline.generate(sequence(max_tokens=64, forced=True)) for _ in range(80)))
+    done = await asyncio.gather(*(engine_pipeline.generate(sequence(max_tokens=32, forced=True)) for _ in range(50)))
     await watcher
     assert waited
-    assert [one.completion_tokens for one in done] == [64] * 80
+    assert [one.completion_tokens for one in done] == [32] * 50
 
 
 async def test_statistics_count_what_ran(engine_pipeline: Pipeline) -> None:
