@@ -144,3 +144,9 @@ async def test_shutdown_ends_what_is_in_flight(own_pipeline: Pipeline, script: S
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(end, EngineDead) for end in ends)
     assert own_pipeline.stats().running + own_pipeline.stats().waiting == 0
+
+
+async def test_a_slot_of_the_fake_is_free_when_the_answer_is_returned() -> None:
+    async with running(FakePipeline(lambda _: "one two", slots=1)) as pipeline:
+        await pipeline.generate(sequence(1))
+        assert pipeline.stats().running == 0
