@@ -80,6 +80,7 @@ def test_a_paragraph_of_prose_is_one_block(text: str) -> None:
             "{who, select, female {her {n, selectordinal, one {#st} other {#th}} try} other {their try}}",
             ["her", "<x1/>st", "<x1/>th", "try", "their try"],
         ),
+        ("{n, plural, other {it's # of {x}}}", ["it's <x1/> of <x2/>"]),
     ],
 )
 def test_lines_that_stand_for_themselves_are_blocks_of_their_own(text: str, expected: list[str]) -> None:
@@ -108,8 +109,9 @@ def test_a_message_is_cut_around_its_plurals() -> None:
     )
 
 
-def test_apostrophes_and_depth_of_messages() -> None:
+def test_apostrophes_depth_and_lines_of_messages() -> None:
     assert blocks("{a, select, other {" * 50 + "x" + "}}" * 50)
+    assert blocks("{n, plural, other {a}} and this\r\nis it") == ["a", "and this", "is it"]
     text = "{n, plural, other {it''s '{not}' # of {x}}}"
     assert blocks(text) == ["it's <x1/> <x2/> of <x3/>"]
     assert translated(text) == "{n, plural, other {IT''S '{not}' # OF {x}}}"
