@@ -4,7 +4,7 @@
     python benchmarks/checks.py DIR --languages fr,de,es --programs gramps,freeciv-data --out results/checks-languages.json
 
 DIR holds translations by people, a folder for each program: gettext catalogues (`.mo` and `.po`, of which the path names the
-language), or TSV files as `dragoman eval` reads them: text, translation, source and target language. A translation is right
+language), or TSV files: text, translation, source and target language. A translation is right
 by definition, so that each finding is a false alarm, although catalogues also hold messages that were left in English. The
 source itself, another message, one with half of the source's words and a translation into another language of the same script
 are wrong outputs, which have to be found. Close languages are listed apart. Checks are timed in CPU time of this process. The

@@ -72,7 +72,7 @@ def plan(url: str, work: GeneratedWorkload, clients: int, options: argparse.Name
         duration_s=seconds,
         warmup=Warmup(duration_s=options.warmup),
         texts=texts_of(clients, seconds),
-        stats=None,  # the engine in process is not polled either
+        sampled=False,  # the engine in process is not polled either
     )
 
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import aiohttp
-from cache import requests_per_s
 from in_process import conditions_of, parser_of, run_until_interrupted, spread, workload, write
 
 from dragoman.cli.console import error_console
@@ -49,13 +50,39 @@ async def _output_tokens(session: aiohttp.ClientSession, url: str) -> tuple[int,
     return stats["engine"]["completion_tokens"], stats["engine"]["finished"]
 
 
+async def requests_per_s(
+    session: aiohttp.ClientSession, url: str, items: Iterator[Item], options: argparse.Namespace
+) -> float:
+    """Of a closed loop; answers before the warm-up's end do not count."""
+    start_s = monotonic() + options.warmup
+    end_s = start_s + options.duration
+    ended = 0
+
+    async def client() -> None:
+        nonlocal ended
+        while monotonic() < end_s:
+            item = next(items, None)
+            if item is None:
+                raise SystemExit(f"more than {options.most_rps:g} requests a second: specify a larger --most-rps")
+            body = {"text": item.text, "source": item.source, "target": item.target}
+            async with session.post(f"{url}/v1/translate", json=body) as answer:
+                answer.raise_for_status()
+                await answer.read()
+            ended += start_s <= monotonic() < end_s
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(options.clients[0]):
+            group.create_task(client())
+    return ended / options.duration
+
+
 async def measure(name: str, folder: Path, texts: list[Item], options: argparse.Namespace) -> dict[str, float]:
     """One start of a server, and one closed loop."""
     logs: Path = options.logs.resolve()
     flags = {"model": str(folder), "profile": "phrasebook", "traffic": "false", "cache-max-bytes": 64 * 2**20}
     command = dragoman_serve(name, flags, logs / f"{name}.engine.log")
     async with aiohttp.ClientSession() as session, serving(command, logs / f"{name}.log", asyncio.Event()) as server:
-        rps, _ = await requests_per_s(session, server.url, iter(texts), options)
+        rps = await requests_per_s(session, server.url, iter(texts), options)
         tokens, sequences = await _output_tokens(session, server.url)
     per_answer = tokens / sequences
     return {

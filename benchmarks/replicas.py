@@ -47,8 +47,7 @@ from dragoman_bench.bench.results import (
     installed_packages,
     write_results,
 )
-from dragoman_bench.bench.servers import Interrupted, RunningServer, serving
-from dragoman_bench.bench.stored import vllm_uses_gpu
+from dragoman_bench.bench.servers import Interrupted, RunningServer, serving, vllm_uses_gpu
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.measure import LoadMeter, make_workloads
 from dragoman_bench.journey.steps import CPU_KV_CACHE_BYTES, Leg, Pace, Step, Subject, command_of, target_of
@@ -253,7 +252,6 @@ class Comparison:
             bench.plan,
             loads=(load,) * len(bench.plan.loads),
             warmup=Warmup(duration_s=options.warmup),
-            texts=max(200, round(min(5 * clients, 75 + 2 * clients) * options.duration)),
             repeats=options.turns,
             processes=min(processes, clients),
         )

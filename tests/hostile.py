@@ -48,8 +48,6 @@ ROUTES = (
     ),
     Route("POST", "/translate", "q", "target", {"source": "en", "target": "ja"}),
     Route("POST", "/detect", "q", "q"),
-    Route("POST", "/suggest", "q", "s", {"source": "en", "target": "ja"}),
-    Route("POST", "/translate_file", "file", "source"),
     Route("POST", "/language/translate/v2", "q", "target", {"target": "ja"}),
     Route("POST", "/language/translate/v2/detect", "q", "q"),
     Route("POST", "/language/translate/v2/languages", "target", "target"),

@@ -195,38 +195,13 @@ async def test_a_request_is_charged_once_with_what_it_had(tmp_path: Path) -> Non
         headers = {"Authorization": f"Bearer {server.keys['alice']}"}
         await server.client.post("/v1/translate", json={**TEXT, "text": ["abc", "defgh"]}, headers=headers)
         assert await server.used("alice") == 8
-        for _ in range(3):  # retries of one request
-            again = {**headers, "X-Request-ID": "one"}
-            await server.client.post("/v1/translate", json=TEXT, headers=again)
-        assert await server.used("alice") == 8 + 13
-        other = {**TEXT, "text": "Good evening."}  # another request, though its client gives it the same id
-        await server.client.post("/v1/translate", json=other, headers={**headers, "X-Request-ID": "one"})
+        for _ in range(2):  # a client may give two requests one id
+            await server.client.post("/v1/translate", json=TEXT, headers={**headers, "X-Request-ID": "one"})
         assert await server.used("alice") == 8 + 26
         await server.client.post("/v1/translate", json={**TEXT, "target": "tlh"}, headers=headers)  # refused
         assert await server.used("alice") == 8 + 26
         await server.client.post("/v1/translate", json={**TEXT, "stream": True}, headers=headers)
         assert await server.used("alice") == 8 + 39
-
-
-async def test_requests_of_one_id_that_differ_in_any_work_are_each_charged(tmp_path: Path) -> None:
-    differences: tuple[dict[str, Any], ...] = (
-        {"context": "A letter."},
-        {"context": "A poem."},
-        {"instructions": ["Be brief."]},
-        {"glossary": {"morning": "朝"}},
-        {"glossary": {"morning": "夜"}},
-        {"formality": "more"},
-        {"format": "html"},
-        {"keep": ["Good"]},
-        {"source": "ko"},
-        {"target": "zh"},
-    )
-    async with keyed(tmp_path, ACCOUNT) as server:
-        headers = {"Authorization": f"Bearer {server.keys['alice']}", "X-Request-ID": "one"}
-        for body in (*differences, *reversed(differences), {"priority": "bulk", "deadline_s": 60}, {}):
-            answer = await server.client.post("/v1/translate", json={**TEXT, **body}, headers=headers)
-            assert answer.status_code == 200, answer.text
-        assert await server.used("alice") == 13 * (len(differences) + 1)
 
 
 async def test_a_client_that_gives_up_pays_once_with_its_retry(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import matplotlib
@@ -18,8 +17,8 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.results import Load, Point, Results
 from dragoman_bench.bench.summary import spreads
 from dragoman_bench.report import charts
-from dragoman_bench.report.charts import binned, middle_requests
-from dragoman_bench.report.named import loads_of, shared_load, typical
+from dragoman_bench.report.charts import middle_requests
+from dragoman_bench.report.named import loads_of, shared_load
 from dragoman_bench.report.style import save_png, svg
 from tests.bench.making import record
 from tests.bench.simulated import Server, conditions, measured, point, three_ways
@@ -38,10 +37,6 @@ def panels(figure: Figure) -> list[Axes]:
 
 def heights(axes: Axes) -> list[float]:
     return sorted(patch.get_height() for patch in axes.patches if isinstance(patch, Rectangle))
-
-
-def slugs(named: dict[str, Results]) -> set[str]:
-    return {chart.slug for chart in charts.report_charts(named)}
 
 
 def of_points(*points: Point) -> Results:
@@ -70,7 +65,7 @@ def test_whiskers_reach_from_the_lowest_to_the_highest_repeat(named: dict[str, R
 
 
 def test_a_point_measured_once_has_no_whisker() -> None:
-    once = {"once": of_points(point(lambda: Server(4), 2, requests=10, repeats=1))}
+    once = {"once": of_points(point(Server(4), 2, requests=10, repeats=1))}
     axes = panels(charts.throughput(once))[0]
     assert not [container for container in axes.containers if hasattr(container, "has_yerr")]
 
@@ -84,15 +79,6 @@ def test_servers_that_report_no_tokens_get_no_token_panel() -> None:
     rows = [record(i, e2e_s=1 + i / 10) for i in range(10)]
     silent = Point(EIGHT, (measured(rows),), spreads([measured(rows)]))
     assert len(panels(charts.throughput({"silent": of_points(silent)}))) == 1
-
-
-def test_points_that_stopped_early_are_hatched(named: dict[str, Results]) -> None:
-    rows = typical(named["continuous"].points[1]).records
-    stopped = tuple(measured(rows, repeat, stopped="saturated") for repeat in range(2))
-    both = {"ran": named["continuous"], "stopped": of_points(Point(EIGHT, stopped, spreads(stopped)))}
-    figure = charts.throughput(both)
-    assert sum(bool(patch.get_hatch()) for patch in panels(figure)[0].patches) == 1
-    assert "hatched: stopped early" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
 def test_latency_lines_are_the_percentiles(named: dict[str, Results]) -> None:
@@ -135,33 +121,6 @@ def test_consecutive_requests_are_shown(requests: int, expected: list[int]) -> N
     assert [chosen.index for chosen in middle_requests(rows, requests)] == expected
 
 
-def test_binning_keeps_the_shortest_idle_gap() -> None:
-    samples = [(i / 10, 93.0) for i in range(1000)]
-    samples[500] = (50.0, 0.0)
-    drawn = binned(samples, bins=20)
-    assert len(drawn) == 20
-    assert min(low for _, low, _, _ in drawn) == 0.0
-    assert max(high for *_, high in drawn) == 93.0
-    assert all(left[0] < right[0] for left, right in pairwise(drawn))
-
-
-def test_samples_that_a_server_does_not_report_are_missing(named: dict[str, Results]) -> None:
-    silent = measured(typical(named["continuous"].points[1]).records)
-    both = {"reports": named["continuous"], "silent": of_points(Point(EIGHT, (silent,), spreads([silent])))}
-    figure = charts.over_time(both, EIGHT)
-    assert [bool(axes.texts) for axes in figure.axes] == [False] * 3 + [True] * 3
-    assert "over-time" in slugs(both)
-    assert "over-time" not in slugs({"silent": both["silent"]})
-
-
-def test_rows_of_different_height_share_a_scale_that_holds_all(named: dict[str, Results]) -> None:
-    figure = charts.over_time(named, EIGHT)
-    requests = [axes for axes in figure.axes if axes.get_ylabel() == "requests in the server"]
-    highest = [max(max(line.get_ydata()) for line in axes.lines) for axes in requests]
-    assert len(set(highest)) > 1
-    assert {axes.get_ylim() for axes in requests} == {(0, max(highest) * 1.08)}
-
-
 def test_one_bar_a_result_has_its_median_at_that_load(named: dict[str, Results]) -> None:
     chart = charts.rates_by_result(named, EIGHT, "Rates")
     axes = panels(chart.draw())[0]
@@ -181,7 +140,7 @@ def test_loads_are_ordered_by_kind_and_size() -> None:
 
 
 def test_the_shared_load_is_the_highest_that_most_have(named: dict[str, Results]) -> None:
-    more = of_points(*named["continuous"].points, point(lambda: Server(4), 16, requests=20, repeats=1))
+    more = of_points(*named["continuous"].points, point(Server(4), 16, requests=20, repeats=1))
     assert shared_load({**named, "more": more}) == EIGHT
 
 

@@ -28,7 +28,7 @@ from dragoman_bench.bench.client import (
     open_session,
 )
 from dragoman_bench.bench.results import RequestRecord
-from dragoman_bench.bench.summary import bucket_value
+from dragoman_bench.bench.summary import bucket_values
 from dragoman_bench.bench.workload import Item
 from tests.bench.making import HELLO
 from tests.bench.serving import Handler, deltas, hang, serving, streamed, translate, translation
@@ -57,8 +57,8 @@ async def test_a_whole_answer_is_recorded_with_what_it_reported() -> None:
     record = await _exchange(translate)
 
     assert (record.index, record.text, record.status, record.error) == (3, 1, 200, None)
-    assert (record.output_tokens, record.output_characters, record.finish_reason) == (5, len(HELLO.text), "stop")
-    assert (record.source_tokens, record.source_characters, record.band) == (4, len(HELLO.text), "short")
+    assert (record.output_tokens, record.finish_reason) == (5, "stop")
+    assert (record.source_tokens, record.band) == (4, "short")
     assert record.first_token_s is None
     assert record.sent_s is not None and record.intended_s <= record.sent_s <= record.done_s
 
@@ -79,14 +79,12 @@ async def test_a_stream_is_timed_by_its_events() -> None:
     async with _client(handler, stream=True) as client:
         record = await _send(client)
 
-    assert (record.error, record.output_tokens, record.output_characters) == (None, 3, 3)
+    assert (record.error, record.output_tokens) == (None, 3)
     assert record.itl_count == 2  # three events with text; an empty delta is no token
     assert record.first_token_s is not None
     assert record.first_token_s >= 0.02
-    assert record.itl_max_s is not None and record.itl_mean_s is not None
-    assert record.itl_max_s >= record.itl_mean_s > 0
-    assert sum(client.itl_histogram.values()) == 2
-    assert bucket_value(max(client.itl_histogram)) == pytest.approx(record.itl_max_s, rel=0.011)
+    assert record.itl_mean_s is not None and record.itl_mean_s > 0
+    assert bucket_values(client.itl_histogram).mean() == pytest.approx(record.itl_mean_s, rel=0.011)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +171,7 @@ async def test_a_stream_dropped_midway_is_a_disconnect_whose_tokens_are_kept() -
 
     record = await _exchange(handler, stream=True)
 
-    assert (record.error, record.status, record.output_characters) == ("disconnect", 200, 2)
+    assert (record.error, record.status) == ("disconnect", 200)
     assert record.first_token_s is not None
 
 
@@ -401,21 +399,15 @@ async def _read(*lines: bytes) -> list[str]:
     return [data async for data in event_data(stream())]
 
 
-async def test_an_event_is_its_data_up_to_a_blank_line() -> None:
-    assert await _read(b"data: one\n", b"\n", b"data:two\r\n", b"\r\n") == ["one", "two"]
-
-
-async def test_lines_of_one_event_are_joined() -> None:
-    assert await _read(b"data: one\n", b"data: two\n", b"\n") == ["one\ntwo"]
-
-
-async def test_comments_and_other_fields_are_passed_over() -> None:
-    assert await _read(b": ping\n", b"\n", b"event: x\n", b"id: 1\n", b"data: one\n", b"\n") == ["one"]
-
-
-async def test_an_event_that_was_cut_off_is_none() -> None:
-    assert await _read(b"data: one\n", b"\n", b"data: tw") == ["one"]
-
-
-async def test_only_one_space_is_taken_off() -> None:
-    assert await _read("data:  駅\n".encode(), b"\n") == [" 駅"]
+@pytest.mark.parametrize(
+    ("lines", "events"),
+    [
+        ((b"data: one\n", b"\n", b"data:two\r\n", b"\r\n"), ["one", "two"]),
+        ((b"data: one\n", b"data: two\n", b"\n"), ["one\ntwo"]),
+        ((b": ping\n", b"\n", b"event: x\n", b"id: 1\n", b"data: one\n", b"\n"), ["one"]),
+        ((b"data: one\n", b"\n", b"data: tw"), ["one"]),  # cut off
+        (("data:  駅\n".encode(), b"\n"), [" 駅"]),
+    ],
+)
+async def test_an_event_is_its_data_up_to_a_blank_line(lines: tuple[bytes, ...], events: list[str]) -> None:
+    assert await _read(*lines) == events

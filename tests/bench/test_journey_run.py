@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import NoProgress, RunProgress
+from dragoman_bench.bench.progress import ProgressLines
 from dragoman_bench.bench.results import Results, read_results, write_results
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.bench.workload import CachedWorkload
@@ -42,7 +42,7 @@ class Journey(StandIns):
         return self.start(step.name)
 
     def of(self, *steps: Step) -> JourneyRun:
-        progress = RunProgress(Console(file=StringIO(), width=200), NoProgress())
+        progress = ProgressLines(Console(file=StringIO(), width=200))
         workloads = {"variable": CachedWorkload(workload(*(f"text {n}" for n in range(50))))}
         meter = LoadMeter(workloads, PACE, progress, self.interrupted)
         return JourneyRun(steps, SUBJECT, self.folder, meter, progress, self.command)

@@ -21,7 +21,8 @@ from dragoman_bench.bench.results import (
     write_results,
 )
 from dragoman_bench.bench.summary import Observed, bucket_counts, parse_slo, spreads, summarise
-from tests.bench.making import conditions, record
+from tests.bench.making import record
+from tests.bench.simulated import conditions
 
 
 def _measurement(repeat: int, records: tuple[RequestRecord, ...]) -> Measurement:
@@ -49,7 +50,7 @@ def results() -> Results:
     repeats = (_measurement(0, (full, refused)), _measurement(1, (full,)))
     empty = (_measurement(0, ()),)
     points = (Point(slow, repeats, spreads(repeats)), Point(fast, empty, spreads(empty)))
-    return Results(conditions(slow, fast), points, partial=True)
+    return Results(conditions(loads=(slow, fast)), points, partial=True)
 
 
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
@@ -132,5 +133,5 @@ def test_a_compressed_file_that_is_none_is_refused_in_words(tmp_path: Path) -> N
     broken = tmp_path / "run.json.gz"
     for content in (b"{}", b"\x1f\x8b\x08\x00"):
         broken.write_bytes(content)
-        with pytest.raises(ConfigError, match="not a results file"):
+        with pytest.raises(ConfigError, match="cannot read"):
             read_results(broken)

@@ -120,11 +120,6 @@ async def test_a_server_without_statistics() -> None:
         assert await find_stats(session, "http://127.0.0.1:9") is None
 
 
-async def test_stats_elsewhere() -> None:
-    async with serving({"/inside/metrics": _text(PAGE)}) as url, open_session() as session:
-        assert isinstance(await find_stats(session, "http://127.0.0.1:9", f"{url}/inside/metrics"), PrometheusStats)
-
-
 async def test_a_sample_that_does_not_come_is_none() -> None:
     async with open_session() as session:
         assert await DragomanStats(session, "http://127.0.0.1:9/v1/stats").sample(Clock(monotonic())) is None

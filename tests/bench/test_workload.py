@@ -14,7 +14,6 @@ from tokenizers.pre_tokenizers import Whitespace
 from dragoman.errors import ConfigError
 from dragoman.wire import length_band
 from dragoman_bench.bench.workload import (
-    FileOptions,
     GeneratedWorkload,
     Item,
     OutputRatio,
@@ -146,27 +145,10 @@ class _Words:
         return " ".join(["made"] * tokens)
 
 
-def _read(
-    tmp_path: Path, name: str, text: str, pairs: str | None = None, ratio: OutputRatio | None = None
-) -> RecordedWorkload:
+def _read(tmp_path: Path, name: str, text: str) -> RecordedWorkload:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    reading = FileOptions(parse_pairs(pairs) if pairs else None, lambda text: len(text.split()), _Words, 0, ratio)
-    return read_workload(path, reading)
-
-
-def test_each_line_of_a_text_file_is_a_text(tmp_path: Path) -> None:
-    workload = _read(tmp_path, "texts.txt", "one two\n\n  three  \n", "en-ja")
-
-    assert workload.recorded == (Item("one two", "en", "ja", 2), Item("three", "en", "ja", 1))
-    assert workload.description == "texts.txt: 2 texts"
-
-
-def test_a_text_file_has_one_source_language(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="one source language"):
-        _read(tmp_path, "texts.txt", "one", "en-ja,zh-ja")
-    with pytest.raises(ConfigError, match="one source language"):
-        _read(tmp_path, "texts.txt", "one")
+    return read_workload(path, lambda text: len(text.split()), _Words(0))
 
 
 def test_jsonl_lines_have_languages_and_forced_lengths(tmp_path: Path) -> None:
@@ -176,18 +158,6 @@ def test_jsonl_lines_have_languages_and_forced_lengths(tmp_path: Path) -> None:
         Item("one two", "en", "ja", 2, None, 7),
         Item("drei", None, "en", 1),
     )
-
-
-def test_lines_without_a_target_take_one_of_the_mix(tmp_path: Path) -> None:
-    assert _read(tmp_path, "texts.jsonl", '{"text":"one"}', "en-ja").recorded == (Item("one", "en", "ja", 1),)
-
-
-def test_a_line_s_own_length_wins_over_the_ratio(tmp_path: Path) -> None:
-    lines = '{"text":"a b","target":"ja","output_tokens":7}\n{"text":"a b","target":"ja"}'
-
-    workload = _read(tmp_path, "texts.jsonl", lines, ratio=OutputRatio(2, 2))
-
-    assert [item.output_tokens for item in workload.recorded] == [7, 4]
 
 
 def test_a_trace_is_put_in_the_order_of_its_times(tmp_path: Path) -> None:
@@ -242,11 +212,13 @@ def test_a_fault_names_its_line(tmp_path: Path, line: str, said: str) -> None:
 
 def test_a_file_that_is_missing_empty_or_not_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is empty"):
-        _read(tmp_path, "texts.txt", "\n \n", "en-ja")
-    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
-    for name in ("none.txt", "binary.txt"):
-        with pytest.raises(ConfigError, match="cannot read the workload"):
-            read_workload(tmp_path / name, FileOptions(None, len, _Words))
+        _read(tmp_path, "texts.jsonl", "\n \n")
+    with pytest.raises(ConfigError, match="is not a"):
+        _read(tmp_path, "texts.txt", "a text")
+    (tmp_path / "binary.jsonl").write_bytes(b"\xff\xfe\x00")
+    for name in ("none.jsonl", "binary.jsonl"):
+        with pytest.raises(ConfigError, match="cannot read"):
+            read_workload(tmp_path / name, len, _Words(0))
 
 
 def test_directions_with_weights() -> None:

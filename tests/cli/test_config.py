@@ -26,7 +26,6 @@ def test_what_is_listed_and_what_differs_is_shown_without_a_password() -> None:
     assert "pipeline.batch_size" not in LISTED
     assert paths(shown()) == LISTED | {"pipeline.batch_size"}
     assert paths(shown("--all")) == set(options())
-    assert paths(shown("--changed")) == {"storage.url", "pipeline.batch_size"}
     assert "postgresql://u:***@h/x" in shown()
     assert "ec:ret" not in shown()
 

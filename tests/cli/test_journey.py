@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import NoProgress, RunProgress, error_console
+from dragoman_bench.bench.progress import ProgressLines, error_console
 from dragoman_bench.bench.servers import ServerCommand, dragoman_serve
 from dragoman_bench.cli.journey import command
 from dragoman_bench.cli.subject import make_subject
@@ -61,7 +61,7 @@ async def test_a_journey_over_dragoman_serve_ends_in_a_report(tmp_path: Path) ->
     def fake(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
         return dragoman_serve(step.name, {**subject.dragoman, **step.flags, "pipeline": "fake"}, engine_log)
 
-    progress = RunProgress(error_console, NoProgress())
+    progress = ProgressLines(error_console)
     run = JourneyRun(
         steps=steps,
         subject=subject,

@@ -16,7 +16,8 @@ from dragoman.telemetry.traffic.export import trace_of
 from dragoman_bench.bench.results import ClientUse, Load, Measurement, Observed, Results, write_results
 from dragoman_bench.bench.summary import parse_slo, point_of, summarise
 from dragoman_bench.cli.plan import NOT_MET, CapacityPlan, command, make_plan
-from tests.bench.making import conditions, record
+from tests.bench.making import record
+from tests.bench.simulated import conditions
 from tests.telemetry.traffic.making import entry
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -28,7 +29,7 @@ ONE = ((1, 0.1), (8, 0.2), (32, 0.4), (64, 1.0))
 def results_file(folder: Path, loads: Sequence[tuple[int, float]] = ONE, name: str = "one.json", **server: Any) -> Path:
     """A closed loop of so many clients, each of whose requests takes so long, for 4 s."""
     points = [point_of(Load("closed", clients=clients), [_measured(clients, e2e_s)]) for clients, e2e_s in loads]
-    made = conditions(*(point.load for point in points))
+    made = conditions(loads=tuple(point.load for point in points))
     write_results(Results(replace(made, server=made.server | server), tuple(points)), folder / name)
     return folder / name
 

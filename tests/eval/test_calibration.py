@@ -20,6 +20,7 @@ from dragoman.text.confidence import UNCALIBRATED
 from dragoman.text.spans import pseudolocalized
 from dragoman.types import Completion, Delta, Sequence, TokenLogprobs
 from dragoman_bench.bench.progress import NoProgress
+from dragoman_bench.bench.results import write_text
 from dragoman_bench.cli.eval import command
 from dragoman_bench.eval.apis import ApiKind, ApiOptions, translation_api
 from dragoman_bench.eval.calibration import (
@@ -31,7 +32,6 @@ from dragoman_bench.eval.calibration import (
     figures,
     fit,
     run_calibration,
-    write_document,
 )
 from tests.serving import served, service_over, source_of
 
@@ -141,7 +141,7 @@ async def test_a_server_is_fitted_and_reads_the_file(tmp_path: Path, checks: boo
     calibration = await calibrated(texts_file(tmp_path, checks=checks))
     assert (calibration.figures["translations"], calibration.figures["adequate"], calibration.skipped) == (120, 0.5, 0)
     assert calibration.figures["auc"] > 0.9
-    write_document(calibration, tmp_path / "model" / confidence.FILE)
+    write_text(tmp_path / "model" / confidence.FILE, json.dumps(calibration.document))
     fitted = confidence.load(tmp_path / "model")
     assert fitted.calibrated
     for text, mean, doubtful in ((TEXTS[1], -0.4, False), (TEXTS[0], -1.4, True)):
@@ -153,7 +153,7 @@ async def test_lengths_are_compared_with_those_of_the_references(tmp_path: Path)
     calibration = await calibrated(texts_file(tmp_path))
     usual = calibration.document["length_ratios"]["en-ja"]
     assert usual == pytest.approx(1.03, abs=0.01)
-    write_document(calibration, tmp_path / "model" / confidence.FILE)
+    write_text(tmp_path / "model" / confidence.FILE, json.dumps(calibration.document))
     model = confidence.load(tmp_path / "model")
     (features,) = model.features("a" * 19, "b" * 39, ("en", "ja"), TokenLogprobs(-1.0, -1.0))
     assert features.length_deviation == pytest.approx(math.log(40 / 20 / usual))
@@ -167,8 +167,8 @@ async def test_without_probabilities_and_from_other_servers_nothing_is_fitted(tm
 
 
 async def test_translations_that_are_all_adequate_allow_no_fit(tmp_path: Path) -> None:
-    file = tmp_path / "texts.tsv"
-    file.write_text("".join(f"{text}\t{pseudolocalized(text)}\ten\tja\n" for text in TEXTS[1::2]), encoding="utf-8")
+    file = texts_file(tmp_path)
+    file.write_text("".join(file.read_text("utf-8").splitlines(keepends=True)[1::2]).replace("~", ""), encoding="utf-8")
     with pytest.raises(ConfigError, match="0 of 60 translations are inadequate"):
         await calibrated(file)
 

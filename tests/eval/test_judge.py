@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
 from dragoman_bench.eval.icu import compare_messages
-from dragoman_bench.eval.judge import KINDS, HardInput, Word, by_kind, judge, read_inputs
+from dragoman_bench.eval.judge import KINDS, HardInput, Word, judge, read_inputs
 from dragoman_bench.eval.structure import Format, differences
 
 INPUTS = read_inputs()
@@ -21,7 +21,7 @@ FORMATS: tuple[Format, ...] = ("text", "html", "xml", "markdown")
 
 def test_there_are_enough_inputs_of_every_kind() -> None:
     counts = Counter(one.kind for one in INPUTS)
-    assert tuple(by_kind(INPUTS)) == KINDS
+    assert set(counts) == set(KINDS)
     assert len(INPUTS) >= 420
     assert min(counts.values()) >= 20
     assert len({one.id for one in INPUTS}) == len({one.text for one in INPUTS}) == len(INPUTS)

@@ -7,14 +7,15 @@ import math
 from pathlib import Path
 
 import pytest
+from tools.phrasebook.lexicon import lexicon_of
 
 from dragoman.errors import ConfigError
 from dragoman.text import confidence
-from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, Lexicon, Regression, units
+from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, Regression, units
 from dragoman.types import Features, TokenLogprobs
 
 EN_JA = ("en", "ja")
-LEXICON = Lexicon.of(
+LEXICON = lexicon_of(
     {"en": {"the": 4096, "cat": 4, "dog": 1}, "ja": {"猫": 4, "犬": 1}},
     {
         EN_JA: {("cat", "猫"): 0.9, ("dog", "犬"): 0.3, ("the", "あの"): 0.9},

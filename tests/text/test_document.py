@@ -14,7 +14,8 @@ from tests.text.reading import blocks, texts, written
 
 from dragoman.text import html, markdown
 from dragoman.text import plain as plain_text
-from dragoman.text.document import DocumentOptions, pieces
+from dragoman.text.document import pieces
+from dragoman.text.html import TagRules
 from dragoman.text.marks import Literal, Mark, Piece, parts, plain
 from dragoman.text.spans import spans
 from dragoman.types import TextFormat
@@ -50,8 +51,8 @@ def structure(found: Iterable[Piece | None]) -> list[object]:
 @MANY
 def test_any_document_comes_back(kind: TextFormat, document: str, by_name: bool) -> None:
     names = (frozenset({"x"}), frozenset({"b"}), frozenset({"p"})) if by_name else ()
-    options = DocumentOptions(kind, ("Word", "x9") if by_name else (), *names)
-    found = [piece for piece in pieces(document, options) if piece is not None]
+    terms = ("Word", "x9") if by_name else ()
+    found = [piece for piece in pieces(document, kind, terms, TagRules(*names)) if piece is not None]
     assert written(found) == document
     assert all(piece.text for piece in found)
     assert not any(isinstance(one, Literal) and isinstance(two, Literal) for one, two in pairwise(found))
@@ -183,19 +184,19 @@ def test_a_translation_of_markdown_has_the_structure_of_its_source(document: str
 
 @pytest.mark.parametrize(("kind", "expected"), [("html", ["One"]), ("xml", ["One <x1/>"]), ("markdown", ["One"])])
 def test_a_document_is_read_in_its_format(kind: TextFormat, expected: list[str]) -> None:
-    assert texts(pieces("<P>One <![CDATA[*two*]]></P>", DocumentOptions(kind))) == expected
+    assert texts(pieces("<P>One <![CDATA[*two*]]></P>", kind)) == expected
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_terms_to_keep_are_marks(kind: TextFormat) -> None:
-    [block] = blocks(pieces("Open Blue Harbor now", DocumentOptions(kind, ("Blue Harbor",))))
+    [block] = blocks(pieces("Open Blue Harbor now", kind, ("Blue Harbor",)))
     assert (block.text, block.marks[0].opening) == ("Open <x1/> now", "Blue Harbor")
 
 
 # ---- size
 
 READ: dict[TextFormat, Callable[[str], Iterator[Piece | None]]] = {
-    "text": lambda text: plain_text.pieces(text, DocumentOptions()),
+    "text": lambda text: plain_text.pieces(text, spans),
     "html": lambda text: html.pieces(text, spans),
     "xml": lambda text: html.pieces(text, spans, xml=True),
     "markdown": lambda text: markdown.pieces(text, spans),
@@ -240,6 +241,6 @@ def test_a_long_document_comes_back_and_the_caller_may_pause_within_it(kind: Tex
 def test_long_text_is_cut_between_sentences_in_every_format(form: TextFormat, sentence: str, end: str) -> None:
     for padding in range(len(sentence)):  # so that the bound is at each place of a sentence
         text = "x" * padding + sentence * 1000
-        found = [plain(one) for one in texts(pieces(text, DocumentOptions(form)))]
+        found = [plain(one) for one in texts(pieces(text, form))]
         assert len(found) > 1
         assert all(len(one) <= 8000 and one.endswith(end) for one in found)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import pytest
 from tests.text import reading
 
 from dragoman.text import plain
-from dragoman.text.document import DocumentOptions
 from dragoman.text.marks import Piece, restore
+from dragoman.text.spans import keep_spans
 
 
 def read(text: str, *terms: str) -> list[Piece | None]:
-    return list(plain.pieces(text, DocumentOptions(keep_terms=terms)))
+    return list(plain.pieces(text, partial(keep_spans, terms=terms)))
 
 
 def blocks(text: str, *terms: str) -> list[str]:

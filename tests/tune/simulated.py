@@ -15,7 +15,7 @@ from rich.console import Console
 
 from dragoman.gpu import Gpu
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.progress import NoProgress, RunProgress
+from dragoman_bench.bench.progress import ProgressLines
 from dragoman_bench.bench.results import Machine, Verdict
 from dragoman_bench.bench.servers import ServerFault
 from dragoman_bench.bench.summary import Slo, parse_slo
@@ -170,7 +170,7 @@ def job(slo: str | None = "p95_s=4", **more: Any) -> TuneJob:
 
 
 def servers(folder: Path, wanted: TuneJob, performance: Performance = saturating, **more: Any) -> SimulatedServers:
-    progress = RunProgress(Console(file=StringIO()), NoProgress())
+    progress = ProgressLines(Console(file=StringIO()))
     return SimulatedServers(
         subject=SUBJECT,
         demand=wanted.demand,

@@ -61,18 +61,18 @@ def test_what_was_not_reached_is_missing_and_the_best_so_far_is_written(whole: T
         whole, finding=None, final=None, recommendation=None, partial=True, partial_because="stopped by hand"
     )
     assert partial.choices
-    assert set(all_tables(partial)) == {"recommended", "rungs", "trials", "conditions"}
+    assert set(all_tables(partial)) == {"recommended", "rungs", "conditions"}
     write_outcome(partial, tmp_path, FLAGS)
     assert "stopped by hand" in (tmp_path / "report.html").read_text(encoding="utf-8")
     with pytest.raises(ConfigError):
         config_text(replace(partial, ladder=None), FLAGS)
 
 
-def test_the_page_loads_nothing_and_shows_settings_final_ladder_and_every_trial(whole: Tuning, tmp_path: Path) -> None:
+def test_the_page_loads_nothing_and_shows_settings_final_and_ladder(whole: Tuning, tmp_path: Path) -> None:
     write_report_page(whole, tmp_path / "report.html", config_text(whole, FLAGS))
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "http://" not in page.replace("http://www.w3.org", "") and "<script" not in page
-    for slug in ("recommended", "final", "rungs", "memory", "trials", "conditions"):
+    for slug in ("recommended", "final", "rungs", "conditions"):
         assert f'<table id="{slug}"' in page
     assert page.count("<svg") == 1
     for drawn in page.split("<svg")[1:]:
@@ -85,12 +85,11 @@ def test_a_page_is_written_again_from_a_committed_outcome(tmp_path: Path) -> Non
     assert "max_num_seqs = " in page.read_text(encoding="utf-8")
 
 
-def test_tables_hold_every_candidate_cap_and_trial(whole: Tuning) -> None:
+def test_tables_hold_every_candidate_and_cap(whole: Tuning) -> None:
     tables = all_tables(whole)
     assert whole.ladder is not None and whole.final is not None
     assert [row.cells[0].text for row in tables["rungs"].rows] == [str(rung.cap) for rung in whole.ladder.rungs]
     assert [row.marked for row in tables["final"].rows].count(True) == 1
-    assert len(tables["trials"].rows) == len({trial.name for trial in whole.trials})
 
 
 def test_a_file_that_is_no_outcome_is_refused(tmp_path: Path, whole: Tuning) -> None:

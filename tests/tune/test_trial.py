@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from dragoman_bench.bench.progress import NoProgress, RunProgress
+from dragoman_bench.bench.progress import ProgressLines
 from dragoman_bench.bench.servers import ServerCommand
 from dragoman_bench.journey.steps import Pace
 from dragoman_bench.tune.demand import Demand, PromptShape
@@ -49,7 +49,7 @@ class Machine(StandIns):
         demand = Demand(
             "texts", texts.items(10, 0), (8,) * 10, Concurrency(2, 2), PromptShape(), {"mix": texts, "long": texts}
         )
-        progress = RunProgress(Console(file=StringIO()), NoProgress())
+        progress = ProgressLines(Console(file=StringIO()))
         return Servers(SUBJECT, demand, PACE, None, self.folder, {}, progress, self.interrupted, self.command, **more)
 
     def command(self, name: str, setup: Setup, engine_log: Path) -> ServerCommand:

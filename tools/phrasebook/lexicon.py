@@ -6,6 +6,7 @@ how probable a unit of the source (`dragoman.text.confidence.units`) is, given o
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import permutations
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.phrasebook import LANGUAGES
-from dragoman.text.confidence import Lexicon, units
+from dragoman.text.confidence import HASH, LEVELS, Lexicon, pair_hashes, unit_hashes, units
 from tools.phrasebook import data_dir, lines
 from tools.phrasebook.corpus import load as load_corpus
 from tools.phrasebook.generator import Generator
@@ -37,9 +38,38 @@ def build() -> Lexicon:
         language: Counter(unit for row in rows for wording in row[language] for unit in wording)
         for language in LANGUAGES
     }
-    return Lexicon.of(
+    return lexicon_of(
         frequencies, {(one, other): _probabilities(rows, one, other) for one, other in permutations(LANGUAGES, 2)}
     )
+
+
+def lexicon_of(
+    frequencies: Mapping[str, Mapping[str, int]],
+    probabilities: Mapping[tuple[str, str], Mapping[tuple[str, str], float]],
+) -> Lexicon:
+    """Of the units' frequencies by language, and of the probabilities of pairs by both languages.
+
+    A pair that has a probability in both directions has the larger one.
+    """
+    levels: dict[int, int] = {}
+    for language, counts in frequencies.items():
+        hashes = unit_hashes(language, list(counts)) & HASH
+        levels.update(zip(hashes.tolist(), map(_frequency_level, counts.values()), strict=True))
+    for (language, other), table in probabilities.items():
+        left = unit_hashes(language, [unit for unit, _ in table])
+        right = unit_hashes(other, [unit for _, unit in table])
+        hashes = pair_hashes(left, right, language < other).tolist()
+        for pair, level in zip(hashes, map(_probability_level, table.values()), strict=True):
+            levels[pair] = min(level, levels.get(pair, LEVELS))
+    return Lexicon(np.array(sorted(entry | level for entry, level in levels.items()), np.uint32))
+
+
+def _frequency_level(count: int) -> int:
+    return min(int(math.log2(count) / 2), LEVELS - 1)
+
+
+def _probability_level(probability: float) -> int:
+    return min(int(math.log(max(probability, 0.01), 0.01) * LEVELS), LEVELS - 1)
 
 
 def _rows() -> Iterator[Mapping[str, list[list[str]]]]:

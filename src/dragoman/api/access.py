@@ -75,7 +75,9 @@ async def account_of(request: Request, service: TranslationService, key: str | N
 
 
 async def _caller(request: Request, service: Service) -> Account:
-    return await account_of(request, service)
+    """The account, which a route that looks at the key before the body has set already."""
+    known: Account | None = getattr(request.state, "account", None)
+    return known or await account_of(request, service)
 
 
 Caller = Annotated[Account, Depends(_caller)]

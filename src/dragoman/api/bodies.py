@@ -217,7 +217,7 @@ class KeyFirstRoute(APIRoute):
             return handle
 
         async def after_key(request: Request) -> Response:
-            await account_of(request, await service_of(request))
+            request.state.account = await account_of(request, await service_of(request))
             return await handle(_BoundedRequest(request.scope, request.receive))
 
         return after_key

@@ -101,17 +101,7 @@ class GlossaryOut(BaseModel):
 
     @classmethod
     def of(cls, stored: StoredGlossary) -> GlossaryOut:
-        return cls(
-            id=stored.id,
-            name=stored.name,
-            version=stored.version,
-            created_at=stored.created_at,
-            updated_at=stored.updated_at,
-            dictionaries=[
-                DictionaryOut(source=one.source, target=one.target, entry_count=one.entry_count)
-                for one in stored.dictionaries
-            ],
-        )
+        return cls.model_validate(stored, from_attributes=True)
 
 
 class GlossariesAnswer(BaseModel):
@@ -142,12 +132,12 @@ def parse_tsv(text: str) -> dict[str, str]:
     return _joined((number, line.removesuffix("\r").split("\t")) for number, line in lines)
 
 
-def parse_csv(text: str, *, with_languages: bool = False) -> dict[str, str]:
-    """Two columns, quoted as in RFC 4180; `with_languages`: or four, of which the last two are not read. Raises
+def parse_csv(text: str) -> dict[str, str]:
+    """Two columns, quoted as in RFC 4180; or four as in DeepL's, whose last two are languages and not read. Raises
     `InvalidGlossary` that names the line."""
     reader = csv.reader(io.StringIO(text), strict=True)
     try:
-        return _joined((reader.line_num, row[:2] if with_languages and len(row) == 4 else row) for row in reader)
+        return _joined((reader.line_num, row[:2] if len(row) == 4 else row) for row in reader)
     except csv.Error as fault:
         raise InvalidGlossary(f"line {reader.line_num} is not CSV: {fault}", param="entries") from None
 

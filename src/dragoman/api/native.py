@@ -15,7 +15,7 @@ from dragoman.api.access import NEEDS_KEY, Caller, Service
 from dragoman.api.answers import Events, JsonResponse, json_items, stream, while_connected
 from dragoman.api.bodies import KeyFirstRoute
 from dragoman.api.input import call_of, check_texts
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.errors import InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import TextDelta, Translation, TranslationRequest, Usage
 
@@ -104,7 +104,9 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         return await _answer(translations, service, body.confidence_inputs)
     if body.confidence_inputs:
         raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
-    return await stream(http, service.stream(request), _events, _stream_error)
+    return await stream(
+        http, service.stream(request), _events, lambda error: {"error": {"code": error.code, "message": error.message}}
+    )
 
 
 async def _answer(translations: list[Translation], service: TranslationService, with_inputs: bool) -> Response:
@@ -127,10 +129,6 @@ async def _events(events: Events) -> AsyncGenerator[dict[str, Any]]:
             translation = schemas.TranslationOut.of(event.translation).model_dump()
             usage = schemas.UsageOut.of(event.translation.usage).model_dump()
             yield {"index": event.index, "translation": translation, "usage": usage}
-
-
-def _stream_error(error: DragomanError) -> dict[str, Any]:
-    return {"error": {"code": error.code, "message": error.message}}
 
 
 @router.get("/languages", summary="Languages that the model serves")

@@ -25,8 +25,7 @@ def command() -> None:
 @click.option(
     "--all", "with_all", is_flag=True, help="Every setting, also those that `dragoman serve --help` leaves out."
 )
-@click.option("--changed", is_flag=True, help="Only what differs from the defaults.")
-def show(loaded: Loaded, with_all: bool, changed: bool) -> None:
+def show(loaded: Loaded, with_all: bool) -> None:
     """Print settings, their values, and where each came from.
 
     Without --all: those that `dragoman serve --help` lists, and all that differ from the defaults. The variable of
@@ -35,7 +34,7 @@ def show(loaded: Loaded, with_all: bool, changed: bool) -> None:
     table = Table(Column("setting", no_wrap=True), Column("value", overflow="fold"), "from", box=None, pad_edge=False)
     for path, option in options().items():
         origin = loaded.origins[path]
-        if origin == "default" and (changed or not (with_all or option.group)):
+        if origin == "default" and not (with_all or option.group):
             continue
         value = getattr(getattr(loaded.settings, option.section), option.key)
         if path == "storage.url":

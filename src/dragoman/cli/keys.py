@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -30,7 +31,7 @@ def command() -> None:
     """Create, list, rotate and revoke keys, and show what each has used.
 
     NAME is the name or the id of one. A running server knows a change within seconds (auth.refresh_s), or after
-    `dragoman reload`.
+    SIGHUP or `POST /v1/reload`.
     """
 
 
@@ -210,12 +211,7 @@ def _fields(stored: StoredAccount) -> dict[str, object]:
     account = stored.account
     times = {"created_at": stored.created_at, "expires_at": stored.expires_at, "revoked_at": stored.revoked_at}
     return {
-        "id": account.id,
-        "name": account.name,
-        "role": account.role,
-        "characters_per_month": account.characters_per_month,
-        "requests_per_s": account.requests_per_s,
+        **asdict(account),
         "languages": sorted(account.languages),
-        "priority": account.priority,
         **{name: time.isoformat() if time else None for name, time in times.items()},
     }

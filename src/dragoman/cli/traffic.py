@@ -6,29 +6,25 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.table import Table
 
 from dragoman import settings
 from dragoman.cli.console import console, error_console
-from dragoman.cli.traffic_tables import Shown, document, show
 from dragoman.errors import ConfigError
 from dragoman.telemetry.traffic.entry import TrafficEntry, TrafficReader
 from dragoman.telemetry.traffic.export import trace_of
-from dragoman.telemetry.traffic.window import (
-    TrafficColumn,
-    TrafficTable,
-    by_hour,
-    summarise,
-    table_of,
-    with_in_flight_counted,
-)
+from dragoman.telemetry.traffic.summary import Quantiles, summarise, with_in_flight_counted
 
 _UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
-_HOURS_IN_FULL = 48  # more are shown by the hour of the day
+_MOST_PAIRS = 12
 
 _FOLDERS = click.option(
     "--folder", "folders", type=click.Path(path_type=Path), multiple=True, metavar="DIR",
@@ -54,16 +50,13 @@ def command() -> None:
 @_PER_REPLICA
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def show_command(folders: tuple[Path, ...], config: Path | None, since: str, per_replica: bool, as_json: bool) -> None:
-    """Print how many texts were in flight, how long they were and how they ended, also by the hour.
+    """Print how many texts were in flight, how long they were, how long they took and how they ended.
 
     Where several replicas recorded at the same time, the texts in flight are counted anew, over all of them.
     """
     reading = TrafficReader(_folders(folders, config), _since(since))
-    shown = _shown(reading, per_replica=per_replica)
-    if as_json:
-        click.echo(json.dumps(document(shown), ensure_ascii=False))
-    else:
-        show(shown, console)
+    entries, counted_anew = _read(reading, per_replica=per_replica)
+    (_print_document if as_json else _print_tables)(reading, entries, counted_anew)
     _print_faults(reading)
 
 
@@ -91,8 +84,8 @@ def export(
     if out is not None and out.suffix not in (".jsonl", ".ndjson"):
         raise ConfigError(f"{out}: the bench takes a trace from a file that ends in .jsonl", param="out")
     reading = TrafficReader(_folders(folders, config), _since(since))
-    entries = list(reading)
-    trace = trace_of(entries, limit, count_in_flight=reading.overlapping and not per_replica)
+    entries, _ = _read(reading, per_replica=per_replica)
+    trace = trace_of(entries, limit)
     if not trace.lines:
         raise _nothing(reading)
     if out is None:
@@ -105,38 +98,74 @@ def export(
     _print_faults(reading)
 
 
-def _shown(reading: TrafficReader, *, per_replica: bool) -> Shown:
-    pairs: Counter[str] = Counter()
-
-    def counted() -> Iterator[TrafficEntry]:
-        for entry in reading:
-            pairs[f"{entry.source or '?'}-{entry.target}"] += 1
-            yield entry
-
-    table = table_of(counted())
-    if not len(table):
+def _read(reading: TrafficReader, *, per_replica: bool) -> tuple[list[TrafficEntry], bool]:
+    """The entries, and whether the texts in flight are counted anew. Raises `ConfigError` where there are none."""
+    entries = list(reading)
+    if not entries:
         raise _nothing(reading)
     counted_anew = reading.overlapping and not per_replica
+    return with_in_flight_counted(entries) if counted_anew else entries, counted_anew
+
+
+def _pairs(entries: Sequence[TrafficEntry]) -> list[tuple[str, int]]:
+    """Languages and the number of their texts, the most frequent first."""
+    return Counter(f"{entry.source or '?'}-{entry.target}" for entry in entries).most_common()
+
+
+def _print_document(reading: TrafficReader, entries: Sequence[TrafficEntry], counted_anew: bool) -> None:
+    document: dict[str, Any] = {
+        "folder": reading.where,
+        "recorders": len(reading.spans_unix_s),
+        "in_flight_counted_anew": counted_anew,
+        "files": reading.files,
+        "torn_lines": reading.torn,
+        "alien_lines": reading.alien,
+        "summary": asdict(summarise(entries)),
+        "pairs": dict(_pairs(entries)),
+    }
+    click.echo(json.dumps(document, ensure_ascii=False))
+
+
+def _print_tables(reading: TrafficReader, entries: Sequence[TrafficEntry], counted_anew: bool) -> None:
+    summary, arrived = summarise(entries), [entry.arrived_unix_s for entry in entries]
+    first, last = (f"{datetime.fromtimestamp(at):%Y-%m-%d %H:%M:%S}" for at in (min(arrived), max(arrived)))
+    outcomes = ", ".join(f"{count} {name}" for name, count in summary.outcomes.items())
+    files = "one file" if reading.files == 1 else f"{reading.files} files"
+    lines = [
+        f"{summary.records} texts from {first} to {last} (in {reading.where}, {files}): {outcomes}",
+        f"{summary.arrivals_per_s:.3g} texts/s on average, {summary.busiest_minute_per_s:.3g} in the busiest minute",
+        ", ".join(f"{count} {pair}" for pair, count in _pairs(entries)[:_MOST_PAIRS]),
+    ]
+    if summary.peak_tokens is not None:
+        lines.append(f"{summary.peak_tokens} tokens in flight at the peak (prompts and outputs)")
     if counted_anew:
-        table = with_in_flight_counted(table)
-    hours = by_hour(table)
-    of_day = len(hours) > _HOURS_IN_FULL
-    summary = summarise(table, _span_s(table))
-    return Shown(
-        reading=reading,
-        table=table,
-        summary=summary,
-        hours=by_hour(table, of_day=True) if of_day else hours,
-        pairs=pairs,
-        of_day=of_day,
-        counted_anew=counted_anew,
-    )
+        lines.append(f"texts in flight are counted over all {len(reading.spans_unix_s)} recorders together")
+    for line in lines:
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+    table = Table("", "texts", "p50", "p90", "p95", "p99", "max", box=None, pad_edge=False)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    rows: list[tuple[str, Quantiles | None, Callable[[float], str]]] = [
+        ("texts in flight", summary.in_flight, _whole),
+        ("source tokens", summary.source_tokens, _whole),
+        ("output tokens", summary.output_tokens, _whole),
+        ("engine queue", summary.queue_s, _seconds),
+        ("TTFT", summary.ttft_s, _seconds),
+        ("end to end", summary.e2e_s, _seconds),
+    ]
+    for name, found, formatted in rows:
+        if found is not None:
+            values = (found.p50, found.p90, found.p95, found.p99, found.highest)
+            table.add_row(name, str(found.count), *map(formatted, values))
+    console.print(table)
 
 
-def _span_s(table: TrafficTable) -> float:
-    """From the first arrival to the last end."""
-    arrived = table.column(TrafficColumn.ARRIVED_UNIX_S)
-    return round(float((arrived + table.column(TrafficColumn.E2E_S)).max() - arrived.min()), 3)
+def _whole(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _seconds(value_s: float) -> str:
+    return f"{value_s * 1000:.1f} ms" if value_s < 1 else f"{value_s:.2f} s"
 
 
 def _folders(folders: tuple[Path, ...], config: Path | None) -> tuple[Path, ...]:

@@ -1,22 +1,31 @@
-"""`dragoman translate`: a text from the command line, a file or standard input, through a server or an engine of its own."""
+"""`dragoman translate`: a text from the command line, a file or standard input, through a server or an engine of its own.
+
+A server that needs keys gets the one in the variable `DRAGOMAN_API_KEY`: a flag could be read in the list of processes.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
+import urllib.error
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from dragoman.cli.client import no_server, request_json
 from dragoman.cli.console import error_console, steady_error_console
 from dragoman.cli.options import settings_options
-from dragoman.errors import ConfigError, EmptyText
+from dragoman.errors import ConfigError, DragomanError, EmptyText, Unavailable
 from dragoman.service.service import TranslationService
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
 from dragoman.types import TranslationRequest
+
+TIMEOUT_S = 600.0
+KEY_VARIABLE = "DRAGOMAN_API_KEY"
 
 
 def _source_text(text: str | None, file: Path | None) -> str:
@@ -34,13 +43,30 @@ def _source_text(text: str | None, file: Path | None) -> str:
 
 
 def _through_server(url: str, text: str, target: str, source: str | None) -> tuple[str, list[str]]:
+    """The translation and its warnings. Raises `ConfigError` for a refusal and for no server, `Unavailable` for a status
+    from 500."""
     body = {"text": text, "target": target} | ({"source": source} if source else {})
-    answer = request_json(url, "/v1/translate", method="POST", body=body)
+    headers = {"Content-Type": "application/json"}
+    if key := os.environ.get(KEY_VARIABLE):
+        headers["Authorization"] = f"Bearer {key}"
     try:
-        translation = answer["translations"][0]
-        return translation["text"], [warning["message"] for warning in translation["warnings"]]
-    except (LookupError, TypeError) as error:
-        raise no_server(url, repr(error)) from None
+        request = urllib.request.Request(f"{url.rstrip('/')}/v1/translate", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            translation = json.load(answer)["translations"][0]
+            return translation["text"], [warning["message"] for warning in translation["warnings"]]
+    except urllib.error.HTTPError as error:
+        raise _refusal(error, url) from None
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        reason = getattr(error, "reason", repr(error))
+        raise ConfigError(f"{url} did not answer as a dragoman server: {reason}") from None
+
+
+def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
+    try:
+        message = json.load(error)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        return ConfigError(f"{url} answered {error.code} and is no dragoman server")
+    return Unavailable(message) if error.code >= 500 else ConfigError(message)
 
 
 async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:

@@ -12,10 +12,9 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from secrets import token_hex
@@ -50,10 +49,6 @@ _MAX_KEYS_WAITING = 1000  # to be read; a request with one more may be repeated
 _MAX_UNKNOWN_KEYS = 10_000  # that are remembered
 _READ_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 10.0
-_REMEMBERED_CHARGES = 10_000
-_NO_WORK = frozenset({"request_id", "account", "api", "priority", "deadline_s", "glossary", "glossary_key"})
-_WORK = tuple(field.name for field in fields(TranslationRequest) if field.name not in _NO_WORK)
-"""What changes a request's translation, besides its glossary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +102,6 @@ class _Meter:
     bucket: TokenBucket | None = None
 
 
-def _identity(request: TranslationRequest) -> tuple[str, int]:
-    """What a request has in common with its retries alone: the account, the id, and all that changes the translation.
-
-    A client may choose the id, so that it alone does not make two requests one.
-    """
-    glossary = request.glossary_key or frozenset(request.glossary.items())
-    return request.account.id, hash((request.request_id, glossary, *(getattr(request, name) for name in _WORK)))
-
-
 class Charge:
     """What a call is going to cost: its account is charged with it when the call has ended."""
 
@@ -166,7 +152,6 @@ class Accounts:
         self._unconfirmed: UsageBatch | None = None  # its commit was begun
         self._storing = asyncio.Lock()  # a refresh and a commit would each undo the other's numbers
         self._charged = asyncio.Event()
-        self._charges: OrderedDict[tuple[str, int], int] = OrderedDict()  # characters, by what makes a request equal
         self._tasks: list[asyncio.Task[None]] = []
 
     # ---- start, reload, stop
@@ -371,8 +356,7 @@ class Accounts:
     def charging(self, request: TranslationRequest) -> Generator[Charge]:
         """Check the request; within, its characters are reserved; after, the account is charged with the yielded charge.
 
-        Each call is charged once, when it ends, also one that fails or is cancelled: with what the charge says by then. One
-        that repeats another (a retry: the same id and work) costs only what it has more than that.
+        Each call is charged once, when it ends, also one that fails or is cancelled: with what the charge says by then.
         """
         self.check(request)
         charge, meter = Charge(request), self._meter(request.account.id)
@@ -383,17 +367,9 @@ class Accounts:
         finally:
             meter.reserved -= characters
             if charge.characters:
-                self._add(request, charge.characters)
+                self._add(request.account, charge.characters)
 
-    def _add(self, request: TranslationRequest, characters: int) -> None:
-        account = request.account
-        if request.request_id:
-            same = _identity(request)
-            before = self._charges.pop(same, 0)
-            self._charges[same] = max(characters, before)
-            if len(self._charges) > _REMEMBERED_CHARGES:
-                self._charges.popitem(last=False)
-            characters = max(characters - before, 0)
+    def _add(self, account: Account, characters: int) -> None:
         key = (account.id, self._month())
         if self._store is None or account is ANONYMOUS:  # its usage is this process's alone
             self._stored[key] = self._stored.get(key, 0) + characters

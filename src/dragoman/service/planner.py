@@ -20,8 +20,8 @@ from dragoman.text import capitals, checks, comparisons, document, marks
 from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
-from dragoman.text.document import DocumentOptions
 from dragoman.text.glossary import Glossary
+from dragoman.text.html import TagRules
 from dragoman.text.marks import Block, Literal, Mark, Piece
 from dragoman.text.plain import icu_plural_categories_missing
 from dragoman.text.segments import Segment, cut, sentences
@@ -157,7 +157,8 @@ class Planner:
         source = request.source
         detected = source is None
         undetermined, confidence = False, 1.0
-        pieces = document.pieces(text, document_options(request))
+        rules = TagRules(request.ignore_tags, request.splitting_tags, request.non_splitting_tags)
+        pieces = document.pieces(text, request.format, request.keep, rules)
         if source is None:
             sample = text
             if request.format != "text":
@@ -391,12 +392,6 @@ def _request_options(request: TranslationRequest) -> PromptOptions:
     if not (request.context or request.instructions or request.formality != "default"):
         return NO_OPTIONS
     return PromptOptions(context=request.context, formality=request.formality, instructions=request.instructions)
-
-
-def document_options(request: TranslationRequest) -> DocumentOptions:
-    return DocumentOptions(
-        request.format, request.keep, request.ignore_tags, request.splitting_tags, request.non_splitting_tags
-    )
 
 
 def _sample(pieces: Iterable[Piece | None]) -> tuple[str, list[Piece | None]]:

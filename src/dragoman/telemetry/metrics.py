@@ -115,20 +115,17 @@ class Metrics(RecordObserver):
 
     def exposition(self, *others: CollectorRegistry) -> bytes:
         """All metrics in Prometheus' text format."""
-        exposed = [_Exposed(self.registry, self._labels, created=False)]
-        exposed += [_Exposed(registry, self._labels, created=True) for registry in others]
-        return b"".join(map(generate_latest, exposed))
+        return b"".join(generate_latest(_Exposed(one, self._labels)) for one in (self.registry, *others))
 
 
 class _Exposed(CollectorRegistry):
-    """A registry's families with more labels on every sample, and with `created` False without the gauge of its creation
-    time that the client library adds to every counter and histogram."""
+    """A registry's families with more labels on every sample, and without the gauge of its creation time that the client
+    library adds to every counter and histogram."""
 
-    def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str], *, created: bool) -> None:
+    def __init__(self, registry: CollectorRegistry, labels: Mapping[str, str]) -> None:
         super().__init__()
         self._registry = registry
         self._labels = labels
-        self._created = created
 
     def collect(self) -> Iterator[Metric]:
         for kept in self._registry.collect():
@@ -136,7 +133,7 @@ class _Exposed(CollectorRegistry):
             family.samples = [
                 one._replace(labels={**one.labels, **self._labels})
                 for one in kept.samples
-                if self._created or not one.name.endswith("_created")
+                if not one.name.endswith("_created")
             ]
             yield family
 

@@ -412,11 +412,11 @@ def numbers_repeated(source: str, output: str) -> tuple[str, ...]:
     if not listed or _AFTERNOON.search(source):
         return ()
     ours, theirs = (Counter(map(_ascii_digits, found)) for found in (listed, _NUMBER.findall(without_spans(output))))
-    return tuple(number for number, times in ours.items() if theirs[number] > times and not _may_be_a_word(number))
-
-
-def _may_be_a_word(number: str) -> bool:
-    return number.isdecimal() and _is_small(number)
+    return tuple(
+        number
+        for number, times in ours.items()
+        if theirs[number] > times and not (number.isdecimal() and _is_small(number))
+    )
 
 
 def _is_present(number: str, present: set[str], key: Callable[[str], str]) -> bool:

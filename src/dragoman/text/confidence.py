@@ -34,8 +34,8 @@ _WORD = re.compile(  # Han characters, runs of Hangul, of kana, and of other let
 _ALPHABETIC_UNTIL = "\u3040"
 _STEM_LETTERS = 5
 _MOST_UNITS = 64  # of one text: the time for a pair of texts grows with the product
-_LEVELS = 8
-_HASH = np.uint32(2**32 - _LEVELS)  # the bits of an entry that are not its level
+LEVELS = 8
+HASH = np.uint32(2**32 - LEVELS)  # the bits of an entry that are not its level
 
 Hashes = npt.NDArray[np.uint32]
 Levels = npt.NDArray[np.uint32]
@@ -64,28 +64,6 @@ class Lexicon:
         """
         self.entries = entries
 
-    @classmethod
-    def of(
-        cls,
-        frequencies: Mapping[str, Mapping[str, int]],
-        probabilities: Mapping[tuple[str, str], Mapping[tuple[str, str], float]],
-    ) -> Lexicon:
-        """Of the units' frequencies by language, and of the probabilities of pairs by both languages.
-
-        A pair that has a probability in both directions has the larger one.
-        """
-        levels: dict[int, int] = {}
-        for language, counts in frequencies.items():
-            hashes = _unit_hashes(language, list(counts)) & _HASH
-            levels.update(zip(hashes.tolist(), map(_frequency_level, counts.values()), strict=True))
-        for (language, other), table in probabilities.items():
-            left = _unit_hashes(language, [unit for unit, _ in table])
-            right = _unit_hashes(other, [unit for _, unit in table])
-            hashes = _pair_hashes(left, right, language < other).tolist()
-            for pair, level in zip(hashes, map(_probability_level, table.values()), strict=True):
-                levels[pair] = min(level, levels.get(pair, _LEVELS))
-        return cls(np.array(sorted(entry | level for entry, level in levels.items()), np.uint32))
-
     def unmatched(self, source: str, output: str, direction: tuple[str, str]) -> tuple[float, float]:
         """How far the units of the source lack a translation in the output, and those of the output one in the source.
 
@@ -95,9 +73,9 @@ class Lexicon:
         some, others = units(source)[:_MOST_UNITS], units(output)[:_MOST_UNITS]
         if not some or not others:
             return 0.0, 0.0
-        left, right = _unit_hashes(direction[0], some), _unit_hashes(direction[1], others)
-        pairs = _pair_hashes(left[:, None], right[None, :], direction[0] < direction[1])
-        levels = self._levels(np.concatenate((left & _HASH, right & _HASH, pairs.ravel())))
+        left, right = unit_hashes(direction[0], some), unit_hashes(direction[1], others)
+        pairs = pair_hashes(left[:, None], right[None, :], direction[0] < direction[1])
+        levels = self._levels(np.concatenate((left & HASH, right & HASH, pairs.ravel())))
         lacking = levels[len(left) + len(right) :].reshape(pairs.shape)
         for row, unit in enumerate(some):
             if unit < _ALPHABETIC_UNTIL and unit in others:
@@ -108,7 +86,7 @@ class Lexicon:
     def _levels(self, hashes: Hashes) -> Levels:
         """Of each its level; one more than the highest of what is not in the lexicon."""
         entries = self.entries.take(np.searchsorted(self.entries, hashes), mode="clip")
-        return np.where(entries & _HASH == hashes, entries & ~_HASH, _LEVELS)
+        return np.where(entries & HASH == hashes, entries & ~HASH, LEVELS)
 
 
 def _weighted(frequencies: Levels, lacking: Levels) -> float:
@@ -116,26 +94,19 @@ def _weighted(frequencies: Levels, lacking: Levels) -> float:
 
     A unit that the training text lacks counts like the rarest.
     """
-    weights = _LEVELS - frequencies % _LEVELS
-    return float((weights @ lacking) / (_LEVELS * (weights.sum() + _LEVELS / 2)))
+    weights = LEVELS - frequencies % LEVELS
+    return float((weights @ lacking) / (LEVELS * (weights.sum() + LEVELS / 2)))
 
 
-def _unit_hashes(language: str, some: Sequence[str]) -> Hashes:
+def unit_hashes(language: str, some: Sequence[str]) -> Hashes:
+    """Of units of a language."""
     return np.array([crc32(f"{language} {unit}".encode("utf-8", "surrogatepass")) for unit in some], np.uint32)
 
 
-def _pair_hashes(left: Hashes, right: Hashes, in_order: bool) -> Hashes:
+def pair_hashes(left: Hashes, right: Hashes, in_order: bool) -> Hashes:
     """Of units and other units; the same in both directions."""
     first, second = (left, right) if in_order else (right, left)
-    return (first * np.uint32(2654435761) ^ second * np.uint32(2246822519)) & _HASH
-
-
-def _frequency_level(count: int) -> int:
-    return min(int(math.log2(count) / 2), _LEVELS - 1)
-
-
-def _probability_level(probability: float) -> int:
-    return min(int(math.log(max(probability, 0.01), 0.01) * _LEVELS), _LEVELS - 1)
+    return (first * np.uint32(2654435761) ^ second * np.uint32(2246822519)) & HASH
 
 
 def inputs(features: Features) -> dict[str, float]:

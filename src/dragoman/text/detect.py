@@ -190,42 +190,14 @@ def _words(text: str) -> str:
 
 # ---- scripts
 
-_NAMED = {
-    "Latn": "Latin",
-    "Cyrl": "Cyrillic",
-    "Han": "Han",
-    "Hira": "Hiragana",
-    "Kana": "Katakana",
-    "Hang": "Hangul",
-    "Arab": "Arabic",
-    "Armn": "Armenian",
-    "Beng": "Bengali",
-    "Deva": "Devanagari",
-    "Ethi": "Ethiopic",
-    "Geor": "Georgian",
-    "Grek": "Greek",
-    "Gujr": "Gujarati",
-    "Guru": "Gurmukhi",
-    "Hebr": "Hebrew",
-    "Khmr": "Khmer",
-    "Knda": "Kannada",
-    "Laoo": "Lao",
-    "Mlym": "Malayalam",
-    "Mong": "Mongolian",
-    "Mymr": "Myanmar",
-    "Orya": "Oriya",
-    "Sinh": "Sinhala",
-    "Taml": "Tamil",
-    "Telu": "Telugu",
-    "Thaa": "Thaana",
-    "Thai": "Thai",
-    "Tibt": "Tibetan",
-}
+_CODES = (
+    "Latn Cyrl Han Hira Kana Hang Arab Armn Beng Deva Ethi Geor Grek Gujr Guru Hebr Khmr Knda Laoo Mlym Mong Mymr Orya Sinh"
+    " Taml Telu Thaa Thai Tibt"
+)
+_NAMED = tuple(_CODES.split())
 _OTHER = "Zzzz"
 
-_RUN = regex.compile(
-    "|".join(rf"(?P<{code}>\p{{Script={name}}}+)" for code, name in _NAMED.items()) + rf"|(?P<{_OTHER}>\p{{L}})"
-)
+_RUN = regex.compile("|".join(rf"(?P<{code}>\p{{Script={code}}}+)" for code in _NAMED) + rf"|(?P<{_OTHER}>\p{{L}})")
 # A Latin name with a word of another script attached, as in "Google Chromeの" or "Chrome을".
 _LATIN_NAME = regex.compile(
     r"(?<![\p{Latin}\d])(?:[\p{Latin}\d]++ ){0,3}[\p{Latin}\d]++(?=[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}])"
@@ -257,7 +229,7 @@ def scripts_of(tag: str) -> frozenset[str]:
 @lru_cache(maxsize=256)
 def word_pattern(tag: str) -> regex.Pattern[str]:
     """Matches a word in the scripts of the language."""
-    names = "".join(rf"\p{{{_NAMED[script]}}}" for script in sorted(scripts_of(tag) & _NAMED.keys()))
+    names = "".join(rf"\p{{Script={script}}}" for script in sorted(scripts_of(tag).intersection(_NAMED)))
     return regex.compile(rf"[{names}][{names}\p{{M}}]*(?:['’][{names}\p{{M}}]+)*")
 
 

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from dragoman.text import html, markdown, plain
+from dragoman.text.blocks import Spans
 from dragoman.text.html import TagRules
 from dragoman.text.marks import Literal, Piece
 from dragoman.text.spans import keep_spans
 from dragoman.types import TextFormat
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentOptions:
-    """How a document is read: its format, terms that are not translated, and names of tags that are treated otherwise.
-
-    `ignore_tags` are copied whole, `splitting_tags` end a block, `non_splitting_tags` are within one.
-    """
-
-    format: TextFormat = "text"
-    keep_terms: tuple[str, ...] = ()
-    ignore_tags: frozenset[str] = frozenset()
-    splitting_tags: frozenset[str] = frozenset()
-    non_splitting_tags: frozenset[str] = frozenset()
-
-
-def pieces(text: str, options: DocumentOptions) -> Iterator[Piece | None]:
+def pieces(
+    text: str, format: TextFormat, keep_terms: tuple[str, ...] = (), rules: TagRules | None = None
+) -> Iterator[Piece | None]:
     """The document's pieces; None where the caller may pause, after work on some 20,000 characters at most.
 
-    `Literal.text`, and `restore` of a block's text with its marks and writer, concatenated are `text`, whatever it is.
-    Neighbouring literals are one.
+    `keep_terms` are not translated. `Literal.text`, and `restore` of a block's text with its marks and writer, concatenated
+    are `text`, whatever it is. Neighbouring literals are one.
     """
     copied: list[str] = []
-    for piece in _pieces(text, options):
+    for piece in _pieces(text, format, partial(keep_spans, terms=keep_terms), rules):
         if isinstance(piece, Literal):
-            copied.append(piece.text)
+            copied += [piece.text] * bool(piece.text)
             continue
         if copied and piece is not None:
             yield Literal("".join(copied))
@@ -46,12 +34,10 @@ def pieces(text: str, options: DocumentOptions) -> Iterator[Piece | None]:
         yield Literal("".join(copied))
 
 
-def _pieces(text: str, options: DocumentOptions) -> Iterator[Piece | None]:
-    keep = partial(keep_spans, terms=options.keep_terms)
-    rules = TagRules(options.ignore_tags, options.splitting_tags, options.non_splitting_tags)
-    match options.format:
+def _pieces(text: str, format: TextFormat, keep: Spans, rules: TagRules | None) -> Iterator[Piece | None]:
+    match format:
         case "text":
-            return plain.pieces(text, options)
+            return plain.pieces(text, keep)
         case "html":
             return html.pieces(text, keep, rules)
         case "xml":

@@ -256,7 +256,7 @@ class _Parser:
         if self._xml or self._open["svg"] or self._open["math"] or name in ("svg", "math"):
             is_void = self_closing
         else:
-            is_void = name in _VOID or (self_closing and _is_unknown(name))
+            is_void = name in _VOID or (self_closing and name not in _BLOCKS and name not in _PHRASING)
         if not is_void:
             self._stack.append(element)
             self._open[name] += 1
@@ -417,10 +417,6 @@ class _Parser:
 
 def _value(attribute: re.Match[str]) -> str:
     return attribute["double"] or attribute["single"] or attribute["bare"] or ""
-
-
-def _is_unknown(name: str) -> bool:
-    return name not in _BLOCKS and name not in _PHRASING
 
 
 _PHRASING = _names(

@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Protocol
 
 from dragoman import languages
 from dragoman.text.blocks import InlineItem, Spans, build
 from dragoman.text.marks import Literal, Piece, Writer
 from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
-from dragoman.text.spans import keep_spans
 
 _PAUSE_CHARACTERS = 8000
 _PIECE_CHARACTERS = 50
@@ -29,32 +27,15 @@ Content = Callable[[str], tuple[list[InlineItem], Writer | None]]
 """A text as the items of a block, and what writes its characters."""
 
 
-class KeepOptions(Protocol):
-    """What is read of a document's options. `keep_terms` are not translated."""
-
-    @property
-    def keep_terms(self) -> tuple[str, ...]: ...
-
-
-def pieces(text: str, options: KeepOptions) -> Iterator[Piece | None]:
+def pieces(text: str, keep: Spans) -> Iterator[Piece | None]:
     """The text's pieces, made as they are asked for, with None after every 8,000 characters or the work of them."""
-    keep = partial(keep_spans, terms=options.keep_terms)
-    literals: list[str] = []
     done = 0
     for piece in _message(text, keep) if is_message(text) else _lined(text, _as_it_is, keep):
+        yield piece
         done += len(piece.text) + _PIECE_CHARACTERS
-        if isinstance(piece, Literal):
-            literals += [piece.text] * bool(piece.text)
-        if literals and (done >= _PAUSE_CHARACTERS or not isinstance(piece, Literal)):
-            yield Literal("".join(literals))
-            literals = []
-        if not isinstance(piece, Literal):
-            yield piece
         if done >= _PAUSE_CHARACTERS:
             yield None
             done = 0
-    if literals:
-        yield Literal("".join(literals))
 
 
 def _as_it_is(text: str) -> tuple[list[InlineItem], Writer | None]:

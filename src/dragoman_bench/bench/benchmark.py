@@ -30,7 +30,7 @@ from dragoman_bench.bench.client import (
     open_session,
     part,
 )
-from dragoman_bench.bench.load import LEAD_S, Job, Sent, Stop, Tally, load_generator, schedule, watched
+from dragoman_bench.bench.load import LEAD_S, WATCH_EVERY_S, Job, Sent, Tally, load_generator, schedule
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import (
     ClientUse,
@@ -39,6 +39,7 @@ from dragoman_bench.bench.results import (
     Measurement,
     Observed,
     Results,
+    Stopped,
     describe_machine,
     git_commit,
     installed_packages,
@@ -81,12 +82,11 @@ class Plan:
     timeout_s: float = 60.0
     slo: Slo | None = None
     seed: int = 0
-    texts: int = 1000  # generated for a closed loop over a duration, whose number of requests is not known before
+    texts: int | None = None  # generated for a closed loop over a duration; None: `texts_needed`
     processes: int = 1
     connections: int | None = None
-    stats: str | None = "auto"  # None: the server's statistics are not read; else their URL
+    sampled: bool = True  # whether the server's own statistics are read
     sample_every_s: float = 0.1
-    saturation_after_s: float | None = 20.0  # None: an open loop runs to its end in any case
 
     def __post_init__(self) -> None:
         if not self.loads:
@@ -111,7 +111,8 @@ class Plan:
                 recorded_s=[] if None in recorded_s else [at_s for at_s in recorded_s if at_s is not None],
                 seed=self.seed * 1009 + variation,
             )
-        count = len(times) if times is not None else self.requests or self.texts
+        texts = self.texts or texts_needed(load.clients or 0, self.duration_s or 0.0)
+        count = len(times) if times is not None else self.requests or texts
         return Job(
             url=self.url,
             target=self.target,
@@ -165,19 +166,19 @@ class PreparedBenchmark:
         variation = repeat * len(plan.loads) + number + 1
         if plan.warmup.requests or plan.warmup.duration_s:
             job = _warmup_job(plan, load, variation + WARMUP_VARIATION)
-            await _send(job, plan.processes, Sampler(), observer, f"{load.label}, warm-up", interrupted, None)
+            await _send(job, plan.processes, Sampler(), observer, f"{load.label}, warm-up", interrupted)
         if interrupted.is_set():
             return None
         label = f"{load.label}, repeat {repeat + 1} of {plan.repeats}" if plan.repeats > 1 else load.label
         observer.phase(f"{label}: preparing texts", None)
         job = plan.job(load, variation)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        after_s = plan.saturation_after_s if load.open else None
-        sent, samples, stop = await _send(job, plan.processes, self.sampler, observer, label, interrupted, after_s)
-        window_s = round(plan.window_s(load, max((r.done_s for r in sent.records), default=0.0), stop.at_s), 6)
+        sent, samples, stopped_s = await _send(job, plan.processes, self.sampler, observer, label, interrupted)
+        window_s = round(plan.window_s(load, max((r.done_s for r in sent.records), default=0.0), stopped_s), 6)
         lags_s = [record.sent_s - record.intended_s for record in sent.records if record.sent_s is not None]
         gaps = dict(sorted(sent.itl_histogram.items()))
-        observed = (sent.records, window_s, stop.why, gaps, tuple(samples.server), tuple(samples.gpu))
+        stopped: Stopped = "finished" if stopped_s is None else "interrupted"
+        observed = (sent.records, window_s, stopped, gaps, tuple(samples.server), tuple(samples.gpu))
         return Measurement(
             *observed,
             repeat=repeat,
@@ -189,13 +190,12 @@ class PreparedBenchmark:
 
 
 def _warmup_job(plan: Plan, load: Load, variation: int) -> Job:
-    """The same load, as long as the warm-up lasts; a ramp at its first rate, a replay by one client."""
-    if load.kind == "ramp":
-        load = Load("constant", rate_rps=load.rate_rps)
+    """The same load, as long as the warm-up lasts; a replay by one client for each process."""
     if load.kind == "replay":
         load = Load("closed", clients=plan.processes)
-    warmup, texts = plan.warmup, min(plan.texts, _WARMUP_TEXTS)
-    return replace(plan, requests=warmup.requests, duration_s=warmup.duration_s, texts=texts).job(load, variation)
+    warmup = plan.warmup
+    plan = replace(plan, requests=warmup.requests, duration_s=warmup.duration_s, texts=_WARMUP_TEXTS)
+    return plan.job(load, variation)
 
 
 async def _send(
@@ -205,18 +205,27 @@ async def _send(
     observer: Observer,
     label: str,
     interrupted: asyncio.Event,
-    saturation_after_s: float | None,
-) -> tuple[Sent, Samples, Stop]:
+) -> tuple[Sent, Samples, float | None]:
+    """What was sent and sampled, and when an interrupt ended it, if one did."""
     tally = Tally()
+    stopped_s: float | None = None
     observer.phase(label, len(job.schedule) if job.schedule else job.requests)
     async with load_generator(job, processes) as send:
         clock = Clock(monotonic() + LEAD_S)
-        async with (
-            sampler.running(clock) as samples,
-            watched(clock, tally, observer, interrupted, saturation_after_s) as stop,
-        ):
-            sent = await send(clock, tally, stop.event)
-        return sent, samples, stop
+
+        async def watch() -> None:
+            nonlocal stopped_s
+            while await clock.reach(clock.now() + WATCH_EVERY_S, interrupted):
+                observer.update(tally.done, tally.failed, tally.in_flight)
+            stopped_s = max(clock.now(), 0.0)
+
+        watching = asyncio.create_task(watch())
+        try:
+            async with sampler.running(clock) as samples:
+                sent = await send(clock, tally, interrupted)
+        finally:
+            watching.cancel()
+        return sent, samples, stopped_s
 
 
 @asynccontextmanager
@@ -227,9 +236,7 @@ async def prepared(plan: Plan) -> AsyncGenerator[PreparedBenchmark]:
     async with open_session() as session:
         plan = replace(plan, target=await resolve(session, plan.url, plan.target))
         await check_server(session, plan.url, plan.target, plan.workload.samples(), plan.timeout_s)
-        stats = None
-        if plan.stats is not None:
-            stats = await find_stats(session, plan.url, None if plan.stats == "auto" else plan.stats)
+        stats = await find_stats(session, plan.url) if plan.sampled else None
         gpus = find_gpus() if local else None
         server = await stats.settings() if stats else {}
         model = plan.target.model or server.get("model")
@@ -264,12 +271,12 @@ def _options(plan: Plan) -> dict[str, Any]:
     named = ("requests", "duration_s", "repeats", "timeout_s", "processes", "connections", "sample_every_s")
     chosen: dict[str, Any] = {name: getattr(plan, name) for name in named}
     chosen |= {"warmup_requests": plan.warmup.requests, "warmup_s": plan.warmup.duration_s}
-    chosen |= {"saturation_after_s": plan.saturation_after_s, "stream": plan.target.stream}
+    chosen["stream"] = plan.target.stream
     if plan.target.kind == "dragoman" and plan.target.forced is False:
         chosen["forced_lengths"] = False
     if plan.target.kind.startswith("openai"):
         chosen |= {"system_prompt": plan.target.system, "user_prompt": plan.target.user}
-        chosen |= {"max_tokens": plan.target.max_tokens, "temperature": plan.target.temperature}
+        chosen["max_tokens"] = plan.target.max_tokens
     return chosen
 
 

@@ -16,7 +16,6 @@ from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import ceil
 from time import monotonic
 from typing import Any, Literal, get_args
 
@@ -69,7 +68,6 @@ class TargetOptions:
     system: str | None = None
     user: str = USER_TEMPLATE
     max_tokens: int | None = 1024
-    temperature: float = 0.0
     forced: bool | None = None
 
     def __post_init__(self) -> None:
@@ -169,7 +167,7 @@ class OpenAI(Target):
 
     def body(self, item: Item) -> dict[str, Any]:
         options = self.options
-        body: dict[str, Any] = {"model": options.model, "stream": options.stream, "temperature": options.temperature}
+        body: dict[str, Any] = {"model": options.model, "stream": options.stream, "temperature": 0.0}
         if item.output_tokens is not None:
             body |= {"max_tokens": item.output_tokens, "min_tokens": item.output_tokens, "ignore_eos": True}
         elif options.max_tokens:
@@ -315,13 +313,11 @@ class Exchange:
     event_s: list[float] = field(default_factory=list[float])
     status: int | None = None
     retry_after_s: float | None = None
-    characters: int = 0
     output_tokens: int | None = None
     finish_reason: str | None = None
 
     def add(self, reply: Reply) -> None:
         """An answer, or the next event of one."""
-        self.characters += len(reply.text)
         if reply.output_tokens is not None:
             self.output_tokens = reply.output_tokens
         self.finish_reason = reply.finish_reason or self.finish_reason
@@ -392,7 +388,7 @@ class Client:
         self, item: Item, index: int, text: int, intended_s: float, exchange: Exchange, error: ErrorKind | None
     ) -> RequestRecord:
         events_s = exchange.event_s
-        gaps = sorted(later - earlier for earlier, later in pairwise(events_s))
+        gaps = [later - earlier for earlier, later in pairwise(events_s)]
         self.itl_histogram.update(bucket_counts(gaps))
         return RequestRecord(
             index=index,
@@ -402,18 +398,14 @@ class Client:
             first_token_s=_rounded(events_s[0] if events_s else None),
             done_s=round(self._clock.now(), 6),
             source_tokens=item.source_tokens,
-            source_characters=len(item.text),
             band=length_band(item.source_tokens),
             output_tokens=exchange.output_tokens,
-            output_characters=exchange.characters,
             status=exchange.status,
             error=error,
             finish_reason=exchange.finish_reason,
             retry_after_s=exchange.retry_after_s,
             itl_count=len(gaps),
             itl_mean_s=_rounded(sum(gaps) / len(gaps) if gaps else None),
-            itl_p95_s=_rounded(gaps[ceil(0.95 * len(gaps)) - 1] if gaps else None),
-            itl_max_s=_rounded(gaps[-1] if gaps else None),
         )
 
 

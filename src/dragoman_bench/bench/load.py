@@ -1,6 +1,6 @@
-"""When requests are sent, by one process or several, and when a measurement stops: open loops, closed loops, saturation.
+"""When requests are sent, by one process or several: open loops and closed loops.
 
-Open loops (`constant`, `poisson`, `ramp`, `replay`) have a schedule that is computed before the first request is sent: a
+Open loops (`constant`, `poisson`, `replay`) have a schedule that is computed before the first request is sent: a
 server that stalls gets its requests all the same, and every latency counts from the scheduled time. That avoids
 coordinated omission (Gil Tene, "How NOT to Measure Latency"; wrk2): a client that waits for a stalled server before it
 sends the next request measures one long latency where its users had many.
@@ -17,32 +17,24 @@ import signal
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, islice, takewhile
 from itertools import count as count_from
-from math import inf, sqrt
+from math import inf
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from random import Random
 from time import monotonic, process_time
 
-import numpy as np
-
 from dragoman.errors import ConfigError, DragomanError
 from dragoman_bench.bench.client import Client, Clock, TargetOptions, make_target, open_session
-from dragoman_bench.bench.progress import Observer, run_async
-from dragoman_bench.bench.results import Load, RequestRecord, Stopped
+from dragoman_bench.bench.progress import run_async
+from dragoman_bench.bench.results import Load, RequestRecord
 from dragoman_bench.bench.workload import Item
 
 LEAD_S = 0.1  # from sending the start time to the start: every process must have received it
-SATURATION_GROWTH = 0.7
-SATURATION_SKIPPED = 0.25  # of the run so far: filling up is growth too
-SATURATION_PERSISTENCE = 0.5
-SATURATION_PARTS = 10
-_SATURATION_SAMPLES = 40  # before saturation is judged
-_STUDENT_T = 1.860  # one-sided 95 %, SATURATION_PARTS - 2 = 8 degrees of freedom
-_WATCH_EVERY_S = 0.1
+WATCH_EVERY_S = 0.1
 _EXIT_S = 5.0  # for a process that has returned its records
 
 
@@ -62,11 +54,7 @@ def schedule(
     if load.kind == "replay":
         if not recorded_s:
             raise ConfigError("replay needs a trace: a JSONL workload whose lines have at_s", param="replay")
-        times = iter([(t - min(recorded_s)) * load.time_scale for t in sorted(recorded_s)])
-    elif load.kind == "ramp":
-        if duration_s is None or load.to_rate_rps is None:
-            raise ConfigError("a ramp needs two rates and --duration", param="duration")
-        times = _ramp(rate_rps, load.to_rate_rps, duration_s)
+        times = iter([t - min(recorded_s) for t in sorted(recorded_s)])
     elif rate_rps <= 0 or (duration_s is None and requests is None):
         raise ConfigError("an open loop needs a rate above 0, and --requests or --duration", param="rate")
     elif load.kind == "constant":
@@ -78,15 +66,6 @@ def schedule(
     if not found:
         raise ConfigError(f"{load.label}: no request falls into the run; increase --duration", param="duration")
     return found
-
-
-def _ramp(from_rps: float, to_rps: float, duration_s: float) -> Iterator[float]:
-    """The k-th request is sent when the integral of the rate reaches k."""
-    slope = (to_rps - from_rps) / duration_s
-    total = range(int((from_rps + to_rps) / 2 * duration_s))
-    if slope == 0:
-        return (k / from_rps for k in total)
-    return ((sqrt(max(0.0, from_rps**2 + 2 * slope * k)) - from_rps) / slope for k in total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +102,11 @@ class Job:
 
 @dataclass(slots=True)
 class Tally:
-    """What is in flight, for progress and the saturation rule. `latencies_s`: of those that ended since it was emptied."""
+    """How many requests are in flight and ended, for progress."""
 
     in_flight: int = 0
     done: int = 0
     failed: int = 0
-    latencies_s: list[float] = field(default_factory=list[float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +180,6 @@ class _Loop:
         self._tally.in_flight -= 1
         self._tally.done += 1
         self._tally.failed += not record.completed
-        self._tally.latencies_s.append(record.e2e_s)
         self.records.append(record)
         return record
 
@@ -288,7 +265,6 @@ async def _follow(connection: Connection, tally: Tally) -> Sent:
         tally.in_flight += message.in_flight - last.in_flight
         tally.done += message.done - last.done
         tally.failed += message.failed - last.failed
-        tally.latencies_s += message.latencies_s
         last = message
     return message
 
@@ -312,12 +288,8 @@ async def _drive_part(connection: Connection, job: Job, clock: Clock) -> Sent:
 
     async def report() -> None:
         while True:
-            await asyncio.sleep(_WATCH_EVERY_S)
-            send_tally()
-
-    def send_tally() -> None:
-        connection.send(tally)
-        tally.latencies_s = []
+            await asyncio.sleep(WATCH_EVERY_S)
+            connection.send(tally)
 
     loop.add_reader(connection.fileno(), stop_requested)
     reporter = asyncio.create_task(report())
@@ -326,102 +298,4 @@ async def _drive_part(connection: Connection, job: Job, clock: Clock) -> Sent:
     finally:
         reporter.cancel()
         loop.remove_reader(connection.fileno())
-        send_tally()
-
-
-@dataclass(slots=True)
-class Stop:
-    """Ends a measurement, with the reason and the time. The first reason stands."""
-
-    event: asyncio.Event = field(default_factory=asyncio.Event)
-    why: Stopped = "finished"
-    at_s: float | None = None
-
-    def set(self, why: Stopped, at_s: float) -> None:
-        """The time is that of the clock, but not before its zero."""
-        if not self.event.is_set():
-            self.why, self.at_s = why, max(at_s, 0.0)
-            self.event.set()
-
-
-@asynccontextmanager
-async def watched(
-    clock: Clock, tally: Tally, observer: Observer, interrupted: asyncio.Event, saturation_after_s: float | None
-) -> AsyncGenerator[Stop]:
-    """Within: the observer gets the counts, and the `Stop` that is yielded is set on an interrupt or past saturation.
-
-    `saturation_after_s` None: saturation is not looked for.
-    """
-    stop = Stop()
-
-    async def watch() -> None:
-        saturation = Saturation(saturation_after_s) if saturation_after_s else None
-        due_s = step_s = saturation_after_s / _SATURATION_SAMPLES if saturation_after_s else _WATCH_EVERY_S
-        while not stop.event.is_set():
-            observer.update(tally.done, tally.failed, tally.in_flight)
-            now_s = clock.now()
-            if interrupted.is_set():
-                stop.set("interrupted", now_s)
-            elif now_s >= due_s:
-                due_s, ended_s, tally.latencies_s = now_s + step_s, tally.latencies_s, []
-                if saturation and saturation.observe(now_s, tally.in_flight, ended_s):
-                    stop.set("saturated", now_s)
-            await asyncio.sleep(min(_WATCH_EVERY_S, step_s))
-
-    task = asyncio.create_task(watch())
-    try:
-        yield stop
-    finally:
-        task.cancel()
-
-
-Weighted = tuple[float, float, int]
-"""A time, the sum of what was observed around it, and how many observations those were."""
-
-
-@dataclass(slots=True)
-class Saturation:
-    """Judges from `after_s` on whether an open loop sends more than the server can do: in-flight requests and latency grow.
-
-    After GuideLLM's over-saturation constraint, which asks whether the slope of both series is positive with confidence.
-    The samples of a queue depend on each other, so that a slope alone reports any busy server: here the last three
-    quarters of the run so far are cut into ten parts, the slope over the parts' means must be a growth of 70 % of their
-    mean with 95 % confidence, and must have been one for half of the run. (A queue that grows steadily from the start
-    grows by 120 % of its mean over that stretch.) Simulated queues of 1, 8 and 32 slots under 90 % load were never judged
-    saturated within 300 service times; at 150 % load, with 8 slots and more, they were after 20 to 30.
-    """
-
-    after_s: float = 20.0
-    _in_flight: list[Weighted] = field(default_factory=list[Weighted])
-    _latency: list[Weighted] = field(default_factory=list[Weighted])
-    _growing_since_s: float | None = None
-
-    def observe(self, now_s: float, in_flight: int, latencies_s: Sequence[float]) -> bool:
-        """Takes the requests in flight now and the latencies of those that ended since the last call; True once the
-        server is saturated. Times must not decrease."""
-        self._in_flight.append((now_s, float(in_flight), 1))
-        if latencies_s:
-            self._latency.append((now_s, sum(latencies_s), len(latencies_s)))
-        if now_s < self.after_s / 2:
-            return False
-        begin_s = SATURATION_SKIPPED * now_s
-        nothing_ended = not self._latency or self._latency[-1][0] < begin_s  # then latency is unknown
-        latency_grows = nothing_ended or growth(self._latency, begin_s, now_s) >= SATURATION_GROWTH
-        if not latency_grows or growth(self._in_flight, begin_s, now_s) < SATURATION_GROWTH:
-            self._growing_since_s = None
-            return False
-        if self._growing_since_s is None:
-            self._growing_since_s = now_s
-        return now_s >= self.after_s and now_s - self._growing_since_s >= SATURATION_PERSISTENCE * now_s
-
-
-def growth(series: Sequence[Weighted], begin_s: float, end_s: float) -> float:
-    """By what share of its mean the series grew over the stretch, at least, with 95 % confidence; -inf where unknown."""
-    n = SATURATION_PARTS
-    times, sums, weights = np.array(series, float).reshape(-1, 3).T
-    totals, counts = (np.histogram(times, n, (begin_s, end_s), weights=one)[0] for one in (sums, weights))
-    if not counts.all() or totals.sum() <= 0:
-        return -inf
-    means = totals / counts
-    (slope, _), covariance = np.polyfit(np.arange(n), means, 1, cov=True)
-    return float((slope - _STUDENT_T * sqrt(covariance[0, 0])) * n / means.mean())
+        connection.send(tally)

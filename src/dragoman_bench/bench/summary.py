@@ -20,7 +20,6 @@ import numpy as np
 from dragoman.errors import ConfigError
 from dragoman.wire import LengthBand
 from dragoman_bench.bench.results import (
-    BandSummary,
     Distribution,
     Load,
     Measurement,
@@ -185,8 +184,7 @@ def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
     completed = [record for record in records if record.completed]
     inside = [record for record in completed if record.done_s <= window_s]
     tokens = [record.output_tokens for record in inside]
-    # An SLO is judged over all but what an interrupt cut off. What saturation cut off has failed.
-    judged = [record for record in records if observed.stopped == "saturated" or record.error != "unfinished"]
+    judged = [record for record in records if record.error != "unfinished"]  # all but what an interrupt cut off
     verdicts = tuple(_judge(limit, judged, observed.itl_histogram) for limit in slo.limits) if slo else ()
 
     def rate(amount: float) -> float:
@@ -198,26 +196,17 @@ def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
         errors=dict(Counter(record.error for record in records if record.error is not None)),
         rps=rate(len(inside)),
         output_tokens_s=rate(sum(_known(tokens))) if tokens and None not in tokens else None,
-        output_characters_s=rate(sum(record.output_characters for record in inside)),
-        mean_in_flight=mean_in_flight(records, window_s),
         e2e=distribution(record.e2e_s for record in completed),
         ttft=distribution(_known(record.ttft_s for record in completed)),
         itl=distribution(bucket_values(observed.itl_histogram)),
         tpot=distribution(_known(record.tpot_s for record in completed)),
-        bands={band: _band_summary(found) for band in BANDS if (found := [r for r in records if r.band == band])},
         goodput_rps=rate(sum(map(slo.attained, inside))) if slo else None,
         attained_share=_mean(map(slo.attained, judged)) if slo else None,
         verdicts=verdicts,
-        slo_met=all(verdict.met for verdict in verdicts) and observed.stopped != "saturated" if slo else None,
+        slo_met=all(verdict.met for verdict in verdicts) if slo else None,
         **_server_load([sample for sample in observed.server if 0 <= sample.t_s <= window_s]),
         **_gpu_load([sample.utilisation_percent for sample in observed.gpu if 0 <= sample.t_s <= window_s]),
     )
-
-
-def mean_in_flight(records: Iterable[RequestRecord], window_s: float) -> float:
-    """Requests in the system on average over the window, from intended send to end (Little's law)."""
-    spent = (min(record.done_s, window_s) - min(record.intended_s, window_s) for record in records)
-    return sum(spent) / window_s if window_s > 0 else 0.0
 
 
 def _judge(limit: Limit, records: Iterable[RequestRecord], itl_histogram: Mapping[int, int]) -> Verdict:
@@ -238,24 +227,12 @@ def _judge(limit: Limit, records: Iterable[RequestRecord], itl_histogram: Mappin
     return Verdict(label, round(measured, 6) if measured < inf else None, measured <= limit.limit_s)
 
 
-def _band_summary(records: Sequence[RequestRecord]) -> BandSummary:
-    completed = [record for record in records if record.completed]
-    return BandSummary(
-        requests=len(records),
-        completed=len(completed),
-        e2e=distribution(record.e2e_s for record in completed),
-        ttft=distribution(_known(record.ttft_s for record in completed)),
-    )
-
-
 def _server_load(samples: Sequence[ServerSample]) -> dict[str, Any]:
-    waiting = _known(sample.waiting for sample in samples)
     preemptions = _known(sample.preemptions for sample in samples)
     return {
         "engine_busy_share": engine_busy_share(samples),
         "mean_running": _mean(_known(sample.running for sample in samples)),
-        "mean_waiting": _mean(waiting),
-        "peak_waiting": max(waiting, default=None),
+        "mean_waiting": _mean(_known(sample.waiting for sample in samples)),
         "peak_kv_cache_usage": max(_known(sample.kv_cache_usage for sample in samples), default=None),
         "preemptions": preemptions[-1] - preemptions[0] if preemptions else None,
         "decode_s_per_token": _decode_s_per_token(samples),
@@ -284,7 +261,6 @@ def _gpu_load(used_percent: Sequence[float]) -> dict[str, Any]:
     return {
         "gpu_mean_percent": _mean(used_percent),
         "gpu_share_below_10": _mean(percent < 10 for percent in used_percent),
-        "gpu_share_above_80": _mean(percent > 80 for percent in used_percent),
     }
 
 
@@ -300,8 +276,7 @@ def _mean(values: Iterable[float]) -> float | None:
 # Spread over the repeats of a point, and when two points may be called different.
 
 _PLAIN_METRICS = (
-    *("rps", "output_tokens_s", "output_characters_s", "goodput_rps", "attained_share"),
-    *("mean_in_flight", "engine_busy_share", "gpu_mean_percent"),
+    *("rps", "output_tokens_s", "goodput_rps", "attained_share", "engine_busy_share", "gpu_mean_percent"),
 )
 
 

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor, log10
-from pathlib import Path
-from statistics import median
 from typing import Literal
 
-from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Conditions, Machine, Point, Results, Spread, elements
+from dragoman_bench.bench.results import Conditions, Load, Machine, Point, Results, Spread, elements
 
 NONE = "-"
 """What stands where there is no number."""
@@ -140,11 +137,6 @@ class Table:
         rows = [row if row.note else replace(row, cells=tuple(row.cells[n] for n in kept)) for row in self.rows]
         return replace(self, columns=tuple(self.columns[n] for n in kept), rows=tuple(rows))
 
-    @property
-    def has_values(self) -> bool:
-        """Whether any cell after the heads has a value."""
-        return any(row.note or any(not cell.empty for cell in row.cells[self.heads :]) for row in self.rows)
-
 
 def table(
     title: str,
@@ -199,15 +191,6 @@ def bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {escaped(line)}" for line in lines)
 
 
-def write_text(path: Path, text: str, param: str) -> None:
-    """Writes a document and makes its folder. Raises ConfigError, naming the option `param`, where it cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", param=param) from error
-
-
 _METRICS: tuple[tuple[str, str, float, str], ...] = (
     ("req/s", "rps", 1, ""),
     ("output tok/s", "output_tokens_s", 1, ""),
@@ -223,18 +206,36 @@ _METRICS: tuple[tuple[str, str, float, str], ...] = (
 """Title, name in `summary.metrics`, factor, unit."""
 
 
+def points_table(named: Mapping[str, Results], title: str = "") -> Table:
+    """A row for each load level of each result, without columns that no point has a number for. Load levels ascend."""
+    heads = 2 if len(named) > 1 else 1
+    rows: list[tuple[Load, Row]] = []
+    for place, (name, results) in enumerate(named.items()):
+        for point in results.points:
+            numbers = [Cell.ranged(point.spreads.get(metric), scale, unit) for _, metric, scale, unit in _METRICS]
+            cells = (*(Cell(point.load.label), Cell(name))[:heads], *numbers, slo_cell(point), failed_cell(point))
+            rows.append((point.load, Row(cells, series=place)))
+    rows.sort(key=lambda row: row[0].order)
+    columns = [Column(name, "left") for name in ("load", "result")[:heads]]
+    columns += [Column(name) for name in (*(title for title, *_ in _METRICS), "SLO", "failed")]
+    note = "Median of the repeats [lowest..highest]. Latency is of completed requests."
+    return Table(title, tuple(columns), tuple(row for _, row in rows), note, "points", heads).pruned()
+
+
+def failed_cell(point: Point) -> Cell:
+    """The share of requests that failed, and by kind how many."""
+    kinds = sum((Counter[str](repeat.summary.errors) for repeat in point.repeats), Counter[str]())
+    if not kinds:
+        return Cell("0")
+    detail = ", ".join(f"{found} {kind.replace('_', ' ')}" for kind, found in kinds.most_common())
+    return Cell(percent(kinds.total() / sum(repeat.summary.requests for repeat in point.repeats), 1), detail, "bad")
+
+
 def results_markdown(results: Results) -> str:
-    """The conditions in a few lines, one row a load level without columns that no point has a number for, and notes on
-    what limits the numbers."""
-    rows: list[list[Cell | str]] = []
-    for point in results.points:
-        numbers = [Cell.ranged(point.spreads.get(name), scale, unit) for _, name, scale, unit in _METRICS]
-        shares = [1 - repeat.summary.completed / max(1, repeat.summary.requests) for repeat in point.repeats]
-        failed = percent(median(shares), 1) if any(shares) else "0"
-        rows.append([point.load.label, *numbers, slo_cell(point), failed])
-    found = table("", ["load", *(title for title, *_ in _METRICS), "SLO", "failed"], rows).pruned()
+    """The conditions in a few lines, the table of all load levels, and notes on what limits the numbers."""
     notes = bullets(notes_on(results))
-    return "\n".join([*_headline(results.conditions), "", markdown(found), *(["", notes] if notes else [])])
+    points = replace(points_table({"": results}), note="")
+    return "\n".join([*_headline(results.conditions), "", markdown(points), *(["", notes] if notes else [])])
 
 
 def _headline(conditions: Conditions) -> Iterator[str]:
@@ -276,11 +277,6 @@ def notes_on(results: Results) -> Iterator[str]:
 
 
 def _point_notes(point: Point) -> Iterator[str]:
-    if any(repeat.stopped == "saturated" for repeat in point.repeats):
-        yield "stopped early, requests in flight and latency kept growing; this load is not sustained."
-    errors = sum((Counter[str](repeat.summary.errors) for repeat in point.repeats), Counter[str]())
-    if errors:
-        yield f"failed requests: {', '.join(f'{count} {kind}' for kind, count in errors.most_common())}."
     busiest = max(repeat.client.cpu_share for repeat in point.repeats)
     if busiest > CLIENT_LIMIT:
         yield f"the client used {busiest:.0%} of a core and may be the limit; use more --client-processes."

@@ -11,7 +11,7 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module, resources
@@ -23,6 +23,7 @@ from typing import Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import first_fault, read_text
 
 TokensOf = Callable[[str], int]
 LANGUAGES = ("en", "ja", "ko", "zh")
@@ -300,42 +301,32 @@ class RecordedWorkload:
         return tuple({item.pair: item for item in reversed(self.recorded)}.values())
 
 
-@dataclass(frozen=True, slots=True)
-class FileOptions:
-    """What reading a file needs beside the file. `texts` generates the texts of a trace that holds none."""
+def read_workload(path: Path, tokens_of: TokensOf, texts: Texts) -> RecordedWorkload:
+    """A JSONL file (`.jsonl`, also compressed, `.jsonl.gz`). Raises ConfigError naming the line.
 
-    pairs: tuple[Pair, ...] | None
-    tokens_of: TokensOf
-    texts: Callable[[int], Texts]
-    seed: int = 0
-    ratio: OutputRatio | None = None
-
-
-def read_workload(path: Path, options: FileOptions) -> RecordedWorkload:
-    """`.jsonl` and `.ndjson` (also compressed, `.gz`) are JSONL, all else plain text, a text a line. Raises ConfigError naming
-    the line.
-
-    A JSONL line is {"text", "source"?, "target"?, "output_tokens"?, "at_s"?}; with `at_s` the file is a trace, sorted by
-    it. A line may hold a length instead of a text ({"source_tokens", "source", "target", "at_s"}), as `dragoman traffic
-    export` writes it: a text of that length is then generated, in English where the language has no sentences, which the
-    description reports. Other keys are ignored.
+    A line is {"text", "source"?, "target", "output_tokens"?, "at_s"?}; with `at_s` the file is a trace, sorted by it. A line
+    may hold a length instead of a text ({"source_tokens", "source", "target", "at_s"}), as `dragoman traffic export` writes
+    it: a text of that length is then generated, in English where the language has no sentences, which the description
+    reports. Other keys are ignored.
     """
-    numbered, reader = _numbered(path, "workload"), _FileReader(options)
-    if not _is_jsonl(path):
-        if not options.pairs or len({pair.source for pair in options.pairs}) != 1:
-            raise ConfigError(f"{path}: a text file needs --pairs with one source language", param="pairs")
-        return RecordedWorkload(path.name, tuple(reader.item(TextLine(text=text)) for _, text in numbered))
     items: list[Item] = []
-    for place, line in _parsed(path, numbered, "workload"):
-        try:
-            items.append(reader.item(line))
-        except ValueError as error:
-            raise ConfigError(f"{path}:{place}: {error}", param="workload") from error
+    substituted: Counter[str] = Counter()
+    for place, line in _read_lines(path, "workload"):
+        source, text = None if line.source == "auto" else line.source, line.text or ""
+        if line.target is None:
+            raise ConfigError(f"{path}:{place}: no target", param="workload")
+        if not text.strip():
+            if source is None:
+                raise ConfigError(f"{path}:{place}: no source to generate a text in", param="workload")
+            language = source if source in texts.languages else SUBSTITUTE
+            substituted[source] += language != source
+            text = texts.make(language, line.source_tokens or 1)
+        items.append(Item(text, source, line.target, tokens_of(text), None, line.output_tokens, line.at_s))
     timed = sum(item.at_s is not None for item in items)
     if 0 < timed < len(items):
         raise ConfigError(f"{path}: {timed} of {len(items)} lines have at_s: all or none must", param="workload")
     items.sort(key=lambda item: item.at_s or 0.0)
-    counts = ", ".join(f"{count} of {language}" for language, count in sorted(reader.substituted.items()))
+    counts = ", ".join(f"{count} of {language}" for language, count in sorted((+substituted).items()))
     return RecordedWorkload(path.name, tuple(items), f"English in place of texts: {counts}" if counts else "")
 
 
@@ -355,75 +346,27 @@ class TextLine(BaseModel):
 
 
 def read_trace(path: Path) -> list[TextLine]:
-    """The lines of a `.jsonl` file, as `dragoman traffic export` writes it. Raises ConfigError naming the line."""
-    if not _is_jsonl(path):
-        raise ConfigError(f"the trace {path} is not a .jsonl file", param="trace")
-    return [line for _, line in _parsed(path, _numbered(path, "trace"), "trace")]
+    """The lines of a JSONL file, as `dragoman traffic export` writes it. Raises ConfigError naming the line."""
+    return [line for _, line in _read_lines(path, "trace")]
 
 
-def _is_jsonl(path: Path) -> bool:
-    return bool({".jsonl", ".ndjson"} & set(path.suffixes))
-
-
-def _numbered(path: Path, param: str) -> list[tuple[int, str]]:
-    """Lines that are not empty, of a file that may be compressed."""
-    try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read the {param} {path}: {error}", param=param) from error
-    numbered = [(place, line.strip()) for place, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if not numbered:
+def _read_lines(path: Path, param: str) -> Iterator[tuple[int, TextLine]]:
+    """The lines that are not empty, with their numbers."""
+    if ".jsonl" not in path.suffixes:
+        raise ConfigError(f"the {param} {path} is not a .jsonl file", param=param)
+    text = read_text(path, param)
+    if not text.strip():
         raise ConfigError(f"the {param} {path} is empty", param=param)
-    return numbered
-
-
-def _parsed(path: Path, numbered: Iterable[tuple[int, str]], param: str) -> Iterator[tuple[int, TextLine]]:
-    for place, text in numbered:
+    for place, row in enumerate(text.splitlines(), 1):
+        if not row.strip():
+            continue
         try:
-            line = TextLine.model_validate_json(text)
+            line = TextLine.model_validate_json(row)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise ConfigError(f"{path}:{place}: {where or 'line'} {first['msg']}", param=param) from error
+            raise ConfigError(f"{path}:{place}: {first_fault(error)}", param=param) from error
         if not (line.text or "").strip() and line.source_tokens is None:
             raise ConfigError(f"{path}:{place}: no text (nor source_tokens)", param=param)
         yield place, line
-
-
-class _FileReader:
-    """Makes items of lines, and remembers for which languages it had to substitute texts."""
-
-    def __init__(self, options: FileOptions) -> None:
-        self._options = options
-        self._random = Random(options.seed)
-        self._texts: Texts | None = None
-        self.substituted: Counter[str] = Counter()
-
-    def item(self, line: TextLine) -> Item:
-        """With the line's own languages, else those of one of the options' pairs. Raises ValueError."""
-        if line.target is not None:
-            pair = Pair(None if line.source == "auto" else line.source, line.target)
-        elif self._options.pairs:
-            pair = choose(self._options.pairs, self._random)
-        else:
-            raise ValueError("no target, and no --pairs to choose one from")
-        text = line.text
-        if not text or not text.strip():
-            text = self._generate(pair.source, line.source_tokens or 1)
-        tokens, output_tokens = self._options.tokens_of(text), line.output_tokens
-        if output_tokens is None and self._options.ratio is not None:
-            output_tokens = self._options.ratio.draw(tokens, self._random)
-        return Item(text, pair.source, pair.target, tokens, None, output_tokens, line.at_s)
-
-    def _generate(self, source: str | None, tokens: int) -> str:
-        if source is None:
-            raise ValueError("no source: a text cannot be generated without a language")
-        self._texts = self._texts or self._options.texts(self._options.seed)
-        if source in self._texts.languages:
-            return self._texts.make(source, tokens)
-        self.substituted[source] += 1
-        return self._texts.make(SUBSTITUTE, tokens)
 
 
 @dataclass(frozen=True, slots=True)

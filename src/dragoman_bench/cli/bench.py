@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import Plan, Warmup, prepared
-from dragoman_bench.bench.client import KINDS, STREAMING, USER_TEMPLATE, TargetOptions
+from dragoman_bench.bench.client import KINDS, TargetOptions
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
 from dragoman_bench.bench.results import Load, Results, to_document, write_results
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.tables import results_markdown
 from dragoman_bench.bench.workload import (
-    FileOptions,
     GeneratedWorkload,
-    OutputRatio,
     PhrasebookTexts,
     Workload,
     parse_pairs,
@@ -35,94 +33,46 @@ from dragoman_bench.bench.workload import (
 
 DEFAULT_PAIRS = "en-ja:3,en-ko:1,zh-en:1"
 DEFAULT_REQUESTS = 100
-F = TypeVar("F", bound=Callable[..., Any])
 POSITIVE = click.FloatRange(0, min_open=True)
 FILE = click.Path(path_type=Path, dir_okay=False)
 
+
 # fmt: off
-_OPTIONS: dict[str, tuple[Callable[[Any], Any], ...]] = {
-    "The server": (
-        click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server to measure."),
-        click.option("--target", type=click.Choice(KINDS), default="dragoman", show_default=True, help="Its API."),
-        click.option("--stream", is_flag=True,
-                     help="Request streamed answers; TTFT and inter-token latency are measured too."),
-        click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results."),
-        click.option("--model", help="Model name for OpenAI-compatible servers.  [default: the first it lists]"),
-        click.option("--system-prompt", help="Chat only; {source_name} and {target_name} are replaced."),
-        click.option("--user-prompt", default=USER_TEMPLATE, help="OpenAI only; must contain {text}."),
-        click.option("--max-tokens", type=click.IntRange(1), default=1024, show_default=True, help="OpenAI only."),
-        click.option("--temperature", type=click.FloatRange(0), default=0.0, show_default=True, help="OpenAI only."),
-    ),
-    "What is sent": (
-        click.option("--workload", default="variable", show_default=True, metavar="uniform|variable|FILE",
-                     help="Generated texts of one length or of many, or a text or JSONL file."),
-        click.option("--pairs", metavar="MIX",
-                     help=f"Language pairs with weights.  [default for generated texts: {DEFAULT_PAIRS}]"),
-        click.option("--tokens", metavar="N|LOW..HIGH", help="Source tokens.  [default: 60 uniform, 10..200 variable]"),
-        click.option("--texts", type=click.IntRange(1), default=1000, show_default=True,
-                     help="Texts to generate where --duration ends the measurement."),
-        click.option("--tokenizer", type=FILE, help="tokenizer.json that counts source tokens."),
-        click.option("--force-output-ratio", metavar="LOW..HIGH",
-                     help="Force output lengths, as a share of the source's (servers with dummy weights)."),
-        click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same texts."),
-    ),
-    "The load": (
-        click.option("--concurrency", metavar="N,...", help="Closed loop: clients, one load level each.  [default: 8]"),
-        click.option("--rate", metavar="R,...", help="Open loop: requests per second, one load level each."),
-        click.option("--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson", show_default=True,
-                     help="Arrival process of --rate."),
-        click.option("--ramp", metavar="A..B", help="Open loop whose rate changes from A to B over --duration."),
-        click.option("--replay", is_flag=True,
-                     help="Open loop: send a trace (`dragoman traffic export`) at its recorded times."),
-        click.option("--time-scale", type=POSITIVE, default=1.0, show_default=True,
-                     help="Factor on the times of --replay; 0.5 is twice as fast."),
-        click.option("--requests", type=click.IntRange(1),
-                     help=f"Requests of each measurement.  [default: {DEFAULT_REQUESTS}]"),
-        click.option("--duration", type=POSITIVE, metavar="SECONDS", help="Length of each measurement instead."),
-        click.option("--warmup", default="10", show_default=True, metavar="N|Ns",
-                     help="Requests, or seconds with an s, before each measurement; not counted."),
-        click.option("--repeats", type=click.IntRange(1), default=1, show_default=True,
-                     help="Measurements of each load level; 3 and more show a spread."),
-        click.option("--timeout", type=POSITIVE, default=60.0, show_default=True, metavar="SECONDS",
-                     help="Of one request, from its intended send."),
-        click.option("--stop-when-saturated/--no-stop-when-saturated", "saturation", default=True, show_default=True,
-                     help="Stop an open loop when in-flight requests and latency keep growing."),
-        click.option("--client-processes", type=click.IntRange(1), default=1, show_default=True,
-                     help="Processes that send requests."),
-    ),
-    "Results": (
-        click.option("--slo", metavar="LIMITS",
-                     help="For example p95_s=2,ttft_ms_p95=300 (over all requests) or e2e_s=2 (for each)."),
-        click.option("--stats", default="auto", show_default=True, metavar="auto|none|URL",
-                     help="Where to read the server's own statistics."),
-        click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz)."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document as the last line of stdout."),
-    ),
-}
-# fmt: on
-
-
-def _with_options(function: F) -> F:
-    for option in reversed([option for options in _OPTIONS.values() for option in options]):
-        function = option(function)
-    return function
-
-
-class _Sectioned(click.Command):
-    """Help under the headings of `_OPTIONS`, whose order is that of the parameters."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [row for parameter in self.get_params(ctx) if (row := parameter.get_help_record(ctx)) is not None]
-        for heading, options in _OPTIONS.items():
-            with formatter.section(heading):
-                formatter.write_dl(rows[: len(options)])
-            del rows[: len(options)]
-        with formatter.section("Other"):
-            formatter.write_dl(rows)
-
-
-@click.command("bench", cls=_Sectioned)
-@_with_options
+@click.command("bench")
+@click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server to measure.")
+@click.option("--target", type=click.Choice(KINDS), default="dragoman", show_default=True, help="Its API.")
+@click.option("--stream", is_flag=True,
+              help="Request streamed answers; TTFT and inter-token latency are measured too.")
+@click.option("--api-key", envvar="DRAGOMAN_BENCH_API_KEY", show_envvar=True, help="Not stored with results.")
+@click.option("--model", help="Model name for OpenAI-compatible servers.  [default: the first it lists]")
+@click.option("--workload", default="variable", show_default=True, metavar="uniform|variable|FILE",
+              help="Generated texts of one length or of many, or a JSONL file.")
+@click.option("--pairs", metavar="MIX",
+              help=f"Language pairs of generated texts, with weights.  [default: {DEFAULT_PAIRS}]")
+@click.option("--tokens", metavar="N|LOW..HIGH", help="Source tokens.  [default: 60 uniform, 10..200 variable]")
+@click.option("--tokenizer", type=FILE, help="tokenizer.json that counts source tokens.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed sends the same texts.")
+@click.option("--concurrency", metavar="N,...", help="Closed loop: clients, one load level each.  [default: 8]")
+@click.option("--rate", metavar="R,...", help="Open loop: requests per second, one load level each.")
+@click.option("--arrivals", type=click.Choice(["poisson", "constant"]), default="poisson", show_default=True,
+              help="Arrival process of --rate.")
+@click.option("--replay", is_flag=True,
+              help="Open loop: send a trace (`dragoman traffic export`) at its recorded times.")
+@click.option("--requests", type=click.IntRange(1),
+              help=f"Requests of each measurement.  [default: {DEFAULT_REQUESTS}]")
+@click.option("--duration", type=POSITIVE, metavar="SECONDS", help="Length of each measurement instead.")
+@click.option("--warmup", default="10", show_default=True, metavar="N|Ns",
+              help="Requests, or seconds with an s, before each measurement; not counted.")
+@click.option("--repeats", type=click.IntRange(1), default=1, show_default=True,
+              help="Measurements of each load level; 3 and more show a spread.")
+@click.option("--timeout", type=POSITIVE, default=60.0, show_default=True, metavar="SECONDS",
+              help="Of one request, from its intended send.")
+@click.option("--client-processes", type=click.IntRange(1), default=1, show_default=True,
+              help="Processes that send requests.")
+@click.option("--slo", metavar="LIMITS",
+              help="For example p95_s=2,ttft_ms_p95=300 (over all requests) or e2e_s=2 (for each).")
+@click.option("--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document as the last line of stdout.")
 def command(out: Path | None, as_json: bool, **options: Any) -> None:
     """Load-test a translation server: dragoman, an OpenAI-compatible server, LibreTranslate or DeepL.
 
@@ -144,33 +94,21 @@ def command(out: Path | None, as_json: bool, **options: Any) -> None:
         click.echo(json.dumps(to_document(results, rows=False), ensure_ascii=False))
     if results.partial:
         click.get_current_context().exit(INTERRUPTED)
+# fmt: on
 
 
 def make_plan(options: Mapping[str, Any]) -> Plan:
     """The plan that the command's options, by their parameters' names, ask for. Raises ConfigError."""
     requests, duration_s = options["requests"], options["duration"]
-    if requests is not None and duration_s is not None and not options["ramp"]:
+    if requests is not None and duration_s is not None:
         raise ConfigError("--requests and --duration exclude each other", param="duration")
-    if requests is None and duration_s is None and not options["replay"] and not options["ramp"]:
+    if requests is None and duration_s is None and not options["replay"]:
         requests = DEFAULT_REQUESTS
-    forced: str | None = options["force_output_ratio"]
-    if forced is not None and options["target"] not in STREAMING:
-        raise ConfigError(f"--force-output-ratio does not work with {options['target']}", param="force_output_ratio")
-    target = TargetOptions(
-        kind=options["target"],
-        stream=options["stream"],
-        api_key=options["api_key"],
-        model=options["model"],
-        system=options["system_prompt"],
-        user=options["user_prompt"],
-        max_tokens=options["max_tokens"],
-        temperature=options["temperature"],
-        forced=True if forced is not None else None,
-    )
+    target = TargetOptions(options["target"], options["stream"], options["api_key"], options["model"])
     return Plan(
         url=options["url"],
         target=target,
-        workload=_workload(options, OutputRatio(*interval(forced, "--force-output-ratio")) if forced else None),
+        workload=_workload(options),
         loads=load_levels(options),
         requests=requests,
         duration_s=duration_s,
@@ -179,19 +117,15 @@ def make_plan(options: Mapping[str, Any]) -> Plan:
         timeout_s=options["timeout"],
         slo=parse_slo(options["slo"]) if options["slo"] is not None else None,
         seed=options["seed"],
-        texts=options["texts"],
         processes=options["client_processes"],
-        stats=None if options["stats"] == "none" else options["stats"],
-        saturation_after_s=20.0 if options["saturation"] else None,
     )
 
 
-def _workload(options: Mapping[str, Any], ratio: OutputRatio | None) -> Workload:
+def _workload(options: Mapping[str, Any]) -> Workload:
     tokens_of, tokens_are = token_counter(options["tokenizer"])
     texts, name = partial(PhrasebookTexts, tokens_of=tokens_of), options["workload"]
     if name not in ("uniform", "variable"):
-        pairs = parse_pairs(options["pairs"]) if options["pairs"] is not None else None
-        return read_workload(Path(name), FileOptions(pairs, tokens_of, texts, options["seed"], ratio))
+        return read_workload(Path(name), tokens_of, texts(options["seed"]))
     low, high = interval(options["tokens"] or ("60" if name == "uniform" else "10..200"), "--tokens")
     return GeneratedWorkload(
         name=name,
@@ -202,24 +136,18 @@ def _workload(options: Mapping[str, Any], ratio: OutputRatio | None) -> Workload
         tokens_of=tokens_of,
         tokens_are=tokens_are,
         seed=options["seed"],
-        ratio=ratio,
     )
 
 
 def load_levels(options: Mapping[str, Any]) -> tuple[Load, ...]:
-    """The load levels of a run: a sweep over clients or over rates, one ramp, or one replay. Raises ConfigError."""
-    given = [f"--{name}" for name in ("concurrency", "rate", "ramp", "replay") if options[name]]
+    """The load levels of a run: a sweep over clients or over rates, or one replay. Raises ConfigError."""
+    given = [f"--{name}" for name in ("concurrency", "rate", "replay") if options[name]]
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(given)} exclude each other", param=given[1])
     if options["rate"]:
         return tuple(Load(options["arrivals"], rate_rps=value) for value in numbers(options["rate"], "--rate"))
-    if options["ramp"]:
-        start, dots, end = options["ramp"].partition("..")
-        if not dots:
-            raise ConfigError(f"--ramp {options['ramp']!r} is not like 1..20", param="--ramp")
-        return (Load("ramp", rate_rps=numbers(start, "--ramp")[0], to_rate_rps=numbers(end, "--ramp")[0]),)
     if options["replay"]:
-        return (Load("replay", time_scale=options["time_scale"]),)
+        return (Load("replay"),)
     clients = whole_numbers(options["concurrency"] or "8", "--concurrency")
     return tuple(Load("closed", clients=value) for value in clients)
 

@@ -9,26 +9,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import check_url
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
 from dragoman_bench.bench.results import describe_machine, git_commit
+from dragoman_bench.bench.tables import Column, markdown, table
 from dragoman_bench.bench.workload import parse_pairs
 from dragoman_bench.cli.subject import describe_model
 from dragoman_bench.eval.check_model import (
     CheckedModel,
-    FindingState,
     ModelToCheck,
     check_model,
     describe_served,
     directions_of,
 )
-
-_STATES: dict[FindingState, tuple[str, str]] = {"ok": ("ok", "green"), "warn": ("--", "yellow"), "fail": ("no", "red")}
 
 
 @click.command("check-model")
@@ -94,10 +89,9 @@ def command(
         }
         click.echo(json.dumps(document, ensure_ascii=False))
     else:
-        table = Table(box=None, show_header=False, pad_edge=False)
-        for finding in report.findings:
-            table.add_row(Text(*_STATES[finding.state]), finding.what, finding.details)
-        Console(markup=False, emoji=False).print(table)
+        columns = [Column(name, "left") for name in ("finding", "state", "details")]
+        rows = [(finding.what, finding.state, finding.details) for finding in report.findings]
+        click.echo(markdown(table("", columns, rows)))
     if report.interrupted:
         click.get_current_context().exit(INTERRUPTED)
     if not report.ok:

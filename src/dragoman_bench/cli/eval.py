@@ -15,12 +15,13 @@ import click
 from dragoman.errors import ConfigError
 from dragoman_bench.bench.benchmark import check_url
 from dragoman_bench.bench.progress import INTERRUPTED, Observer, interrupts, observed
-from dragoman_bench.bench.tables import markdown, write_text
+from dragoman_bench.bench.results import write_text
+from dragoman_bench.bench.tables import markdown
 from dragoman_bench.eval.apis import API_KINDS, ApiKind, ApiOptions, TranslationApi, translation_api
-from dragoman_bench.eval.calibration import ADEQUATE_CHRF, Calibration, run_calibration, write_document
+from dragoman_bench.eval.calibration import ADEQUATE_CHRF, Calibration, run_calibration
 from dragoman_bench.eval.fidelity import fidelity_page, kind_table, run_fidelity
 from dragoman_bench.eval.judge import HARD_INPUTS, read_inputs
-from dragoman_bench.eval.quality import compare_results, run_quality, score_tables
+from dragoman_bench.eval.quality import compare_results, run_quality, score_table
 from dragoman_bench.eval.results import EvalResults, read_eval, write_eval
 
 FILE = click.Path(path_type=Path)
@@ -44,8 +45,6 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
 @click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, help="Texts at a time.")
 @click.option("--timeout", type=click.FloatRange(1), default=300.0, show_default=True, metavar="SECONDS",
               help="Of one text.")  # fmt: skip
-@click.option("--under-load", type=click.IntRange(0), default=0, metavar="N",
-              help="Translate FILE a second time while N clients send other sentences, and report both.")  # fmt: skip
 @click.option("--inputs", type=FILE, default=HARD_INPUTS, help="Other hard inputs (JSONL).")
 @click.option(
     "--out", type=FILE, help="Results file (JSON, compressed where it ends in .gz); of --calibrate: confidence.json."
@@ -63,8 +62,8 @@ def command(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Score translations of FILE (TSV or JSON lines: source, reference, source language, target language): chrF, BLEU,
-    warnings, latency.
+    """Score translations of FILE (JSON lines: source, reference, source_language, target_language): chrF, BLEU, warnings,
+    latency.
 
     With --calibrate, fit the confidence in a model's translations of FILE. With --fidelity, send hard inputs instead: tags,
     placeholders, lists, injections. With --page alone, FILE has results of --fidelity. Ctrl-C stops and keeps what was done.
@@ -83,11 +82,10 @@ def command(
             raise ConfigError("--page needs --fidelity, or one results file", param="page")
         _write_page(page, files[0].name.split(".")[0], read_eval(files[0], "fidelity"), without, inputs)
         return
-    results = _run(_work(files, fidelity, inputs, chosen["under_load"]), chosen)
+    results = _run(_work(files, fidelity, inputs), chosen)
     if out is not None:
         write_eval(results, out)
-    tables = [kind_table(results, without)] if fidelity else score_tables(results)
-    click.echo("\n\n".join(map(markdown, tables)))
+    click.echo(markdown(kind_table(results, without) if fidelity else score_table(results)))
     if page:
         _write_page(page, str(results.conditions.server.get("model", "server")), results, without, inputs)
     if as_json:
@@ -105,14 +103,14 @@ def _calibrate(files: tuple[Path, ...], fidelity: bool, out: Path, as_json: bool
         return run_calibration(api, files[0], chosen["adequate_chrf"], observer, interrupted)
 
     calibration = _run(work, chosen, fields)
-    write_document(calibration, out)
-    click.echo("\n\n".join(map(markdown, calibration.tables())))
+    write_text(out, json.dumps(calibration.document, indent=1) + "\n")
+    click.echo(markdown(calibration.table()))
     click.echo(f"wrote {out}: put it into the model's folder as confidence.json, and restart the server")
     if as_json:
         click.echo(json.dumps(calibration.figures, ensure_ascii=False))
 
 
-def _work(files: tuple[Path, ...], fidelity: bool, inputs: Path, load_clients: int) -> Run:
+def _work(files: tuple[Path, ...], fidelity: bool, inputs: Path) -> Run:
     """What is to be run. Raises ConfigError where the arguments do not say one thing."""
     if fidelity:
         if files:
@@ -121,7 +119,7 @@ def _work(files: tuple[Path, ...], fidelity: bool, inputs: Path, load_clients: i
         return lambda api, observer, interrupted: run_fidelity(api, inputs, observer, interrupted)
     if len(files) != 1:
         raise ConfigError("specify one FILE to score, --fidelity, --compare or --page", param="file")
-    return lambda api, observer, interrupted: run_quality(api, files[0], load_clients, observer, interrupted)
+    return lambda api, observer, interrupted: run_quality(api, files[0], observer, interrupted)
 
 
 def _run(
@@ -156,7 +154,7 @@ def _write_page(page: Path, name: str, results: EvalResults, without: EvalResult
 def _summary(results: EvalResults) -> dict[str, Any]:
     if results.kind == "quality":
         return results.scores
-    rows = results.judged
+    rows = [row.judgement for row in results.judged]
     checks = ("structure", "kept", "content", "clean", "whole")
     found = {name: [value for row in rows if (value := getattr(row, name)) is not None] for name in checks}
     return {"inputs": len(rows), **{name: round(sum(some) / max(len(some), 1), 4) for name, some in found.items()}}

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeVar
 import click
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.progress import INTERRUPTED, Observer, RunProgress, error_console, interrupts, observed
-from dragoman_bench.bench.stored import vllm_uses_gpu
+from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, error_console, interrupts, observed
+from dragoman_bench.bench.servers import vllm_uses_gpu
 from dragoman_bench.bench.tables import markdown
 from dragoman_bench.cli.bench import whole_numbers
 from dragoman_bench.cli.subject import make_subject
@@ -147,8 +147,7 @@ def _measured(
     subject = make_subject(options.model, options.profile, options.load_format, options.max_model_len)
     workloads = make_workloads(subject)
 
-    async def measure(observer: Observer) -> T:
-        progress = RunProgress(error_console, observer)
+    async def measure(progress: ProgressLines) -> T:
         with interrupts() as interrupted:
             meter = LoadMeter(workloads, options.pace, progress, interrupted, subject.seed, path=subject.path)
             return await work(JourneyRun(steps, subject, options.folder, meter, progress))

@@ -16,11 +16,10 @@ FILE = click.Path(path_type=Path)
 @click.argument("results", nargs=-1, required=True, type=FILE)
 @click.option("--out", default="report.html", type=FILE, show_default=True, help="The page.")
 @click.option("--png", type=FILE, metavar="DIR", help="Also the main charts as PNG, for a README.")
-@click.option("--load", metavar="LABEL", help="Load level shown in detail, such as '8 clients'. [default: the highest]")
-def command(results: tuple[Path, ...], out: Path, png: Path | None, load: str | None) -> None:
+def command(results: tuple[Path, ...], out: Path, png: Path | None) -> None:
     """Make a report of one or more RESULTS files, which `dragoman bench` wrote. The first is what others are compared with."""
     named = read_named(results)
-    shown = shared_load(named, load)
+    shown = shared_load(named)
     write_page(out, "Benchmark report", report_lead(named), report_sections(named, shown), FOOTER)
     written = [out, *(save_pngs(named, png, shown).values() if png else ())]
     for path in written:

@@ -13,10 +13,9 @@ import click
 
 from dragoman.errors import ConfigError
 from dragoman.gpu import find_gpus
-from dragoman_bench.bench.progress import INTERRUPTED, Observer, RunProgress, error_console, interrupts, observed
+from dragoman_bench.bench.progress import INTERRUPTED, ProgressLines, interrupts, observed
 from dragoman_bench.bench.results import describe_machine
-from dragoman_bench.bench.servers import ServerFault
-from dragoman_bench.bench.stored import this_machine, vllm_uses_gpu
+from dragoman_bench.bench.servers import ServerFault, vllm_uses_gpu
 from dragoman_bench.bench.summary import Slo, parse_slo
 from dragoman_bench.cli.subject import make_subject
 from dragoman_bench.journey.steps import Pace, Subject
@@ -24,7 +23,7 @@ from dragoman_bench.tune.demand import Demand, stated_demand, trace_demand
 from dragoman_bench.tune.final import BASELINES, parse_baselines
 from dragoman_bench.tune.outcome import Concurrency, Tuning
 from dragoman_bench.tune.run import TuneJob, tune
-from dragoman_bench.tune.trial import Servers, server_command
+from dragoman_bench.tune.trial import Servers, server_command, this_machine
 
 PACE = Pace(duration_s=10.0, warmup_s=2.0)
 CPU_PACE = Pace(duration_s=8.0, warmup_s=1.0)
@@ -99,7 +98,7 @@ def command(**values: Any) -> None:
     for line in job.plan_lines(pace):
         click.echo(line, err=not options.listing)
     if not options.listing:
-        _finish(options.out, subject, observed(lambda observer: _tune(options, subject, job, pace, observer)))
+        _finish(options.out, subject, observed(lambda progress: _tune(options, subject, job, pace, progress)))
 
 
 def _demand(subject: Subject, options: TuneOptions) -> Demand:
@@ -118,7 +117,7 @@ def _pace(pace: Pace, duration_s: float | None, slo: Slo | None) -> Pace:
     return replace(pace, duration_s=duration_s or max(pace.duration_s, min(MOST_S, LATENCIES * longest_s)))
 
 
-async def _tune(options: TuneOptions, subject: Subject, job: TuneJob, pace: Pace, observer: Observer) -> Tuning:
+async def _tune(options: TuneOptions, subject: Subject, job: TuneJob, pace: Pace, progress: ProgressLines) -> Tuning:
     with interrupts() as interrupted:
         servers = Servers(
             subject=subject,
@@ -127,7 +126,7 @@ async def _tune(options: TuneOptions, subject: Subject, job: TuneJob, pace: Pace
             slo=job.slo,
             folder=options.out,
             conditions={**this_machine(), "content": job.demand.digest},
-            progress=RunProgress(error_console, observer),
+            progress=progress,
             interrupted=interrupted,
             command=server_command(subject),
         )

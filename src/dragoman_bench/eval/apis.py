@@ -170,7 +170,7 @@ class TranslationApi:
         if response.status != 200:
             return Answer("", latency_s, f"{response.status} {_text(payload)}"), None
         try:
-            return replace(self._read(json.loads(payload)), latency_s=latency_s), None
+            return replace(self._read(json.loads(payload)), latency_s=round(latency_s, 6)), None
         except (ValueError, BadReplyError) as error:
             return Answer("", latency_s, f"not an answer of {self.options.kind}: {error}"), None
 

@@ -9,7 +9,6 @@ its AUC is of predictions by cross-validation, in which all translations of one 
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import statistics
 import unicodedata
@@ -26,7 +25,8 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Table, number, percent, table
 from dragoman_bench.eval.apis import Answer, Ask, TranslationApi
-from dragoman_bench.eval.quality import Reference, read_references
+from dragoman_bench.eval.quality import read_references
+from dragoman_bench.eval.results import Reference
 
 Floats = npt.NDArray[np.float64]
 Inputs = Mapping[str, float]
@@ -194,7 +194,7 @@ class Calibration:
     figures: dict[str, Any]
     skipped: int  # texts without an answer, of several segments, or of one that was not translated
 
-    def tables(self) -> list[Table]:
+    def table(self) -> Table:
         """What was fitted, and how well it predicts."""
         found = self.figures
         row = (
@@ -210,7 +210,7 @@ class Calibration:
         columns = ("texts", "left out", "adequate", "AUC", "calibration error", "threshold")
         columns += ("inadequate below it", "adequate below it")
         note = f"By cross-validation in {FOLDS} folds; the weights are of a fit of all texts."
-        return [table("Confidence", columns, [row], note=note)]
+        return table("Confidence", columns, [row], note=note)
 
 
 async def run_calibration(
@@ -275,12 +275,3 @@ def _is_adequate(one: Reference, translation: str, chrf: float) -> bool:
 
 def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
-
-
-def write_document(calibration: Calibration, path: Path) -> None:
-    """Raises ConfigError where the file cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(calibration.document, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", param="out") from error

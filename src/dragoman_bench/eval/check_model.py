@@ -17,30 +17,27 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal
 
-import regex
-
 from dragoman import languages
 from dragoman.errors import ConfigError
 from dragoman.wire import ModelDescription, Stats
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.servers import Interrupted, RunningServer, dragoman_serve, serving
-from dragoman_bench.bench.tables import about, percent, size
+from dragoman_bench.bench.tables import percent, size
 from dragoman_bench.bench.workload import LANGUAGES, PhrasebookTexts
 from dragoman_bench.eval.apis import Answer, ApiOptions, Ask, TranslationApi, translation_api
 from dragoman_bench.eval.fidelity import ALIGNED, CUT_AROUND
-from dragoman_bench.eval.judge import HardInput, commentary, judge, read_inputs
+from dragoman_bench.eval.judge import HardInput, commentary, judge, read_inputs, script_share
 
 FindingState = Literal["ok", "warn", "fail"]
 SENTENCES = 20  # of a direction
-_FIRST = 10  # a direction of which so many all fail ends there; how long all texts take is said after so many
+_FIRST = 10  # a direction of which so many all fail ends there
 _SENTENCE_CHARACTERS = (20, 150)
 _PROBE_KINDS = ("inline tags", "nested tags", "placeholders", "tokens to keep")
 _PROBES = 20  # of a direction
 _FEW, _MANY = 0.05, 0.2  # shares of bad answers up to which one warns
 _SCRIPT_SHARE = 0.6
 _HELPED_SHARE = 0.5  # of the texts with tags; above, the model does not keep marks
-_SCRIPTS = {"Jpan": ("Hira", "Kana", "Hani"), "Kore": ("Hang", "Hani"), "Hans": ("Hani",), "Hant": ("Hani",)}
 _LABELS = {"nb": "no", "fil": "tl"}  # py3langid's, where they are not the tag's
 _GLOSSARY = {
     "en": ("umbrella", "Thank you for the umbrella, I like it very much."),
@@ -104,31 +101,6 @@ def directions_of(described: ModelDescription, wanted: Sequence[tuple[str | None
     return tuple((source or "", target) for source, target in wanted)
 
 
-class _Forecast(Observer):
-    """Passes on what is observed, and once enough texts are answered says how long the rest takes."""
-
-    def __init__(self, observer: Observer, texts: int) -> None:
-        self._observer = observer
-        self._left = texts
-        self._done = 0  # of this phase
-        self._answered = 0
-        self._began_s = monotonic()
-        observer.note(f"asking at most {texts} texts")
-
-    def phase(self, label: str, total: int | None) -> None:
-        self._done = 0
-        self._observer.phase(label, total)
-
-    def update(self, done: int, failed: int, in_flight: int) -> None:
-        self._answered += done - self._done
-        self._left -= done - self._done
-        if self._answered >= _FIRST > self._answered - (done - self._done):
-            wait_s = (monotonic() - self._began_s) / self._answered * self._left
-            self._observer.note(f"{self._left} texts left: {about(wait_s)}")
-        self._done = done
-        self._observer.update(done, failed, in_flight)
-
-
 async def check_model(wanted: ModelToCheck, observer: Observer, interrupted: asyncio.Event) -> CheckedModel:
     """Starts the server where none is named, asks it everything, and reports; interrupted, what it found until then.
 
@@ -142,24 +114,16 @@ async def check_model(wanted: ModelToCheck, observer: Observer, interrupted: asy
         ):
             before, began = await _stats(api), monotonic()
             findings.insert(0, _template(wanted.described, before))
-            forecast = _Forecast(observer, sum(map(_texts_of, wanted.directions)))
             for source, target in wanted.directions:
                 if interrupted.is_set():
                     break
-                sources = await _sentences(api, source, forecast, interrupted)
-                findings += await _direction(api, sources, source, target, forecast, interrupted)
+                sources = await _sentences(api, source, observer, interrupted)
+                findings += await _direction(api, sources, source, target, observer, interrupted)
             findings += await _glossary(api, wanted.directions, interrupted)
             findings += _resources(before, await _stats(api), monotonic() - began, server)
     if interrupted.is_set():
         findings.append(ModelFinding("Interrupted", "warn", "directions are missing"))
     return CheckedModel(wanted.described.name, tuple(findings), interrupted.is_set())
-
-
-def _texts_of(direction: tuple[str, str]) -> int:
-    """How many texts are asked for a direction at most, besides the glossary's."""
-    source, target = direction
-    translated_first = 0 if languages.match(source, LANGUAGES) else SENTENCES
-    return translated_first + SENTENCES + len(_probes(source, target))
 
 
 async def describe_served(url: str, describe: Callable[[str], ModelDescription]) -> ModelDescription:
@@ -266,7 +230,7 @@ def _faults(source: str, answer: Answer, target: str) -> Counter[str]:
     faults.update(f"warning {code}" for code in set(answer.warnings))
     faults[f"finish reason {answer.finish_reason}"] += answer.finish_reason not in ("stop", "")
     faults["the source itself"] += answer.text.strip() == source.strip()
-    faults["another script"] += _script_share(source, answer.text, target) < _SCRIPT_SHARE
+    faults["another script"] += script_share(answer.text, target, source) < _SCRIPT_SHARE
     return +faults
 
 
@@ -284,17 +248,6 @@ def _answers(label: str, target: str, pairs: Sequence[tuple[str, Answer]]) -> Mo
     worst = max(faults.values()) / len(pairs)
     listed = ", ".join(f"{what} ({count})" for what, count in faults.most_common(4))
     return ModelFinding(label, "warn" if worst <= _FEW else "fail", f"of {len(pairs)} answers: {listed}")
-
-
-def _script_share(source: str, answer: str, target: str) -> float:
-    """The share of letters in the target's script, apart from words that the source has too, such as names."""
-    copied = set(regex.findall(r"\p{L}+", source))
-    letters = "".join(
-        word for word in regex.findall(r"\p{Latin}+|[\p{L}--\p{Latin}]+", answer, flags=regex.V1) if word not in copied
-    )
-    names = _SCRIPTS.get(languages.script(target), (languages.script(target),))
-    in_script = regex.compile("|".join(rf"\p{{Script={name}}}" for name in names))
-    return sum(bool(in_script.match(letter)) for letter in letters) / len(letters) if letters else 1.0
 
 
 def _language(texts: Sequence[str]) -> str | None:

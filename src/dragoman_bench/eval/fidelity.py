@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.tables import Cell, Column, Table, bullets, escaped, markdown, percent, seconds, table
-from dragoman_bench.eval.apis import Ask, TranslationApi
-from dragoman_bench.eval.judge import KINDS, HardInput, judge, read_inputs
+from dragoman_bench.eval.apis import Answer, Ask, TranslationApi
+from dragoman_bench.eval.judge import KINDS, HardInput, Judgement, judge, read_inputs
 from dragoman_bench.eval.results import EvalConditions, EvalResults, JudgedRow
 
 CUT_AROUND, ALIGNED = "cut_around", "aligned"
@@ -30,64 +29,42 @@ async def run_fidelity(
     observer.phase(f"{len(hard)} hard inputs", len(hard))
     asks = [Ask(one.text, one.source, one.target, one.format) for one in hard]
     answers = await api.translate_all(asks, observer, interrupted)
-    rows: list[JudgedRow] = []
-    for one, answer in zip(hard, answers, strict=True):
-        if answer is None:
-            continue
-        found = judge(one, answer.text)
-        reasons = (f"no translation: {answer.error}",) if answer.error else found.reasons
-        rows.append(
-            JudgedRow(
-                id=one.id,
-                kind=one.kind,
-                output=answer.text,
-                structure=found.structure and not answer.error,
-                kept=found.kept and not answer.error,
-                content=found.content,
-                clean=found.clean and not answer.error,
-                reasons=reasons,
-                latency_s=round(answer.latency_s, 4),
-                error=answer.error,
-                warnings=answer.warnings,
-                retries=answer.retries,
-            )
-        )
+    rows = [
+        JudgedRow(one.id, one.kind, answer, _judged(one, answer))
+        for one, answer in zip(hard, answers, strict=True)
+        if answer is not None
+    ]
     return EvalResults("fidelity", conditions, partial=interrupted.is_set(), judged=tuple(rows))
+
+
+def _judged(one: HardInput, answer: Answer) -> Judgement:
+    found = judge(one, answer.text)
+    if not answer.error:
+        return found
+    return Judgement(False, False, found.content, False, (f"no translation: {answer.error}",))
 
 
 # ---- tables
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """Of `count` texts, `holds` for which something holds."""
-
-    holds: int
-    count: int
-
-    @property
-    def value(self) -> float | None:
-        return self.holds / self.count if self.count else None
-
-    @classmethod
-    def of(cls, rows: Iterable[JudgedRow], holds: Callable[[JudgedRow], bool | None]) -> Share:
-        """Rows of which nothing is said (None) do not count."""
-        found = [one for row in rows if (one := holds(row)) is not None]
-        return cls(sum(found), len(found))
+def _share(rows: Iterable[JudgedRow], holds: Callable[[JudgedRow], bool | None]) -> float | None:
+    """Of how many something holds; rows of which nothing is said (None) do not count."""
+    found = [one for row in rows if (one := holds(row)) is not None]
+    return sum(found) / len(found) if found else None
 
 
 _CHECKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
-    ("structure", lambda row: row.structure),
-    ("kept", lambda row: row.kept),
-    ("content", lambda row: row.content),
-    ("clean", lambda row: row.clean),
+    ("structure", lambda row: row.judgement.structure),
+    ("kept", lambda row: row.judgement.kept),
+    ("content", lambda row: row.judgement.content),
+    ("clean", lambda row: row.judgement.clean),
 )
 _FALLBACKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
-    ("again", lambda row: any(code not in (CUT_AROUND, ALIGNED) for code in row.retries)),
-    ("cut around", lambda row: CUT_AROUND in row.retries),
-    ("aligned", lambda row: ALIGNED in row.retries),
-    ("warned", lambda row: any(code != LOW_CONFIDENCE for code in row.warnings)),
-    ("unsure", lambda row: LOW_CONFIDENCE in row.warnings),
+    ("again", lambda row: any(code not in (CUT_AROUND, ALIGNED) for code in row.answer.retries)),
+    ("cut around", lambda row: CUT_AROUND in row.answer.retries),
+    ("aligned", lambda row: ALIGNED in row.answer.retries),
+    ("warned", lambda row: any(code != LOW_CONFIDENCE for code in row.answer.warnings)),
+    ("unsure", lambda row: LOW_CONFIDENCE in row.answer.warnings),
 )
 
 
@@ -105,13 +82,13 @@ def kind_table(results: EvalResults, without: EvalResults | None = None) -> Tabl
     for kind, some in kinds_of(results.judged):
         cells: list[Cell | str] = [kind, str(len(some))]
         for name, holds in _CHECKS:
-            share = Share.of(some, holds)
+            share = _share(some, holds)
             if without:
-                cells.append(_percent(Share.of(before.get(kind, ()), holds)))
+                cells.append(_percent(_share(before.get(kind, ()), holds)))
             goal = STRUCTURE_GOAL if kind == "all" else KIND_GOAL
-            low = name == "structure" and share.value is not None and share.value < goal
+            low = name == "structure" and share is not None and share < goal
             cells.append(Cell(_percent(share), tone="bad" if low else ""))
-        cells += [_percent(Share.of(some, needed)) for _, needed in _FALLBACKS]
+        cells += [_percent(_share(some, needed)) for _, needed in _FALLBACKS]
         rows.append(cells)
     checks = [name for name, _ in _CHECKS]
     if without:
@@ -119,8 +96,8 @@ def kind_table(results: EvalResults, without: EvalResults | None = None) -> Tabl
     return table("", [Column("kind", "left"), "inputs", *checks, *(name for name, _ in _FALLBACKS)], rows)
 
 
-def _percent(share: Share) -> str:
-    return percent(share.value, 0 if share.value in (0, 1) else 1)
+def _percent(share: float | None) -> str:
+    return percent(share, 0 if share in (0, 1) else 1)
 
 
 # ---- the page
@@ -168,11 +145,11 @@ def fidelity_page(name: str, results: EvalResults, without: EvalResults | None, 
 
 def _misses(results: EvalResults, inputs: Sequence[HardInput]) -> list[str]:
     known = {one.id: one for one in inputs}
-    missed = [row for row in results.judged if not row.whole]
+    missed = [row for row in results.judged if not row.judgement.whole]
     if not missed:
         return ["Nothing."]
     lines = [
-        f"{row.id} ({known[row.id].source} to {known[row.id].target}): {'; '.join(row.reasons[:2])}"
+        f"{row.id} ({known[row.id].source} to {known[row.id].target}): {'; '.join(row.judgement.reasons[:2])}"
         for row in missed[:_MISSES_SHOWN]
         if row.id in known
     ]
@@ -185,7 +162,7 @@ def _conditions(named: Sequence[tuple[str, EvalResults]]) -> Table:
     for _, results in named:
         conditions, server = results.conditions, results.conditions.server
         sets = server.get("cpu_instruction_sets") or conditions.machine.cpu_instruction_sets
-        latencies = sorted(row.latency_s for row in results.judged) or [0.0]
+        latencies = sorted(row.answer.latency_s for row in results.judged) or [0.0]
         for fact, value in {
             "date": conditions.started_at[:10],
             "API": conditions.api + (", plain text" if conditions.plain else ""),
@@ -197,7 +174,7 @@ def _conditions(named: Sequence[tuple[str, EvalResults]]) -> Table:
             "texts at a time": conditions.concurrency,
             "median latency": seconds(latencies[len(latencies) // 2]),
             "texts": f"{len(results.judged)}{' (interrupted)' if results.partial else ''}",
-            "failed": sum(bool(row.error) for row in results.judged),
+            "failed": sum(bool(row.answer.error) for row in results.judged),
             "inputs": conditions.inputs_sha256,
         }.items():
             facts.setdefault(fact, []).append("" if value is None else str(value))

@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import regex
+
+from dragoman import languages
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import read_text
 from dragoman_bench.eval.icu import MessageSyntaxError, compare_messages, read_message
 from dragoman_bench.eval.structure import Format, differences, visible
 
@@ -89,12 +91,11 @@ class HardInput:
 def read_inputs(path: Path = HARD_INPUTS) -> tuple[HardInput, ...]:
     """All inputs of a JSONL file. Raises ConfigError where one has another shape."""
     inputs: list[HardInput] = []
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                inputs.append(HardInput.read(line))
-            except (KeyError, TypeError, ValueError) as error:
-                raise ConfigError(f"{path}, line {number}: not a hard input ({error!r})", param="inputs") from None
+    for number, line in enumerate(read_text(path, "inputs").rstrip("\n").split("\n"), 1):
+        try:
+            inputs.append(HardInput.read(line))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{path}, line {number}: not a hard input ({error!r})", param="inputs") from None
     return tuple(inputs)
 
 
@@ -181,7 +182,8 @@ _NGRAM = 6
 _ECHO_SHARE = 0.75  # of the source's character sequences
 _SCRIPT_SHARE = {"mixed languages": 0.2}
 _COMMON_SCRIPT_SHARE = 0.5
-_SCRIPTS = {"en": {"LATIN"}, "ja": {"HIRAGANA", "KATAKANA", "CJK"}, "ko": {"HANGUL"}, "zh": {"CJK"}}
+_CHINESE = ("Hans", "Hant")
+_SCRIPTS = {"Jpan": ("Hira", "Kana", "Hani"), "Kore": ("Hang",), "Hans": ("Hani",), "Hant": ("Hani",)}
 
 
 def _faults(one: HardInput, output: str) -> Iterator[str]:
@@ -202,7 +204,7 @@ def _faults(one: HardInput, output: str) -> Iterator[str]:
         yield f"only {len(answer)} characters where about {expected:.0f} are expected"
     if _echoed(source, answer) > _ECHO_SHARE:
         yield "it is the source"
-    share = _script_share(answer, one.target)
+    share = script_share(answer, one.target)
     if share < _SCRIPT_SHARE.get(one.kind, _COMMON_SCRIPT_SHARE):
         yield f"only {share:.0%} of its letters are those of {one.target}"
 
@@ -240,20 +242,19 @@ def _echoed(source: str, answer: str) -> float:
     return len(wanted & {theirs[at : at + _NGRAM] for at in range(len(theirs) - _NGRAM + 1)}) / len(wanted)
 
 
-def _script_share(text: str, target: str) -> float:
-    """The share of letters in the target's scripts; Chinese with kana is Japanese."""
-    scripts = Counter(unicodedata.name(letter, "?").split()[0] for letter in text if letter.isalpha())
-    total = scripts.total()
-    if not total:
-        return 0.0
-    if target == "zh" and (scripts["HIRAGANA"] + scripts["KATAKANA"]) > total * 0.1:
-        return 0.0
-    if target == "ja" and total > 20 and not scripts["HIRAGANA"] + scripts["KATAKANA"]:
-        return 0.0
-    return sum(scripts[name] for name in _SCRIPTS[target]) / total
+def script_share(answer: str, target: str, source: str = "") -> float:
+    """The share of an answer's letters in the target's scripts, apart from words that the source has too, such as names.
 
-
-def by_kind(inputs: Iterable[HardInput]) -> dict[str, list[HardInput]]:
-    """The inputs of each kind, in the order of `KINDS`."""
-    ordered = sorted(inputs, key=lambda one: KINDS.index(one.kind) if one.kind in KINDS else len(KINDS))
-    return {kind: list(some) for kind, some in groupby(ordered, key=lambda one: one.kind)}
+    Chinese with kana is Japanese, and a sentence of Japanese has kana.
+    """
+    copied = set(regex.findall(r"\p{L}+", source))
+    words = regex.findall(r"\p{Latin}+|[\p{L}--\p{Latin}]+", answer, flags=regex.V1)
+    letters = "".join(word for word in words if word not in copied)
+    if not letters:
+        return float(bool(words))
+    name = languages.script(target)
+    kana = len(regex.findall(r"[\p{Hiragana}\p{Katakana}]", letters))
+    if (name in _CHINESE and kana > 0.1 * len(letters)) or (name == "Jpan" and len(letters) > 20 and not kana):
+        return 0.0
+    of_target = "|".join(rf"\p{{Script={script}}}" for script in _SCRIPTS.get(name, (name,)))
+    return len(regex.findall(of_target, letters)) / len(letters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -15,10 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from dragoman import __version__
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Machine, describe_machine, git_commit
-from dragoman_bench.eval.apis import TranslationApi
+from dragoman_bench.bench.results import Machine, describe_machine, first_fault, git_commit, read_text, write_text
+from dragoman_bench.eval.apis import Answer, TranslationApi
+from dragoman_bench.eval.judge import Judgement
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,56 +53,46 @@ class EvalConditions:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedRow:
-    """A hard input's answer, and what the judge found. `content` None: nothing was said about its words."""
+class Reference:
+    """A text, what its translation should be, and the languages.
 
-    id: str
-    kind: str
-    output: str
-    structure: bool
-    kept: bool
-    content: bool | None
-    clean: bool
-    reasons: tuple[str, ...]
-    latency_s: float
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    retries: tuple[str, ...] = ()
-
-    @property
-    def whole(self) -> bool:
-        """Nothing lost, nothing added, nothing broken."""
-        return self.structure and self.kept and self.clean
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRow:
-    """A text with its reference and the answer; `under_load`: the answer amid other clients."""
+    `checks`: groups of words, one of each of which an adequate translation has; empty where only the reference is known.
+    """
 
     text: str
     reference: str
     source: str
     target: str
-    output: str
-    latency_s: float
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-    retries: tuple[str, ...] = ()
-    cached: bool = False
-    under_load: str | None = None
-    under_load_latency_s: float | None = None
+    checks: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRow:
+    """A hard input's answer, and what the judge found."""
+
+    id: str
+    kind: str
+    answer: Answer
+    judgement: Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRow:
+    """A text with its reference, and the answer."""
+
+    reference: Reference
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
 class EvalResults:
-    """One run. `partial`: it was interrupted, and has the rows that were done. `load_clients`: of the second pass."""
+    """One run. `partial`: it was interrupted, and has the rows that were done."""
 
     kind: Literal["fidelity", "quality"]
     conditions: EvalConditions
     partial: bool = False
     judged: tuple[JudgedRow, ...] = ()
     scored: tuple[ScoredRow, ...] = ()
-    load_clients: int = 0
     scores: dict[str, Any] = field(default_factory=dict[str, Any])
     schema_version: int = SCHEMA
 
@@ -112,27 +102,15 @@ _ADAPTER = TypeAdapter(EvalResults)
 
 def write_eval(results: EvalResults, path: Path) -> None:
     """JSON, compressed where the name ends in .gz. Raises ConfigError where the file cannot be written."""
-    content = (json.dumps(_ADAPTER.dump_python(results, mode="json"), ensure_ascii=False, indent=1) + "\n").encode()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", param="out") from error
+    write_text(path, json.dumps(_ADAPTER.dump_python(results, mode="json"), ensure_ascii=False, indent=1) + "\n")
 
 
 def read_eval(path: Path, kind: Literal["fidelity", "quality"]) -> EvalResults:
     """Raises ConfigError where the file is missing or not the results of `dragoman eval` of that kind."""
     try:
-        content = path.read_bytes()
-        results = _ADAPTER.validate_json(gzip.decompress(content) if path.suffix == ".gz" else content)
-    except (gzip.BadGzipFile, EOFError) as error:
-        raise ConfigError(f"{path} is not a results file: {error}") from error
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        results = _ADAPTER.validate_json(read_text(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{path} is not a results file of dragoman eval: {where}: {first['msg']}") from error
+        raise ConfigError(f"{path} is not a results file of dragoman eval: {first_fault(error)}") from error
     if results.kind != kind or results.schema_version != SCHEMA:
         raise ConfigError(
             f"{path} has {results.kind} results of schema {results.schema_version}, not {kind} of {SCHEMA}"

@@ -184,19 +184,22 @@ class Claim:
         if "does not hold here" in verdicts:
             verdict = "does not hold here"
         because = "; ".join(because for _, because in judged)
-        return JudgedClaim(self.name, self.statement, self.story, self.rule, verdict, because)
+        return JudgedClaim(self, verdict, because)
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
     """A claim, and whether it holds here."""
 
-    claim: str
-    statement: str
-    story: str
-    rule: str
+    claim: Claim
     verdict: Verdict
     because: str
+
+    @property
+    def document(self) -> dict[str, str]:
+        """As in `journey.json`."""
+        one = {"claim": self.claim.name, "statement": self.claim.statement, "story": self.claim.story}
+        return one | {"rule": self.claim.rule, "verdict": self.verdict, "because": self.because}
 
 
 def judge_all(measured: Measured) -> tuple[JudgedClaim, ...]:
@@ -370,25 +373,4 @@ CLAIMS: tuple[Claim, ...] = (
             Criterion(RPS, At("memory-0.3.variable"), "not lower", DEFAULT),
         ),
     ),
-    Claim(
-        name="no-tax",
-        statement="dragoman answers as many requests a second as `vllm serve` with the same settings.",
-        story="",
-        rule="Holds where its requests a second are not fewer, at 25 clients. One server was measured after the other: "
-        "`--versus` alternates between them.",
-        criteria=(Criterion(RPS, At("continuous-256.variable"), "not lower", At("vllm-256.variable")),),
-        otherwise=(Criterion(RPS, DEFAULT, "not lower", At("vllm-64.variable")),),
-    ),
 )
-
-STORY: dict[At, str] = {
-    ONE_WORKER_UNIFORM: "2.2",
-    ONE_WORKER: "1.1; responses 1.4 → 11.3 s",
-    ALONE: "3.3",
-    TWO_WORKERS: "2.0",
-    STATIC_UNIFORM: "5.9; 452 → 171 ms a request",
-    UNIFORM: "15.0",
-    DEFAULT: "3.5, not tuned",
-    SMALL: "10.7, tuned (staging); production 9.0 → 16.4",
-}
-"""What the story reports, requests a second, beside what was measured here."""

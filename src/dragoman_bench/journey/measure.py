@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared, texts_needed
+from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.progress import Observer, RunProgress
+from dragoman_bench.bench.progress import Observer, ProgressLines
 from dragoman_bench.bench.results import (
     Load,
     Measurement,
     Results,
     describe_machine,
+    notes_of,
     read_results,
+    without_path,
     write_results,
 )
 from dragoman_bench.bench.servers import Interrupted, RunningServer, ServerCommand, ServerFault, serving
-from dragoman_bench.bench.stored import STOP_S, UNKNOWN_START_S, notes_of, without_path
 from dragoman_bench.bench.summary import point_of
-from dragoman_bench.bench.tables import about
 from dragoman_bench.bench.workload import (
     WARMUP_VARIATION,
     CachedWorkload,
@@ -161,7 +161,6 @@ class LoadMeter:
         plan = replace(
             bench.plan,
             loads=(load,) * len(bench.plan.loads),
-            texts=texts_needed(clients, self.pace.duration_s),
             processes=processes,
         )
         number = bench.plan.loads.index(load)  # decides the texts; the plan's other loads are not measured here
@@ -214,11 +213,6 @@ def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
     return JourneyResults(ordered, not_reached=[step for step, names in legs.items() if not set(names) & set(found)])
 
 
-def expected_s(steps: Sequence[Step], pace: Pace) -> float:
-    """The time that steps take with their servers' starts and stops."""
-    return sum(UNKNOWN_START_S + STOP_S + sum(pace.leg_s(leg) for leg in step.legs) for step in steps)
-
-
 @dataclass(frozen=True, slots=True)
 class JourneyRun:
     """`command` builds a server's command line."""
@@ -227,7 +221,7 @@ class JourneyRun:
     subject: Subject
     folder: Path
     meter: LoadMeter
-    progress: RunProgress
+    progress: ProgressLines
     command: Callable[[Step, Subject, Path], ServerCommand] = command_of
 
     async def run(self) -> JourneyResults:
@@ -237,8 +231,7 @@ class JourneyRun:
             if self.meter.interrupted.is_set():
                 journey.not_reached.append(step.name)
                 continue
-            left = about(expected_s(self.steps[place:], self.meter.pace))
-            self.progress.note(f"{place + 1}/{len(self.steps)} {step.name}: {step.title} ({left} left)")
+            self.progress.note(f"{place + 1}/{len(self.steps)} {step.name}: {step.title}")
             await self._measure_step(step, journey)
         journey.interrupted = self.meter.interrupted.is_set()
         return journey

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Load, Results, write_results
+from dragoman_bench.bench.results import Load, Results, write_results, write_text
 from dragoman_bench.bench.tables import (
     NONE,
     Cell,
@@ -25,7 +25,6 @@ from dragoman_bench.bench.tables import (
     notes_on,
     number,
     table,
-    write_text,
 )
 from dragoman_bench.journey.claims import (
     BEST,
@@ -42,7 +41,6 @@ from dragoman_bench.journey.claims import (
     PREEMPTIONS,
     RPS,
     SHORT_P50,
-    STORY,
     TOKENS_S,
     At,
     JudgedClaim,
@@ -148,7 +146,7 @@ def write_files(report: JourneyReport, folder: Path, page: Path | None = None) -
         "summary": report.summary,
         "conditions": report.conditions,
         "rule": GENERAL_RULE,
-        "findings": [asdict(finding) for finding in report.findings],
+        "findings": [finding.document for finding in report.findings],
         "missing": report.missing,
     }
     page, data = page or folder / "report.html", folder / "journey.json"
@@ -191,8 +189,8 @@ def verdicts(report: JourneyReport) -> Table:
     """Each claim with its rule."""
     rows = [
         (
-            Cell(finding.statement, finding.rule),
-            finding.story or "our question",
+            Cell(finding.claim.statement, finding.claim.rule),
+            finding.claim.story or "our question",
             Cell(finding.verdict, tone=_TONES[finding.verdict]),
             finding.because,
         )
@@ -203,7 +201,7 @@ def verdicts(report: JourneyReport) -> Table:
 
 
 def _numbers(report: JourneyReport) -> Table:
-    """One row for every leg and level, beside what the story reports."""
+    """One row for every leg and level."""
     measured = Measured(report.results)
     rows: list[tuple[str | None, ...]] = []
     for name, results in report.results.items():
@@ -211,11 +209,10 @@ def _numbers(report: JourneyReport) -> Table:
             at = At(name, point.load.clients or 0)
             failed = sum(repeat.summary.requests - repeat.summary.completed for repeat in point.repeats)
             numbers = (measured.text(at, metric) for metric in COLUMNS)
-            rows.append((name, str(at.clients), STORY.get(at), *numbers, str(failed)))
-    columns = ("step", "clients", Column("the story, requests a second", "left"))
+            rows.append((name, str(at.clients), *numbers, str(failed)))
     note = "Median of the repeats [lowest..highest]."
     return table(
-        "", (*columns, *(metric.name for metric in COLUMNS), "failed"), rows, note=note, slug="numbers"
+        "", ("step", "clients", *(metric.name for metric in COLUMNS), "failed"), rows, note=note, slug="numbers"
     ).pruned()
 
 

@@ -33,7 +33,6 @@ WHOLE_STEPS: Mapping[str, str] = {
 """Flags of `vllm serve` for what dragoman does by default."""
 DRAGOMAN_CEILING = 1024  # tokens: dragoman's own default
 VLLM_CEILING = 512  # tokens: vLLM's own default on most GPUs, or twice max_num_seqs where that is less
-OVERHEAD_S = 1.5  # of a measurement, beside its warm-up and itself: in-flight requests at the end of either are awaited
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +67,6 @@ class Pace:
     duration_s: float
     warmup_s: float
     timeout_s: float = 120.0
-
-    def leg_s(self, leg: Leg) -> float:
-        """The expected time of a leg."""
-        measurements = len(leg.clients) * leg.repeats * len(leg.modes)
-        return measurements * (self.duration_s + self.warmup_s + OVERHEAD_S)
 
 
 QUICK_PACE = Pace(duration_s=8.0, warmup_s=1.0)

@@ -1,1 +1,1 @@
-"""Reports of results: one HTML page that needs no network, Markdown with the same tables, PNGs for a README."""
+"""Reports of results: one HTML page that needs no network, and PNGs for a README."""

@@ -1,8 +1,8 @@
-"""The charts of a report: rates and latency by load level, samples over time and single requests.
+"""The charts of a report: rates and latency by load level, and single requests.
 
 A bar or a point is the median of the repeats, its whisker their lowest and highest. Percentiles are over completed
-requests. Charts over time show the repeat of median throughput. In the chart of requests, short rows that end on one
-vertical line with long ones waited for them: head-of-line blocking.
+requests. In the chart of requests, which shows the repeat of median throughput, short rows that end on one vertical line
+with long ones waited for them: head-of-line blocking.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -10,13 +10,10 @@ vertical line with long ones waited for them: head-of-line blocking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from math import ceil
-from statistics import fmean
-from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -27,7 +24,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
 from dragoman.wire import LengthBand
-from dragoman_bench.bench.results import Load, Measurement, Point, RequestRecord
+from dragoman_bench.bench.results import Load, RequestRecord
 from dragoman_bench.bench.summary import BANDS
 from dragoman_bench.bench.tables import number as formatted
 from dragoman_bench.bench.tables import seconds
@@ -37,10 +34,7 @@ from dragoman_bench.report.style import Chart
 
 REQUESTS_SHOWN = 80
 _LABELLED_BARS = 30  # beyond these, numbers over bars would run into each other
-_HATCH = "////"
-_BINS = 160
 _WAITING_ALPHA = 0.32
-Samples = Sequence[tuple[float, float]]
 
 
 def report_charts(named: Named, load: Load | None = None) -> list[Chart]:
@@ -69,7 +63,6 @@ def _charts_by_load(named: Named) -> Iterator[Chart]:
 
 
 def _charts_at(named: Named, load: Load) -> Iterator[Chart]:
-    points = points_at(named, load).values()
     yield Chart(
         slug="timeline",
         title=f"Request by request, {load.label}",
@@ -78,14 +71,6 @@ def _charts_at(named: Named, load: Load) -> Iterator[Chart]:
         alt="Timeline of consecutive requests, one bar each from send to end, a panel a result.",
         draw=partial(timeline, named, load),
     )
-    if any(line.samples(typical(point)) for point in points for _, _, lines in _PANELS for line in lines):
-        yield Chart(
-            slug="over-time",
-            title=f"Server and GPU over time, {load.label}",
-            caption="The repeat of median throughput. Lines are means, bands reach from the lowest to the highest sample.",
-            alt="Running and waiting requests, KV cache usage and GPU utilisation over time, a row a result.",
-            draw=partial(over_time, named, load),
-        )
 
 
 def rates_by_result(named: Named, load: Load, title: str) -> Chart:
@@ -141,14 +126,7 @@ def throughput(named: Named) -> Figure:
 
 
 def _legend(named: Named) -> list[Artist]:
-    handles: list[Artist] = [Patch(color=style.series(place), label=name) for place, name in enumerate(named)]
-    if not all(map(_sustained, (point for results in named.values() for point in results.points))):
-        handles.append(Patch(facecolor="none", edgecolor=style.MUTED, hatch=_HATCH, label="hatched: stopped early"))
-    return handles
-
-
-def _sustained(point: Point) -> bool:
-    return all(repeat.stopped == "finished" for repeat in point.repeats)
+    return [Patch(color=style.series(place), label=name) for place, name in enumerate(named)]
 
 
 def _bars(axes: Axes, named: Named, metric: str) -> None:
@@ -162,9 +140,7 @@ def _bars(axes: Axes, named: Named, metric: str) -> None:
             if point is None or spread is None:
                 continue
             x, colour = place + (number - (len(named) - 1) / 2) * width, style.series(number)
-            filled: dict[str, Any] = {"color": colour, "linewidth": 0}
-            hollow: dict[str, Any] = {"facecolor": "none", "edgecolor": colour, "linewidth": 1, "hatch": _HATCH}
-            axes.bar(x, spread.median, 0.9 * width, **(filled if _sustained(point) else hollow))
+            axes.bar(x, spread.median, 0.9 * width, color=colour, linewidth=0)
             if spread.repeats > 1:
                 style.ranges(axes, [x], [spread], ecolor=style.INK)
             if len(named) * len(loads) <= _LABELLED_BARS:
@@ -194,87 +170,6 @@ def latency(named: Named) -> Figure:
         style.load_axis(axes, loads)
     style.time_axis(panels[0], seen)
     return figure
-
-
-@dataclass(frozen=True, slots=True)
-class _SampledLine:
-    label: str
-    colour: str
-    read: Callable[[Measurement], Iterable[tuple[float, float | None]]]
-
-    def samples(self, measurement: Measurement) -> Samples:
-        """Those inside the window."""
-        read = self.read(measurement)
-        return [(t_s, value) for t_s, value in read if value is not None and 0 <= t_s <= measurement.window_s]
-
-
-_PANELS: tuple[tuple[str, bool, tuple[_SampledLine, ...]], ...] = (
-    (
-        "requests in the server",
-        False,
-        (
-            _SampledLine("running", style.SERIES[6], lambda m: ((s.t_s, s.running) for s in m.server)),
-            _SampledLine("waiting", style.SERIES[1], lambda m: ((s.t_s, s.waiting) for s in m.server)),
-        ),
-    ),
-    (
-        "KV cache in use",
-        True,
-        (_SampledLine("KV cache", style.SERIES[4], lambda m: ((s.t_s, s.kv_cache_usage) for s in m.server)),),
-    ),
-    (
-        "GPU utilisation",
-        True,
-        (_SampledLine("GPU", style.SERIES[2], lambda m: ((s.t_s, s.utilisation_percent / 100) for s in m.gpu)),),
-    ),
-)
-"""Title, whether it is a share, and lines."""
-
-
-@style.styled
-def over_time(named: Named, load: Load) -> Figure:
-    """Running and waiting requests, KV cache usage and GPU utilisation at one load; a row a result.
-
-    A panel without a sample says so; a panel that no result has samples for is left out.
-    """
-    measured = {name: typical(point) for name, point in points_at(named, load).items()}
-    panels = [one for one in _PANELS if any(line.samples(m) for m in measured.values() for line in one[2])]
-    lines = [line for _, _, lines in panels for line in lines]
-    legend = [Line2D([], [], color=line.colour, label=line.label, linewidth=3) for line in lines]
-    figure, grid = style.grid(len(measured), len(panels), 1.6, legend, sharey="col")
-    for row, (name, measurement) in zip(grid, measured.items(), strict=True):
-        row[0].set_title(name)
-        for axes, (title, share, of_panel) in zip(row, panels, strict=True):
-            axes.set_ylabel(title)
-            axes.set_xlim(0, max(measurement.window_s, 1e-3))
-            values = [value for m in measured.values() for line in of_panel for _, value in line.samples(m)]
-            axes.set_ylim(0, 1.03 if share else (max(values) or 1.0) * 1.08)  # rows share the scale
-            if share:
-                axes.set_yticks([0, 0.5, 1])
-                style.share_axis(axes)
-            for line in of_panel:
-                if drawn := binned(line.samples(measurement)):
-                    times, low, mean, high = zip(*drawn, strict=True)
-                    axes.fill_between(times, low, high, color=line.colour, alpha=0.22, linewidth=0)
-                    axes.plot(times, mean, color=line.colour, linewidth=1.1)
-            if not any(line.samples(measurement) for line in of_panel):
-                style.placeholder(axes, "not reported")
-    for axes in grid[-1]:
-        axes.set_xlabel("seconds")
-    return figure
-
-
-def binned(samples: Samples, bins: int = _BINS) -> list[tuple[float, float, float, float]]:
-    """(time, lowest, mean, highest) in at most `bins` equal spans of time, so that no idle gap is averaged away; samples as
-    they are where they are fewer."""
-    if len(samples) <= bins:
-        return [(t_s, value, value, value) for t_s, value in samples]
-    start_s, span_s = samples[0][0], max(samples[-1][0] - samples[0][0], 1e-9)
-    drawn: list[tuple[float, float, float, float]] = []
-    for _, group in groupby(samples, key=lambda sample: min(bins - 1, int((sample[0] - start_s) / span_s * bins))):
-        times, values = zip(*group, strict=True)
-        drawn.append((fmean(times), min(values), fmean(values), max(values)))
-    return drawn
 
 
 def middle_requests(records: Sequence[RequestRecord], requests: int) -> list[RequestRecord]:

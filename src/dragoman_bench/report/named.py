@@ -3,61 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dragoman.errors import ConfigError
-from dragoman.wire import LengthBand
-from dragoman_bench.bench.results import Load, LoadKind, Measurement, Point, Results, Spread, Summary, read_results
-from dragoman_bench.bench.summary import spread_of
+from dragoman_bench.bench.results import Load, Measurement, Point, Results, read_results
 
 Named = Mapping[str, Results]
 """Results by label, in the order in which they are shown; the first is what the others are compared with."""
 
-_KINDS: tuple[LoadKind, ...] = ("closed", "constant", "poisson", "ramp", "replay")
-
 
 def read_named(paths: Sequence[Path]) -> dict[str, Results]:
-    """Files in their order, by the `label` among their options, else by file name; with the path where two have the same.
-
-    Raises ConfigError where one cannot be read, or is given twice.
-    """
-    again = [path for path, count in Counter(path.resolve() for path in paths).items() if count > 1]
-    if again:
-        raise ConfigError(f"{again[0].name} is given twice")
-    read = [read_results(path) for path in paths]
-    labels = [
-        str(results.conditions.options.get("label") or "").strip() or path.stem
-        for results, path in zip(read, paths, strict=True)
-    ]
-    uses = Counter(labels)
-    unique = [f"{label} ({path})" if uses[label] > 1 else label for label, path in zip(labels, paths, strict=True)]
-    return dict(zip(unique, read, strict=True))
+    """Files in their order, by the `label` among their options, else by file name. Raises ConfigError where one cannot be read,
+    or two have the same label."""
+    named: dict[str, Results] = {}
+    for path in paths:
+        results = read_results(path)
+        label = str(results.conditions.options.get("label") or "").strip() or path.stem
+        if label in named:
+            raise ConfigError(f"{path}: another file has the label {label!r}; rename one of them")
+        named[label] = results
+    return named
 
 
 def loads_of(named: Named) -> list[Load]:
     """Every load level that any of them measured, lowest first, kinds apart."""
-    return sorted({point.load for results in named.values() for point in results.points}, key=_order)
+    return sorted({point.load for results in named.values() for point in results.points}, key=lambda load: load.order)
 
 
-def _order(load: Load) -> tuple[int, float, float, float]:
-    return _KINDS.index(load.kind), load.clients or 0, load.rate_rps or 0.0, load.to_rate_rps or 1 / load.time_scale
-
-
-def shared_load(named: Named, label: str | None = None) -> Load:
-    """The load level with that label; else the highest of those that most results have.
-
-    Raises ConfigError on an unknown label, and where nothing was measured.
-    """
+def shared_load(named: Named) -> Load:
+    """The highest load level of those that most results have. Raises ConfigError where nothing was measured."""
     having = Counter(point.load for results in named.values() for point in results.points)
     if not having:
         raise ConfigError(f"nothing was measured in {', '.join(named) or 'no results'}: there is no load level")
-    if label is None:
-        return max(having, key=lambda load: (having[load], _order(load)))
-    loads = {load.label: load for load in loads_of(named)}
-    if label not in loads:
-        raise ConfigError(f"no load level {label!r}; there are {', '.join(loads)}", param="load")
-    return loads[label]
+    return max(having, key=lambda load: (having[load], load.order))
 
 
 def points_at(named: Named, load: Load) -> dict[str, Point]:
@@ -68,22 +47,6 @@ def points_at(named: Named, load: Load) -> dict[str, Point]:
 def any_has(named: Named, metric: str) -> bool:
     """Whether any point has the metric."""
     return any(metric in point.spreads for results in named.values() for point in results.points)
-
-
-def spread_over(point: Point, read: Callable[[Summary], float | None]) -> Spread | None:
-    """A number over the repeats; None where a repeat lacks it."""
-    values = [value for repeat in point.repeats if (value := read(repeat.summary)) is not None]
-    return spread_of(values) if values and len(values) == len(point.repeats) else None
-
-
-def of_band(point: Point, band: LengthBand, percentile: str) -> Spread | None:
-    """The end-to-end latency of one length band: `p50_s` and so on."""
-
-    def read(summary: Summary) -> float | None:
-        found = summary.bands.get(band)
-        return getattr(found.e2e, percentile) if found and found.e2e else None
-
-    return spread_over(point, read)
 
 
 def typical(point: Point) -> Measurement:

@@ -15,21 +15,12 @@ from typing import Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from dragoman_bench.bench.results import Load
-from dragoman_bench.bench.tables import Table, write_text
+from dragoman_bench.bench.results import Load, write_text
+from dragoman_bench.bench.tables import Table, points_table
 from dragoman_bench.report.charts import report_charts
 from dragoman_bench.report.named import Named, shared_load
 from dragoman_bench.report.style import PAGE_COLOURS, Chart, save_png, series, svg
-from dragoman_bench.report.tables import (
-    UNLIKE,
-    UNLIKE_NOTE,
-    against_first,
-    all_tables,
-    condition_tables,
-    conditions,
-    notes,
-    summary_line,
-)
+from dragoman_bench.report.tables import against_first, conditions_table, notes, summary_line, unlike
 
 README_CHARTS = ("throughput", "latency", "timeline")
 FOOTER = (
@@ -86,17 +77,16 @@ def report_sections(named: Named, load: Load | None = None) -> list[Section]:
     nothing was measured."""
     load = load or shared_load(named)
     sections: list[Section] = []
-    unlike = [one.name for one in conditions(named) if one.role == "unlike"]
-    if unlike:
-        sections.append(Section(UNLIKE, (f"{UNLIKE_NOTE} {', '.join(unlike)}: see Conditions.",), frame="alert"))
+    if differing := unlike(named):
+        text = f"What differs here may be the reason for a difference. {', '.join(differing)}: see Conditions."
+        sections.append(Section("These results were not measured under the same conditions", (text,), frame="alert"))
     sections.append(Section("Charts", charts=tuple(report_charts(named, load))))
-    compared = against_first(named)
-    tables = all_tables(named)
-    sections.append(Section("All points", tables=(compared, *tables) if compared else tuple(tables)))
+    compared, points = against_first(named), points_table(named, "Throughput and latency")
+    sections.append(Section("All points", tables=(compared, points) if compared else (points,)))
     remarks = tuple(notes(named))
     if remarks:
         sections.append(Section("Read with care", bullets=remarks, frame="care"))
-    return [*sections, Section("Conditions", tables=condition_tables(named))]
+    return [*sections, Section("Conditions", tables=(conditions_table(named),))]
 
 
 def report_lead(named: Named) -> str:

@@ -18,14 +18,14 @@ from io import StringIO
 from math import ceil
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Literal, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 from matplotlib import rc_context  # pyright: ignore[reportUnknownVariableType]
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font_names
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from dragoman.errors import ConfigError
 from dragoman.wire import LengthBand
@@ -83,7 +83,6 @@ RC: dict[str, Any] = {
     "axes.titlelocation": "left",
     "grid.color": GRID,
     "grid.linewidth": 0.8,
-    "hatch.linewidth": 0.9,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
     "ytick.left": False,
@@ -152,14 +151,10 @@ def series(number: int) -> str:
     return SERIES[number % len(SERIES)]
 
 
-def line(number: int) -> dict[str, Any]:
-    """Colour and dashes of the number-th result's lines."""
-    return {"color": series(number), "linestyle": DASHES[number % len(DASHES)]}
-
-
 def marked_line(number: int) -> dict[str, Any]:
-    """The same with a marker at each point."""
-    return line(number) | {"marker": MARKERS[number % len(MARKERS)]}
+    """Colour, dashes and marker of the number-th result's lines."""
+    dashes, marker = DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)]
+    return {"color": series(number), "linestyle": dashes, "marker": marker}
 
 
 def ranges(axes: Axes, places: Sequence[float], spreads: Sequence[Spread], *, axis: str = "y", **look: Any) -> None:
@@ -172,25 +167,22 @@ def ranges(axes: Axes, places: Sequence[float], spreads: Sequence[Spread], *, ax
     axes.errorbar(**data, capsize=2.5, elinewidth=0.9, **look)
 
 
-def time_axis(axes: Axes, values_s: Iterable[float], which: Literal["x", "y"] = "y", ticks: int = 8) -> None:
-    """Seconds on x or y, with up to about `ticks` ticks: from zero, or logarithmic where the values are far apart."""
+def time_axis(axes: Axes, values_s: Iterable[float], ticks: int = 8) -> None:
+    """Seconds on y, with up to about `ticks` ticks: from zero, or logarithmic where the values are far apart."""
     known = [value for value in values_s if value > 0]
-    axis = axes.yaxis if which == "y" else axes.xaxis
     if known and max(known) > 5 * min(known):
         low, high = min(known) / 1.25, max(known) * 1.25
-        axes.set(**{f"{which}scale": "log"})
-        axes.set(**{f"{which}lim": (low, high)})
-        steps = (1, 2, 5) if high < 10 ** (ticks / 3) * low else (1,)
-        axis.set_major_locator(LogLocator(subs=steps))
-        axis.set_minor_locator(NullLocator())
+        axes.set(yscale="log", ylim=(low, high))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 10 ** (ticks / 3) * low else (1,)))
+        axes.yaxis.set_minor_locator(NullLocator())
     elif known:
-        axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
-        axes.set(**{f"{which}lim": (0, max(known) * 1.1)})
+        axes.yaxis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
+        axes.set_ylim(0, max(known) * 1.1)
 
     def label(value: float, _: object) -> str:
         return seconds(value) if value > 0 else "0"
 
-    axis.set_major_formatter(FuncFormatter(label))
+    axes.yaxis.set_major_formatter(FuncFormatter(label))
 
 
 def load_axis(axes: Axes, loads: Sequence[Load]) -> None:
@@ -202,11 +194,6 @@ def load_axis(axes: Axes, loads: Sequence[Load]) -> None:
     axes.set_xlim(-0.6, len(loads) - 0.4)
     axes.set_xlabel(title)
     axes.tick_params(axis="x", length=0)
-
-
-def share_axis(axes: Axes) -> None:
-    """Shares 0..1 on y, as percent."""
-    axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
 
 
 def note(axes: Axes, text: str, x: float, y: float, offset_pt: tuple[float, float], **look: Any) -> None:

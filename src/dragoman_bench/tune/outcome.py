@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
-from dragoman_bench.bench.results import Machine, Verdict, members
-from dragoman_bench.bench.tables import write_text
+from dragoman_bench.bench.results import Machine, Verdict, first_fault, members, read_text, write_text
 
 SCHEMA = 2
 FINALIST = "finalist"
@@ -418,16 +417,13 @@ def write_tuning(tuning: Tuning, path: Path) -> None:
 
 def read_tuning(path: Path) -> Tuning:
     """Raises ConfigError on a file that is missing or is not a tune's outcome."""
+    text = read_text(path)
     try:
-        document = members(json.loads(path.read_text(encoding="utf-8")))
+        document = members(json.loads(text))
         if document.get("schema") != SCHEMA:
             raise ValueError(f"schema {document.get('schema')}, this version reads {SCHEMA}")
         return _ADAPTER.validate_python(document)
-    except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"{path} is not a tune's outcome: {where}: {first['msg']}") from error
+        raise ConfigError(f"{path} is not a tune's outcome: {first_fault(error)}") from error
     except ValueError as error:
         raise ConfigError(f"{path} is not a tune's outcome: {error}") from error

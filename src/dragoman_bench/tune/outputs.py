@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from textwrap import wrap
 
 from dragoman.errors import ConfigError
+from dragoman_bench.bench.results import write_text
 from dragoman_bench.bench.servers import Flags
 from dragoman_bench.bench.summary import parse_slo
 from dragoman_bench.bench.tables import (
@@ -25,24 +26,16 @@ from dragoman_bench.bench.tables import (
     Table,
     about,
     count,
-    number,
-    percent,
-    size,
     table,
-    write_text,
 )
 from dragoman_bench.report.page import Section, write_page
 from dragoman_bench.tune.charts import Read, ladder_chart, spread
-from dragoman_bench.tune.memory import MARGIN
 from dragoman_bench.tune.outcome import (
     Final,
     FinalEntry,
     Ladder,
     LevelResult,
-    LoadLevel,
-    Memory,
     Rung,
-    Trial,
     Tuning,
     read_tuning,
     write_tuning,
@@ -162,16 +155,9 @@ def all_tables(tuning: Tuning) -> dict[str, Table]:
         found.append(_final(tuning, tuning.final))
     if tuning.ladder is not None:
         found.append(_ladder(tuning.ladder))
-    if tuning.memory is not None:
-        found.append(_facts("memory", "Memory", _memory(tuning, tuning.memory), sentence(tuning.memory.because)))
-    if tuning.trials:
-        found.append(_trials(tuning))
-    found.append(_facts("conditions", "Conditions", _conditions(tuning)))
+    columns = ("quantity", Column("value", "left"))
+    found.append(table("Conditions", columns, _conditions(tuning), slug="conditions"))
     return {one.slug: one for one in found}
-
-
-def _facts(slug: str, title: str, facts: Iterable[tuple[str, str]], note: str = "") -> Table:
-    return table(title, ("quantity", Column("value", "left")), facts, note=note, slug=slug)
 
 
 def _final(tuning: Tuning, found: Final) -> Table:
@@ -212,57 +198,6 @@ def _rung(rung: Rung, found: Ladder) -> Row:
         return Row((head,), flags, f"skipped: {rung.skipped}")
     below = EMPTY if rung.verdict == "first" else Cell(rung.verdict)
     return Row((head, *(read(rung.results) for _, read in OF_A_RUNG), below), flags, marked=knee)
-
-
-def _trials(tuning: Tuning) -> Table:
-    note = (
-        f"In the order in which they were made. Numbers are those at {tuning.demand.levels.busy} clients; the ladder's at the "
-        f"cap that was measured last, a memory check's at its own load. {_RANGES}"
-    )
-    columns = (
-        Column("trial", "left"), Column("settings", "left"), Column("outcome", "left"), Column("why", "left"),
-        *(Column(name) for name, _ in NUMBERS), Column("start s"), Column("KV tokens"),
-    )  # fmt: skip
-    rows = tuple(_trial(trial, tuning) for trial in tuning.trials)
-    return Table("Every trial of the search", columns, rows, note, "trials").pruned()
-
-
-def _trial(trial: Trial, tuning: Tuning) -> Row:
-    head, settings = Cell(trial.name), trial.setup.knobs.label
-    if not trial.results and trial.not_reached:
-        return Row((head,), note=f"{settings}; {trial.ending}")
-    levels = [one.level for one in trial.results]  # the ladder's last is its knee or its best
-    busy = LoadLevel(tuning.demand.levels.busy)
-    results = trial.at(busy if busy in levels and trial.phase != "ladder" else levels[-1]) if levels else ()
-    cells = (
-        head,
-        Cell(settings),
-        Cell(trial.outcome.replace("_", " "), tone="good" if trial.outcome == "measured" else "bad"),
-        Cell(sentence(trial.why), sentence(trial.reason)),
-        *(read(results) if results else EMPTY for _, read in NUMBERS),
-        Cell(number(trial.start_s)),
-        Cell(count(trial.kv_cache.tokens if trial.kv_cache else None)),
-    )
-    best = tuning.finding is not None and trial.name == tuning.finding.best_trial
-    return Row(cells, ("best",) if best else (), marked=best)
-
-
-def _memory(tuning: Tuning, found: Memory) -> Iterator[tuple[str, str]]:
-    """How the memory setting was computed, and whether it held."""
-    demand, per_token = tuning.demand, found.bytes_per_token
-    yield "tokens that are needed", f"{count(found.needed_tokens)} ({demand.levels.peak} texts)"
-    yield "with the margin", f"{count(found.wanted_tokens)} ({MARGIN:g} times)"
-    if per_token is not None:
-        yield "bytes of that", f"{size(found.wanted_tokens * per_token)}, {size(per_token)} a token"
-    yield "what the measured server held", f"{count(found.capacity_tokens)} tokens"
-    yield found.setting, "left as it is: it cannot be computed" if found.value is None else f"{found.value:,}"
-    yield "checked under more than the peak load", f"{found.checked} ({', '.join(found.trials)})"
-    for trial in tuning.trials:
-        for one in trial.results if trial.name in found.trials else ():
-            if one.level.draw == "long":
-                text = f"{one.level.label}: {count(one.requests)} requests, the cache {percent(one.peak_kv_cache_usage)} full"
-                text += f" at most, {count(one.preemptions)} preemptions, {one.failed} failed"
-                yield f"{trial.name} under that load", text
 
 
 def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:

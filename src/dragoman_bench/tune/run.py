@@ -12,16 +12,20 @@ from time import monotonic
 from typing import Any
 
 from dragoman_bench.bench.results import Machine, installed_packages, whole
-from dragoman_bench.bench.stored import STOP_S, UNKNOWN_START_S
 from dragoman_bench.bench.summary import Slo
 from dragoman_bench.bench.tables import about
-from dragoman_bench.journey.steps import OVERHEAD_S, Pace
+from dragoman_bench.journey.steps import Pace
 from dragoman_bench.tune.compare import MOST_REPEATS, Context, Objective
 from dragoman_bench.tune.demand import Demand
 from dragoman_bench.tune.final import BASELINES, candidates, hold_final, judge, recommend
 from dragoman_bench.tune.outcome import FINALIST, Final, Recommendation, SearchResult, Tuning
 from dragoman_bench.tune.search import base_knobs, caps, climb, search_knobs
 from dragoman_bench.tune.trial import BY_HAND, Servers, TrialRunner
+
+SERVER_S = 64.0
+"""Of a server's start and stop: engines take 30 to 80 s."""
+OVERHEAD_S = 1.5
+"""Of a measurement, beside its warm-up and itself: in-flight requests at the end of either are awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ class TuneJob:
         rounds = self.repeats * (1 + len(self.baselines)) if self.baselines else 0
         starts, measurements = 5 + rounds, len(caps(self.demand.levels.busy)) + 6 * self.repeats + rounds
         measurement_s = pace.warmup_s + pace.duration_s + OVERHEAD_S
-        return starts * (UNKNOWN_START_S + STOP_S) + measurements * measurement_s
+        return starts * SERVER_S + measurements * measurement_s
 
     def plan_lines(self, pace: Pace) -> Iterator[str]:
         """What a tune is going to do."""

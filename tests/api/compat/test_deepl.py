@@ -291,7 +291,7 @@ def test_languages_of_larger_models() -> None:
         ("POST", "/v2/document/1/result", 404),
         ("POST", "/v2/write/rephrase", 404),
         ("GET", "/v2/admin/analytics", 404),
-        ("POST", "/v3/style_rules", 404),
+        ("POST", "/v3/style_rules", 405),
         ("GET", "/v3/translation_memories/1", 404),
         ("GET", "/v2/other", 404),
         ("DELETE", "/v2/translate", 405),

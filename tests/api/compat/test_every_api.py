@@ -137,10 +137,8 @@ async def test_plugins_on_the_shared_path_have_their_own_answer_to_a_missing_key
 
 
 async def test_what_else_needs_a_key(client: httpx.AsyncClient, keys: dict[str, str]) -> None:
-    suggestion = {"q": "a", "s": "b", "source": "en", "target": "ja"}
-    for path, body in (("/detect", {"q": "hello"}), ("/suggest", suggestion)):
-        assert (await client.post(path, json=body)).status_code == 400
-        assert (await client.post(path, data=body | {"api_key": keys["good"]})).status_code == 200
+    assert (await client.post("/detect", json={"q": "hello"})).status_code == 400
+    assert (await client.post("/detect", data={"q": "hello", "api_key": keys["good"]})).status_code == 200
     for path in ("languages", "detect?q=hello"):
         answer = await client.get(f"/language/translate/v2/{path}")
         assert answer.status_code == 403

@@ -107,7 +107,7 @@ def _text_task(message: str, target: str, source: str | None, max_texts: int) ->
     return Task((*texts, message[at:]), target, source, separators=tuple(separators))
 
 
-def _batch_task(batch: kiss.Batch, target: str | None) -> Task:
+def _batch_task(batch: kiss.KissBatch, target: str | None) -> Task:
     target = target or tag_of(batch.target)
     if target is None:
         raise InvalidRequest(f"targetLanguage is no known language: {batch.target[:40]!r}", param="messages")
@@ -206,7 +206,7 @@ def _language_at(text: str, at: int) -> tuple[str | None, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class MessageTemplate:
     """A user message as a program writes it: literal parts, and variables between them."""
 
     name: str
@@ -246,14 +246,14 @@ def _data() -> dict[str, Any]:
 
 
 @cache
-def _templates() -> tuple[Template, ...]:
+def _templates() -> tuple[MessageTemplate, ...]:
     return tuple(_template(entry["name"], entry["user"].strip()) for entry in _data()["template"])
 
 
-def _template(name: str, user: str) -> Template:
+def _template(name: str, user: str) -> MessageTemplate:
     parts = _VARIABLE.split(user)
     *literals, tail = parts[::2]
-    return Template(name, tuple(map(_literal, literals)), tuple(parts[1::2]), tail.strip())
+    return MessageTemplate(name, tuple(map(_literal, literals)), tuple(parts[1::2]), tail.strip())
 
 
 def _literal(literal: str) -> re.Pattern[str]:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from dragoman import languages
-from dragoman.api.access import account_of, key_first
+from dragoman.api.access import Service, account_of, key_first
 from dragoman.api.answers import while_connected
 from dragoman.api.bodies import MAX_FORM_FIELDS, max_values, parse_form, parse_json, parsed
 from dragoman.api.compat import RETRY_GRACE_S
@@ -146,6 +146,16 @@ async def read_fields(
 async def authenticated(http: Request, service: TranslationService, fields: Fields, *key_names: str) -> Call:
     """The call of the account whose key one of these fields or a header has. Raises `Unauthenticated`, `InvalidKey`."""
     return Call(http, service, fields, await account_of(http, service, fields.first(*key_names)))
+
+
+def caller(*key_names: str, missing: str = "{} is missing") -> Any:
+    """A dependency of routes: the call with the fields of `read_fields`, authenticated."""
+
+    async def call(http: Request, service: Service) -> Call:
+        fields = await read_fields(http, service, *key_names, missing=missing)
+        return await authenticated(http, service, fields, *key_names)
+
+    return Depends(call)
 
 
 def _joined(items: Iterable[tuple[str, Any]]) -> dict[str, object]:

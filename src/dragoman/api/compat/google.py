@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
 from dragoman.api import openapi
-from dragoman.api.access import Service
 from dragoman.api.answers import JsonResponse, json_items
-from dragoman.api.compat.exchange import Call, authenticated, read_fields, regional_code
+from dragoman.api.compat.exchange import Call, caller, regional_code
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.types import Detection, TextFormat, Translation
 
@@ -83,12 +82,7 @@ _DETECTED = _answers(
 _LANGUAGES = _answers("languages", openapi.object_of({"language": openapi.TEXT, "name": openapi.TEXT}, "name"))
 
 
-async def _call(http: Request, service: Service) -> Call:
-    fields = await read_fields(http, service, "key", missing="Missing required field: {}")
-    return await authenticated(http, service, fields, "key")
-
-
-GoogleCall = Annotated[Call, Depends(_call)]
+GoogleCall = Annotated[Call, caller("key", missing="Missing required field: {}")]
 
 
 @router.get(

@@ -39,7 +39,7 @@ class Segments:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class KissBatch:
     """The texts of a message, and what it says of their translations."""
 
     texts: tuple[str, ...]
@@ -51,7 +51,7 @@ class Batch:
     context: str | None = None
 
 
-def read_batch(message: str, system: str) -> Batch | None:
+def read_batch(message: str, system: str) -> KissBatch | None:
     """The batch that a user message is, in the form that the system message asks for; None where it is none.
 
     Raises `InvalidRequest` for segments or a glossary that are not as KISS Translator's.
@@ -71,7 +71,7 @@ def read_batch(message: str, system: str) -> Batch | None:
         raise InvalidRequest("glossary: it is not an object of terms and translations", param="messages")
     terms = {str(term): str(translation) for term, translation in cast(dict[object, object], glossary).items()}
     described = (batch.get(name) for name in ("title", "description"))
-    return Batch(
+    return KissBatch(
         texts,
         Segments(ids, "xml" if "<root>" in system else "lines" if '"ID | Text"' in system else "json"),
         str(batch["targetLanguage"]),

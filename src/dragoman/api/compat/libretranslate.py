@@ -1,5 +1,5 @@
-"""LibreTranslate's API, at the server's root: `/translate`, `/detect`, `/languages`, `/frontend/settings`, `/suggest`,
-`/health`, `/translate_file`. Its `POST /translate` is shared with the plug-ins': see `plugins.recognised`.
+"""LibreTranslate's API, at the server's root: `/translate`, `/detect`, `/languages`, `/frontend/settings`,
+`/health`. Its `POST /translate` is shared with the plug-ins': see `plugins.recognised`.
 
 Alternatives are always empty lists: decoding is greedy, and a second translation would cost as much as the first.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dragoman import languages
@@ -16,7 +16,7 @@ from dragoman.api import openapi
 from dragoman.api.access import Service
 from dragoman.api.answers import JsonResponse, json_items
 from dragoman.api.compat import plugins
-from dragoman.api.compat.exchange import Call, Fields, authenticated, read_fields, served_tag
+from dragoman.api.compat.exchange import Call, Fields, authenticated, caller, read_fields, served_tag
 from dragoman.api.errors import ErrorFormat, foreign_format
 from dragoman.errors import InvalidRequest
 from dragoman.types import Detection, TextFormat, Translation
@@ -41,7 +41,7 @@ error_format = foreign_format(
 )
 """One sentence. A missing key is 400, a wrong one 403, a used-up quota 429."""
 ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
-    ("/translate", "/detect", "/languages", "/frontend/settings", "/suggest", "/health"), error_format
+    ("/translate", "/detect", "/languages", "/frontend/settings", "/health", "/suggest"), error_format
 )
 
 # ---- OpenAPI
@@ -70,7 +70,6 @@ _TRANSLATED = openapi.object_of(
 _LANGUAGES = openapi.array(
     openapi.object_of({"code": openapi.TEXT, "name": openapi.TEXT, "targets": openapi.array(openapi.TEXT)})
 )
-_SUGGESTION = {"q": openapi.TEXT, "s": openapi.TEXT, "source": openapi.TEXT, "target": openapi.TEXT}
 _SETTINGS = {"type": "object", "required": ["charLimit", "keyRequired", "language"]}
 
 
@@ -82,12 +81,7 @@ def code_of(tag: str) -> str:
 _MISSING = "Invalid request: missing {} parameter"
 
 
-async def _call(http: Request, service: Service) -> Call:
-    fields = await read_fields(http, service, "api_key", missing=_MISSING)
-    return await authenticated(http, service, fields, "api_key")
-
-
-LibreTranslateCall = Annotated[Call, Depends(_call)]
+LibreTranslateCall = Annotated[Call, caller("api_key", missing=_MISSING)]
 
 
 def _alternatives(fields: Fields) -> bool:
@@ -97,13 +91,6 @@ def _alternatives(fields: Fields) -> bool:
     except (ValueError, TypeError, OverflowError):
         message = "Invalid request: alternatives parameter is not a number"
         raise InvalidRequest(message, param="alternatives") from None
-
-
-def _format(fields: Fields) -> TextFormat:
-    given = fields.text("format") or "text"
-    if given not in ("text", "html"):
-        raise InvalidRequest(f"{given[:40]} format is not supported", param="format")
-    return cast(TextFormat, given)
 
 
 def _tag(call: Call, name: str) -> str:
@@ -121,14 +108,16 @@ async def translate(http: Request, service: Service) -> Response:
     """A string is answered with a string, an array with arrays."""
     fields = await read_fields(http, service, *plugins.KEY_NAMES, missing=_MISSING)
     if plugin := plugins.recognised(fields):
-        return await plugin(http, service, fields)
+        answer_plugin, http.state.error_format = plugin
+        return await answer_plugin(await authenticated(http, service, fields, *plugins.KEY_NAMES))
     call = await authenticated(http, service, fields, "api_key")
     given = _texts(fields)
     auto = fields.required("source").lower() == "auto"
     source = None if auto else _tag(call, "source")
     target = _tag(call, "target")
     with_alternatives = _alternatives(fields)
-    translations = await call.translate("libretranslate", "q", target, source, _format(fields))
+    form = cast(TextFormat, fields.choice("format", "text", "html", default="text"))
+    translations = await call.translate("libretranslate", "q", target, source, form)
     answer: dict[str, list[Any]] = {"translatedText": await json_items(service, (one.text for one in translations))}
     if auto:
         answer["detectedLanguage"] = await json_items(service, map(_detected, translations))
@@ -222,36 +211,6 @@ async def frontend_settings(service: Service) -> Response:
             },
         }
     )
-
-
-@router.post(
-    "/suggest",
-    summary="LibreTranslate: suggest a translation",
-    openapi_extra=openapi.body({**_SUGGESTION, **_KEY}, *_SUGGESTION),
-    responses=openapi.answers(openapi.object_of({"success": {"const": True}}), _ERROR, *_REFUSED),
-)
-async def suggest(call: LibreTranslateCall) -> Response:
-    """A user's better translation. It is not stored."""
-    for name in _SUGGESTION:
-        call.fields.required(name, most=None)
-    return JsonResponse({"success": True})
-
-
-@router.post(
-    "/translate_file",
-    summary="LibreTranslate: translate a document",
-    openapi_extra={
-        "requestBody": {
-            "content": {"multipart/form-data": {"schema": {"type": "object", "properties": {"file": openapi.TEXT}}}}
-        }
-    },
-    responses=openapi.answers(openapi.object_of({}), _ERROR, *_REFUSED),
-)
-async def translate_file(call: LibreTranslateCall) -> Response:
-    """Documents are not translated: every format is an unsupported one."""
-    if "file" not in call.fields:
-        raise call.fields.absent("file")
-    raise InvalidRequest("Invalid request: file format not supported", param="file")
 
 
 @router.get(

@@ -9,50 +9,46 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from secrets import randbelow
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman import languages
 from dragoman.api import openapi
-from dragoman.api.access import Service
 from dragoman.api.answers import JsonResponse, json_items
-from dragoman.api.compat.exchange import Fields, authenticated, read_fields, regional_code
+from dragoman.api.compat.exchange import Call, Fields, caller, regional_code
 from dragoman.api.errors import ErrorFormat, foreign_format, native_format
 from dragoman.errors import EmptyText
-from dragoman.service.service import TranslationService
 from dragoman.types import ApiName, TextFormat, Translation
 
 router = APIRouter(tags=["plug-ins"], default_response_class=Response)
-
-PlugIn = Callable[[Request, TranslationService, Fields], Awaitable[Response]]
 
 KEY_NAMES = ("token", "api_key", "key")
 _NUMBERED_TAG = re.compile(r"</?[a-z]{1,8}(?:\d{1,5}| i=\d{1,5})\s?/?>", re.IGNORECASE)
 """What the plug-ins put for elements of a page: `<b0></b0>`, `<i1>text</i1>`, `<a i=1>text</a>`."""
 
-deeplx_format = foreign_format(
+PlugInCall = Annotated[Call, caller(*KEY_NAMES)]
+
+_deeplx_format = foreign_format(
     {"quota_exceeded": 429}, lambda status, fault: {"code": status, "message": fault.message}
 )
-ERROR_FORMATS: dict[str, ErrorFormat] = {"/deeplx/translate": deeplx_format}
+ERROR_FORMATS: dict[str, ErrorFormat] = {"/deeplx/translate": _deeplx_format}
 
 
-def recognised(fields: Fields) -> PlugIn | None:
-    """The plug-in whose request has these fields; None: LibreTranslate's, which has `q`."""
+def recognised(fields: Fields) -> tuple[Callable[[Call], Awaitable[Response]], ErrorFormat] | None:
+    """What answers the plug-in whose request has these fields, and its errors; None: LibreTranslate's, which has `q`."""
     if "q" in fields:
         return None
     if "text_list" in fields:
-        return immersive
+        return immersive, native_format
     if "texts" in fields or ("text" in fields and "to" in fields):
-        return kiss
-    return deeplx if "text" in fields else None
+        return kiss, native_format
+    return (deeplx, _deeplx_format) if "text" in fields else None
 
 
 async def _translate(
-    http: Request,
-    service: TranslationService,
-    fields: Fields,
+    call: Call,
     api: ApiName,
     texts: str,
     *,
@@ -64,10 +60,9 @@ async def _translate(
 
     Texts with the plug-ins' tags are HTML: the tags are put where the translation has their words.
     """
-    call = await authenticated(http, service, fields, *KEY_NAMES)
-    given = fields.texts(texts)
+    given = call.fields.texts(texts)
     tagged = any(_NUMBERED_TAG.search(text) for text in ([given] if isinstance(given, str) else given))
-    source_tag = None if fields.text(source).lower() in ("", "auto") else call.tag(source)
+    source_tag = None if call.fields.text(source).lower() in ("", "auto") else call.tag(source)
     return await call.translate(api, texts, call.tag(target), source_tag, format or ("html" if tagged else "text"))
 
 
@@ -117,13 +112,17 @@ def _described(
 # ---- DeepLX
 
 
-async def deeplx(http: Request, service: TranslationService, fields: Fields) -> Response:
-    """`text`, `source_lang`, `target_lang`, `tag_handling`: one text, answered in `data`."""
-    http.state.error_format = deeplx_format
+@router.post(
+    "/deeplx/translate",
+    **_described("DeepLX: translate a text", _DEEPLX, ("text", "target_lang"), _DEEPLX_ANSWER, _DEEPLX_ERROR),
+)
+async def deeplx(call: PlugInCall) -> Response:
+    """DeepLX's `POST /translate`, where nothing else is."""
+    fields = call.fields
     if not fields.text("text", most=None):
         raise EmptyText("No text to translate", param="text")
     tags = cast(TextFormat, fields.choice("tag_handling", "html", "xml")) or None
-    [one] = await _translate(http, service, fields, "deeplx", "text", format=tags)
+    [one] = await _translate(call, "deeplx", "text", format=tags)
     return JsonResponse(
         {
             "code": 200,
@@ -137,24 +136,7 @@ async def deeplx(http: Request, service: TranslationService, fields: Fields) -> 
     )
 
 
-@router.post(
-    "/deeplx/translate",
-    **_described("DeepLX: translate a text", _DEEPLX, ("text", "target_lang"), _DEEPLX_ANSWER, _DEEPLX_ERROR),
-)
-async def translate_deeplx(http: Request, service: Service) -> Response:
-    """DeepLX's `POST /translate`, where nothing else is."""
-    return await deeplx(http, service, await read_fields(http, service, *KEY_NAMES))
-
-
 # ---- Immersive Translate
-
-
-async def immersive(http: Request, service: TranslationService, fields: Fields) -> Response:
-    """`text_list`, `source_lang`, `target_lang`: texts, answered in `translations`."""
-    http.state.error_format = native_format
-    translations = await _translate(http, service, fields, "immersive", "text_list")
-    items = ({"detected_source_lang": _detected(one), "text": one.text} for one in translations)
-    return JsonResponse({"translations": await json_items(service, items)})
 
 
 @router.post(
@@ -167,27 +149,23 @@ async def immersive(http: Request, service: TranslationService, fields: Fields) 
         _NATIVE_ERROR,
     ),
 )
-async def translate_immersive(http: Request, service: Service) -> Response:
+async def immersive(call: PlugInCall) -> Response:
     """Immersive Translate's custom API."""
-    return await immersive(http, service, await read_fields(http, service, *KEY_NAMES))
+    translations = await _translate(call, "immersive", "text_list")
+    items = ({"detected_source_lang": _detected(one), "text": one.text} for one in translations)
+    return JsonResponse({"translations": await json_items(call.service, items)})
 
 
 # ---- KISS Translator
-
-
-async def kiss(http: Request, service: TranslationService, fields: Fields) -> Response:
-    """`text` or `texts`, `from`, `to`: answered with one object, or with a list of them."""
-    http.state.error_format = native_format
-    name = "texts" if "texts" in fields else "text"
-    translations = await _translate(http, service, fields, "kiss", name, source="from", target="to")
-    items = await json_items(service, ({"text": one.text, "src": _detected(one)} for one in translations))
-    return JsonResponse(items if isinstance(fields.texts(name), list) else items[0])
 
 
 @router.post(
     "/kiss/translate",
     **_described("KISS Translator: translate a text or several", _KISS, ("to",), _KISS_ANSWER, _NATIVE_ERROR),
 )
-async def translate_kiss(http: Request, service: Service) -> Response:
-    """KISS Translator's custom API, a single text and a batch."""
-    return await kiss(http, service, await read_fields(http, service, *KEY_NAMES))
+async def kiss(call: PlugInCall) -> Response:
+    """KISS Translator's custom API: a text is answered with one object, several with a list."""
+    name = "texts" if "texts" in call.fields else "text"
+    translations = await _translate(call, "kiss", name, source="from", target="to")
+    items = await json_items(call.service, ({"text": one.text, "src": _detected(one)} for one in translations))
+    return JsonResponse(items if isinstance(call.fields.texts(name), list) else items[0])

@@ -15,16 +15,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from dragoman.errors import DragomanError, EngineFailed, QueueFull, Unavailable, codes
 from dragoman.languages import OTHER
 from dragoman.telemetry.requests import CANCELLED, OK
 from dragoman.telemetry.traffic.entry import TrafficEntry
-from dragoman.telemetry.traffic.window import in_flight_at_arrivals
 
 LOAD = frozenset({OK, CANCELLED, QueueFull.code, DragomanError.code, EngineFailed.code, *codes(Unavailable)})
 """Outcomes of texts that a server is there to translate."""
@@ -48,17 +45,9 @@ class TrafficTrace:
         return "".join(json.dumps(line) + "\n" for line in self.lines)
 
 
-def trace_of(
-    entries: Iterable[TrafficEntry], limit: int | None = None, *, count_in_flight: bool = False
-) -> TrafficTrace:
-    """`limit` keeps the last arrivals. `count_in_flight`: the entries are of several recorders that ran at the same time, so
-    that the texts in flight are counted anew from all of them."""
+def trace_of(entries: Iterable[TrafficEntry], limit: int | None = None) -> TrafficTrace:
+    """`limit` keeps the last arrivals."""
     arrived = sorted(entries, key=lambda entry: (entry.arrived_unix_s, entry.request_id, entry.index))
-    if count_in_flight:
-        counts = in_flight_at_arrivals(
-            np.array([entry.arrived_unix_s for entry in arrived]), np.array([entry.e2e_s for entry in arrived])
-        ).tolist()
-        arrived = [replace(entry, in_flight=count) for entry, count in zip(arrived, counts, strict=True)]
     reasons = [(entry, _why_left_out(entry)) for entry in arrived]
     kept = [entry for entry, reason in reasons if reason is None]
     estimate = _Estimate(kept)

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, Request
 from fastapi.responses import Response
 
 from dragoman.api import openapi
-from dragoman.api.access import Service
 from dragoman.api.answers import JsonResponse
 from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.exchange import Call, authenticated, read_fields
+from dragoman.api.compat.exchange import Call, caller
 from dragoman.api.errors import Fault, foreign_format
 from dragoman.api.middleware import current_id
 
@@ -25,13 +23,8 @@ _STATUSES = {"unauthenticated": 403, "invalid_key": 403, "quota_exceeded": 456, 
 """Where DeepL's status is not ours."""
 
 
-async def _call(http: Request, service: Service) -> Call:
-    """Older clients send the key in the query or the body."""
-    fields = await read_fields(http, service, "auth_key", missing=MISSING)
-    return await authenticated(http, service, fields, "auth_key")
-
-
-DeepLCall = Annotated[Call, Depends(_call)]
+DeepLCall = Annotated[Call, caller("auth_key", missing=MISSING)]
+"""Older clients send the key in the query or the body."""
 
 
 def trace_header() -> dict[str, str]:

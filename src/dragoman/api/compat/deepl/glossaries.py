@@ -250,14 +250,10 @@ async def _dictionary(fields: Fields) -> tuple[Pair, dict[str, str]]:
     pair = _pair(fields)
     text = fields.required("entries", most=None)
     kind = fields.choice("entries_format", "tsv", "csv", default="tsv")
-    entries = await asyncio.to_thread(parse_tsv if kind == "tsv" else _parse_csv, text)
+    entries = await asyncio.to_thread(parse_tsv if kind == "tsv" else parse_csv, text)
     if not entries:
         raise InvalidGlossary("a dictionary has at least one entry", param="entries")
     return pair, entries
-
-
-def _parse_csv(text: str) -> dict[str, str]:
-    return parse_csv(text, with_languages=True)
 
 
 # ---- stored glossaries

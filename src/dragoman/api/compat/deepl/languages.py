@@ -39,14 +39,9 @@ _RESOURCES: Mapping[str, Mapping[str, tuple[bool, bool]]] = {
         "tag_handling": (True, True),
     },
     "glossary": {},
-    "translate_document": {},
-    "voice": {},
-    "write": {},
-    "style_rules": {},
-    "translation_memory": {},
 }
-"""DeepL's resources, and by feature whether the source and the target must have it. The server has the first two."""
-_OFFERED = ("translate_text", "glossary")
+"""DeepL's resources that the server has, and by feature whether the source and the target must have it."""
+_OTHER_RESOURCES = ("translate_document", "voice", "write", "style_rules", "translation_memory")
 _STABLE = {"status": "stable"}
 
 
@@ -149,10 +144,10 @@ async def v3_resources(call: DeepLCall) -> Response:
                     {"name": feature}
                     | ({"needs_source_support": True} if of_source else {})
                     | ({"needs_target_support": True} if of_target else {})
-                    for feature, (of_source, of_target) in _RESOURCES[name].items()
+                    for feature, (of_source, of_target) in features.items()
                 ],
             }
-            for name in _OFFERED
+            for name, features in _RESOURCES.items()
         ]
     )
 
@@ -161,13 +156,13 @@ async def v3_resources(call: DeepLCall) -> Response:
     "/v3/languages",
     summary="DeepL: languages of a resource",
     responses=answers(schemas.RESOURCE_LANGUAGES),
-    openapi_extra=openapi.query({"resource": openapi.choice(*_RESOURCES)}, "resource"),
+    openapi_extra=openapi.query({"resource": openapi.choice(*_RESOURCES, *_OTHER_RESOURCES)}, "resource"),
 )
 async def v3_languages(call: DeepLCall) -> Response:
     """Sources and targets in one list. Of a resource that the server does not offer: none."""
     call.fields.required("resource")
-    resource = call.fields.choice("resource", *_RESOURCES)
-    if resource not in _OFFERED:
+    resource = call.fields.choice("resource", *_RESOURCES, *_OTHER_RESOURCES)
+    if resource in _OTHER_RESOURCES:
         return answer([])
     return answer(list((_text_languages if resource == "translate_text" else _glossary_languages)(call.service)))
 

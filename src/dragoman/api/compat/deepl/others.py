@@ -1,4 +1,4 @@
-"""DeepL's usage, and what the server does not offer: documents, text improvement, style rules, translation memories."""
+"""DeepL's usage, and what its clients ask of what the server does not offer. The rest of DeepL's API is not found."""
 
 from __future__ import annotations
 
@@ -37,13 +37,6 @@ async def document(call: DeepLCall) -> Response:
     return answer({"message": "Invalid file: unsupported file extension", "detail": "no documents are translated"}, 400)
 
 
-@router.post("/v2/document/{document_id}", include_in_schema=False)
-@router.post("/v2/document/{document_id}/result", include_in_schema=False)
-async def no_such_document(document_id: str, call: DeepLCall) -> Response:
-    """No document was accepted."""
-    return answer({"message": "Document not found"}, 404)
-
-
 @router.get("/v3/style_rules", include_in_schema=False)
 async def style_rules(call: DeepLCall) -> Response:
     """None."""
@@ -54,18 +47,3 @@ async def style_rules(call: DeepLCall) -> Response:
 async def translation_memories(call: DeepLCall) -> Response:
     """None."""
     return answer({"translation_memories": [], "total_count": 0})
-
-
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-
-
-@router.api_route("/v2/write/{rest:path}", methods=_METHODS, include_in_schema=False)
-@router.api_route("/v2/admin/{rest:path}", methods=_METHODS, include_in_schema=False)
-@router.api_route("/v3/style_rules", methods=["POST"], include_in_schema=False)
-@router.api_route("/v3/style_rules/{rest:path}", methods=_METHODS, include_in_schema=False)
-@router.api_route("/v3/translation_memories/{rest:path}", methods=_METHODS, include_in_schema=False)
-@router.api_route("/v3/voice/{rest:path}", methods=_METHODS, include_in_schema=False)
-async def not_offered(call: DeepLCall) -> Response:
-    """A part of DeepL's API that the server does not have."""
-    path = call.http.url.path
-    return answer({"message": "Not found", "detail": f"dragoman does not offer {call.http.method} {path}"}, 404)
