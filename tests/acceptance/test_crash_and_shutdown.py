@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(60
 START_S = 300.0  # of an engine, on a machine that does other things too
 CTRL_C = b"\x03"
 # It starts sooner, and generates equal texts each for itself.
-FLAGS = {"hang-timeout-s": 20, "max-model-len": 1024, "enforce-eager": True, "cache-max-bytes": 0}
+FLAGS = {"hang-timeout-s": 10, "max-model-len": 1024, "enforce-eager": True, "cache-max-bytes": 0}
 BINDS = device() == "cpu" and hasattr(os, "sched_getaffinity") and len(os.sched_getaffinity(0)) > 1
 """Whether vLLM binds workers to cores here, with one left for the server."""
 Call = asyncio.Task[list[dict[str, Any]]]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.outliving import ENDS, started
+from tests.outliving import started
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(300)]
@@ -31,18 +31,19 @@ COMMANDS = {
     "serve --replicas": (("serve", "--port", "0", "--pipeline", "fake", "--replicas", "2"), "ray::"),
 }
 """Each with a word in the command line of what has to run before it is ended."""
-EACH = [signal.SIGKILL, signal.SIGTERM]
-"""How each is ended. Ctrl-C is handled where SIGTERM is, and a closed terminal ends a command as SIGKILL does: one of each
-kind is ended so too."""
-ALL = ("tune", "translate")
+SAME_SERVERS = ("journey", "check-model")
+"""They start servers with the code that `tune` starts them with, so that SIGKILL needs no case of theirs."""
+ENDED_BY = {name: [signal.SIGTERM, *([] if name in SAME_SERVERS else [signal.SIGKILL])] for name in COMMANDS}
+ENDED_BY["tune"].append(signal.SIGHUP)  # a closed terminal ends a command as SIGKILL does
+ENDED_BY["translate"].append(signal.SIGINT)  # Ctrl-C is handled where SIGTERM is
 
 
 @pytest.mark.parametrize(
     ("name", "number"),
     [
         pytest.param(name, number, id=f"{name}-{number.name}")
-        for name in COMMANDS
-        for number in (ENDS if name in ALL else EACH)
+        for name, numbers in ENDED_BY.items()
+        for number in numbers
     ],
 )
 async def test_a_command_that_is_ended_leaves_no_process(tmp_path: Path, name: str, number: signal.Signals) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.clients.__main__ import serving
+from tests.clients.__main__ import Server, serving
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(900)]
 
@@ -29,13 +30,18 @@ def schemathesis(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin/schemathesis"
 
 
-@pytest.mark.parametrize("with_key", [True, False])
-def test_answers_are_as_documented(schemathesis: Path, tmp_path: Path, with_key: bool) -> None:
-    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
     with serving("--pipeline", "fake") as server:
-        line = [str(schemathesis), "--config-file", "schemathesis.toml", "run", f"{server.url}/openapi.json"]
-        line += ["--checks", CHECKS, "--max-examples", "30", "--seed", "1", "--no-color", "--continue-on-failure"]
-        if with_key:
-            line += ["--header", f"Authorization: Bearer {server.operator_key}"]
-        done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+        yield server
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_answers_are_as_documented(schemathesis: Path, tmp_path: Path, server: Server, with_key: bool) -> None:
+    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
+    line = [str(schemathesis), "--config-file", "schemathesis.toml", "run", f"{server.url}/openapi.json"]
+    line += ["--checks", CHECKS, "--max-examples", "30", "--seed", "1", "--no-color", "--continue-on-failure"]
+    if with_key:
+        line += ["--header", f"Authorization: Bearer {server.operator_key}"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]

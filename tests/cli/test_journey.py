@@ -7,6 +7,7 @@ import json
 import shutil
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from dragoman.errors import ConfigError
@@ -25,22 +26,20 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(command, arguments, standalone_mode=False)
 
 
-def test_steps_are_chosen_by_name() -> None:
-    wrong = invoke("--only", "dynamic")
-    assert isinstance(wrong.exception, ConfigError)
-    assert wrong.exception.param == "only"
-
-
-def test_options_of_a_comparison_are_checked_before_anything_is_started() -> None:
-    wrong = invoke("--versus", "--clients", "many")
-    assert isinstance(wrong.exception, ConfigError)
-    assert "--clients" in wrong.exception.message
-    for alone in (("--clients", "4"), ("--defaults",)):
-        found = invoke(*alone)
-        assert isinstance(found.exception, ConfigError)
-        assert found.exception.param == alone[0]
-    refused = invoke("--versus", "--defaults", "--max-model-len", "512")
-    assert isinstance(refused.exception, ConfigError)
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--only", "dynamic"), "only"),
+        (("--clients", "4"), "--clients"),
+        (("--defaults",), "--defaults"),
+        (("--versus", "--clients", "many"), "--clients"),
+        (("--versus", "--defaults", "--max-model-len", "512"), "--max-model-len"),
+    ],
+)
+def test_options_are_checked_before_anything_is_started(arguments: tuple[str, ...], named: str) -> None:
+    wrong = invoke(*arguments).exception
+    assert isinstance(wrong, ConfigError)
+    assert named in f"{wrong.param} {wrong.message}"
 
 
 def test_a_stored_journey_is_rendered_again(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.processes import ServerProcess, serving
+from tests.processes import ServerProcess
 
 WITHOUT_OPENTELEMETRY = """
 import sys
@@ -99,7 +99,8 @@ async def test_json_on_every_line_and_spans_at_the_collector_when_it_has_left(
 async def test_one_line_for_people_a_request_and_a_collector_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
     with Collector() as gone:
         url = gone.url  # nothing listens there afterwards
-    async with serving(tmp_path, f"--tracing-endpoint={url}") as server:
+    flags, environment = ("--pipeline=fake", f"--tracing-endpoint={url}"), {"OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+    with ServerProcess(tmp_path, *flags, environment=environment) as server:
         assert (await translated(server)).status_code == 200
         assert await server.end() == 0
         [request] = [line for line in server.output.splitlines() if "/v1/translate" in line]

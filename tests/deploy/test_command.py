@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 from click.testing import CliRunner
 
@@ -9,13 +11,10 @@ from dragoman.cli import deploy, serve
 from dragoman.errors import ConfigError
 
 
-def test_serve_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve, "missing_packages", lambda _: ["ray"])
+@pytest.mark.parametrize(("module", "arguments"), [(serve, ["--pipeline", "fake"]), (deploy, ["config"])])
+def test_the_extra_that_is_missing_is_named(
+    module: ModuleType, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "missing_packages", lambda _: ["ray"])
     with pytest.raises(ConfigError, match=r"dragoman\[ray\]"):
-        CliRunner().invoke(serve.command, ["--replicas", "2", "--pipeline", "fake"], catch_exceptions=False)
-
-
-def test_deploy_names_the_extra_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deploy, "missing_packages", lambda _: ["ray"])
-    with pytest.raises(ConfigError, match=r"dragoman\[ray\]"):
-        CliRunner().invoke(deploy.command, ["config", "--replicas", "2"], catch_exceptions=False)
+        CliRunner().invoke(module.command, [*arguments, "--replicas", "2"], catch_exceptions=False)

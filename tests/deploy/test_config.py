@@ -56,12 +56,9 @@ def test_replicas_are_a_number_or_auto(value: str) -> None:
     assert settings.server.replicas == (2 if value == "2" else "auto")
     deployment = config.local_deployment(replace(settings, pipeline=PipelineSettings(name="fake")))
     assert (deployment.replicas, deployment.num_gpus) == (2 if value == "2" else 1, 0)
-
-
-@pytest.mark.parametrize("value", ["0", "all"])
-def test_other_values_of_replicas_are_refused(value: str) -> None:
-    with pytest.raises(ConfigError):
-        load(flags={"server.replicas": value}, environment={})
+    for other in ("0", "all"):
+        with pytest.raises(ConfigError):
+            load(flags={"server.replicas": other}, environment={})
 
 
 @pytest.mark.parametrize(("wanted", "found"), [(2, 2), ("auto", 2)])
@@ -70,10 +67,6 @@ def test_each_replica_has_the_gpus_of_its_engine(monkeypatch: pytest.MonkeyPatch
     settings = Settings(server=ServerSettings(replicas=wanted), engine=EngineSettings(tensor_parallel_size=2))
     deployment = config.local_deployment(settings)
     assert (deployment.replicas, deployment.num_gpus) == (found, 2)
-
-
-def test_more_replicas_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config, "find_gpus", FourGpus)
     with pytest.raises(ConfigError) as refused:
         config.local_deployment(Settings(server=ServerSettings(replicas=5)))
     assert refused.value.param == "server.replicas"
@@ -115,26 +108,22 @@ def test_the_configuration_of_a_cluster_has_an_ingress_on_every_node_and_the_set
     assert "secret" not in text
     for variable in ("RAY_AUTH_MODE=token", "RAY_AUTH_TOKEN=", "RAY_SERVE_ENABLE_HA_PROXY=1", "DRAGOMAN_STORAGE_URL="):
         assert f"export {variable}" in text
-
-
-def test_without_keys_and_glossaries_no_node_needs_a_database() -> None:
-    document, text = written("--replicas=2", "--storage-url=")
+    document, text = written("--replicas=2", "--storage-url=")  # no keys and no glossaries: no database
     assert document["applications"][0]["args"]["settings"]["storage"] == {"url": ""}
     assert "DRAGOMAN_STORAGE_URL" not in text
 
 
-def test_a_cluster_scales_on_in_flight_requests() -> None:
-    flags = ("--replicas=2", "--max-replicas=8", "--target-in-flight=90", "--storage-url=postgresql://db/dragoman")
-    scaling = written(*flags)[0]["applications"][0]["args"]["deployment"]["autoscaling"]
-    assert (scaling["min_replicas"], scaling["max_replicas"], scaling["target_ongoing_requests"]) == (2, 8, 90)
-
-
-@pytest.mark.parametrize("file", ["", "tune.json"])
-def test_the_target_of_autoscaling_comes_from_a_tune(tmp_path: Path, file: str) -> None:
+@pytest.mark.parametrize(
+    ("flag", "target"), [("target-in-flight=90", 90), ("tuned=.", 89.6), ("tuned=tune.json", 89.6)]
+)
+def test_the_target_of_autoscaling_is_given_or_comes_from_a_tune(
+    flag: str, target: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "tune.json").write_text('{"schema": 2, "ladder": {"knee": 128}}')
-    flags = ("--replicas=2", "--max-replicas=8", f"--tuned={tmp_path / file}", "--storage-url=postgresql://db/dragoman")
+    flags = ("--replicas=2", "--max-replicas=8", f"--{flag}", "--storage-url=postgresql://db/dragoman")
     scaling = written(*flags)[0]["applications"][0]["args"]["deployment"]["autoscaling"]
-    assert scaling["target_ongoing_requests"] == 89.6
+    assert (scaling["min_replicas"], scaling["max_replicas"], scaling["target_ongoing_requests"]) == (2, 8, target)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +176,7 @@ def test_haproxy_listens_where_the_user_says_and_reports_on_loopback_alone(host:
     assert bound == ["127.0.0.1:9101", frontend, "127.0.0.1:8404"]
     assert "mode 600 level admin" in adapted
     assert "set-header x-request-disconnect-disabled ?1" in adapted
+    assert haproxy.adapted(adapted, host) == adapted
 
 
 def test_haproxy_ends_slow_requests_and_takes_offers_of_an_upgrade_off() -> None:
@@ -201,10 +191,6 @@ def test_haproxy_ends_slow_requests_and_takes_offers_of_an_upgrade_off() -> None
 def test_a_configuration_of_another_version_of_ray_is_refused(missing: str) -> None:
     with pytest.raises(haproxy.UnknownConfiguration):
         haproxy.adapted(HAPROXY.replace(missing, "other"))
-
-
-def test_a_configuration_is_adapted_once() -> None:
-    assert haproxy.adapted(haproxy.adapted(HAPROXY, "::"), "::") == haproxy.adapted(HAPROXY, "::")
 
 
 def test_names_of_ray_that_are_missing_are_refused() -> None:

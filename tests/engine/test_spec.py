@@ -35,14 +35,49 @@ def cpu_info(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_on_a_gpu_each_step_is_one_graph() -> None:
-    engine = resolve(MODEL, PLAIN, "cuda").engine
-    assert (engine.max_num_seqs, engine.max_num_batched_tokens, engine.dtype) == (256, 8192, "auto")
-    assert (engine.max_cudagraph_capture_size, engine.cudagraph_mode) == (GRAPH_CEILING, "FULL")
-    few = resolve(MODEL, replace(PLAIN, max_num_seqs=8), "cuda").engine
-    assert few.max_cudagraph_capture_size == GRAPH_CEILING
-    small_steps = resolve(MODEL, replace(PLAIN, max_num_batched_tokens=300), "cuda").engine
-    assert small_steps.max_cudagraph_capture_size == 300
+GIVEN = {
+    "max_cudagraph_capture_size": 64,
+    "cudagraph_mode": "FULL_AND_PIECEWISE",
+    "max_num_seqs": 3,
+    "dtype": "float16",
+}
+NO_GRAPHS = {"max_cudagraph_capture_size": None, "cudagraph_mode": None}
+
+
+@pytest.mark.parametrize(
+    ("device", "change", "resolved"),
+    [
+        ("cuda", {}, {"max_num_seqs": 256, "max_num_batched_tokens": 8192, "dtype": "auto", "cudagraph_mode": "FULL"}),
+        ("cuda", {}, {"max_cudagraph_capture_size": GRAPH_CEILING}),
+        ("cuda", {"max_num_seqs": 8}, {"max_cudagraph_capture_size": GRAPH_CEILING}),
+        ("cuda", {"max_num_batched_tokens": 300}, {"max_cudagraph_capture_size": 300}),
+        ("cuda", {"tensor_parallel_size": 2}, {"cudagraph_mode": "FULL_AND_PIECEWISE"}),
+        ("cuda", {"enforce_eager": True}, NO_GRAPHS),
+        ("cuda", {"max_cudagraph_capture_size": 0}, {"max_cudagraph_capture_size": 0, "cudagraph_mode": None}),
+        ("cuda", GIVEN, GIVEN),
+        ("cpu", {}, {"max_num_seqs": 64, "max_num_batched_tokens": 2048} | NO_GRAPHS),
+        ("cpu", GIVEN, GIVEN),
+    ],
+)
+def test_each_value_is_decided_or_stays(device: Any, change: dict[str, Any], resolved: dict[str, Any]) -> None:
+    engine = resolve(MODEL, replace(PLAIN, **change), device).engine
+    assert {name: getattr(engine, name) for name in resolved} == resolved
+
+
+@pytest.mark.parametrize(
+    ("config", "mode"),
+    [
+        ({"num_attention_heads": 8, "use_sliding_window": False, "sliding_window": 4096}, "FULL"),
+        ({"num_attention_heads": 8, "sliding_window": 4096}, "FULL_AND_PIECEWISE"),
+        ({"num_attention_heads": 8, "layer_types": ["full_attention", "linear_attention"]}, "FULL_AND_PIECEWISE"),
+        ({"num_attention_heads": 8, "kv_lora_rank": 512}, "FULL_AND_PIECEWISE"),
+        ({"text_config": {"num_attention_heads": 8}}, "FULL_AND_PIECEWISE"),
+        ({}, "FULL_AND_PIECEWISE"),
+    ],
+)
+def test_other_attention_keeps_vllms_mode(config: dict[str, Any], mode: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert resolve(str(tmp_path), PLAIN, "cuda").engine.cudagraph_mode == mode
 
 
 def test_whole_steps_run_with_the_attention_backend_that_replays_them_right() -> None:
@@ -72,41 +107,6 @@ def test_a_setting_that_this_vllm_does_not_know_is_an_error_where_it_is_set(monk
     ):
         with pytest.raises(ConfigError, match=named):
             compat.engine_arguments(resolve(MODEL, changed, device))  # type: ignore[arg-type]
-
-
-def test_several_gpus_a_model_and_other_attention_keep_vllms_mode(tmp_path: Path) -> None:
-    assert resolve(MODEL, replace(PLAIN, tensor_parallel_size=2), "cuda").engine.cudagraph_mode == "FULL_AND_PIECEWISE"
-    plain = {"num_attention_heads": 8, "use_sliding_window": False, "sliding_window": 4096}
-    others: list[dict[str, Any]] = [
-        {"num_attention_heads": 8, "sliding_window": 4096},
-        {"num_attention_heads": 8, "layer_types": ["full_attention", "linear_attention"]},
-        {"num_attention_heads": 8, "kv_lora_rank": 512},
-        {"text_config": {"num_attention_heads": 8}},
-        {},
-    ]
-    for config, mode in [(plain, "FULL"), *((one, "FULL_AND_PIECEWISE") for one in others)]:
-        (tmp_path / "config.json").write_text(json.dumps(config))
-        assert resolve(str(tmp_path), PLAIN, "cuda").engine.cudagraph_mode == mode, config
-
-
-def test_without_graphs_there_is_no_ceiling_and_no_mode() -> None:
-    eager = resolve(MODEL, replace(PLAIN, enforce_eager=True), "cuda").engine
-    assert (eager.max_cudagraph_capture_size, eager.cudagraph_mode) == (None, None)
-    none = resolve(MODEL, replace(PLAIN, max_cudagraph_capture_size=0), "cuda").engine
-    assert (none.max_cudagraph_capture_size, none.cudagraph_mode) == (0, None)
-    on_cpu = resolve(MODEL, PLAIN, "cpu").engine
-    assert (on_cpu.max_num_seqs, on_cpu.max_num_batched_tokens) == (64, 2048)
-    assert (on_cpu.max_cudagraph_capture_size, on_cpu.cudagraph_mode) == (None, None)
-
-
-def test_values_that_were_set_stay() -> None:
-    given = replace(
-        PLAIN, max_cudagraph_capture_size=64, cudagraph_mode="FULL_AND_PIECEWISE", max_num_seqs=3, dtype="float16"
-    )
-    for device in ("cuda", "cpu"):
-        engine = resolve(MODEL, given, device).engine
-        assert (engine.max_cudagraph_capture_size, engine.cudagraph_mode) == (64, "FULL_AND_PIECEWISE")
-        assert (engine.max_num_seqs, engine.dtype) == (3, "float16")
 
 
 @pytest.mark.parametrize(

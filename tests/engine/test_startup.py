@@ -53,17 +53,21 @@ def names(log: str, *, compiles: bool = True) -> list[str]:
     return [phase.name for phase in gauge.stats.startup]
 
 
-def test_the_phases_on_a_cpu() -> None:
-    assert names(CPU_032) == ["start processes", "load", "compile", "warm up", "KV cache"]
+UNCOMPILED = "\n".join(line for line in CPU_032.splitlines() if "compilation.decorators" not in line)
+ON_CPU = ["start processes", "load", "compile", "warm up", "KV cache"]
 
 
-def test_the_phases_on_a_gpu_end_with_its_graphs() -> None:
-    assert names(CUDA_026) == ["start processes", "load", "compile", "warm up", "KV cache", "CUDA graphs"]
-
-
-def test_an_uncompiled_start_has_no_phase_compile() -> None:
-    uncompiled = "\n".join(line for line in CPU_032.splitlines() if "compilation.decorators" not in line)
-    assert names(uncompiled, compiles=False) == ["start processes", "load", "warm up", "KV cache"]
+@pytest.mark.parametrize(
+    ("log", "phases"),
+    [
+        (CPU_032, ON_CPU),
+        (CUDA_026, [*ON_CPU, "CUDA graphs"]),
+        (UNCOMPILED, ["start processes", "load", "warm up", "KV cache"]),
+    ],
+    ids=["cpu", "gpu", "uncompiled"],
+)
+def test_the_phases_of_a_start(log: str, phases: list[str]) -> None:
+    assert names(log, compiles=log != UNCOMPILED) == phases
 
 
 async def test_the_log_is_followed_from_its_end_and_the_present_phase_is_seen(
@@ -83,13 +87,7 @@ async def test_the_log_is_followed_from_its_end_and_the_present_phase_is_seen(
                 assert [phase.name for phase in gauge.stats.startup] == ["start processes", "load", "compile"]
             assert number < len(lines)
         await until(lambda: gauge.stats.startup[-1].name == "KV cache", "the last phase")
-    assert [phase.name for phase in gauge.stats.startup] == [
-        "start processes",
-        "load",
-        "compile",
-        "warm up",
-        "KV cache",
-    ]
+    assert [phase.name for phase in gauge.stats.startup] == ON_CPU
 
 
 async def test_without_a_log_file_the_start_is_one_phase() -> None:

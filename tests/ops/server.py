@@ -39,12 +39,12 @@ class Prometheus:
 
 
 @asynccontextmanager
-async def prometheus(folder: Path, target: str = "", **job: object) -> AsyncIterator[Prometheus]:
-    """Scrapes `target` (host:port) as job `dragoman`, twice a second; or what the other keys of the job find."""
+async def prometheus(folder: Path, *targets: str, **job: object) -> AsyncIterator[Prometheus]:
+    """Scrapes `targets` (host:port) as job `dragoman`, twice a second; or what the other keys of the job find."""
     config = {
         "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
         "rule_files": [str(ALERTS)],
-        "scrape_configs": [{"job_name": "dragoman", **(job or {"static_configs": [{"targets": [target]}]})}],
+        "scrape_configs": [{"job_name": "dragoman", **(job or {"static_configs": [{"targets": list(targets)}]})}],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     with socket.create_server(("127.0.0.1", 0)) as unused:

@@ -10,6 +10,8 @@ from tests.ops.dashboard import metrics_of
 from tests.ops.tools import ALERTS, OPS, needs_promtool, promtool
 from tests.telemetry.metered import DOCUMENTATION, documented
 
+TESTS = sorted((OPS / "prometheus").glob("*.test.yml"))
+
 
 def rules() -> list[dict[str, Any]]:
     groups = yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]
@@ -24,11 +26,11 @@ def test_promtool_accepts_rules_and_the_example_configuration() -> None:
 
 @needs_promtool
 def test_alerts_fire_when_they_should_and_only_then() -> None:
-    promtool("test", "rules", OPS / "prometheus" / "alerts.test.yml")
+    promtool("test", "rules", *TESTS)
 
 
 def test_every_alert_is_tested_to_fire() -> None:
-    tests = yaml.safe_load((OPS / "prometheus" / "alerts.test.yml").read_text(encoding="utf-8"))["tests"]
+    tests = [test for file in TESTS for test in yaml.safe_load(file.read_text(encoding="utf-8"))["tests"]]
     expected = [sample for test in tests for one in test["promql_expr_test"] for sample in one.get("exp_samples", ())]
     fired = {match for one in expected for match in re.findall(r'alertname="(\w+)"', one["labels"])}
     assert fired == {rule["alert"] for rule in rules()}

@@ -47,12 +47,7 @@ class CrashingEngine(FakePipeline):
         self._hung.set()
 
     async def crashed(self) -> EngineDead:
-        waits = [asyncio.create_task(event.wait()) for event in (self._hung, self._crash)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
+        await _either(self._hung, self._crash)
         return EngineHung("the fake engine hangs") if self._hung.is_set() else EngineDead("the fake engine crashed")
 
     def crash_silently(self) -> None:
@@ -74,12 +69,16 @@ class CrashingEngine(FakePipeline):
         if CRASH in sequence.prompt_token_ids:
             self.crash()
         if HOLD in sequence.prompt_token_ids:
-            waits = [asyncio.create_task(event.wait()) for event in (self.gate, self._crash)]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+            await _either(self.gate, self._crash)
 
     async def shutdown(self) -> None:
         self.crash()
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

@@ -44,31 +44,22 @@ def test_a_checkpoint_gets_its_profile(model: str, config: dict[str, Any], expec
     assert select(model, config, has_chat_template=True).name == expected
 
 
-def test_a_name_given_wins_over_the_checkpoint() -> None:
+def test_a_name_given_wins_over_the_checkpoint_and_a_users_file_over_everything(tmp_path: Path) -> None:
     assert select("Qwen/Qwen3-4B", QWEN3, "chat").name == "chat"
-
-
-def test_a_users_file_wins_over_everything(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text('extends = "chat"\nname = "own"\n')
     assert select("Qwen/Qwen3-4B", {"dragoman_profile": "phrasebook"}, "qwen3", path).name == "own"
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
+def test_what_decides_for_no_profile_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(ConfigError) as caught:
         select("any", {}, "phrasbook")
     assert "no profile 'phrasbook'" in caught.value.message
     assert all(name in caught.value.message for name in profiles())
     with pytest.raises(ConfigError, match=r"dragoman_profile in config\.json"):
         select("any", {"dragoman_profile": "other"})
-
-
-def test_models_that_cannot_be_distinguished_are_named() -> None:
     with pytest.raises(ConfigError, match=r"hunyuan-mt, hy-mt1\.5-7b, hy-mt2-7b; chat for"):
-        select("/models/ours", HUNYUAN_7B)
-
-
-def test_without_prompts_or_chat_template_there_is_no_profile() -> None:
+        select("/models/ours", HUNYUAN_7B)  # models that cannot be distinguished
     with pytest.raises(ConfigError, match="--profile-file"):
         select("/models/base", LLAMA, has_chat_template=False)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.prompts.conftest import CHATML
 from tokenizers import AddedToken, Tokenizer, normalizers
 from transformers import PreTrainedTokenizerFast
 
@@ -18,10 +19,6 @@ from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.stack import Model, load_prompts
 
 Build = Callable[[str, Iterable[str]], Tokenizer]
-CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
 TRANSLATEGEMMA = (
     "<bos>{% set names = {'en': 'English', 'de': 'German', 'ja': 'Japanese', 'zh-Hans': 'Chinese'} %}"
     "{% for m in messages %}{% set c = m.content[0] %}{% set s = names[c.source_lang_code] %}"
@@ -44,24 +41,42 @@ def test_every_profile_agrees_with_a_tokenizer_of_its_own(profile: Profile, toke
     assert compare(profile, tokenizer) is None
 
 
-@pytest.mark.parametrize("name", ["lmt-60", "eurollm"])
-def test_a_chat_profile_agrees_with_the_template_it_was_written_from(
-    name: str, make_tokenizer: Build, tmp_path: Path
+CHAT_TOKENS = ("<|im_start|>", "<|im_end|>")
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "tokens", "template"),
+    [
+        ("lmt-60", "byte-level", CHAT_TOKENS, CHATML),
+        ("eurollm", "byte-level", CHAT_TOKENS, CHATML),
+        (  # it opens the answer by itself
+            "hunyuan-mt",
+            "byte-level",
+            ("<|startoftext|>", "<|extra_0|>", "<|eos|>"),
+            "{% for m in messages %}<|startoftext|>{{ m.content }}<|extra_0|>{% endfor %}",
+        ),
+        ("translategemma", "gemma", ("<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"), TRANSLATEGEMMA),
+    ],
+)
+def test_a_profile_agrees_with_the_template_it_was_written_from(
+    name: str, family: str, tokens: tuple[str, ...], template: str, make_tokenizer: Build, tmp_path: Path
 ) -> None:
-    loaded = checkpoint(make_tokenizer, tmp_path, "byte-level", ["<|im_start|>", "<|im_end|>"], CHATML)
-    assert compare(profiles()[name], loaded) is None
+    assert compare(profiles()[name], checkpoint(make_tokenizer, tmp_path, family, tokens, template)) is None
 
 
-def test_hunyuan_agrees_with_a_template_that_opens_the_answer_by_itself(make_tokenizer: Build, tmp_path: Path) -> None:
-    own = "{% for m in messages %}<|startoftext|>{{ m.content }}<|extra_0|>{% endfor %}"
-    tokens = ["<|startoftext|>", "<|extra_0|>", "<|eos|>"]
-    assert compare(profiles()["hunyuan-mt"], checkpoint(make_tokenizer, tmp_path, "byte-level", tokens, own)) is None
-
-
-def test_translategemma_agrees_with_its_structured_template(make_tokenizer: Build, tmp_path: Path) -> None:
-    tokens = ["<bos>", "<eos>", "<start_of_turn>", "<end_of_turn>"]
-    loaded = checkpoint(make_tokenizer, tmp_path, "gemma", tokens, TRANSLATEGEMMA)
-    assert compare(profiles()["translategemma"], loaded) is None
+@pytest.mark.parametrize(
+    ("name", "template", "message"),
+    [
+        ("qwen3", CHATML.replace("assistant\n", "assistant\n<think>\n"), "non-thinking"),
+        ("tower-plus", "<|im_start|>{{ messages[0].content | upper }}<|im_end|>", "loses or repeats"),
+    ],
+)
+def test_a_template_that_makes_the_model_think_or_loses_the_text_is_refused(
+    name: str, template: str, message: str, make_tokenizer: Build, tmp_path: Path
+) -> None:
+    loaded = checkpoint(make_tokenizer, tmp_path, "byte-level", [*CHAT_TOKENS, "<think>"], template)
+    with pytest.raises(ConfigError, match=message):
+        compare(profiles()[name], loaded)
 
 
 def test_another_template_is_a_difference_with_both_renderings_and_the_place(
@@ -95,17 +110,3 @@ def test_a_tokenizer_that_encodes_templates_differently_is_a_difference(make_tok
     difference = compare(profile, TextTokenizer(raw.to_str()))
     assert difference is not None
     assert difference.what == "tokens"
-
-
-def test_a_thinking_model_is_refused_for_chat(make_tokenizer: Build, tmp_path: Path) -> None:
-    thinking = CHATML.replace("assistant\n", "assistant\n<think>\n")
-    loaded = checkpoint(make_tokenizer, tmp_path, "byte-level", ["<|im_start|>", "<|im_end|>", "<think>"], thinking)
-    with pytest.raises(ConfigError, match="non-thinking"):
-        compare(profiles()["qwen3"], loaded)
-
-
-def test_a_template_that_loses_the_text_is_refused(make_tokenizer: Build, tmp_path: Path) -> None:
-    losing = "<|im_start|>{{ messages[0].content | upper }}<|im_end|>"
-    loaded = checkpoint(make_tokenizer, tmp_path, "byte-level", ["<|im_start|>", "<|im_end|>"], losing)
-    with pytest.raises(ConfigError, match="loses or repeats"):
-        compare(profiles()["tower-plus"], loaded)

@@ -148,19 +148,14 @@ def test_no_context_becomes_a_control_token(profile: Profile, tokenizer: TextTok
 def test_ordinary_text_gives_the_ids_of_the_vendors_own_rendering(profile: Profile, tokenizer: TextTokenizer) -> None:
     encoder = PromptEncoder(profile, tokenizer)
     lines = [line for lines in parallel_text().values() for line in lines[::4]]
+    said_before = "Two friends meet."
     for source, target in directions(profile):
         for text in (*lines, "One line.\nAnother line.\n\nA paragraph.", "1. 2: 3"):
-            ids = list(encoder.encode(text, source, target).token_ids)
-            assert ids == opening(encoder) + tokenizer.encode_template(encoder.render(text, source, target))
-
-
-def test_context_gives_the_ids_of_the_vendors_own_rendering(profile: Profile, tokenizer: TextTokenizer) -> None:
-    encoder = PromptEncoder(profile, tokenizer)
-    for source, target in directions(profile):
-        ids = list(encoder.encode("Good morning.", source, target, said("Two friends meet.")).token_ids)
-        rendered = encoder.render("Good morning.", source, target, said("Two friends meet."))
-        assert ("Two friends meet." in rendered) == takes_context(profile) or not takes_context(profile)
-        assert ids == opening(encoder) + tokenizer.encode_template(rendered)
+            for options in (PromptOptions(), said(said_before))[: 1 + (text == lines[0])]:
+                ids = list(encoder.encode(text, source, target, options).token_ids)
+                rendered = encoder.render(text, source, target, options)
+                assert ids == opening(encoder) + tokenizer.encode_template(rendered)
+                assert said_before not in rendered or options.context
 
 
 def test_source_tokens_are_those_of_the_text(profile: Profile, tokenizer: TextTokenizer) -> None:
@@ -356,15 +351,3 @@ def test_a_template_without_system_role_gets_the_system_prompt_in_the_turn(
         "<bos><start_of_turn>user\nYou are a translation engine. Translate the user's message into Korean."
     )
     assert rendered.endswith("\n\nHi<end_of_turn>\n<start_of_turn>model\n")
-
-
-def test_context_uses_the_trained_prompt(make_toy: Callable[[str, str], TextTokenizer]) -> None:
-    one_five = PromptEncoder(profiles()["hy-mt1.5-7b"], make_toy("byte-level", "hy-mt1.5-7b"))
-    assert one_five.render("Hi", "en", "de", said("CTX")) == (
-        "<|startoftext|>CTX\n参考上面的信息，把下面的文本翻译成德语，注意不需要翻译上文，也不要额外解释：\nHi<|extra_0|>"
-    )
-    two = PromptEncoder(profiles()["hy-mt2-7b"], make_toy("byte-level", "hy-mt2-7b"))
-    assert "[Background Information]\nCTX\n\nPlease translate the following text into German," in two.render(
-        "Hi", "en", "de", said("CTX")
-    )
-    assert "【背景信息】\nCTX\n\n请结合背景信息将以下文本翻译为中文。" in two.render("Hi", "en", "zh", said("CTX"))

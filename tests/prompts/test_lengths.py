@@ -59,19 +59,20 @@ def test_the_bound_is_twice_the_ratio_and_a_constant() -> None:
     assert table.max_tokens("en", "de", 50, 40) == 40
 
 
-def test_a_region_or_script_uses_its_languages_count() -> None:
-    table = LengthTable({"en": 100, "pt": 110, "zh": 40, "zh-Hant": 50, "no": 90})
-    assert table.ratio("en", "pt-BR") == 1.1
-    assert table.ratio("en", "zh-Hans") == 0.4
-    assert table.ratio("en", "zh-Hant-HK") == 0.5
-    assert table.ratio("en", "nb") == 0.9
-    assert table.ratio("en-GB", "zh-TW") == 0.5
-
-
-def test_an_unknown_language_has_a_ratio_according_to_the_source() -> None:
-    table = LengthTable({"en": 100, "zh": 40})
-    assert table.ratio("en", "am") == 2.5
-    assert table.ratio("zh", "am") == 4.0
-    assert table.ratio("ja", "en") == 4.0
-    assert table.ratio(None, "en") == 4.0
-    assert table.ratio("am", "en") == 2.5
+@pytest.mark.parametrize(
+    ("source", "target", "ratio"),
+    [
+        ("en", "pt-BR", 1.1),  # a region or script: its language's
+        ("en", "zh-Hans", 0.4),
+        ("en", "zh-Hant-HK", 0.5),
+        ("en", "nb", 0.9),
+        ("en-GB", "zh-TW", 0.5),
+        ("en", "am", 2.5),  # unknown: by the source
+        ("zh", "am", 4.0),
+        ("ja", "en", 4.0),
+        (None, "en", 4.0),
+        ("am", "en", 2.5),
+    ],
+)
+def test_ratios_of_tags_that_were_not_measured(source: str | None, target: str, ratio: float) -> None:
+    assert LengthTable({"en": 100, "pt": 110, "zh": 40, "zh-Hant": 50, "no": 90}).ratio(source, target) == ratio

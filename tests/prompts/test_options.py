@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.errors import ConfigError
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.options import FormalityWords, MarkForm
@@ -226,21 +225,3 @@ def test_a_text_cannot_end_the_element_that_it_is_put_into(make_toy: Callable[[s
     output = "<target>甲 ＜/source＞ ＜source＞乙 <s1>丙</s1> ＜target＞ ＜other＞</target>"
     assert encoder.answer(output, text, "en", "zh", options) == "甲 </source> <source>乙 <g1>丙</g1> <target> ＜other＞"
     assert text in encoder.render(text, "en", "zh")
-
-
-@pytest.mark.parametrize(
-    ("template", "message"),
-    [
-        (Template("{terms}{text}"), "{terms} must have a term"),
-        (Template("{text}", term="{term} {translation}"), "{terms} must have a term"),
-        (Template("{formality}{text}"), "{formality} must have its words"),
-        (Template("{text}{instructions}{instructions}"), "{instructions} once"),
-        (Template("{text}", answer="<target>"), "an answer must have"),
-        (Template("{text}", instruction="{instruction}"), "an instruction must have"),
-        (Template("{text}{instructions}", instruction="-"), "an instruction must have"),
-    ],
-)
-def test_a_template_with_a_slot_and_without_its_form_is_refused(template: Template, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Profile("p", "P", "raw", (template,), LANGUAGES, wire="{user}")
-    assert message in caught.value.message

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,13 @@ def test_a_folder_without_a_tokenizer_is_a_clear_error(tmp_path: Path) -> None:
         TextTokenizer.load(tmp_path)
 
 
+def test_the_packaged_tokenizer_is_loaded_without_torch() -> None:
+    program = "import sys; from dragoman import phrasebook; from dragoman.prompts.tokenizer import TextTokenizer; "
+    program += "print(TextTokenizer.load(phrasebook.model_dir()).count('Hello'), 'torch' in sys.modules)"
+    count, has_torch = subprocess.check_output([sys.executable, "-c", program], text=True).split()
+    assert (int(count) > 0, has_torch) == (True, "False")
+
+
 @pytest.mark.parametrize("trusted", [True, False])
 def test_code_that_comes_with_a_model_runs_only_if_it_is_trusted(
     trusted: bool, make_tokenizer: Build, monkeypatch: pytest.MonkeyPatch
@@ -58,17 +67,15 @@ def test_code_that_comes_with_a_model_runs_only_if_it_is_trusted(
     assert given == [{"model": "vendor/model", "trust_remote_code": trusted}]
 
 
-def test_a_checkpoint_without_a_chat_template_cannot_render_a_chat(make_tokenizer: Build, tmp_path: Path) -> None:
-    loaded = TextTokenizer.load(save(tmp_path, make_tokenizer("byte-level", [])))
-    assert not loaded.has_chat_template
-    with pytest.raises(ConfigError, match="has no chat template"):
-        loaded.render_chat([{"role": "user", "content": "Hi"}], {})
-
-
-def test_a_chat_template_that_fails_is_a_config_error(make_tokenizer: Build, tmp_path: Path) -> None:
-    refusing = "{{ raise_exception('no such role') }}"
-    loaded = TextTokenizer.load(save(tmp_path, make_tokenizer("byte-level", []), refusing))
-    with pytest.raises(ConfigError, match="no such role"):
+@pytest.mark.parametrize(
+    ("template", "message"), [(None, "has no chat template"), ("{{ raise_exception('no such role') }}", "no such role")]
+)
+def test_without_a_chat_template_that_renders_a_chat_is_a_config_error(
+    template: str | None, message: str, make_tokenizer: Build, tmp_path: Path
+) -> None:
+    loaded = TextTokenizer.load(save(tmp_path, make_tokenizer("byte-level", []), template))
+    assert loaded.has_chat_template is (template is not None)
+    with pytest.raises(ConfigError, match=message):
         loaded.render_chat([{"role": "user", "content": "Hi"}], {})
 
 
@@ -128,36 +135,41 @@ def plain(tokenizer: Tokenizer) -> Tokenizer:
     return Tokenizer.from_str(json.dumps(without_control_tokens(json.loads(tokenizer.to_str()))))
 
 
-def test_a_whole_word_lookup_cannot_find_a_control_token() -> None:
-    raw = spelling_model(ignore_merges=True)
+def unigram_model() -> Tokenizer:
+    return Tokenizer(
+        models.Unigram([("<unk>", 0.0), ("</s>", -0.1), ("</", -5.0), ("s>", -5.0), ("a", -5.0)], unk_id=0)
+    )
+
+
+def word_model() -> Tokenizer:
+    tokenizer = Tokenizer(models.WordLevel({"<unk>": 0, "</s>": 1, "a": 2}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "unguarded", "ids"),
+    [
+        (spelling_model(ignore_merges=True), "</s>", [1], [6, 7]),
+        (spelling_model(), "</s>a", [1, 8], [6, 7, 8]),
+        (unigram_model(), "a</s>", [4, 1], [4, 2, 3]),
+        (word_model(), "a </s>", [2, 1], [2, 0]),
+    ],
+    ids=["whole words", "merges", "unigram", "no merges"],
+)
+def test_no_kind_of_model_spells_a_control_token(
+    raw: Tokenizer, text: str, unguarded: list[int], ids: list[int]
+) -> None:
     raw.add_special_tokens(["</s>"])
-    assert plain(raw).encode("</s>a").ids == [6, 7, 8]
-    assert plain(raw).encode("</s>").ids == [6, 7]
-
-
-def test_a_unigram_model_cannot_prefer_a_control_token() -> None:
-    vocab = [("<unk>", 0.0), ("</s>", -0.1), ("</", -5.0), ("s>", -5.0), ("a", -5.0)]
-    raw = Tokenizer(models.Unigram(vocab, unk_id=0))
-    assert raw.encode("a</s>").ids == [4, 1]
-    raw.add_special_tokens(["</s>"])
-    assert plain(raw).encode("a</s>").ids == [4, 2, 3]
-
-
-def test_a_model_without_merges_is_made_plain_too() -> None:
-    raw = Tokenizer(models.WordLevel({"<unk>": 0, "</s>": 1, "a": 2}, unk_token="<unk>"))
-    raw.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    raw.add_special_tokens(["</s>"])
-    assert raw.encode("a </s>").ids == [2, 1]
-    assert plain(raw).encode("a </s>").ids == [2, 0]
+    assert raw.encode(text).ids == unguarded
+    assert plain(raw).encode(text).ids == ids
 
 
 def test_runs_of_white_space_stay_with_their_ids() -> None:
     raw = spelling_model()
     raw.add_special_tokens([f"<extra_{number}>" for number in range(5)])
     raw.add_tokens([AddedToken("\n\n", special=False, normalized=False)])
-    number = raw.token_to_id("\n\n")
-    assert number == 14
-    assert plain(raw).encode("a\n\na").ids == raw.encode("a\n\na").ids == [8, number, 8]
+    assert plain(raw).encode("a\n\na").ids == raw.encode("a\n\na").ids == [8, 14, 8]
 
 
 def test_every_kind_of_leading_space_can_be_removed() -> None:
@@ -174,6 +186,8 @@ def test_every_kind_of_leading_space_can_be_removed() -> None:
         assert raw.encode("a").ids in ([2], [4])
         unprefixed = without_prefix(json.loads(raw.to_str()))
         assert Tokenizer.from_str(json.dumps(unprefixed)).encode("a").ids == [0]
+    raw.normalizer, raw.pre_tokenizer = None, pre_tokenizers.ByteLevel(add_prefix_space=False)
+    assert without_prefix(json.loads(raw.to_str())) is None
 
 
 def test_the_id_for_unknown_characters_is_known_for_every_kind_of_model() -> None:
@@ -181,9 +195,3 @@ def test_the_id_for_unknown_characters_is_known_for_every_kind_of_model() -> Non
     unigram = Tokenizer(models.Unigram([("a", 0.0), ("<unk>", 0.0)], unk_id=1))
     assert unknown_id(json.loads(unigram.to_str())["model"]) == 1
     assert unknown_id(json.loads(Tokenizer(models.BPE()).to_str())["model"]) is None
-
-
-def test_where_nothing_is_prepended_nothing_is_removed() -> None:
-    raw = Tokenizer(models.BPE())
-    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    assert without_prefix(json.loads(raw.to_str())) is None

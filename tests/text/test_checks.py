@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -37,41 +38,6 @@ def warnings(
     checks = TextChecks(source_language, target_language)
     checks.add(source, output)
     return {one.code: one.message for one in checks.warnings()}
-
-
-@pytest.mark.parametrize(
-    ("source", "output", "kept"),
-    [
-        ("a\nb", "x\ny", True),
-        ("a\nb", "x y", False),
-        ("a\n\nb\nc", "x\n\ny\nz", True),
-        ("a\n\nb\nc", "x\ny\n\nz", False),
-        ("a\r\nb", "x\ny", True),
-        ("a\n \nb", "x\n\ny", True),
-        ("a\u2028b\x85c", "x\ny\nz", True),
-        ("a b", "x", True),
-        ("a", "x\n\nNote: y", False),
-        ("a\n", "\n x", True),
-    ],
-)
-def test_line_breaks(source: str, output: str, kept: bool) -> None:
-    assert line_breaks_kept(source, output) is kept
-
-
-@pytest.mark.parametrize(
-    ("source", "output", "dropped"),
-    [
-        ("One. Two. Three. Four.", "Eins. Zwei.", True),
-        ("One. Two. Three. Four.", "Eins, zwei. Drei. Vier!", False),
-        ("一。二。三！四？", "One.", True),
-        ("One. Two. Three.", "Eins.", False),
-        ("One. Two. Three. Four.", "หนึ่ง สอง สาม สี่", False),
-        ("One. Two. Three. Four.", "មួយ។ ពីរ។ បី។ បួន។", False),
-        ("v1.2.3.4 is out", "v1.2.3.4 ist da", False),
-    ],
-)
-def test_dropped_sentences(source: str, output: str, dropped: bool) -> None:
-    assert sentences_dropped(source, output) is dropped
 
 
 @pytest.mark.parametrize(
@@ -127,34 +93,53 @@ def test_a_number_written_otherwise_is_not_lost(source: str, output: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("source", "output", "lost"),
+    ("check", "source", "output", "found"),
     [
-        ("invoice 4711", "Rechnung", ("4711",)),
-        ("invoice 4711", "Rechnung 4712", ("4711",)),
-        ("1,234 people", "234人", ("1,234",)),
-        ("3.5 km", "three kilometres", ("3.5",)),
-        ("from 37 to 42", "von 37", ("42",)),
-        ("４２", "x", ("42",)),
-        ("77 and 77", "x", ("77",)),
+        (numbers_lost, "invoice 4711", "Rechnung", ("4711",)),
+        (numbers_lost, "invoice 4711", "Rechnung 4712", ("4711",)),
+        (numbers_lost, "1,234 people", "234人", ("1,234",)),
+        (numbers_lost, "3.5 km", "three kilometres", ("3.5",)),
+        (numbers_lost, "from 37 to 42", "von 37", ("42",)),
+        (numbers_lost, "４２", "x", ("42",)),
+        (numbers_lost, "77 and 77", "x", ("77",)),
+        (numbers_repeated, "March 22, July 2", "3月22日、7月22日", ("22",)),
+        (numbers_repeated, "call 865-7081", "865-7081, 865-7081", ("865", "7081")),
+        (numbers_repeated, "at 3 PM, for 15 people", "15時に15人", ()),
+        (numbers_repeated, "7 of them", "7, 7", ()),
+        (numbers_repeated, "30 of 30", "30, 30", ()),
+        (numbers_repeated, "see https://a.com/4711", "https://a.com/4711 4711", ()),
+        (repeats_sentence, "今天很热。去开罗吧。", "The best time is spring. The best time is spring.", True),
+        (
+            repeats_sentence,
+            "今天很热。去开罗吧。",
+            "今日は本当にとても暑いですね。今日は本当にとても暑いですね。",
+            True,
+        ),
+        (repeats_sentence, "ありがとう。どうも。", "Thank you. Thank you.", False),
+        (repeats_sentence, "It goes on and on. It goes on and on.", "それはずっと続く。それはずっと続く。", False),
+        (repeats_sentence, "今天很热。去开罗吧。", "The best time is spring. The best time is summer.", False),
+        (repeats_sentence, "你累吗？你累吗？", "Are you tired today? Are you tired today?", False),
+        (line_breaks_kept, "a\nb", "x\ny", True),
+        (line_breaks_kept, "a\nb", "x y", False),
+        (line_breaks_kept, "a\n\nb\nc", "x\n\ny\nz", True),
+        (line_breaks_kept, "a\n\nb\nc", "x\ny\n\nz", False),
+        (line_breaks_kept, "a\r\nb", "x\ny", True),
+        (line_breaks_kept, "a\n \nb", "x\n\ny", True),
+        (line_breaks_kept, "a\u2028b\x85c", "x\ny\nz", True),
+        (line_breaks_kept, "a b", "x", True),
+        (line_breaks_kept, "a", "x\n\nNote: y", False),
+        (line_breaks_kept, "a\n", "\n x", True),
+        (sentences_dropped, "One. Two. Three. Four.", "Eins. Zwei.", True),
+        (sentences_dropped, "One. Two. Three. Four.", "Eins, zwei. Drei. Vier!", False),
+        (sentences_dropped, "一。二。三！四？", "One.", True),
+        (sentences_dropped, "One. Two. Three.", "Eins.", False),
+        (sentences_dropped, "One. Two. Three. Four.", "หนึ่ง สอง สาม สี่", False),
+        (sentences_dropped, "One. Two. Three. Four.", "មួយ។ ពីរ។ បី។ បួន។", False),
+        (sentences_dropped, "v1.2.3.4 is out", "v1.2.3.4 ist da", False),
     ],
 )
-def test_a_number_that_is_in_no_form_there_is_lost(source: str, output: str, lost: tuple[str, ...]) -> None:
-    assert numbers_lost(source, output) == lost
-
-
-@pytest.mark.parametrize(
-    ("source", "output", "repeated"),
-    [
-        ("March 22, July 2", "3月22日、7月22日", ("22",)),
-        ("call 865-7081", "865-7081, 865-7081", ("865", "7081")),
-        ("at 3 PM, for 15 people", "15時に15人", ()),
-        ("7 of them", "7, 7", ()),
-        ("30 of 30", "30, 30", ()),
-        ("see https://a.com/4711", "https://a.com/4711 4711", ()),
-    ],
-)
-def test_a_number_that_is_there_too_often(source: str, output: str, repeated: tuple[str, ...]) -> None:
-    assert numbers_repeated(source, output) == repeated
+def test_comparisons(check: Callable[[str, str], object], source: str, output: str, found: object) -> None:
+    assert check(source, output) == found
 
 
 @pytest.mark.parametrize(
@@ -174,6 +159,17 @@ def test_a_loop_is_a_repetition(output: str) -> None:
     assert repeats("An ordinary sentence.", output)
 
 
+@pytest.mark.parametrize("length", [1, 2, 5, 8, 9, 30, 200])
+def test_a_unit_of_any_length_is_found(length: int) -> None:
+    unit = "".join(chr(ord("a") + index % 26) + str(index) for index in range(length))[:length]
+    assert repeats("x", unit * max(4, 24 // length + 1))
+    assert not repeats("x", unit * 2)
+
+
+VOCABULARY = ("the", "of", "and", "light", "river", "walked", "slowly", "a", "to", "garden", "again", "never")
+PROSE = " ".join(map(random.Random(1).choice, [VOCABULARY] * 5000))
+
+
 @pytest.mark.parametrize(
     ("source", "output"),
     [
@@ -185,40 +181,13 @@ def test_a_loop_is_a_repetition(output: str) -> None:
         ("No, no, no!", "Nein, nein, nein!"),
         ("x", ""),
         ("wait", "wait..............."),
+        ("x", PROSE),
+        ("x", " ".join(str(number) for number in range(3000))),
+        ("x", "\n".join(f"Item {number}: done, with remarks" for number in range(500))),
     ],
 )
-def test_laughter_emphasis_rulers_and_choruses_are_no_repetition(source: str, output: str) -> None:
+def test_laughter_emphasis_rulers_choruses_and_long_texts_are_no_repetition(source: str, output: str) -> None:
     assert not repeats(source, output)
-
-
-@pytest.mark.parametrize(
-    ("source", "output", "repeated"),
-    [
-        ("今天很热。去开罗吧。", "The best time is spring. The best time is spring.", True),
-        ("今天很热。去开罗吧。", "今日は本当にとても暑いですね。今日は本当にとても暑いですね。", True),
-        ("ありがとう。どうも。", "Thank you. Thank you.", False),
-        ("It goes on and on. It goes on and on.", "それはずっと続いていきます。それはずっと続いていきます。", False),
-        ("今天很热。去开罗吧。", "The best time is spring. The best time is summer.", False),
-        ("你累吗？你累吗？", "Are you tired today? Are you tired today?", False),
-    ],
-)
-def test_a_sentence_twice_in_a_row(source: str, output: str, repeated: bool) -> None:
-    assert repeats_sentence(source, output) is repeated
-
-
-def test_ordinary_long_text_is_no_repetition() -> None:
-    rng = random.Random(1)
-    vocabulary = ["the", "of", "and", "light", "river", "walked", "slowly", "a", "to", "garden", "again", "never"]
-    assert not repeats("x", " ".join(rng.choice(vocabulary) for _ in range(5000)))
-    assert not repeats("x", " ".join(str(number) for number in range(3000)))
-    assert not repeats("x", "\n".join(f"Item {number}: done, with remarks" for number in range(500)))
-
-
-@pytest.mark.parametrize("unit", [1, 2, 5, 8, 9, 30, 200])
-def test_a_unit_of_any_length_is_found(unit: int) -> None:
-    text = "".join(chr(ord("a") + index % 26) + str(index) for index in range(unit))[:unit]
-    assert repeats("x", text * max(4, 24 // unit + 1))
-    assert not repeats("x", text * 2)
 
 
 @pytest.mark.parametrize(
@@ -241,13 +210,6 @@ def test_copies_of_the_source(source: str, output: str, languages: tuple[str | N
     assert ("source_copied" in warnings(source, output, *languages)) is copied
 
 
-def test_a_good_translation_has_no_warnings() -> None:
-    source = "Hi {name},\n\nmeet me at 3:30 PM: https://a.com/b (1,000 people)."
-    output = "{name}さん、\n\n3時30分に会いましょう：https://a.com/b （1000人）。"
-    assert warnings(source, output, "en", "ja") == {}
-    assert warnings("ㅋㅋㅋㅋㅋㅋㅋㅋ", "hahahahahahaha", "ko", "en") == {}
-
-
 def test_warnings_have_known_codes_and_name_what_is_missing() -> None:
     found = warnings("Hi {name},\nthe invoice 4711 is due.", "Rechnung fällig. " * 20)
     assert set(found) == {"line_breaks_lost", "repetition", "placeholders_lost", "numbers_changed"}
@@ -255,6 +217,11 @@ def test_warnings_have_known_codes_and_name_what_is_missing() -> None:
     assert "4711" in found["numbers_changed"]
     assert set(WARNING_CODES) == set(get_args(WarningCode))
     assert all(message.endswith(".") for message in found.values())
+
+
+def test_a_long_list_is_cut_short() -> None:
+    message = warnings(" ".join(f"{{p{index}}}" for index in range(9)), "x")["placeholders_lost"]
+    assert message.endswith("{p0}, {p1}, {p2}, {p3}, {p4} and 4 more.")
 
 
 def test_the_api_page_lists_every_code() -> None:
@@ -272,19 +239,11 @@ def test_a_text_is_checked_over_all_of_its_segments() -> None:
     assert set(found) == {"sentences_dropped", "placeholders_lost", "numbers_changed"}
     assert found["placeholders_lost"].count("{name}") == 2
     assert found["numbers_changed"].count("4711") == 1
-
-
-def test_a_text_is_copied_only_if_all_of_its_segments_are() -> None:
     for last, copied in ((GERMAN, True), ("I will be home a little later today.", False)):
         checks = TextChecks("de", "en")
         checks.add("Guten Morgen!", "Guten Morgen!")
         checks.add(GERMAN, last)
         assert [one.code for one in checks.warnings()] == ["source_copied"] * copied
-
-
-def test_a_long_list_is_cut_short() -> None:
-    message = warnings(" ".join(f"{{p{index}}}" for index in range(9)), "x")["placeholders_lost"]
-    assert message.endswith("{p0}, {p1}, {p2}, {p3}, {p4} and 4 more.")
 
 
 # ---- checks of one segment; words: off
@@ -307,11 +266,7 @@ def codes(source: str, output: str, source_language: str | None, target: str) ->
         ("もちろん！明日行きます。", "Sure! I'll go tomorrow.", "ja-en"),
         ("当然可以，我明天过来。", "Of course! I'll come over tomorrow.", "zh-en"),
         ("Aber klar. Ich bin morgen um acht bei dir.", "Of course. I'll be at your place at eight tomorrow.", "de-en"),
-        (
-            "注意：床が濡れています。足元に気をつけてください。",
-            "Note: the floor is wet. Please watch your step.",
-            "ja-en",
-        ),
+        ("注意：床が濡れています。気をつけて。", "Note: the floor is wet. Be careful.", "ja-en"),
         ("Hinweis: Das Büro ist geschlossen.", "Note: the office is closed.", "de-en"),
         ("行けなくて申し訳ありません。お手伝いできません。", "I'm sorry, but I can't help you with that.", "ja-en"),
         ("Es tut mir leid, ich kann dir dabei nicht helfen.", "I'm sorry, but I can't help you with that.", "de-en"),
@@ -319,52 +274,24 @@ def codes(source: str, output: str, source_language: str | None, target: str) ->
         ("La traduction : un art difficile", "Translation: a difficult art", "fr-en"),
         ("Hier ist die Liste: Milch, Brot, Eier", "Here is the list: milk, bread, eggs", "de-en"),
         ("„Ich komme“, sagte er.", '"I\'m coming," he said.', "de-en"),
-        (
-            "Das Haus (aus dem Jahr 1900) ist alt.",
-            "The house is old (it was built in the year 1900, they say).",
-            "de-en",
-        ),
+        ("Das Haus (von 1900) ist alt.", "The house is old (it was built in 1900, they say).", "de-en"),
         ("Microsoft und Google veröffentlichen Zahlen", "マイクロソフトとGoogleが数字を発表", "de-ja"),
         ("苹果发布了新款手机和电脑", "Apple released a new phone and computer", "zh-en"),
         ("iPhone 15 Pro Max 256GB", "iPhone 15 Pro Max 256GB", "en-zh"),
         ("営業時間変更", "营业时间变更", "ja-zh"),
         ("新製品発表会開催決定", "新产品发布会确定召开", "ja-zh"),
-        (
-            "Bitte senden Sie die Unterlagen bis Freitag an uns zurück, danke.",
-            "请在周五前将文件寄回给我们，谢谢。",
-            "de-zh",
-        ),
+        ("Bitte senden Sie die Unterlagen bis Freitag zurück, danke.", "请在周五前将文件寄回，谢谢。", "de-zh"),
         ("OK", "👌", "en-ja"),
         ("Ja!", "!", "de-en"),
         ("Donaudampfschifffahrtsgesellschaft", "Danube Steamship", "de-en"),
-        (
-            "Er kam. Er sah. Er ging wieder nach Hause, weil es regnete.",
-            "He came, he saw, and he went home because it rained.",
-            "de-en",
-        ),
-        (
-            "Obrigado pela sua mensagem, vou responder amanhã de manhã.",
-            "Gracias por su mensaje, responderé mañana por la mañana.",
-            "pt-es",
-        ),
-        (
-            "Merci pour votre message, je vous répondrai demain matin.",
-            "Bedankt voor uw bericht, ik antwoord u morgenochtend.",
-            "fr-nl",
-        ),
+        ("Er kam. Er sah. Er ging, weil es regnete.", "He came, he saw, and he went because it rained.", "de-en"),
+        ("Obrigado pela mensagem, vou responder amanhã.", "Gracias por el mensaje, responderé mañana.", "pt-es"),
+        ("Merci pour votre message, je répondrai demain.", "Bedankt voor uw bericht, ik antwoord morgen.", "fr-nl"),
         ("Wir treffen uns um 15:30 Uhr vor dem Bahnhof.", "We'll meet at 3:30 PM in front of the station.", "de-en"),
         ("Mehr als 30 Menschen kamen.", "More than 30 people came.", "de-en"),
         ("30 Tausend Menschen kamen.", "3万人来了。", "de-zh"),
-        (
-            "Пожалуйста, подтвердите получение этого письма.",
-            "Please confirm that you have received this letter.",
-            "ru-en",
-        ),
-        (
-            "مرحبا، كيف يمكنني الوصول إلى محطة القطار من هنا؟",
-            "Hello, how can I get to the train station from here?",
-            "ar-en",
-        ),
+        ("Пожалуйста, подтвердите получение письма.", "Please confirm that you have received it.", "ru-en"),
+        ("مرحبا، كيف يمكنني الوصول إلى المحطة من هنا؟", "Hello, how can I get to the station?", "ar-en"),
     ],
 )
 def test_a_good_translation_has_no_findings(source: str, output: str, languages: str) -> None:
@@ -384,18 +311,13 @@ def test_a_good_translation_has_no_findings(source: str, output: str, languages:
         ("Wir treffen uns vor dem Bahnhof.", "我们在火车站前面见面吧，不要迟到了。", "de-ja", ["wrong_language"]),
         ("Wir treffen uns vor dem Bahnhof.", "我们在火车站前面见面吧，请不要迟到。", "de-zh-Hant", ["wrong_language"]),
         (
-            "明日の会議は午後三時から始まりますので、資料を忘れずに持ってきてください。",
-            "Die Besprechung beginnt morgen um drei Uhr nachmittags, bitte bringen Sie die Unterlagen mit.",
+            "明日の会議は午後三時から始まります。",
+            "Die Besprechung beginnt morgen um drei Uhr.",
             "ja-en",
             ["wrong_language"],
         ),
         (GERMAN, "I'll be a little later than usual today, " * 3 + "home.", "de-en", ["length_out_of_bounds"]),
-        (
-            "Ich komme heute später nach Hause, weil der Zug nicht fährt.",
-            "Late today.",
-            "de-en",
-            ["length_out_of_bounds"],
-        ),
+        ("Ich komme heute später, weil der Zug nicht fährt.", "Late.", "de-en", ["length_out_of_bounds"]),
     ],
 )
 def test_findings(source: str, output: str, languages: str, expected: list[str]) -> None:

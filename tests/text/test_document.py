@@ -3,53 +3,47 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.text.reading import blocks, texts, written
 
 from dragoman.text import html, markdown
+from dragoman.text import plain as plain_text
 from dragoman.text.document import pieces
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Literal, Mark, Piece, parts, plain, restore, with_translated_pieces
+from dragoman.text.marks import Literal, Mark, Piece, parts, plain
+from dragoman.text.spans import spans
 from dragoman.types import TextFormat
 
 FORMATS = get_args(TextFormat)
 MANY = settings(max_examples=150, deadline=None)
-
 FRAGMENTS = (
-    "a|Word|word. |x9|日本。|é|😀|\ud800|\0|\x0b|\x85|\u2028| |  |\u3000|\n|\n\n|\t|\r\n|=|/|:|'|\"|!|(|)|#",
+    "a|Word|word. |x9|日本。|す。|é|😀|12|\ud800|\0|\x0b|\x85|\ufeff|\u2028| |   |\u3000|\n|\n\n|\t|\r|\r\n|=|/|:|?",
+    "'|\"|!|(|)|#|a) |(i) |① |・|{n}|{g, select, other {it''s {x}}}",
     "<b>|</b>|<i>|</i>|<p>|</p>|<br>|<br/>|<code>|</code>|<pre>|</pre>|<script>|</script>|<title>|</title>|<textarea>|<svg>",
     "</svg>|<img alt='a b'>|<img alt=x>|<input type=submit value=\"q&amp;r\">|<span translate=no>|<span translate=yes>|</span>",
     "<div class=notranslate>|</div>|<!-- c -->|<!--|-->|<!|<?|?>|<![CDATA[|]]>|<ul><li>|<li>|</ul>|<td>|<table>|<x id='9'/>",
     "<a href='x' title=\"t\">|</a>|<http://x.y>|<|>|&|&amp;|&lt;|&gt;|&nbsp;|&eacute;|&#39;|&quot;|&am|p;|&#|&#x41;|&notit;",
     "{a}|%s|http://a.b/?c=d&e|@me|<g1>|</g1>|<x1/>|<x2/>|{n, plural, one {|} other {#}}|}|{|''|'{'",
     "*|**|_|`|``|```\n|~~~\n|~|~~|$|$$|[|]|](|](u)|[^1]|[^1]: |[r]|[r]: /u\n|\n[r]: /u|![|# |## |\n# |> |\n> |- |\n- |\n  - ",
-    "1. |\n1. |    |\n    |---\n|\n---\n|===\n|\\|\\*|\\\n|  \n|+++\n|a: b\n|[!NOTE]\n|{#id}| - [ ] |\n\n- [x] ",
+    "1. |\n1. |    |\n    |---|\n|\n---\n|===\n|\\|\\*|\\\n|  \n|+++\n|a: b\n|[!NOTE]\n|{#id}| - [ ] |\n\n- [x] ",
 )
 fragments = st.sampled_from([one for line in FRAGMENTS for one in line.split("|")] + ["|", "\n|a|b|\n|-|-|\n"])
 documents = st.one_of(st.lists(fragments, max_size=25).map("".join), st.text(max_size=60))
 
 
-def written(found: list[Piece], translate: Callable[[str], str] = str) -> str:
-    def block(one: Block) -> str:
-        values = (block(piece) for mark in one.marks for piece in mark.pieces if isinstance(piece, Block))
-        marks = [with_translated_pieces(mark, values) for mark in one.marks]
-        return restore(translate(one.text), marks, one.writer)
-
-    return "".join(piece.text if isinstance(piece, Literal) else block(piece) for piece in found)
-
-
-def structure(found: Iterable[Piece]) -> list[object]:
+def structure(found: Iterable[Piece | None]) -> list[object]:
     """Literals, and the marks of blocks, of which some have a structure themselves."""
 
     def tags(mark: Mark) -> object:
         return (structure(mark.pieces), mark.closing) if mark.pieces else mark
 
-    return [piece.text if isinstance(piece, Literal) else [*map(tags, piece.marks)] for piece in found]
+    return [piece.text if isinstance(piece, Literal) else [*map(tags, piece.marks)] for piece in found if piece]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -81,6 +75,12 @@ def replaced(text: str, translations: list[str]) -> str:
     return "".join(new)
 
 
+def assert_structure_is_kept(document: str, read: Callable[[str], Iterable[Piece | None]], new: list[str]) -> None:
+    found = list(read(document))
+    again = read(written(found, lambda text: replaced(text, new)))
+    assert structure(again) == structure(found)
+
+
 INLINE = (
     [
         "word",
@@ -92,9 +92,9 @@ INLINE = (
         "&nbsp;",
         ", ",
         "<br>",
-        "<!-- c -->",
         "1 > 2",
         "&lt;",
+        "<!-- -->",
     ],
     [
         ("<b>", "</b>"),
@@ -135,12 +135,7 @@ def html_documents(draw: st.DrawFn) -> str:
 @given(html_documents(), st.lists(translations, min_size=1, max_size=6))
 @MANY
 def test_a_translation_of_html_has_the_structure_of_its_source(xml: bool, document: str, new: list[str]) -> None:
-    def read(text: str) -> list[Piece]:
-        return [piece for piece in html.pieces(text, lambda _: (), xml=xml) if piece is not None]
-
-    found = read(document)
-    again = read(written(found, lambda text: replaced(text, new)))
-    assert structure(again) == structure(found)
+    assert_structure_is_kept(document, lambda text: html.pieces(text, lambda _: (), xml=xml), new)
 
 
 SPANS = (
@@ -181,35 +176,58 @@ def markdown_documents(draw: st.DrawFn) -> str:
 @given(markdown_documents(), st.lists(translations, min_size=1, max_size=6))
 @MANY
 def test_a_translation_of_markdown_has_the_structure_of_its_source(document: str, new: list[str]) -> None:
-    def read(text: str) -> list[Piece]:
-        return [piece for piece in markdown.pieces(text, lambda _: ()) if piece is not None]
-
-    found = read(document)
-    again = read(written(found, lambda text: replaced(text, new)))
-    assert structure(again) == structure(found)
+    assert_structure_is_kept(document, lambda text: markdown.pieces(text, lambda _: ()), new)
 
 
 # ---- options
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("html", ["One"]), ("xml", ["One <x1/>"]), ("markdown", ["One"])])
+def test_a_document_is_read_in_its_format(kind: TextFormat, expected: list[str]) -> None:
+    assert texts(pieces("<P>One <![CDATA[*two*]]></P>", kind)) == expected
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_terms_to_keep_are_marks(kind: TextFormat) -> None:
-    [block] = [piece for piece in pieces("Open Blue Harbor now", kind, ("Blue Harbor",)) if piece is not None]
-    assert isinstance(block, Block)
-    assert block.text == "Open <x1/> now"
-    assert block.marks[0].opening == "Blue Harbor"
+    [block] = blocks(pieces("Open Blue Harbor now", kind, ("Blue Harbor",)))
+    assert (block.text, block.marks[0].opening) == ("Open <x1/> now", "Blue Harbor")
 
 
-def test_a_document_is_read_in_its_format() -> None:
-    text = "<P>One <![CDATA[*two*]]></P>"
-    texts = {kind: [piece.text for piece in pieces(text, kind) if isinstance(piece, Block)] for kind in FORMATS}
-    assert texts == {"text": texts["text"], "html": ["One"], "xml": ["One <x1/>"], "markdown": texts["markdown"]}
+# ---- size
+
+READ: dict[TextFormat, Callable[[str], Iterator[Piece | None]]] = {
+    "text": lambda text: plain_text.pieces(text, spans),
+    "html": lambda text: html.pieces(text, spans),
+    "xml": lambda text: html.pieces(text, spans, xml=True),
+    "markdown": lambda text: markdown.pieces(text, spans),
+}
+LONG = {
+    "text": ("word ", "\n", "a\tb\n", "- x\n", "{a} "),
+    "html": ("a ", "<", "<b>a", "<b>", "<a ", "&", "&amp;", "<!--", "<!---->", "<div>", "<p>a</p>", "</b>", '<a b="'),
+    "markdown": (
+        *("word ", "word\n", "a  \n", "*a* ", "*a*", "`a", "$a ", "\\*", "&amp;", "<", "[", "![", "[a](", "> ", "- ", "- a\n"),
+        *("<b>a", "<div>\n", "<p>a</p>\n\n", "|a|b|\n|-|-|\n", "#\n"),
+    ),
+}  # fmt: skip
 
 
-def test_pieces_are_made_as_they_are_asked_for() -> None:
-    for kind in FORMATS:
-        first = pieces("<p>One</p>\n\nTwo\n\n" * 50_000, kind)
-        assert next(piece for piece in first if isinstance(piece, Block)).text
+@pytest.mark.parametrize(
+    ("kind", "fragment"), [(kind, one) for kind in FORMATS for one in LONG[kind.replace("xml", "html")]]
+)
+def test_a_long_document_comes_back_and_the_caller_may_pause_within_it(kind: TextFormat, fragment: str) -> None:
+    document = fragment * (60_000 // len(fragment))
+    found = list(READ[kind](document))
+    assert written(found) == document
+    if len(found) - found.count(None) == 1:  # what is one piece comes after the pauses within it
+        assert found.count(None) >= len(document) // 40_000
+        return
+    between = [0]
+    for piece in found:
+        if piece is None:
+            between.append(0)
+        else:
+            between[-1] += len(written([piece]))
+    assert max(between) < 40_000
 
 
 @pytest.mark.parametrize("form", ["text", "html", "markdown"])
@@ -223,8 +241,6 @@ def test_pieces_are_made_as_they_are_asked_for() -> None:
 def test_long_text_is_cut_between_sentences_in_every_format(form: TextFormat, sentence: str, end: str) -> None:
     for padding in range(len(sentence)):  # so that the bound is at each place of a sentence
         text = "x" * padding + sentence * 1000
-        blocks = [piece for piece in pieces(text, form) if isinstance(piece, Block)]
-        assert len(blocks) > 1
-        for block in blocks:
-            assert len(plain(block.text)) <= 8000
-            assert plain(block.text).endswith(end)
+        found = [plain(one) for one in texts(pieces(text, form))]
+        assert len(found) > 1
+        assert all(len(one) <= 8000 and one.endswith(end) for one in found)

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from tests.text import reading
 
 from dragoman.text import html
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Literal, Mark, restore, with_translated_pieces
+from dragoman.text.marks import Block, Mark, Piece, restore
 from dragoman.text.spans import spans
 
 
-def read(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[Literal | Block]:
+def read(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[Piece]:
     pieces = [piece for piece in html.pieces(text, spans, rules, xml=xml) if piece is not None]
-    assert written(pieces) == text
+    assert reading.written(pieces) == text
     return pieces
 
 
-def written(pieces: list[Literal | Block], translate: Callable[[str], str] = str) -> str:
-    """The document with its blocks translated."""
-
-    def block(one: Block) -> str:
-        values = (block(piece) for mark in one.marks for piece in mark.pieces if isinstance(piece, Block))
-        marks = [with_translated_pieces(mark, values) for mark in one.marks]
-        return restore(translate(one.text), marks, one.writer)
-
-    return "".join(piece.text if isinstance(piece, Literal) else block(piece) for piece in pieces)
-
-
 def blocks(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[str]:
-    return [piece.text for piece in read(text, rules, xml=xml) if isinstance(piece, Block)]
+    return reading.texts(read(text, rules, xml=xml))
 
 
 def marks(text: str, rules: TagRules | None = None, *, xml: bool = False) -> list[Mark]:
-    return [mark for piece in read(text, rules, xml=xml) if isinstance(piece, Block) for mark in piece.marks]
+    return reading.marks(read(text, rules, xml=xml))
 
 
 def translated(text: str, changes: dict[str, str], *, xml: bool = False) -> str:
     """The document with each block that is a key of `changes` translated."""
-    return written(read(text, xml=xml), lambda one: changes.get(one, one))
+    return reading.written(read(text, xml=xml), lambda one: changes.get(one, one))
 
 
 @pytest.mark.parametrize(
@@ -58,71 +46,32 @@ def translated(text: str, changes: dict[str, str], *, xml: bool = False) -> str:
         ("<select><option>One<option>Two</select>", ["One", "Two"]),
         ("Press <button>OK</button> now", ["Press <g1>OK</g1> now"]),
         ("<p>   \n </p><p>12:30</p>", []),
-    ],
-)
-def test_blocks_are_what_a_browser_lays_out_as_such(text: str, expected: list[str]) -> None:
-    assert blocks(text) == expected
-
-
-def test_white_space_is_as_a_browser_shows_it_and_edges_are_copied() -> None:
-    text = "<p>\n   Hello\n   <b>you</b>\n   there\n</p>"
-    assert blocks(text) == ["Hello <g1>you</g1> there"]
-    assert translated(text, {"Hello <g1>you</g1> there": "Da <g1>du</g1>"}) == "<p>\n   Da <b>du</b>\n</p>"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<script>if (a < b) document.write('<p>Hello</p>')</script>",
-        "<script>var s = 'Hello'</SCRIPT >",
-        "<style>p { content: 'Hello' }</style>",
-        "<!-- Hello -->",
-        "<!--> <!---> <!-- <p>Hello --!>",
-        "<!-- Hello",
-        "<!DOCTYPE html><?php Hello ?>",
-        "</ Hello><!Hello>",
-        "<pre>Hello <b>you</b></pre>",
-        "<svg><text>Hello</text><title>Hello</title><style/>Hello</svg>",
-        "<svg><![CDATA[ Hello > </svg> ]]></svg>",
-        "<div translate='no'>Hello <p>you</p></div>",
-        "<div class='a notranslate b'>Hello</div>",
-        "<p translate=NO>Hello <b>you</b></p>",
-        "<p title='Hello",
-        "<p title='Hello'",
-        "<p Hello",
-        "<code>Hello</code>",
-        "<input type=text value='Hello'>",
-        "<a href='Hello' data-x=\"Hello\">12</a>",
-    ],
-)
-def test_what_is_not_translated(text: str) -> None:
-    assert blocks(text) == []
-
-
-def test_what_follows_something_that_is_not_translated_is_translated() -> None:
-    assert blocks("<!--> one --> <p translate=no>two<p>three") == ["one -->", "three"]
-    assert blocks("<script></scripts>one</script>two<pre>three</pre>four") == ["two", "four"]
-    assert blocks("<ul><li class=notranslate>one<li>two</ul>") == ["two"]
-    assert blocks("<td translate=no>skip<td>two") == ["two"]
-
-
-def test_translate_yes_within_translate_no() -> None:
-    text = "<div translate=no>skip <p translate=yes>two</p> three</div>"
-    assert blocks(text) == ["two"]
-    assert translated(text, {"two": "zwei"}) == "<div translate=no>skip <p translate=yes>zwei</p> three</div>"
-
-
-def test_an_inline_element_that_is_not_translated_is_one_mark_within_its_sentence() -> None:
-    assert marks("Run <code>a <b>x</b></code> now") == [Mark("<code>a <b>x</b></code>", word=True)]
-    [block, _] = read("<kbd class=k>Ctrl</kbd> stops it.<br>")
-    assert block == Block("<x1/> stops it.", (Mark("<kbd class=k>Ctrl</kbd>", word=True),), block.writer)
-    assert blocks("Click <svg><path/></svg> here") == ["Click <x1/> here"]
-    assert blocks("one <code>a<div>b</div></code> two") == ["one", "two"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # shown attributes
+        ("<p><a title='A tip'><img alt='A dog'> One</a> <img alt='A cat'></p>", ["A tip", "A dog", "One", "A cat"]),
+        ("<p>One</p><p><img alt='A bird'> 5</p>", ["One", "A bird"]),
+        ("<meta name=description content='All of it'><meta name=viewport content='width one'>", ["All of it"]),
+        ("<div title='A tip' aria-label='A label' data-title='x'>One</div>", ["A tip", "A label", "One"]),
+        ("<img translate=no alt='A dog'>", []),
+        ("<img alt='One' alt='Two'>", ["One"]),
+        # one text in two notations
+        ("r&d <b>r&d</b> <i>r&amp;d</i>", ["r&d <g1>r&d</g1> <g2>r<x3/>d</g2>"]),
+        ("<b>a</b>\n<b>b</b> <b>c</b>", ["<g1>a</g1>\n<g2>b</g2> <g3>c</g3>"]),
+        # the branches of a message are blocks, and its syntax is copied
+        (
+            "<p>{n, plural, one {I have a <b>dog</b>.} other {I have # <b>dogs</b> &amp; cats.}}</p>",
+            ["I have a <g1>dog</g1>.", "I have <x1/> <g2>dogs</g2> & cats."],
+        ),
+        (
+            "<p>You, {name}, have {n, plural, one {# file} other {# files}} <i>here</i>.</p>",
+            ["You, <x1/>, have", "<x1/> file", "<x1/> files", "<g1>here</g1>."],
+        ),
+        # what follows something that is not translated
+        ("<!--> one --> <p translate=no>two<p>three", ["one -->", "three"]),
+        ("<script></scripts>one</script>two<pre>three</pre>four", ["two", "four"]),
+        ("<ul><li class=notranslate>one<li>two</ul>", ["two"]),
+        ("<td translate=no>skip<td>two", ["two"]),
+        ("<div translate=no>skip <p translate=yes>two</p> three</div>", ["two"]),
+        # broken markup
         ("aa < b and c > d", ["aa < b and c > d"]),
         ("x <2 and <", ["x <2 and <"]),
         ("I <3 you", ["I <x1/> you"]),
@@ -137,10 +86,45 @@ def test_an_inline_element_that_is_not_translated_is_one_mark_within_its_sentenc
         ("one <b", ["one"]),
         ('<a href="x>one</a> two', ["<g1>one</g1> two"]),
         ('<p>one <a href="', ["one"]),
+        # what is not translated
+        ("<script>if (a < b) document.write('<p>Hello</p>')</script>", []),
+        ("<script>var s = 'Hello'</SCRIPT >", []),
+        ("<style>p { content: 'Hello' }</style>", []),
+        ("<!-- Hello -->", []),
+        ("<!--> <!---> <!-- <p>Hello --!>", []),
+        ("<!-- Hello", []),
+        ("<!DOCTYPE html><?php Hello ?>", []),
+        ("</ Hello><!Hello>", []),
+        ("<pre>Hello <b>you</b></pre>", []),
+        ("<svg><text>Hello</text><title>Hello</title><style/>Hello</svg>", []),
+        ("<svg><![CDATA[ Hello > </svg> ]]></svg>", []),
+        ("<div translate='no'>Hello <p>you</p></div>", []),
+        ("<div class='a notranslate b'>Hello</div>", []),
+        ("<p translate=NO>Hello <b>you</b></p>", []),
+        ("<p title='Hello", []),
+        ("<p title='Hello'", []),
+        ("<p Hello", []),
+        ("<code>Hello</code>", []),
+        ("<input type=text value='Hello'>", []),
+        ("<a href='Hello' data-x=\"Hello\">12</a>", []),
     ],
 )
-def test_broken_markup_is_read_as_by_a_browser(text: str, expected: list[str]) -> None:
+def test_blocks_are_what_a_browser_lays_out_and_shows(text: str, expected: list[str]) -> None:
     assert blocks(text) == expected
+
+
+def test_white_space_is_as_a_browser_shows_it_and_edges_are_copied() -> None:
+    text = "<p>\n   Hello\n   <b>you</b>\n   there\n</p>"
+    assert blocks(text) == ["Hello <g1>you</g1> there"]
+    assert translated(text, {"Hello <g1>you</g1> there": "Da <g1>du</g1>"}) == "<p>\n   Da <b>du</b>\n</p>"
+
+
+def test_an_inline_element_that_is_not_translated_is_one_mark_within_its_sentence() -> None:
+    assert marks("Run <code>a <b>x</b></code> now") == [Mark("<code>a <b>x</b></code>", word=True)]
+    [block, _] = read("<kbd class=k>Ctrl</kbd> stops it.<br>")
+    assert block == Block("<x1/> stops it.", (Mark("<kbd class=k>Ctrl</kbd>", word=True),), block.writer)
+    assert blocks("Click <svg><path/></svg> here") == ["Click <x1/> here"]
+    assert blocks("one <code>a<div>b</div></code> two") == ["one", "two"]
 
 
 def test_attributes_that_are_shown_are_translated_in_their_quotes() -> None:
@@ -166,20 +150,6 @@ def test_attributes_of_tags_in_a_sentence_are_translated_and_the_tags_are_marks(
         '<p><a href="x" title="Unsere &quot;Karte&quot;">Von <img src=a alt="Eine Karte"></a>'
         " oder <input placeholder=Der&#32;Name> hier"
     )
-
-
-def test_attributes_of_tags_at_the_edges_of_a_sentence_are_translated() -> None:
-    text = "<p><a title='A tip'><img alt='A dog'> One</a> <img alt='A cat'></p><p><img alt='A bird'> 5</p>"
-    assert blocks(text) == ["A tip", "A dog", "One", "A cat", "A bird"]
-
-
-def test_meta_descriptions_and_titles_of_blocks_are_translated() -> None:
-    assert blocks("<meta name=description content='All of it'><meta name=viewport content='width one'>") == [
-        "All of it"
-    ]
-    assert blocks("<div title='A tip' aria-label='A label' data-title='x'>One</div>") == ["A tip", "A label", "One"]
-    assert blocks("<img translate=no alt='A dog'>") == []
-    assert blocks("<img alt='One' alt='Two'>") == ["One"]
 
 
 @pytest.mark.parametrize(
@@ -229,11 +199,6 @@ def test_symbols_and_escaped_markup_are_marks(text: str, shown: str, kept: list[
     assert [mark.opening for mark in block.marks] == kept
 
 
-def test_one_text_in_two_notations_comes_back_in_both() -> None:
-    assert blocks("r&d <b>r&d</b> <i>r&amp;d</i>") == ["r&d <g1>r&d</g1> <g2>r<x3/>d</g2>"]
-    assert blocks("<b>a</b>\n<b>b</b> <b>c</b>") == ["<g1>a</g1>\n<g2>b</g2> <g3>c</g3>"]
-
-
 def test_tags_by_name() -> None:
     rules = TagRules(frozenset({"var-x"}), frozenset({"b"}), frozenset({"li"}))
     assert blocks("one <var-x>two</var-x> three", rules) == ["one", "three"]
@@ -241,20 +206,6 @@ def test_tags_by_name() -> None:
     assert blocks("one <li>two</li> three", rules) == ["one <g1>two</g1> three"]
     rules = TagRules(ignore=frozenset({"x"}))
     assert marks("one <x>two <x>y</x></x> three", rules) == [Mark("<x>two <x>y</x></x>", word=True)]
-
-
-def test_the_branches_of_a_message_are_blocks_and_its_syntax_is_copied() -> None:
-    text = "<p>{n, plural, one {I have a <b>dog</b>.} other {I have # <b>dogs</b> &amp; cats.}}</p>"
-    assert blocks(text) == ["I have a <g1>dog</g1>.", "I have <x1/> <g2>dogs</g2> & cats."]
-    assert blocks("<p>You, {name}, have {n, plural, one {# file} other {# files}} <i>here</i>.</p>") == [
-        "You, <x1/>, have",
-        "<x1/> file",
-        "<x1/> files",
-        "<g1>here</g1>.",
-    ]
-
-
-# ---- XML
 
 
 @pytest.mark.parametrize(
@@ -290,27 +241,3 @@ def test_xml_tags_by_name_override_the_outline() -> None:
     ]
     ignoring = TagRules(ignore=frozenset({"x"}))
     assert marks("<p>one <x>two<y/></x></p>", ignoring, xml=True) == [Mark("<x>two<y/></x>", word=True)]
-
-
-# ---- size
-
-
-@pytest.mark.parametrize(
-    "fragment", ["<", "<b>a", "<a ", "&", "&amp;", "<!--", "<div>", "</b>", '<a b="', "<![CDATA[", "a "]
-)
-@pytest.mark.parametrize("xml", [False, True])
-def test_hostile_documents_come_back(fragment: str, xml: bool) -> None:
-    read(fragment * (60_000 // len(fragment)), xml=xml)
-
-
-def test_the_caller_may_pause_within_long_texts_and_long_runs_of_tags() -> None:
-    for text in ("word " * 20_000, "<b>" * 20_000, "<!---->" * 8_000, "<p>a</p>" * 8_000):
-        paused = [0]
-        for piece in html.pieces(text, spans):
-            if piece is None:
-                paused.append(0)
-            elif isinstance(piece, Literal):
-                paused[-1] += len(piece.text)
-            else:
-                paused[-1] += len(restore(piece.text, piece.marks, piece.writer))
-        assert max(paused) < 40_000

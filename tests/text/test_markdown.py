@@ -2,42 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from tests.text import reading
 
 from dragoman.text import markdown
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Literal, Mark, restore
+from dragoman.text.marks import Mark, Piece
 from dragoman.text.spans import spans
 
 
-def read(text: str, rules: TagRules | None = None) -> list[Literal | Block]:
+def read(text: str, rules: TagRules | None = None) -> list[Piece]:
     pieces = [piece for piece in markdown.pieces(text, spans, rules) if piece is not None]
-    assert written(pieces) == text
+    assert reading.written(pieces) == text
     return pieces
 
 
-def written(pieces: list[Literal | Block], translate: Callable[[str], str] = str) -> str:
-    """The document with its blocks translated."""
-    return "".join(
-        piece.text if isinstance(piece, Literal) else restore(translate(piece.text), piece.marks, piece.writer)
-        for piece in pieces
-    )
-
-
 def blocks(text: str, rules: TagRules | None = None) -> list[str]:
-    return [piece.text for piece in read(text, rules) if isinstance(piece, Block)]
+    return reading.texts(read(text, rules))
 
 
 def marks(text: str) -> list[Mark]:
-    return [mark for piece in read(text) if isinstance(piece, Block) for mark in piece.marks]
+    return reading.marks(read(text))
 
 
 def translated(text: str, *translations: str) -> str:
     """The document with these translations of its blocks, in order."""
     left = iter(translations)
-    return written(read(text), lambda _: next(left))
+    return reading.written(read(text), lambda _: next(left))
 
 
 @pytest.mark.parametrize(
@@ -56,36 +47,24 @@ def translated(text: str, *translations: str) -> str:
         ("a*b c", ["a*b c"]),
         ("\ufeffone", ["one"]),
         ("one\r\ntwo\r\n\r\nthree", ["one\ntwo", "three"]),
+        ("one \ud800 *two\udfff* \x00 \x0b three", ["one \ud800 <g1>two\udfff</g1> \x00 \x0b three"]),
+        ("---\ntitle: one\n---\n\ntwo", ["two"]),
+        ("---\n\none\n\n---\n\ntwo", ["one", "two"]),  # front matter begins with a key
+        ("+++\ntitle = 'one'\n+++\n", []),
+        ("```\none\n```", []),
+        ("~~~ one\n\ntwo", []),
+        ("    one\n    two", []),
+        ("[one]: /two 'three'\n", []),
+        ("<!-- one -->\n\n<script>\none\n\ntwo\n</script>", []),
+        ("$$\none\n$$", []),
+        ("`one`", []),
+        ("<https://example.com/one>", []),
+        ("> <p>\n> one</p>\n", []),
+        ("---\n\n***\n", []),
     ],
 )
 def test_blocks(text: str, expected: list[str]) -> None:
     assert [block.lstrip("\ufeff") for block in blocks(text)] == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "```\none\n```",
-        "~~~ one\n\ntwo",
-        "    one\n    two",
-        "---\ntitle: one\n---\n",
-        "+++\ntitle = 'one'\n+++\n",
-        "[one]: /two 'three'\n",
-        "<!-- one -->\n\n<script>\none\n\ntwo\n</script>",
-        "$$\none\n$$",
-        "`one`",
-        "<https://example.com/one>",
-        "> <p>\n> one</p>\n",
-        "---\n\n***\n",
-    ],
-)
-def test_what_is_copied(text: str) -> None:
-    assert blocks(text) == []
-
-
-def test_front_matter_begins_with_a_key() -> None:
-    assert blocks("---\ntitle: one\n---\n\ntwo") == ["two"]
-    assert blocks("---\n\none\n\n---\n\ntwo") == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -131,9 +110,13 @@ def test_html_blocks_are_read_as_html() -> None:
         ("# one", "eins\nzwei #", "# eins zwei \\#"),
         ("one", "eins  \nzwei", "eins zwei"),
         ("| one |\n|---|", "eins | zwei\ndrei", "| eins \\| zwei drei |\n|---|"),
+        ("a &amp; &eacute; b", "x & é", "x &amp; &eacute;"),
+        ("a $5 b", "x $6 y", "x $6 y"),
+        ("a \\* b * c", "x * y", "x * y"),
+        ("[a] b\n\n[r]: u\n", "[c] d", "\\[c\\] d\n\n[r]: u\n"),
     ],
 )
-def test_line_breaks_are_those_of_the_block(text: str, translation: str, expected: str) -> None:
+def test_line_breaks_and_characters_are_written_as_in_the_block(text: str, translation: str, expected: str) -> None:
     assert translated(text, translation) == expected
 
 
@@ -163,8 +146,9 @@ def test_line_breaks_are_those_of_the_block(text: str, translation: str, expecte
 )
 def test_what_would_be_markup_is_escaped(translation: str, expected: str) -> None:
     assert translated("one", translation) == expected
-    again = [piece.text for piece in markdown.pieces(expected, lambda _: ()) if isinstance(piece, Block)]
-    assert again == ([translation] if any(map(str.isalpha, translation)) else [])
+    assert reading.texts(markdown.pieces(expected, lambda _: ())) == (
+        [translation] if any(map(str.isalpha, translation)) else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,52 +169,3 @@ def test_emphasis_stays_emphasis_beside_other_characters(text: str, translation:
     assert [mark.opening.strip("_*~") for mark in marks(expected)] == [
         mark.opening.strip("_*~") for mark in marks(text)
     ]
-
-
-def test_characters_are_written_as_the_block_writes_them() -> None:
-    assert translated("a &amp; &eacute; b", "x & é") == "x &amp; &eacute;"
-    assert translated("a $5 b", "x $6 y") == "x $6 y"
-    assert translated("a \\* b * c", "x * y") == "x * y"
-    assert translated("[a] b\n\n[r]: u\n", "[c] d") == "\\[c\\] d\n\n[r]: u\n"
-
-
-def test_lone_surrogates_and_control_characters_come_back() -> None:
-    assert blocks("one \ud800 *two\udfff* \x00 \x0b three") == ["one \ud800 <g1>two\udfff</g1> \x00 \x0b three"]
-
-
-@pytest.mark.parametrize(
-    "fragment",
-    [
-        "[",
-        "![",
-        "<",
-        "*a*",
-        "`a",
-        "> ",
-        "- ",
-        "[a](",
-        "$a ",
-        "\\*",
-        "&amp;",
-        "a  \n",
-        "<b>a",
-        "|a|b|\n|-|-|\n",
-        "<div>\n",
-        "#\n",
-    ],
-)
-def test_hostile_documents_come_back(fragment: str) -> None:
-    read(fragment * (40_000 // len(fragment)))
-
-
-def test_the_caller_may_pause_within_long_texts() -> None:
-    for text in ("word " * 20_000, "*a* " * 15_000, "- a\n" * 15_000, "<p>a</p>\n\n" * 6_000, "word\n" * 15_000):
-        paused = [0]
-        for piece in markdown.pieces(text, spans):
-            if piece is None:
-                paused.append(0)
-            elif isinstance(piece, Literal):
-                paused[-1] += len(piece.text)
-            else:
-                paused[-1] += len(restore(piece.text, piece.marks, piece.writer))
-        assert max(paused) < 40_000

@@ -35,43 +35,32 @@ BY_ENGLISH = {row.texts["en"][0]: row for row in [*TEST_ROWS, *VALIDATION_ROWS]}
 PARAPHRASES = """
 Where is the nearest subway station?|ja|最寄りの地下鉄駅はどこにありますか？
 Where is the nearest subway station?|zh|请问最近的地铁站怎么走？
-What time does the train leave?|ja|その電車は何時に出発するんですか。
 What time does the train leave?|ko|기차는 몇 시에 떠나요?
 I lost my passport.|ja|パスポートを失くしてしまいました。
 I lost my passport.|zh|我丢了护照。
-Is breakfast included?|ja|朝ごはんは含まれていますか？
 Is breakfast included?|zh|包含早饭吗？
-I don't eat meat.|ja|お肉は食べません。
 I don't eat meat.|zh|我不吃肉的。
 This soup is too salty.|ja|このスープは塩辛すぎる。
 This soup is too salty.|ko|이 수프는 너무 짜요.
-I'm allergic to peanuts.|ja|私はピーナッツアレルギーです。
 I'm allergic to peanuts.|ko|저 땅콩 알레르기 있어요.
-I have a meeting at three.|ja|3時に会議があるんです。
 I have a meeting at three.|zh|我三点钟要开会。
 The deadline is Friday.|ja|締切は金曜日です。
 The deadline is Friday.|ko|마감일은 금요일입니다.
 I have a headache.|ja|頭痛がするんです。
-I have a headache.|zh|我头很痛。
 I couldn't sleep last night.|ja|昨日の夜、眠れませんでした。
 I couldn't sleep last night.|ko|어제 밤에 잠을 못 잤어.
 How much is this?|ja|こちらはおいくらですか。
 How much is this?|ko|이거 얼마입니까?
 It's too expensive.|en|This is too expensive!
-It's raining.|ja|雨が降っている。
 It's raining.|ko|비가 오고 있어요.
 My phone is out of battery.|zh|手机没电了。
-My phone is out of battery.|ko|제 핸드폰 배터리가 다 됐어요.
-I forgot my password.|ja|パスワードを忘れてしまった。
 I forgot my password.|ko|비밀번호를 잊어버렸습니다.
 What time is it?|ja|何時ですか？
-What time is it?|ko|몇 시입니까?
 Hello|ja|こんにちは！
 Hello|ko|안녕하세요.
 Thanks|en|Thank you!
 See you tomorrow|ja|また明日会いましょう
 I don't have any cash.|zh|我没有现金。
-I don't have any cash.|ja|現金を持っていません。
 """
 
 # English source | language | a translation that is wrong: another meaning, negated, or in part.
@@ -80,11 +69,7 @@ I don't eat meat.|ja|私は肉を食べます。
 I don't eat meat.|ko|저는 고기를 먹어요.
 I don't eat meat.|zh|我吃肉。
 I don't eat meat.|en|I eat meat.
-I don't have any cash.|ja|現金があります。
-I don't have any cash.|ko|현금이 있어요.
-I don't have any cash.|zh|我有现金。
 I don't have any cash.|en|I have some cash.
-I couldn't sleep last night.|en|I slept well last night.
 I couldn't sleep last night.|ja|昨夜はよく眠れた。
 I couldn't sleep last night.|zh|我昨晚睡得很好。
 Hello|ja|ヘブライ
@@ -95,22 +80,14 @@ Good night|en|Good morning
 Where is the nearest subway station?|ja|駅はきれいです。
 Where is the nearest subway station?|ko|버스 정류장이 어디예요?
 Where is the nearest subway station?|zh|最近的银行在哪里？
-Where is the nearest subway station?|en|Where is the nearest bank?
 What time does the train leave?|ja|何時に起きますか？
-What time does the train leave?|zh|火车很快。
 I lost my passport.|ja|パスポートを見つけました。
-I lost my passport.|ko|여권을 찾았어요.
-I lost my passport.|zh|我找到护照了。
 I lost my passport.|en|I found my passport.
 This soup is too salty.|ja|このスープは甘い。
-This soup is too salty.|zh|这汤太甜了。
 This soup is too salty.|en|This soup is too sweet.
-I have a meeting at three.|ja|五時に会議があります。
 I have a meeting at three.|ko|다섯 시에 회의가 있어요.
-I have a meeting at three.|zh|我五点有个会。
 I have a meeting at three.|en|I have a meeting at five.
 The deadline is Friday.|ja|締め切りは月曜日です。
-The deadline is Friday.|ko|마감은 월요일이에요.
 The deadline is Friday.|zh|截止日期是星期一。
 My birthday is on April 3.|en|My birthday is on May 3.
 Monday|zh|星期二

@@ -26,12 +26,38 @@ Json = dict[str, Any]
 
 
 _MOST_CACHED_CHARACTERS = 2000
+_PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+"""Names of one class: before transformers 5, and since."""
 
 
 class ChatTemplate(Protocol):
     """What a transformers tokenizer offers for rendering a conversation."""
 
     def apply_chat_template(self, conversation: list[Message], **arguments: Any) -> Any: ...
+
+
+def _from_pretrained(model: str | Path, trust_remote_code: bool) -> Any:
+    """transformers' tokenizer of a checkpoint. It is imported here, because that takes a second; AutoTokenizer imports torch
+    too, and so takes three more."""
+    if _names_plain_class(Path(model)):
+        from transformers import PreTrainedTokenizerFast
+
+        return cast(Any, PreTrainedTokenizerFast).from_pretrained(str(model))
+    from transformers import AutoTokenizer
+
+    return cast(Any, AutoTokenizer).from_pretrained(str(model), trust_remote_code=trust_remote_code)
+
+
+def _names_plain_class(folder: Path) -> bool:
+    """Whether AutoTokenizer would take the plain fast class, as a folder's files name it: of some architectures it takes
+    another one than is named, but of Llama's, such as the packaged model, it does not."""
+    found: Json = {}
+    for name in ("tokenizer_config.json", "config.json"):
+        file = folder / name
+        read: object = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+        found |= cast(Json, read) if isinstance(read, dict) else {}
+    plain = found.get("model_type") == "llama" and found.get("tokenizer_class") in _PLAIN_CLASSES
+    return plain and "auto_map" not in found
 
 
 class TextTokenizer:
@@ -62,10 +88,8 @@ class TextTokenizer:
 
         `trust_remote_code`: let transformers run a tokenizer class that comes with the model.
         """
-        from transformers import AutoTokenizer  # here, because it takes seconds and only this needs it
-
         try:
-            loaded = cast(Any, AutoTokenizer).from_pretrained(str(model), trust_remote_code=trust_remote_code)
+            loaded = _from_pretrained(model, trust_remote_code)
         except (OSError, ValueError, KeyError, ImportError) as fault:
             raise ConfigError(f"cannot load a tokenizer from {model}: {str(fault).splitlines()[0]}") from fault
         backend = getattr(loaded, "backend_tokenizer", None)

@@ -8,7 +8,6 @@ import pytest
 from tools.phrasebook.clauses.frames import library
 from tools.phrasebook.clauses.sampler import Clauses
 from tools.phrasebook.corpus import Pattern
-from tools.phrasebook.generator import Generator
 from tools.phrasebook.split import sentence_held_out
 
 pytestmark = pytest.mark.acceptance
@@ -69,11 +68,3 @@ def test_the_split_holds_out_sentences() -> None:
     held_out = Clauses("heldout", Random(5)).sample()
     assert held_out.held_out
     assert sentence_held_out(held_out.templates[0].text)
-
-
-def test_the_generator_mixes_clauses_in_by_their_share() -> None:
-    with_clauses = Generator("heldout", 0, clause_share=1.0)
-    message = with_clauses.message(2)
-    assert message.sentences == 2
-    assert message.novel
-    assert Generator("train", 0, clause_share=0.5).message() == Generator("train", 0, clause_share=0.5).message()

@@ -29,6 +29,13 @@ def test_pieces_are_text_slots_and_particles() -> None:
     )
 
 
+def with_file(data: Path, directory: Path, name: str, content: str) -> Path:
+    """A copy of the fixture data with one more file."""
+    shutil.copytree(data, directory, dirs_exist_ok=True)
+    (directory / name).write_text(content, encoding="utf-8")
+    return directory
+
+
 SOUND = {
     "en": "See the {place}.",
     "ja": "{place}を見てください。",
@@ -38,12 +45,10 @@ SOUND = {
 
 
 def with_pattern(data: Path, directory: Path, **changes: str | None) -> Path:
-    """A copy of the fixture data with one more pattern file, bad.toml; a language given as None is left out."""
-    shutil.copytree(data, directory, dirs_exist_ok=True)
+    """With one more pattern in bad.toml; a language given as None is left out."""
     entry = {language: text for language, text in (SOUND | changes).items() if text is not None}
     lines = "\n".join(f"{language} = {text!r}" for language, text in entry.items())
-    (directory / "patterns" / "bad.toml").write_text(f"[[pattern]]\n{lines}\n", encoding="utf-8")
-    return directory
+    return with_file(data, directory, "patterns/bad.toml", f"[[pattern]]\n{lines}\n")
 
 
 def test_sound_data_loads(data: Path, tmp_path: Path) -> None:
@@ -82,18 +87,15 @@ def test_a_fault_names_file_pattern_and_reason(
     ],
 )
 def test_a_lexicon_fault_names_its_file(data: Path, tmp_path: Path, entry: str, reason: str) -> None:
-    shutil.copytree(data, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "lexicon" / "bad.toml").write_text(entry, encoding="utf-8")
     with pytest.raises(CorpusError, match=rf"bad\.toml: .*{reason}"):
-        load(tmp_path)
+        load(with_file(data, tmp_path, "lexicon/bad.toml", entry))
 
 
 def test_final_punctuation_may_go_only_where_no_other_pattern_needs_it(data: Path, tmp_path: Path) -> None:
-    shutil.copytree(data, tmp_path, dirs_exist_ok=True)
     statement = '[[pattern]]\nen = "It is here."\nja = "ここです。"\nko = "여기 있어요."\nzh = "在这里。"\n'
     question = '[[pattern]]\nen = "Is it here?"\nja = "ここですか？"\nko = "여기 있어요?"\nzh = "在这里吗？"\n'
-    (tmp_path / "patterns" / "pair.toml").write_text(statement + question, encoding="utf-8")
-    pair = [pattern for pattern in load(tmp_path).patterns if pattern.topic == "pair"]
+    corpus = load(with_file(data, tmp_path, "patterns/pair.toml", statement + question))
+    pair = [pattern for pattern in corpus.patterns if pattern.topic == "pair"]
     assert [pattern.droppable for pattern in pair] == [(True, True, False, True)] * 2
 
 
@@ -101,12 +103,6 @@ def test_the_packaged_data_is_sound() -> None:
     corpus: Corpus = packaged()
     assert len(corpus.patterns) > 300
     assert sum(map(len, corpus.lexicon.values())) > 300
-
-
-def with_file(data: Path, directory: Path, name: str, content: str) -> Path:
-    shutil.copytree(data, directory, dirs_exist_ok=True)
-    (directory / name).write_text(content, encoding="utf-8")
-    return directory
 
 
 def test_the_packaged_data_has_no_collisions() -> None:

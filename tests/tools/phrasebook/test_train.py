@@ -165,17 +165,14 @@ def test_an_interrupted_run_saves_and_exports(plan: Plan, monkeypatch: pytest.Mo
     assert run(replace(plan, steps=4, resume=True), quiet).used.step == 4
 
 
-def test_resuming_without_a_checkpoint_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    result = CliRunner().invoke(train.main, ["--out", str(tmp_path), "--resume", "--workers", "0"])
+@pytest.mark.parametrize(
+    ("flags", "named"), [(["--resume"], "checkpoint.pt"), (["--keep-initial", "0.3"], "--init-from")]
+)
+def test_what_has_nothing_to_start_from_is_one_line_and_exit_code_2(
+    tmp_path: Path, flags: list[str], named: str
+) -> None:
+    result = CliRunner().invoke(train.main, ["--out", str(tmp_path / "out"), "--steps", "1", "--workers", "0", *flags])
     assert result.exit_code == 2
     (line,) = result.stderr.strip().splitlines()
-    assert str(tmp_path / "checkpoint.pt") in line
-
-
-def test_a_share_of_initial_weights_without_initial_weights_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
-    arguments = ["--out", str(tmp_path / "out"), "--keep-initial", "0.3", "--steps", "1", "--workers", "0"]
-    result = CliRunner().invoke(train.main, arguments)
-    assert result.exit_code == 2
-    (line,) = result.stderr.strip().splitlines()
-    assert "--init-from" in line
+    assert named in line
     assert not (tmp_path / "out").exists()
