@@ -50,5 +50,5 @@ echo "$want" >"$stamp"
 # uv compiles no modules. What the engine imports is compiled here, unless it is to be used at once, and does it itself.
 if [ "${COMPILE:-yes}" = yes ]; then
     say "compiling what the server imports"
-    env -u PYTHONDONTWRITEBYTECODE "$VENV/bin/python" -c 'import dragoman.cli.serve, dragoman.engine.preload' >/dev/null
+    env -u PYTHONDONTWRITEBYTECODE "$VENV/bin/python" -c 'import dragoman.api.server, dragoman.engine.preload, dragoman.engine.async_engine' >/dev/null
 fi

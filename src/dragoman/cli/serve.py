@@ -19,6 +19,7 @@ from rich.text import Text
 from dragoman.cli.console import steady_error_console
 from dragoman.cli.extras import missing_packages
 from dragoman.cli.options import SettingsCommand, settings_options
+from dragoman.engine import forkserver
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
@@ -76,6 +77,8 @@ class Messages:
 
 def _run(settings: Settings, console: Console) -> int:
     """Listen, start, serve, drain. Raises `ConfigError` before anything heavy runs."""
+    forkserver.prepare(settings)  # what is imported below takes half a second
+
     import uvloop
 
     from dragoman.api.server import DragomanServer, listen, url_of

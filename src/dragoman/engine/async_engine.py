@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import psutil
 from vllm import SamplingParams
 from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
@@ -73,6 +74,7 @@ class AsyncEngine:
         self._llm: AsyncLLM | None = None
         self._detokenizer = Detokenizer(None)
         self._processes: set[BaseProcess] = set()
+        self._workers: list[psutil.Process] = []
 
     async def start(self) -> None:
         """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
@@ -89,11 +91,13 @@ class AsyncEngine:
             await _abandon(building, before)
             raise
         self._processes = set(multiprocessing.active_children()) - before
+        schedulers = [psutil.Process(one.pid) for one in self._processes]
+        self._workers = process.workers_of(schedulers)
         self._detokenizer = Detokenizer(llm.get_tokenizer())
         self._gauge.stats.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
         self._gauge.stats.dtype = str(llm.model_config.dtype).removeprefix("torch.")
         if self.spec.device == "cpu":
-            process.keep_off_workers(one.pid for one in self._processes if one.pid is not None)
+            process.keep_off_workers(one.pid for one in schedulers)
         # After a restart: the engine before this one is frozen garbage, and building this one has made new threads.
         if heap.is_heap_frozen():
             heap.freeze_heap()
@@ -205,15 +209,19 @@ class AsyncEngine:
         if llm is not None:
             # vLLM cancels the task that would raise this to them, often before it does.
             llm.output_processor.propagate_error(EngineDeadError())
-            await asyncio.to_thread(_end, llm, self._processes)
+            await asyncio.to_thread(_end, llm, self._processes, self._workers)
             self._gauge.load(0, 0, 0.0)
 
 
-def _end(llm: AsyncLLM, processes: set[BaseProcess]) -> None:
+def _end(llm: AsyncLLM, schedulers: set[BaseProcess], workers: list[psutil.Process]) -> None:
     """Kill its processes and wait until they are gone: the next engine needs the memory that they hold."""
     llm.shutdown(timeout=0)
-    for one in processes:
+    for one in schedulers:
         one.join(_EXIT_S)
+    for one in workers:  # they end by themselves once their scheduler has, unless they hang
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
+    psutil.wait_procs(workers, _EXIT_S)
 
 
 async def _abandon(building: asyncio.Task[AsyncLLM], before: set[BaseProcess]) -> None:

@@ -26,7 +26,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from dragoman.engine.process import ignoring_terminal_signals, streams_to_file
+from dragoman.engine.process import ignoring_terminal_signals, keep_compiled_code, log_to_file, streams_to_file
+from dragoman.engine.spec import device
+from dragoman.guard import guard_children
+from dragoman.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -45,8 +48,26 @@ _environment: Mapping[str, str] | None = None
 """That with which the fork server was started; None: there is none."""
 
 
-def start(log_file: Path | None, *, on_cpu: bool) -> None:
-    """Start it, before vLLM is imported; it imports vLLM by itself, and writes to `log_file`.
+def prepare(settings: Settings) -> Path | None:
+    """Before vLLM is imported: where it logs, where it keeps what it compiles, and the fork server for `continuous`.
+
+    As early as possible, since nothing of a start takes longer. Returns the engine's log file; None: it logs to the
+    terminal. A second call changes nothing.
+    """
+    log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
+    on_cpu = device() == "cpu"
+    if log_file is not None:
+        log_to_file(log_file)
+    if on_cpu:
+        keep_compiled_code()
+    if settings.pipeline.name == "continuous":
+        guard_children()  # before the fork server, whose environment is that of all that it forks
+        start(log_file, on_cpu=on_cpu)
+    return log_file
+
+
+def start(log_file: Path | None, *, on_cpu: bool, preload: str = _PRELOAD) -> None:
+    """Start it, before vLLM is imported; it imports the module `preload` by itself, and writes to `log_file`.
 
     Does nothing where the user chose a start method, the system is not Linux, or it was started already.
     """
@@ -56,14 +77,9 @@ def start(log_file: Path | None, *, on_cpu: bool) -> None:
     if on_cpu:
         _prepare_environment_for_cpu()
     _environment = dict(os.environ)
-    multiprocessing_forkserver.set_forkserver_preload([_PRELOAD])
+    multiprocessing_forkserver.set_forkserver_preload([preload])
     with streams_to_file(log_file) if log_file else nullcontext(), ignoring_terminal_signals():
         multiprocessing_forkserver.ensure_running()
-
-
-def pid() -> int | None:
-    """The fork server's, where this process has started one."""
-    return _server._forkserver_pid
 
 
 def use() -> None:
@@ -79,7 +95,7 @@ def use() -> None:
         log.warning("the engine is spawned, which takes longer: %s has no get_mp_context in this vLLM", missing[0])
         return
     for module in modules:
-        module.__dict__["get_mp_context"] = _Context
+        module.__dict__["get_mp_context"] = Context
     _environment = dict(os.environ)  # vLLM has set some of it while it was imported, there too
 
 
@@ -111,7 +127,9 @@ class _Process(ForkServerProcess):
         return popen_forkserver.Popen(process_obj)
 
 
-class _Context(ForkServerContext):
+class Context(ForkServerContext):
+    """For vLLM, in place of that of `fork` or `spawn`: its processes are forked from the fork server where they can be."""
+
     Process: Any = _Process
 
 

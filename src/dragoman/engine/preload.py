@@ -42,9 +42,20 @@ def _preload() -> None:
             import_module(name)
         except Exception:  # noqa: BLE001 - what needs it says so with the engine's start
             traceback.print_exc()
+    # What each process would compute for its first compilation: a hash of torch's and Triton's source (in the key of
+    # its cache), and the vector instructions that the compiler has, which it is called for.
+    for name in ("torch_key", "triton_key"):
+        _call("torch._inductor.codecache", name)
+    if device() == "cpu":
+        _call("torch._inductor.cpu_vec_isa", "pick_vec_isa")
     forkserver.use_within()
     gc.collect()
     gc.freeze()  # what was imported stays shared with what is forked
+
+
+def _call(module: str, name: str) -> None:
+    with suppress(Exception):  # not in every version
+        getattr(import_module(module), name)()
 
 
 _preload()

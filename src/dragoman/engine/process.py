@@ -143,7 +143,7 @@ def keep_off_workers(schedulers: Iterable[int]) -> frozenset[int]:
     """
     with suppress(*_EXITED):
         processes = [psutil.Process(pid) for pid in schedulers]
-        if kept := _move_off(_workers(processes), processes):
+        if kept := _move_off(workers_of(processes), processes):
             for process in processes:
                 for thread in process.threads():
                     with suppress(ProcessLookupError):
@@ -161,7 +161,7 @@ def leave_worker_cores() -> frozenset[int]:
     this, initial = psutil.Process(), _all_cores()
     with suppress(*_EXITED):
         forked = [psutil.Process(one.pid) for one in multiprocessing.active_children()]
-        if kept := _move_off(_workers([*this.children(), *forked]), [this]):
+        if kept := _move_off(workers_of([*this.children(), *forked]), [this]):
             _initial_cores = initial
             return kept
     return frozenset()
@@ -191,8 +191,11 @@ def _all_cores() -> frozenset[int]:
     return _initial_cores or (frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset())
 
 
-def _workers(schedulers: list[psutil.Process]) -> list[psutil.Process]:
-    """Their children; what a fork server has forked for them is its child, and not theirs."""
+def workers_of(schedulers: list[psutil.Process]) -> list[psutil.Process]:
+    """The processes that schedulers have started: their children, and what a fork server has forked for them.
+
+    Raises `psutil.NoSuchProcess` for a scheduler that has exited.
+    """
     this = os.getpid()
     servers = [parent for one in schedulers if (parent := one.parent()) is not None and parent.ppid() == this]
     found = {child for one in (*schedulers, *servers) for child in one.children()}

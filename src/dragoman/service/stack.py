@@ -20,7 +20,6 @@ from dragoman.engine import forkserver, process
 from dragoman.engine.checkpoint import read_config, revision
 from dragoman.engine.spec import EngineSpec, device, resolve
 from dragoman.gpu import Fresh, find_gpus
-from dragoman.guard import guard_children
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts import catalog, check
 from dragoman.prompts.encoder import PromptEncoder
@@ -92,11 +91,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
         max_model_len = spec.engine.max_model_len or 1024
         return FakePipeline(answer, step_s=chosen.fake_step_ms / 1000, slots=spec.slots, max_model_len=max_model_len)
-    log_file = Path(settings.log.engine_file) if settings.log.engine_file else None
-    if log_file is not None:
-        process.log_to_file(log_file)
-    if spec.device == "cpu":
-        process.keep_compiled_code()
+    log_file = forkserver.prepare(settings)
     if chosen.name != "continuous":
         from dragoman.pipelines import baselines
 
@@ -105,8 +100,6 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
         return baselines.static_batch(
             spec, log_file, batch_size=chosen.batch_size, batch_timeout_ms=chosen.batch_timeout_ms
         )
-    guard_children()  # before the fork server, whose environment is that of all that it forks
-    forkserver.start(log_file, on_cpu=spec.device == "cpu")
     log.info("importing vLLM")
     began_s = monotonic()
     with process.streams_to_file(log_file) if log_file else nullcontext():  # vllm prints while it is imported
