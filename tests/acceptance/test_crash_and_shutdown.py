@@ -71,8 +71,19 @@ class Terminal:
         return self.url
 
     def engine(self) -> psutil.Process:
-        """vLLM's engine process, which holds the model: the largest."""
-        return max(self._server.children(), key=lambda process: process.memory_info().rss)
+        """vLLM's engine core."""
+        [core] = self._titled("VLLM::EngineCore")
+        return core
+
+    def fork_server(self) -> psutil.Process:
+        """The process that it was forked from."""
+        parent = self.engine().parent()
+        assert parent is not None and parent.parent() == self._server
+        return parent
+
+    def _titled(self, title: str) -> list[psutil.Process]:
+        below = self._server.children(recursive=True)
+        return [process for process in below if process.cmdline()[:1] and title in process.cmdline()[0]]
 
     @property
     def _server(self) -> psutil.Process:
@@ -81,7 +92,7 @@ class Terminal:
     def cores(self) -> tuple[set[int], set[int]]:
         """Those that any thread of the server may run on, and those that vLLM bound its worker to."""
         server = {core for one in self._server.threads() for core in os.sched_getaffinity(one.id)}
-        return server, {core for one in self.engine().children() for core in os.sched_getaffinity(one.pid)}
+        return server, {core for one in self._titled("VLLM::Worker") for core in os.sched_getaffinity(one.pid)}
 
     async def __aexit__(self, *_: object) -> None:
         if self.process.returncode is None:
@@ -211,6 +222,20 @@ async def test_calls_in_flight_at_a_crash_of_the_engine_are_completed(
         server, worker = cores
         assert worker and not server & worker
         assert terminal.cores() == cores
+
+
+async def test_an_engine_is_restarted_when_its_fork_server_is_killed(
+    terminal: Terminal, client: httpx.AsyncClient
+) -> None:
+    """The engine that is left without it ends, and another fork server imports vLLM anew."""
+    before, engine, fork_server = (await client.get("/v1/stats")).json(), terminal.engine(), terminal.fork_server()
+    undisturbed = await translate(client, messages(6, 40))
+    fork_server.kill()
+    await stats_when(client, state="restarting")
+    assert_complete([undisturbed], [await translate(client, messages(6, 40))])
+    assert (await client.get("/v1/stats")).json()["engine"]["restarts"] == before["engine"]["restarts"] + 1
+    assert not engine.is_running()
+    assert terminal.fork_server() != fork_server
 
 
 async def hung(client: httpx.AsyncClient) -> float:

@@ -101,7 +101,10 @@ def test_threads_are_bound_to_the_cores_that_openmp_would_have_read(tmp_path: Pa
 
 
 def test_there_is_none_where_the_user_chose_a_start_method(tmp_path: Path) -> None:
-    code = "from dragoman.engine import forkserver as it; it.start(None, on_cpu=False); import psutil; print(psutil.Process().children())"
+    code = (
+        "import psutil; from dragoman.engine import forkserver;"
+        "forkserver.start(None, on_cpu=False); print(psutil.Process().children())"
+    )
     run = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "VLLM_WORKER_MULTIPROC_METHOD": "spawn"},

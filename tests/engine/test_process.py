@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from dragoman.engine.process import SCHEDULER_NICENESS, keep_off_workers
+from dragoman.engine.process import SCHEDULER_NICENESS, keep_off_workers, workers_of
 from dragoman.engine.spec import device
 from dragoman.pipelines.base import Pipeline
 
@@ -125,11 +125,8 @@ def test_a_server_without_workers_stays_where_it_is() -> None:
 @pytest.mark.engine
 @pytest.mark.skipif(device() != "cpu", reason="vLLM binds workers to cores on a CPU")
 def test_vllms_scheduler_runs_off_its_workers_cores(engine_pipeline: Pipeline) -> None:
-    (core,) = [
-        process
-        for process in map(psutil.Process, (child.pid for child in multiprocessing.active_children()))
-        if process.children()
-    ]
-    workers = set().union(*(os.sched_getaffinity(worker.pid) for worker in core.children()))
+    cores = [psutil.Process(child.pid) for child in multiprocessing.active_children() if child.name == "EngineCore"]
+    (core,) = cores
+    workers = set().union(*(os.sched_getaffinity(worker.pid) for worker in workers_of(cores)))
     assert workers < os.sched_getaffinity(0), "vLLM binds its worker"
     assert not workers & cores_of(core.pid)

@@ -73,8 +73,8 @@ class AsyncEngine:
         self._watch = HangWatch(spec.engine.max_num_batched_tokens or 0, hang_timeout_s)
         self._llm: AsyncLLM | None = None
         self._detokenizer = Detokenizer(None)
-        self._processes: set[BaseProcess] = set()
-        self._workers: list[psutil.Process] = []
+        self._schedulers: set[BaseProcess] = set()
+        self._running: list[psutil.Process] = []
 
     async def start(self) -> None:
         """Load the model and start vLLM's processes. Raises `EngineDead` with the log's end when that fails."""
@@ -90,9 +90,9 @@ class AsyncEngine:
         except asyncio.CancelledError:
             await _abandon(building, before)
             raise
-        self._processes = set(multiprocessing.active_children()) - before
-        schedulers = [psutil.Process(one.pid) for one in self._processes]
-        self._workers = process.workers_of(schedulers)
+        self._schedulers = set(multiprocessing.active_children()) - before
+        schedulers = [psutil.Process(one.pid) for one in self._schedulers]
+        self._running = [*schedulers, *process.workers_of(schedulers)]
         self._detokenizer = Detokenizer(llm.get_tokenizer())
         self._gauge.stats.kv_cache_tokens = _kv_cache_tokens(llm.vllm_config)
         self._gauge.stats.dtype = str(llm.model_config.dtype).removeprefix("torch.")
@@ -209,19 +209,22 @@ class AsyncEngine:
         if llm is not None:
             # vLLM cancels the task that would raise this to them, often before it does.
             llm.output_processor.propagate_error(EngineDeadError())
-            await asyncio.to_thread(_end, llm, self._processes, self._workers)
+            await asyncio.to_thread(_end, llm, self._schedulers, self._running)
             self._gauge.load(0, 0, 0.0)
 
 
-def _end(llm: AsyncLLM, schedulers: set[BaseProcess], workers: list[psutil.Process]) -> None:
-    """Kill its processes and wait until they are gone: the next engine needs the memory that they hold."""
+def _end(llm: AsyncLLM, schedulers: set[BaseProcess], processes: list[psutil.Process]) -> None:
+    """Kill its processes and wait until they are gone: the next engine needs the memory that they hold.
+
+    vLLM does not know of some that still run: workers that hang, and all of them if the fork server was killed.
+    """
     llm.shutdown(timeout=0)
-    for one in schedulers:
-        one.join(_EXIT_S)
-    for one in workers:  # they end by themselves once their scheduler has, unless they hang
+    for one in processes:
         with suppress(psutil.NoSuchProcess):
             one.kill()
-    psutil.wait_procs(workers, _EXIT_S)
+    for one in schedulers:  # children of this process, if they were spawned
+        one.join(_EXIT_S)
+    psutil.wait_procs(processes, _EXIT_S)
 
 
 async def _abandon(building: asyncio.Task[AsyncLLM], before: set[BaseProcess]) -> None:
