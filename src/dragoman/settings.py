@@ -166,6 +166,10 @@ class PipelineSettings:
         "continuous: an engine with sequences that makes no step for so long is restarted; "
         "default: 5 times its longest step, at least 30 s",
     )
+    fork_server: bool = _setting(
+        True,
+        "continuous: fork the engine's processes from one that has imported vLLM, on Linux; false: each imports it itself",
+    )
     fake_step_ms: Seconds = _setting(0.0, "fake: how long it takes to generate each word, in milliseconds")
 
 

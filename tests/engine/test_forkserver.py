@@ -100,21 +100,6 @@ def test_threads_are_bound_to_the_cores_that_openmp_would_have_read(tmp_path: Pa
     assert (one["threads"], one["cores"]) == (1, [cores[1]])
 
 
-def test_there_is_none_where_the_user_chose_a_start_method(tmp_path: Path) -> None:
-    code = (
-        "import psutil; from dragoman.engine import forkserver;"
-        "forkserver.start(None, on_cpu=False); print(psutil.Process().children())"
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "VLLM_WORKER_MULTIPROC_METHOD": "spawn"},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert run.stdout.strip() == "[]"
-
-
 def test_a_vllm_that_starts_its_processes_otherwise_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -34,8 +34,6 @@ from dragoman.settings import Settings
 log = logging.getLogger(__name__)
 
 _PRELOAD = "dragoman.engine.preload"
-_CHOSEN_METHOD = os.environ.get("VLLM_WORKER_MULTIPROC_METHOD")
-"""With a value that the user set (`spawn`, `fork`) vLLM starts its processes in that way, and there is no fork server."""
 _READ_WHEN_LOADED = ("LD_", "MKL_", "PYTHON", "PYTORCH", "TORCH", "TRITON", "VLLM_LOGGING")
 """Variables that begin with one of these are read by libraries while they are loaded."""
 _BOUND_BY_ITSELF = ("KMP_AFFINITY", "OMP_PLACES")
@@ -60,7 +58,7 @@ def prepare(settings: Settings) -> Path | None:
         log_to_file(log_file)
     if on_cpu:
         keep_compiled_code()
-    if settings.pipeline.name == "continuous":
+    if settings.pipeline.name == "continuous" and settings.pipeline.fork_server:
         guard_children()  # before the fork server, whose environment is that of all that it forks
         start(log_file, on_cpu=on_cpu)
     return log_file
@@ -69,10 +67,10 @@ def prepare(settings: Settings) -> Path | None:
 def start(log_file: Path | None, *, on_cpu: bool, preload: str = _PRELOAD) -> None:
     """Start it, before vLLM is imported; it imports the module `preload` by itself, and writes to `log_file`.
 
-    Does nothing where the user chose a start method, the system is not Linux, or it was started already.
+    Does nothing where the system is not Linux, or it was started already.
     """
     global _environment
-    if _environment is not None or _CHOSEN_METHOD or sys.platform != "linux":
+    if _environment is not None or sys.platform != "linux":
         return
     if on_cpu:
         _prepare_environment_for_cpu()

@@ -12,8 +12,9 @@ import logging
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import cast
 
 from dragoman.telemetry.engine import EngineGauge
@@ -37,6 +38,8 @@ PHASES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 """Each phase's name, and the log line with which it begins, in the order in which they come."""
 _POLL_S = 0.2
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
+"""The time of a line, as `process.log_to_file` has vLLM write it."""
 
 
 class StartupPhases:
@@ -69,11 +72,11 @@ class StartupPhases:
         for number in range(len(PHASES) - 1, self._number, -1):
             if PHASES[number][1].search(line):
                 name = PHASES[number][0]
-                self._begin(number + 1 if name == "compile" and not self._compiles else number)
+                self._begin(number + 1 if name == "compile" and not self._compiles else number, _logged_s(line))
                 return
 
-    def _begin(self, number: int) -> None:
-        self.finish()
+    def _begin(self, number: int, at_s: float) -> None:
+        self._end(max(at_s, self._began_s))
         self._number = number
         if PHASES[number][0] == "compile":
             log.info(
@@ -81,11 +84,14 @@ class StartupPhases:
             )
 
     def finish(self) -> None:
-        """The present phase has ended."""
-        now_s = monotonic()
-        self._finish(PHASES[self._number][0], now_s - self._began_s)
-        self._began_s = now_s
+        """The start has ended."""
+        self._end(monotonic())
         self._gauge.stats.startup = list(self._finished)
+
+    def _end(self, at_s: float) -> None:
+        """The present phase has ended."""
+        self._finish(PHASES[self._number][0], at_s - self._began_s)
+        self._began_s = at_s
 
     def _finish(self, name: str, duration_s: float) -> None:
         phase = self._phase(name, duration_s)
@@ -96,18 +102,50 @@ class StartupPhases:
     def _phase(self, name: str, duration_s: float) -> StartupPhase:
         return StartupPhase(name=name, duration_s=round(duration_s, 3), usual_s=self._usual.get(name))
 
-    async def follow(self, log_file: Path) -> None:
-        """Read what is appended to the log from now on, until cancelled."""
-        offset = _size(log_file)
-        rest = b""
+    def read(self, log: _GrowingLog) -> None:
+        """What was appended since the last call."""
+        for line in log.lines():
+            self.line(line)
+        self._report()
+
+    async def follow(self, log: _GrowingLog) -> None:
+        """Read what is appended to the log, until cancelled."""
         while True:
-            appended = _read_from(log_file, offset)
-            offset += len(appended)
-            *lines, rest = re.split(rb"[\r\n]", rest + appended)  # a progress bar returns to its line's beginning
-            for line in lines:
-                self.line(line.decode(errors="replace"))
-            self._report()
+            self.read(log)
             await asyncio.sleep(_POLL_S)
+
+
+class _GrowingLog:
+    """The lines that are appended to a file from now on."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._offset = self._size()
+        self._rest = b""
+
+    def lines(self) -> list[str]:
+        """Those that were completed since the last call."""
+        if self._size() <= self._offset:
+            return []
+        with self._file.open("rb") as file:
+            file.seek(self._offset)
+            appended = file.read()
+        self._offset += len(appended)
+        *lines, self._rest = re.split(
+            rb"[\r\n]", self._rest + appended
+        )  # a progress bar returns to its line's beginning
+        return [line.decode(errors="replace") for line in lines]
+
+    def _size(self) -> int:
+        return self._file.stat().st_size if self._file.is_file() else 0
+
+
+def _logged_s(line: str) -> float:
+    """When a line was logged, on the clock of `monotonic`: now, where it does not say."""
+    if (found := _LOGGED.search(line)) is None:
+        return monotonic()
+    ago_s = time() - datetime.strptime(found[0], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp()
+    return monotonic() - max(ago_s, 0.0)
 
 
 def _read_usual(file: Path | None) -> dict[str, float]:
@@ -124,18 +162,6 @@ def _write_usual(file: Path, phases: list[StartupPhase]) -> None:
         file.write_text(json.dumps({phase.name: phase.duration_s for phase in phases}), encoding="utf-8")
 
 
-def _size(log_file: Path) -> int:
-    return log_file.stat().st_size if log_file.is_file() else 0
-
-
-def _read_from(log_file: Path, offset: int) -> bytes:
-    if _size(log_file) <= offset:
-        return b""
-    with log_file.open("rb") as file:
-        file.seek(offset)
-        return file.read()
-
-
 @asynccontextmanager
 async def followed(
     log_file: Path | None, gauge: EngineGauge, *, compiles: bool, import_s: float = 0.0
@@ -144,9 +170,12 @@ async def followed(
     durations_file = log_file.with_suffix(".start.json") if log_file is not None else None
     usual = _read_usual(durations_file)
     phases = StartupPhases(gauge, compiles=compiles, import_s=import_s, usual=usual)
-    following = asyncio.create_task(phases.follow(log_file)) if log_file is not None else None
+    growing = _GrowingLog(log_file) if log_file is not None else None
+    following = asyncio.create_task(phases.follow(growing)) if growing is not None else None
     try:
         yield
+        if growing is not None:
+            phases.read(growing)
         phases.finish()
         if durations_file is not None:
             _write_usual(durations_file, gauge.stats.startup)
