@@ -216,7 +216,7 @@ def main(
                 imports[name].append(import_s(environment))
             kills_now = kills if way.source != "vllm" and caches == "kept" else 0
             starts.append(measured(way, model, environment, caches, kills_now, (clients, duration_s)))
-            error_console().print(f"{asdict(starts[-1])}", markup=False, highlight=False)
+            error_console.print(f"{asdict(starts[-1])}", markup=False, highlight=False)
             document = {
                 "made": datetime.now(UTC).isoformat(timespec="seconds"),
                 "commit": git_commit(),
