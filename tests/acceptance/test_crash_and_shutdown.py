@@ -21,6 +21,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from dragoman.engine.spec import device
 from tests import sentences
+from tests.processes import engines_below
 from tests.sentences import Message
 from tests.waiting import until
 
@@ -71,8 +72,8 @@ class Terminal:
         return self.url
 
     def engine(self) -> psutil.Process:
-        """vLLM's engine process, which holds the model: the largest."""
-        return max(self._server.children(), key=lambda process: process.memory_info().rss)
+        (engine,) = engines_below(self._server)
+        return engine
 
     @property
     def _server(self) -> psutil.Process:
@@ -81,7 +82,8 @@ class Terminal:
     def cores(self) -> tuple[set[int], set[int]]:
         """Those that any thread of the server may run on, and those that vLLM bound its worker to."""
         server = {core for one in self._server.threads() for core in os.sched_getaffinity(one.id)}
-        return server, {core for one in self.engine().children() for core in os.sched_getaffinity(one.pid)}
+        workers = engines_below(self._server, "Worker")
+        return server, {core for one in workers for core in os.sched_getaffinity(one.pid)}
 
     async def __aexit__(self, *_: object) -> None:
         if self.process.returncode is None:

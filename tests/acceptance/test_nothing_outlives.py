@@ -19,12 +19,13 @@ END_S = 90.0
 """A terminal's Ctrl-C has a load test and a server end in order."""
 QUICK = ("--max-model-len", "1024", "--enforce-eager=true")
 SERVER = "dragoman.cli.main serve"
-ENGINE = "multiprocessing.spawn"
+FORK_SERVER = "multiprocessing.forkserver"
+ENGINE = "VLLM::Worker"
 COMMANDS = {
     "tune": (("tune", "--clients", "6", "--out", "out"), SERVER),
     "journey": (("journey", "--quick", "--out", "out"), SERVER),
     "check-model": (("check-model",), SERVER),
-    "check-model with its engine": (("check-model", "--", *QUICK), ENGINE),
+    "check-model with its engine": (("check-model", "--", *QUICK), FORK_SERVER),
     "translate": (("translate", "--to", "ja", *QUICK, "Good morning."), ENGINE),
     "serve": (("serve", "--port", "0", *QUICK), ENGINE),
     "serve with workers": (("serve", "--port", "0", "--pipeline", "workers", *QUICK), "dragoman.pipelines.worker"),

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import phrasebook
 from tests.acceptance.replicated import Load, ReplicatedServer, stats_when
-from tests.processes import START_S, title
+from tests.processes import START_S, engines_below, title
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(900)]
@@ -21,8 +21,8 @@ CLIENTS = 8
 
 
 def engine_of(replica: psutil.Process) -> psutil.Process:
-    """vLLM's engine process, which holds the model: the largest below a replica."""
-    return max(replica.children(recursive=True), key=lambda process: process.memory_info().rss)
+    (engine,) = engines_below(replica)
+    return engine
 
 
 async def test_engines_that_crash_are_restarted_or_their_replicas_replaced(tmp_path: Path) -> None:
