@@ -75,7 +75,9 @@ class Load:
 async def test_requests_256_at_once_are_counted_exactly_on_one_server_and_on_two(tmp_path: Path, url: str) -> None:
     key, other_folder = await create_key(url), tmp_path / "other"
     other_folder.mkdir()
-    async with serving(tmp_path, *flags_of(url)) as first, serving(other_folder, *flags_of(url)) as second:
+    flags = ("--pipeline=fake", *flags_of(url))
+    with ServerProcess(tmp_path, *flags) as first, ServerProcess(other_folder, *flags) as second:
+        await asyncio.gather(first.listening(), second.listening())
         loads = Load(key, 2_000), Load(key, 1_000)
         await loads[0].run(first.url)
         await loads[1].run(first.url, second.url)
