@@ -130,11 +130,6 @@ def title(process: psutil.Process) -> str:
         return ""
 
 
-def engines_below(server: psutil.Process, kind: str = "EngineCore") -> list[psutil.Process]:
-    """vLLM's processes of a kind (`EngineCore`, `Worker`) below a server, which a fork server may have between them."""
-    return [process for process in server.children(recursive=True) if title(process).startswith(f"VLLM::{kind}")]
-
-
 @asynccontextmanager
 async def serving(folder: Path, *flags: str, files: int | None = None) -> AsyncIterator[ServerProcess]:
     """A server over the fake pipeline, once it listens."""

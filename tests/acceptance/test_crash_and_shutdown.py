@@ -21,7 +21,6 @@ from sacrebleu.metrics.chrf import CHRF
 
 from dragoman.engine.spec import device
 from tests import sentences
-from tests.processes import engines_below
 from tests.sentences import Message
 from tests.waiting import until
 
@@ -72,8 +71,19 @@ class Terminal:
         return self.url
 
     def engine(self) -> psutil.Process:
-        (engine,) = engines_below(self._server)
-        return engine
+        """vLLM's engine core."""
+        [core] = self._titled("VLLM::EngineCore")
+        return core
+
+    def fork_server(self) -> psutil.Process:
+        """The process that it was forked from."""
+        parent = self.engine().parent()
+        assert parent is not None and parent.parent() == self._server
+        return parent
+
+    def _titled(self, title: str) -> list[psutil.Process]:
+        below = self._server.children(recursive=True)
+        return [process for process in below if process.cmdline()[:1] and title in process.cmdline()[0]]
 
     @property
     def _server(self) -> psutil.Process:
@@ -82,8 +92,7 @@ class Terminal:
     def cores(self) -> tuple[set[int], set[int]]:
         """Those that any thread of the server may run on, and those that vLLM bound its worker to."""
         server = {core for one in self._server.threads() for core in os.sched_getaffinity(one.id)}
-        workers = engines_below(self._server, "Worker")
-        return server, {core for one in workers for core in os.sched_getaffinity(one.pid)}
+        return server, {core for one in self._titled("VLLM::Worker") for core in os.sched_getaffinity(one.pid)}
 
     async def __aexit__(self, *_: object) -> None:
         if self.process.returncode is None:

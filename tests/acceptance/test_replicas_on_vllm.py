@@ -12,7 +12,7 @@ import pytest
 
 from dragoman import phrasebook
 from tests.acceptance.replicated import Load, ReplicatedServer, stats_when
-from tests.processes import START_S, engines_below, title
+from tests.processes import START_S, title
 from tests.waiting import until
 
 pytestmark = [pytest.mark.acceptance, pytest.mark.engine, pytest.mark.timeout(900)]
@@ -21,7 +21,8 @@ CLIENTS = 8
 
 
 def engine_of(replica: psutil.Process) -> psutil.Process:
-    (engine,) = engines_below(replica)
+    below = replica.children(recursive=True)
+    (engine,) = [process for process in below if title(process).startswith("VLLM::EngineCore")]
     return engine
 
 
