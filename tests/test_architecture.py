@@ -59,6 +59,8 @@ BROUGHT_ALONG = {
     "markupsafe": "jinja2",
     "pynvml": "nvidia-ml-py",
     "vllm": "vllm",
+    "torch": "vllm",
+    "setproctitle": "vllm",
 }
 """Modules that a declared dependency brings as a part of its own interface, or that are not installed on every machine."""
 

@@ -94,3 +94,19 @@ signal.pause()
     with started(program(become), tmp_path) as family:
         assert family.process.wait() == -signal.SIGKILL
         await until(lambda: not family.running(), "the end of the guard")
+
+
+async def test_a_guard_that_is_starting_is_not_ended_by_what_a_service_manager_sends(tmp_path: Path) -> None:
+    parent = f"""
+import os, psutil, signal, subprocess, sys
+from dragoman.guard import guard_children
+guard_children()
+(guard,) = psutil.Process().children()
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    guard.send_signal(number)
+subprocess.Popen([{WAIT}], start_new_session=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with started(program(parent), tmp_path) as family:
+        assert family.process.wait() == -signal.SIGKILL
+        await until(lambda: not family.running(), "the end of its child")

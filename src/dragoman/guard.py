@@ -34,6 +34,8 @@ _SETTLE_S = 0.5
 """So long nothing is found before the guard of a process that was killed exits: a child that was just started has its mark by
 then."""
 _KILL_S = 10.0
+_SENT_TO_ALL = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+"""A service manager sends them to every process; they are blocked in the guard from its first moment: it has work then."""
 _EXITED_OR_FOREIGN = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
 
 
@@ -47,13 +49,17 @@ class Guard:
     def __init__(self, *, owner: int | None = None, folder: Path | None = None) -> None:
         root = os.getpid()
         self._mark = f"GUARDED_BY_{secrets.token_hex(8)}"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.guard", str(root), str(owner or root), self._mark, str(folder or "")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,  # who reads what this process prints is not to wait for the guard
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # a terminal's Ctrl-C and hang-up are not meant for it
-        )
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SENT_TO_ALL)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "dragoman.guard", str(root), str(owner or root), self._mark, str(folder or "")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,  # who reads what this process prints is not to wait for the guard
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,  # a terminal's Ctrl-C and hang-up are not meant for it
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.environ[self._mark] = "1"
 
     def keep_over_exec(self) -> None:
@@ -153,8 +159,6 @@ def _end(root: int, mark: str, noted: set[psutil.Process]) -> None:
 
 def main(root: int, owner: int, mark: str, folder: str) -> None:
     """Guard until the end of `root` or `owner`."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # a service manager sends them to every process
-        signal.signal(number, signal.SIG_IGN)
     noted = _note_until_end(root, _processes(owner))  # the owner may have ended before this guard was there to see it
     if owner != root and os.getppid() == root:
         noted |= _processes(root)

@@ -19,12 +19,13 @@ END_S = 90.0
 """A terminal's Ctrl-C has a load test and a server end in order."""
 QUICK = ("--max-model-len", "1024", "--enforce-eager=true")
 SERVER = "dragoman.cli.main serve"
-ENGINE = "multiprocessing.spawn"
+FORK_SERVER = "multiprocessing.forkserver"
+ENGINE = "VLLM::Worker"
 COMMANDS = {
     "tune": (("tune", "--clients", "6", "--out", "out"), SERVER),
     "journey": (("journey", "--quick", "--out", "out"), SERVER),
     "check-model": (("check-model",), SERVER),
-    "check-model with its engine": (("check-model", "--", *QUICK), ENGINE),
+    "check-model with its engine": (("check-model", "--", *QUICK), FORK_SERVER),
     "translate": (("translate", "--to", "ja", *QUICK, "Good morning."), ENGINE),
     "serve": (("serve", "--port", "0", *QUICK), ENGINE),
     "serve with workers": (("serve", "--port", "0", "--pipeline", "workers", *QUICK), "dragoman.pipelines.worker"),
@@ -35,7 +36,7 @@ SAME_SERVERS = ("journey", "check-model")
 """They start servers with the code that `tune` starts them with, so that SIGKILL needs no case of theirs."""
 ENDED_BY = {name: [signal.SIGTERM, *([] if name in SAME_SERVERS else [signal.SIGKILL])] for name in COMMANDS}
 ENDED_BY["tune"].append(signal.SIGHUP)  # a closed terminal ends a command as SIGKILL does
-ENDED_BY["translate"].append(signal.SIGINT)  # Ctrl-C is handled where SIGTERM is
+ENDED_BY["translate"] = [signal.SIGKILL, signal.SIGINT]  # it handles Ctrl-C alone: SIGTERM ends it as SIGKILL does
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,9 @@ CLIENTS = 8
 
 
 def engine_of(replica: psutil.Process) -> psutil.Process:
-    """vLLM's engine process, which holds the model: the largest below a replica."""
-    return max(replica.children(recursive=True), key=lambda process: process.memory_info().rss)
+    below = replica.children(recursive=True)
+    (engine,) = [process for process in below if title(process).startswith("VLLM::EngineCore")]
+    return engine
 
 
 async def test_engines_that_crash_are_restarted_or_their_replicas_replaced(tmp_path: Path) -> None:
