@@ -46,14 +46,14 @@ _DENIES_NOTHING = {  # wordings with a negation in them that deny nothing, or th
         r"非常|除非|未来|(.)[不没]\1|有没有|是不是|能不能|可不可以",
     ),
 }
-_DENIES = {  # words: off
+_DENIES = {
     "en": _any(r"n't\b", r"\b(?:not|no|never|nothing|none|nobody|no one|nowhere|cannot|without|neither|nor)\b"),
     "ja": _any("ない", "ません", "なかっ", "なく", "なし", "ずに", "ぬ(?=[。 ]|$)", "抜き"),
     "ko": _any(
         "않", "없", "못", "(?:^|[^가-힣])안(?=[ 가-힣])", "모르", "몰[라랐]", "아니", "아닌", "아닙", "지 ?(?:마|말)"
     ),
     "zh": _any("[不没别無无未勿甭]"),
-}  # words: on
+}
 _MAY_DENY = {  # what can stand for a negation
     "en": _any(
         "n't",

@@ -80,14 +80,14 @@ def command(
     if page and not fidelity:
         if len(files) != 1:
             raise ConfigError("--page needs --fidelity, or one results file", param="page")
-        _write_page(page, files[0].name.split(".")[0], read_eval(files[0], "fidelity"), without, inputs)
+        _write_page(page, read_eval(files[0], "fidelity"), without, inputs)
         return
     results = _run(_work(files, fidelity, inputs), chosen)
     if out is not None:
         write_eval(results, out)
     click.echo(markdown(kind_table(results, without) if fidelity else score_table(results)))
     if page:
-        _write_page(page, str(results.conditions.server.get("model", "server")), results, without, inputs)
+        _write_page(page, results, without, inputs)
     if as_json:
         click.echo(json.dumps(_summary(results), ensure_ascii=False))
     if results.partial:
@@ -146,8 +146,8 @@ def _run(
     return observed(partial(run))
 
 
-def _write_page(page: Path, name: str, results: EvalResults, without: EvalResults | None, inputs: Path) -> None:
-    write_text(page, fidelity_page(name, results, without, read_inputs(inputs)), "page")
+def _write_page(page: Path, results: EvalResults, without: EvalResults | None, inputs: Path) -> None:
+    write_text(page, fidelity_page(results, without, read_inputs(inputs)), "page")
     click.echo(f"wrote {page}")
 
 

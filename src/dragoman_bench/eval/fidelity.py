@@ -122,8 +122,9 @@ shares of the texts.
 """
 
 
-def fidelity_page(name: str, results: EvalResults, without: EvalResults | None, inputs: Sequence[HardInput]) -> str:
-    """The page as Markdown."""
+def fidelity_page(results: EvalResults, without: EvalResults | None, inputs: Sequence[HardInput]) -> str:
+    """The page as Markdown, with the model's name where the server tells it."""
+    name = str(results.conditions.server.get("model", "server"))
     directions = {(one.source, one.target) for one in inputs}
     introduction = _INTRODUCTION.format(
         count=len(inputs), directions=len(directions), languages=", ".join(sorted({one.source for one in inputs}))

@@ -2,7 +2,7 @@
 
 import re
 
-_IRREGULAR = {  # words: off
+_IRREGULAR = {
     line.split()[0]: (line.split()[1], line.split()[2])
     for line in """
 be was been;have had had;do did done;go went gone;come came come;become became become;eat ate eaten;drink drank drunk
