@@ -114,7 +114,8 @@ class Server:
         """Those of the last start of its engine; empty for vLLM."""
         if self._way.source == "vllm":
             return []
-        return self._client.get("/v1/stats").json()["engine"]["startup"]
+        stats = self._client.get("/v1/stats").json()
+        return stats["engine"]["startup"] if "engine" in stats else stats["startup"]  # as it was before
 
     def kill_engine(self) -> None:
         below = psutil.Process(self._process.pid).children(recursive=True)
