@@ -57,7 +57,14 @@ def started(command: Sequence[str], folder: Path, output: int | None = None) -> 
     mark = f"TESTED_BY_{uuid4().hex}"
     environment = {**os.environ, mark: "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     process = subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        process_group=0,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # which tests under nohup ignore
     )
     program = Started(process, mark)
     try:
