@@ -133,7 +133,7 @@ class Server:
                     f"The train to platform {number} leaves at {done % 12} o'clock, {done} minutes later than planned."
                 )
                 self._client.post(
-                    "/v1/translate", json={"text": text, "source": "en", "target": "de"}
+                    "/v1/translate", json={"text": text, "source": "en", "target": "ja"}
                 ).raise_for_status()
                 done += 1
             return done
