@@ -81,6 +81,9 @@ class Terminal:
         assert parent is not None and parent.parent() == self._server
         return parent
 
+    def workers(self) -> list[psutil.Process]:
+        return self._titled("VLLM::Worker")
+
     def _titled(self, title: str) -> list[psutil.Process]:
         below = self._server.children(recursive=True)
         return [process for process in below if process.cmdline()[:1] and title in process.cmdline()[0]]
@@ -92,7 +95,7 @@ class Terminal:
     def cores(self) -> tuple[set[int], set[int]]:
         """Those that any thread of the server may run on, and those that vLLM bound its worker to."""
         server = {core for one in self._server.threads() for core in os.sched_getaffinity(one.id)}
-        return server, {core for one in self._titled("VLLM::Worker") for core in os.sched_getaffinity(one.pid)}
+        return server, {core for one in self.workers() for core in os.sched_getaffinity(one.pid)}
 
     async def __aexit__(self, *_: object) -> None:
         if self.process.returncode is None:
@@ -236,6 +239,9 @@ async def test_an_engine_is_restarted_when_its_fork_server_is_killed(
     assert (await client.get("/v1/stats")).json()["engine"]["restarts"] == before["engine"]["restarts"] + 1
     assert not engine.is_running()
     assert terminal.fork_server() != fork_server
+    assert [worker.parent() for worker in terminal.workers()] == [terminal.fork_server()] * BINDS, (
+        "forked like the first"
+    )
 
 
 async def hung(client: httpx.AsyncClient) -> float:

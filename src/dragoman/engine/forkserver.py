@@ -146,9 +146,11 @@ def _why_spawned(before: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 def _adopt(environment: Mapping[str, str]) -> None:
     """Take over an environment, and what OpenMP would have read in it: the number of threads, and their cores."""
+    global _environment
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     os.environ.update(environment)
+    _environment = dict(environment)  # that this process could be forked with it holds for what it starts, too
     threads = environment.get("OMP_NUM_THREADS", "")
     if not threads.isdecimal():
         return
