@@ -10,32 +10,29 @@ compiled models. Rates beside it: texts a second over `--clients` after each sta
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
+import aiohttp
 import click
-import httpx
-import psutil
 
 from dragoman.cli.console import error_console
 from dragoman.gpu import find_gpus
 from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
+from dragoman_bench.bench.servers import RunningServer, ServerCommand, dragoman_serve, serving, vllm_serve
 
 POLL_S = 0.02
-START_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,123 +64,96 @@ class Start:
     texts_per_s: float | None = None
 
 
-class Server:
-    """A server of a way, in a folder of its own."""
+class Client:
+    """What is asked of a server that is ready."""
 
-    def __init__(self, way: Way, model: str, folder: Path, environment: dict[str, str]) -> None:
-        self._way = way
-        self._folder = folder
-        port = free_port()
-        if way.source == "vllm":
-            self._program = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model]
-            self._ready = "/health"
-        else:
-            self._program = [sys.executable, "-m", "dragoman.cli.main", "serve", *(["--model", model] if model else [])]
-            self._ready = "/readyz"
-            environment = environment | {"PYTHONPATH": os.pathsep.join((way.source, os.environ.get("PYTHONPATH", "")))}
-        self._program += [*way.flags, "--port", str(port)]
-        self._environment = {**os.environ, **environment}
-        self._client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=START_S)
+    def __init__(self, server: RunningServer, session: aiohttp.ClientSession) -> None:
+        self._server = server
+        self._session = session
 
-    def __enter__(self) -> Server:
-        self._log = (self._folder / "log").open("w")
-        self._process = subprocess.Popen(
-            self._program, cwd=self._folder, env=self._environment, stdout=self._log, stderr=self._log
-        )
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait(60)
-        self._client.close()
-        self._log.close()
-
-    def until_ready(self, wanted: bool = True) -> None:
-        """Return once it is, or is no longer. Raises `SystemExit` with its output where it ends."""
-        while self._is_ready() != wanted:
-            if self._process.poll() is not None:
-                raise SystemExit(f"{self._way.name} ended: {(self._folder / 'log').read_text()[-2000:]}")
-            sleep(POLL_S)
-
-    def _is_ready(self) -> bool:
-        with suppress(httpx.HTTPError):
-            return self._client.get(self._ready).status_code == 200
-        return False
-
-    def phases(self) -> list[dict[str, Any]]:
-        """Those of the last start of its engine; empty for vLLM."""
-        if self._way.source == "vllm":
-            return []
-        stats = self._client.get("/v1/stats").json()
+    async def phases(self) -> list[dict[str, Any]]:
+        """Those of the last start of its engine."""
+        async with self._session.get(f"{self._server.url}/v1/stats") as answer:
+            stats = await answer.json()
         return stats["engine"]["startup"] if "engine" in stats else stats["startup"]  # as it was before
 
-    def kill_engine(self) -> None:
-        below = psutil.Process(self._process.pid).children(recursive=True)
-        [core] = [one for one in below if one.cmdline() and "VLLM::EngineCore" in one.cmdline()[0]]
+    async def killed_s(self) -> float:
+        """How long it takes until it is ready again, after its engine was killed."""
+        [core] = [one for one in self._server.tree() if one.cmdline() and "VLLM::EngineCore" in one.cmdline()[0]]
+        began_s = monotonic()
         core.kill()
+        while await self._is_ready():  # noqa: ASYNC110 (the state is in another process)
+            await asyncio.sleep(POLL_S)
+        while not await self._is_ready():
+            self._server.check_alive()
+            await asyncio.sleep(POLL_S)
+        return round(monotonic() - began_s, 2)
 
-    def rate(self, clients: int, duration_s: float) -> float:
+    async def _is_ready(self) -> bool:
+        async with self._session.get(f"{self._server.url}{self._server.command.ready_path}") as answer:
+            return answer.status == 200
+
+    async def rate(self, clients: int, duration_s: float) -> float:
         """Texts a second in a closed loop, each text a new one."""
         end_s = monotonic() + duration_s
 
-        def client(number: int) -> int:
+        async def client(number: int) -> int:
             done = 0
             while monotonic() < end_s:
                 text = (
                     f"The train to platform {number} leaves at {done % 12} o'clock, {done} minutes later than planned."
                 )
-                self._client.post(
-                    "/v1/translate", json={"text": text, "source": "en", "target": "ja"}
-                ).raise_for_status()
+                body = {"text": text, "source": "en", "target": "ja"}
+                async with self._session.post(f"{self._server.url}/v1/translate", json=body) as answer:
+                    answer.raise_for_status()
                 done += 1
             return done
 
-        with ThreadPoolExecutor(clients) as pool:
-            return sum(pool.map(client, range(clients))) / duration_s
+        return sum(await asyncio.gather(*(client(number) for number in range(clients)))) / duration_s
 
 
-def free_port() -> int:
-    import socket
+def command_of(way: Way, model: str, folder: Path, environment: Mapping[str, str]) -> ServerCommand:
+    if way.source == "vllm":
+        command = vllm_serve(way.name, model, {})
+    else:
+        command = dragoman_serve(way.name, {"model": model} if model else {}, folder / "engine.log")
+        path = os.pathsep.join((way.source, os.environ.get("PYTHONPATH", "")))
+        environment = {**environment, "PYTHONPATH": path}
+    return replace(command, argv=(*command.argv, *way.flags), environment={**command.environment, **environment})
 
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
-
-def seconds(work: Callable[[], object]) -> float:
+def import_s(environment: Mapping[str, str]) -> float:
+    """What one process takes to import vLLM alone."""
     began_s = monotonic()
-    work()
+    command = [sys.executable, "-c", "import vllm.v1.engine.async_llm"]
+    subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True)
     return round(monotonic() - began_s, 2)
 
 
-def import_s(environment: dict[str, str]) -> float:
-    """What one process takes to import vLLM alone."""
-    command = [sys.executable, "-c", "import vllm.v1.engine.async_llm"]
-    return seconds(lambda: subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True))
-
-
-def measured(
-    way: Way, model: str, environment: dict[str, str], caches: str, kills: int, rate: tuple[int, float]
+async def measured(
+    way: Way, model: str, environment: Mapping[str, str], caches: str, kills: int, rate: tuple[int, float]
 ) -> Start:
+    """Of vLLM's server the readiness alone."""
     start = Start(way.name, caches)
-    with tempfile.TemporaryDirectory() as folder:
-        began_s = monotonic()
-        with Server(way, model, Path(folder), environment) as server:
-            server.until_ready()
-            start.ready_s = round(monotonic() - began_s, 2)
-            start.phases = server.phases()
-            if rate[1] and way.source != "vllm":
-                server.rate(rate[0], rate[1] / 4)
-                start.texts_per_s = round(server.rate(*rate), 1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = command_of(way, model, folder, environment)
+        connector = aiohttp.TCPConnector(limit=rate[0])
+        async with (
+            serving(command, folder / "server.log", asyncio.Event()) as server,
+            aiohttp.ClientSession(connector=connector) as session,
+        ):
+            start.ready_s = server.start_s
+            if way.source == "vllm":
+                return start
+            client = Client(server, session)
+            start.phases = await client.phases()
+            if rate[1]:
+                await client.rate(rate[0], rate[1] / 4)
+                start.texts_per_s = round(await client.rate(*rate), 1)
             for _ in range(kills):
-
-                def killed(server: Server = server) -> None:
-                    server.kill_engine()
-                    server.until_ready(False)
-                    server.until_ready()
-
-                start.killed_s.append(seconds(killed))
-                start.killed_phases.append(server.phases())
+                start.killed_s.append(await client.killed_s())
+                start.killed_phases.append(await client.phases())
     return start
 
 
@@ -206,7 +176,7 @@ def main(
     kept, nothing = tempfile.mkdtemp(), {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": tempfile.mkdtemp()}
     for run in range(runs + empty):
         for way in all_ways:
-            environment = nothing if way.name in uncompiled else {}
+            environment = dict(nothing if way.name in uncompiled else {})
             if empty:
                 root = f"{kept}/{way.name}"
                 environment |= {"VLLM_CACHE_ROOT": f"{root}/vllm", "TRITON_CACHE_DIR": f"{root}/triton"}
@@ -215,8 +185,8 @@ def main(
             name = "uncompiled" if way.name in uncompiled else "compiled"
             if len(imports.setdefault(name, [])) <= run:
                 imports[name].append(import_s(environment))
-            kills_now = kills if way.source != "vllm" and caches == "kept" else 0
-            starts.append(measured(way, model, environment, caches, kills_now, (clients, duration_s)))
+            kills_now = kills if caches == "kept" else 0
+            starts.append(asyncio.run(measured(way, model, environment, caches, kills_now, (clients, duration_s))))
             error_console.print(f"{asdict(starts[-1])}", markup=False, highlight=False)
             document = {
                 "made": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -40,7 +40,7 @@ if __name__ == "__main__":
     forkserver.start(None, on_cpu=False, preload="dragoman.languages")
     os.environ |= json.loads(sys.argv[1])
     os.environ.pop("LEFT_OUT", None)
-    context = forkserver.Context()
+    context = forkserver.EngineContext()
     here, there = context.Pipe()
     with ignoring_terminal_signals():
         process = context.Process(target=look, args=(there,))

@@ -34,10 +34,11 @@ from dragoman.settings import Settings
 log = logging.getLogger(__name__)
 
 _PRELOAD = "dragoman.engine.preload"
-_READ_WHEN_LOADED = ("LD_", "MKL_", "PYTHON", "PYTORCH", "TORCH", "TRITON", "VLLM_LOGGING")
+_READ_WHEN_LOADED = (
+    *("LD_", "MKL_", "PYTHON", "PYTORCH", "TORCH", "TRITON", "VLLM_LOGGING"),
+    *("KMP_AFFINITY", "OMP_PLACES"),  # by these vLLM binds the threads of OpenMP libraries other than GNU's
+)
 """Variables that begin with one of these are read by libraries while they are loaded."""
-_BOUND_BY_ITSELF = ("KMP_AFFINITY", "OMP_PLACES")
-"""Variables by which vLLM binds the threads of OpenMP libraries other than GNU's."""
 _CALLERS = ("vllm.v1.engine.utils", "vllm.v1.executor.multiproc_executor")
 """The modules of vLLM that start its engine core and its workers, by `get_mp_context`."""
 
@@ -93,7 +94,7 @@ def use() -> None:
         log.warning("the engine is spawned, which takes longer: %s has no get_mp_context in this vLLM", missing[0])
         return
     for module in modules:
-        module.__dict__["get_mp_context"] = Context
+        module.__dict__["get_mp_context"] = EngineContext
     _environment = dict(os.environ)  # vLLM has set some of it while it was imported, there too
 
 
@@ -125,7 +126,7 @@ class _Process(ForkServerProcess):
         return popen_forkserver.Popen(process_obj)
 
 
-class Context(ForkServerContext):
+class EngineContext(ForkServerContext):
     """For vLLM, in place of that of `fork` or `spawn`: its processes are forked from the fork server where they can be."""
 
     Process: Any = _Process
@@ -138,10 +139,7 @@ def _why_spawned(before: Mapping[str, str], now: Mapping[str, str]) -> str:
         for name in before.keys() | now.keys()
         if name.startswith(_READ_WHEN_LOADED) and before.get(name) != now.get(name)
     )
-    if differing:
-        return f"{', '.join(differing)} changed after the fork server's start"
-    bound = [name for name in _BOUND_BY_ITSELF if name in now and now[name] != before.get(name)]
-    return f"{bound[0]} is read by OpenMP alone" if bound else ""
+    return f"{', '.join(differing)} changed after the fork server's start" if differing else ""
 
 
 def _adopt(environment: Mapping[str, str]) -> None:

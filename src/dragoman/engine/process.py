@@ -101,11 +101,13 @@ def keep_compiled_code() -> None:
 
 @contextmanager
 def ignoring_terminal_signals() -> Generator[None]:
-    """Within: processes started by this thread are spawned, and never receive SIGINT. `shutdown` ends them, by SIGTERM.
+    """Within: processes started by this thread never receive SIGINT. `shutdown` ends them, by SIGTERM.
 
-    A fork of a server would inherit its threads' locks and, when an engine is restarted, its clients' sockets, which would
-    then stay open as long as that engine runs. And a terminal sends Ctrl-C to every process of the foreground group:
-    vLLM's would begin to shut down, and refuse what the calls that the server still drains ask for next.
+    vLLM's are spawned, unless a fork server forks them (`engine/forkserver.py`).
+
+    A fork of the server itself would inherit its threads' locks and, when an engine is restarted, its clients' sockets,
+    which would then stay open as long as that engine runs. And a terminal sends Ctrl-C to every process of the foreground
+    group: vLLM's would begin to shut down, and refuse what the calls that the server still drains ask for next.
 
     `VLLM_WORKER_MULTIPROC_METHOD` keeps a value that the user set. The signal is blocked, not ignored: vLLM's processes
     install a handler of their own for it, and a blocked signal stays blocked over that, and over exec.

@@ -131,9 +131,8 @@ class _GrowingLog:
             file.seek(self._offset)
             appended = file.read()
         self._offset += len(appended)
-        *lines, self._rest = re.split(
-            rb"[\r\n]", self._rest + appended
-        )  # a progress bar returns to its line's beginning
+        # A progress bar returns to its line's beginning.
+        *lines, self._rest = re.split(rb"[\r\n]", self._rest + appended)
         return [line.decode(errors="replace") for line in lines]
 
     def _size(self) -> int:
