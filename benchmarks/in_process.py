@@ -28,8 +28,7 @@ from dragoman.service import stack
 from dragoman.service.planner import Planner
 from dragoman.settings import EngineSettings, ModelSettings
 from dragoman.settings import options as all_settings
-from dragoman.types import Sequence as EngineSequence
-from dragoman.types import TranslationRequest
+from dragoman.types import EngineSequence, TranslationRequest
 from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
 from dragoman_bench.bench.summary import distribution
 from dragoman_bench.bench.workload import (

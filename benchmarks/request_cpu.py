@@ -31,7 +31,7 @@ from dragoman.gpu import find_gpus
 from dragoman.phrasebook import model_dir, sentences_file
 from dragoman.service.stack import choose_model, load_prompts
 from dragoman.settings import EngineSettings, ModelSettings
-from dragoman.types import Sequence
+from dragoman.types import EngineSequence
 from dragoman_bench.bench.results import describe_machine, git_commit, installed_packages
 
 IN_FLIGHT = 32
@@ -46,21 +46,21 @@ def _cpu_s() -> tuple[float, float]:
     return times.user + times.system, sum(one.user + one.system for one in children)
 
 
-def _sequences(count: int) -> list[Sequence]:
+def _sequences(count: int) -> list[EngineSequence]:
     model = choose_model(ModelSettings())
     encoder, _ = load_prompts(model)
     with gzip.open(sentences_file(), "rt", encoding="utf-8") as stream:
         english = [json.loads(line)[0] for line in islice(stream, count)]
     return [
-        Sequence(str(number), encoder.encode(text, "en", "ja").token_ids, 200, sampling=encoder.sampling)
+        EngineSequence(str(number), encoder.encode(text, "en", "ja").token_ids, 200, sampling=encoder.sampling)
         for number, text in enumerate(english)
     ]
 
 
-async def _run(engine: Any, sequences: list[Sequence], turn: int) -> dict[str, float]:
+async def _run(engine: Any, sequences: list[EngineSequence], turn: int) -> dict[str, float]:
     slots = asyncio.Semaphore(IN_FLIGHT)
 
-    async def one(sequence: Sequence) -> None:
+    async def one(sequence: EngineSequence) -> None:
         async with slots:
             await engine.generate(replace(sequence, id=f"{turn}.{sequence.id}"))
 

@@ -27,7 +27,7 @@ from dragoman.settings import AdmissionSettings, AuthSettings, CacheSettings, Mo
 from dragoman.storage.database import Database
 from dragoman.storage.keys import Keys
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.types import Account, Completion, Delta, Sequence
+from dragoman.types import Account, Completion, Delta, EngineSequence
 
 TOKENIZER: list[Tokenizer] = []
 PROMPTS: dict[str, tuple[PromptEncoder, LengthTable]] = {}
@@ -44,19 +44,19 @@ def prompts() -> tuple[PromptEncoder, LengthTable]:
     return PROMPTS["phrasebook"]
 
 
-def source_of(sequence: Sequence) -> str:
+def source_of(sequence: EngineSequence) -> str:
     """The text that the phrasebook's prompt carries."""
     if not TOKENIZER:
         TOKENIZER.append(Tokenizer.from_file(str(phrasebook.model_dir() / "tokenizer.json")))
     return TOKENIZER[0].decode(list(sequence.prompt_token_ids[3:-1]))
 
 
-def echoing(mark: str = "~") -> Callable[[Sequence], str]:
+def echoing(mark: str = "~") -> Callable[[EngineSequence], str]:
     """A fake model that gives each text back with a mark before it."""
     return lambda sequence: mark + source_of(sequence)
 
 
-def wordy(words: int) -> Callable[[Sequence], str]:
+def wordy(words: int) -> Callable[[EngineSequence], str]:
     """A fake model that takes long over each text but the warm-up's, which every server waits for."""
     return lambda sequence: "はい" if sequence.id.startswith("warm-up") else " ".join(["word"] * words)
 
@@ -64,7 +64,7 @@ def wordy(words: int) -> Callable[[Sequence], str]:
 class HeldPipeline(FakePipeline):
     """After `hold`, sequences run until `release` is set, and then answer, or fail if there is a `failure`."""
 
-    def __init__(self, answer: Callable[[Sequence], str], *, slots: int = 256) -> None:
+    def __init__(self, answer: Callable[[EngineSequence], str], *, slots: int = 256) -> None:
         super().__init__(answer, slots=slots)
         self.release = asyncio.Event()
         self.release.set()
@@ -75,7 +75,7 @@ class HeldPipeline(FakePipeline):
         self.release.clear()
         self.generations = 0
 
-    async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def _decode(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         self.generations += 1
         await self.release.wait()
         if self.failure is not None:
@@ -100,7 +100,7 @@ def service_over(
 
 
 def fake_service(
-    answer: Callable[[Sequence], str] | None = None,
+    answer: Callable[[EngineSequence], str] | None = None,
     *,
     server: ServerSettings | None = None,
     admission: AdmissionSettings | None = None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ CompletionReason = Literal["stop", "length", "repetition"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class EngineSequence:
     """One prompt for the engine. `max_tokens` bounds the output; `forced` makes it exactly that long, ignoring EOS."""
 
     id: str
@@ -306,3 +306,12 @@ class TextDone:
 
     index: int
     translation: Translation
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The languages and limits of all texts of a call are settled: what fails later is the engine's, or the deadline."""
+
+
+Event: TypeAlias = Planned | TextDelta | TextDone
+"""What a call yields while it is translated: `Planned` once, then deltas of streamed texts, and each text when it is done."""

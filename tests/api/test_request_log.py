@@ -13,7 +13,7 @@ import pytest
 from dragoman.api.middleware import log
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.settings import ServerSettings
-from dragoman.types import Sequence
+from dragoman.types import EngineSequence
 from tests.serving import echoing, fake_service, served, service_over, slow_service, source_of, wordy
 from tests.waiting import until
 
@@ -182,7 +182,7 @@ async def test_a_refusal_is_one_line_with_what_was_refused(lines: Lines) -> None
 async def test_a_fault_of_ours_is_a_500_with_an_id_and_one_line(
     lines: Lines, caplog: pytest.LogCaptureFixture, stream: bool
 ) -> None:
-    def broken(sequence: Sequence) -> str:
+    def broken(sequence: EngineSequence) -> str:
         if SECRET in source_of(sequence):
             raise RuntimeError("a fault")
         return "Good morning."
@@ -265,7 +265,7 @@ async def test_an_id_that_does_not_belong_in_a_log_is_replaced(lines: Lines, sen
 async def test_two_requests_of_one_id_are_two_in_the_engine() -> None:
     seen: list[str] = []
 
-    def noting(sequence: Sequence) -> str:
+    def noting(sequence: EngineSequence) -> str:
         seen.append(sequence.id)
         return echoing()(sequence)
 

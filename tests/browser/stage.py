@@ -31,7 +31,7 @@ from dragoman.service.stack import Model
 from dragoman.settings import AuthSettings, EngineSettings, PipelineSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
-from dragoman.types import Sequence, TokenLogprobs
+from dragoman.types import EngineSequence, TokenLogprobs
 
 SLOTS = 16
 STEP_S = 0.02
@@ -111,7 +111,7 @@ def _known() -> tuple[dict[str, str], ...]:
     return tuple(sentence for topic in loads(page.read_text(encoding="utf-8")).values() for sentence in topic)
 
 
-def answer(sequence: Sequence) -> str:
+def answer(sequence: EngineSequence) -> str:
     """What the fake says to a prompt: control tokens, then the text's bytes, then a control token."""
     _, _, target_id, *text_ids, _ = sequence.prompt_token_ids
     target = str(tokenizer().id_to_token(target_id)).strip("<|>")

@@ -13,7 +13,7 @@ from tokenizers.decoders import DecodeStream
 
 from dragoman.engine.detokenize import Detokenizer
 from dragoman.pipelines.base import Pipeline
-from dragoman.types import Completion, Sampling, Sequence
+from dragoman.types import Completion, EngineSequence, Sampling
 
 TEXT = "Guten Tag, das Zimmer 12 kostet 80 €.\nどこですか？ 안녕하세요!"
 
@@ -63,9 +63,9 @@ def test_half_a_character_at_the_end_is_left_out(backend: Tokenizer, detokenizer
 
 
 def test_stop_strings_and_other_tokenizers_are_left_to_vllm(detokenizer: Detokenizer) -> None:
-    sequence = Sequence("1", (1,), 4)
+    sequence = EngineSequence("1", (1,), 4)
     assert detokenizer.takes(sequence)
-    assert not detokenizer.takes(Sequence("1", (1,), 4, sampling=Sampling(stop=("\n",))))
+    assert not detokenizer.takes(EngineSequence("1", (1,), 4, sampling=Sampling(stop=("\n",))))
     assert not Detokenizer(object()).takes(sequence)
     assert not Detokenizer(None).takes(sequence)
 
@@ -76,7 +76,7 @@ async def test_the_engine_says_the_same_with_and_without_a_stop_string(engine_pi
     prompt = (1, 4, 5, 56, 772, 709, 29, 3)
 
     async def said(sampling: Sampling) -> Completion:
-        return await engine_pipeline.generate(Sequence(uuid4().hex, prompt, 40, sampling=sampling))
+        return await engine_pipeline.generate(EngineSequence(uuid4().hex, prompt, 40, sampling=sampling))
 
     ours, theirs = await asyncio.gather(said(Sampling()), said(Sampling(stop=("\x00never",))))
     assert ours.text.strip()

@@ -26,7 +26,7 @@ from typing import Literal, get_args
 
 from dragoman import phrasebook
 from dragoman.text.marks import MARK, aligned
-from dragoman.types import Sequence
+from dragoman.types import EngineSequence
 from tests.serving import TOKENIZER, source_of
 
 Fault = Literal[
@@ -79,7 +79,7 @@ class Planted:
     given: str
 
 
-def languages_of(sequence: Sequence) -> tuple[str, str]:
+def languages_of(sequence: EngineSequence) -> tuple[str, str]:
     """Source and target language of the phrasebook's prompt: its second and third token."""
     source_of(sequence)  # reads the tokenizer
     source, target = (str(TOKENIZER[0].id_to_token(token)).strip("<|>") for token in sequence.prompt_token_ids[1:3])
@@ -126,7 +126,7 @@ def _characters(language: str) -> int:
 class PhrasebookAnswers:
     """Right answers, for texts made of packaged sentences and marks."""
 
-    def __call__(self, sequence: Sequence) -> str:
+    def __call__(self, sequence: EngineSequence) -> str:
         return self.translate(source_of(sequence), *languages_of(sequence))
 
     def translate(self, text: str, source: str, target: str) -> str:
@@ -199,7 +199,7 @@ class FaultyAnswers(PhrasebookAnswers):
         self._probability = probability
         self._random = Random(seed)
 
-    def __call__(self, sequence: Sequence) -> str:
+    def __call__(self, sequence: EngineSequence) -> str:
         return self.answer(source_of(sequence), *languages_of(sequence))
 
     def answer(self, text: str, source: str, target: str) -> str:

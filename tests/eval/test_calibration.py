@@ -18,7 +18,7 @@ from dragoman.pipelines.fake import FakePipeline
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED
 from dragoman.text.spans import pseudolocalized
-from dragoman.types import Completion, Delta, Sequence, TokenLogprobs
+from dragoman.types import Completion, Delta, EngineSequence, TokenLogprobs
 from dragoman_bench.bench.progress import NoProgress
 from dragoman_bench.bench.results import write_text
 from dragoman_bench.cli.eval import command
@@ -107,7 +107,7 @@ class UnsurePipeline(FakePipeline):
         super().__init__(lambda one: answer(source_of(one)))
         self._with_logprobs = with_logprobs
 
-    async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def _decode(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         text = source_of(sequence)
         mean = -(1.0 if text.startswith(WRONG) else 0.4) - 0.5 * (len(text) % 7) / 7
         async for item in super()._decode(sequence):

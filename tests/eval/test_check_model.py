@@ -16,7 +16,7 @@ from dragoman.cli.models import describe
 from dragoman.errors import ConfigError, EngineRejected
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.service.service import TranslationService
-from dragoman.types import Sequence
+from dragoman.types import EngineSequence
 from dragoman_bench.bench.progress import INTERRUPTED, NoProgress, Observer
 from dragoman_bench.cli.check_model import command
 from dragoman_bench.eval.check_model import CheckedModel, ModelToCheck, check_model, describe_served, directions_of
@@ -42,7 +42,7 @@ class Observed(NoProgress):
 
 
 async def checked(
-    answers: Callable[[Sequence], str], observer: Observer | None = None, difference: str = ""
+    answers: Callable[[EngineSequence], str], observer: Observer | None = None, difference: str = ""
 ) -> CheckedModel:
     encoder, lengths = prompts()
     fake = fake_service(answers)
@@ -86,7 +86,7 @@ async def test_a_prompt_that_differs_from_the_checkpoints_own_fails() -> None:
 
 
 async def test_a_model_that_refuses_every_text_is_asked_ten_of_each_direction() -> None:
-    def refuse(_: Sequence) -> str:
+    def refuse(_: EngineSequence) -> str:
         raise EngineRejected("no")
 
     observed = Observed()
@@ -95,11 +95,11 @@ async def test_a_model_that_refuses_every_text_is_asked_ten_of_each_direction() 
     assert observed.done == {"en to ja": 10, "ko to en": 10}
 
 
-def refuse_later(refuse: Callable[[Sequence], str]) -> Callable[[Sequence], str]:
+def refuse_later(refuse: Callable[[EngineSequence], str]) -> Callable[[EngineSequence], str]:
     """The warm-up is answered."""
     asked = 0
 
-    def answer(sequence: Sequence) -> str:
+    def answer(sequence: EngineSequence) -> str:
         nonlocal asked
         asked += 1
         return PhrasebookAnswers()(sequence) if asked == 1 else refuse(sequence)

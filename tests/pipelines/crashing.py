@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from dragoman.errors import EngineDead, EngineHung
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.types import Completion, Delta, Sequence
+from dragoman.types import Completion, Delta, EngineSequence
 from tests.pipelines.scripted import answer
 
 HOLD, CRASH = 1000, 900
@@ -17,7 +17,7 @@ HOLD, CRASH = 1000, 900
 class CrashingEngine(FakePipeline):
     """`runs` counts starts that succeeded, `ran` the sequences that began, in order."""
 
-    def __init__(self, answer: Callable[[Sequence], str] = answer) -> None:
+    def __init__(self, answer: Callable[[EngineSequence], str] = answer) -> None:
         super().__init__(answer)
         self.gate = asyncio.Event()
         self.may_start = asyncio.Event()  # cleared: starts hang
@@ -54,7 +54,7 @@ class CrashingEngine(FakePipeline):
         """Only sequences and health checks notice."""
         self._is_running = False
 
-    async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def _decode(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         self.ran.append(sequence.id)
         text = self._answer(sequence)
         for number, word in enumerate(text.split(" ")):
@@ -65,7 +65,7 @@ class CrashingEngine(FakePipeline):
                 await self._obey(sequence)
         yield Completion(text, "stop", len(sequence.prompt_token_ids), number + 1)
 
-    async def _obey(self, sequence: Sequence) -> None:
+    async def _obey(self, sequence: EngineSequence) -> None:
         if CRASH in sequence.prompt_token_ids:
             self.crash()
         if HOLD in sequence.prompt_token_ids:

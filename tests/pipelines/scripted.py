@@ -19,7 +19,7 @@ from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineFailed, EngineRejected
 from dragoman.pipelines.worker import Result
 from dragoman.settings import EngineSettings
-from dragoman.types import Completion, Sequence
+from dragoman.types import Completion, EngineSequence
 from tests.waiting import until
 
 WINDOW = 1024
@@ -29,12 +29,12 @@ FIRST_GATE = 1000
 START_GATE = 1099
 
 
-def sequence(*tokens: int, max_tokens: int = 64, forced: bool = False, name: str = "") -> Sequence:
+def sequence(*tokens: int, max_tokens: int = 64, forced: bool = False, name: str = "") -> EngineSequence:
     """A sequence of its own; `tokens` are added to a prompt that every model here accepts."""
-    return Sequence(name or uuid4().hex, (*PROMPT, *tokens), max_tokens, forced=forced)
+    return EngineSequence(name or uuid4().hex, (*PROMPT, *tokens), max_tokens, forced=forced)
 
 
-def answer(sequence: Sequence) -> str:
+def answer(sequence: EngineSequence) -> str:
     """The prompt's ids as words; when forced, more words than `max_tokens` allows."""
     if sequence.forced:
         return " ".join(f"w{number}" for number in range(sequence.max_tokens + 1))
@@ -112,11 +112,11 @@ class ScriptedEngine:
         with (self._folder / name).open("a") as file:
             file.write(line + "\n")
 
-    def generate(self, sequences: list[Sequence]) -> list[Result]:
+    def generate(self, sequences: list[EngineSequence]) -> list[Result]:
         self._note("batches", json.dumps([sequence.id for sequence in sequences]))
         return [self._one(sequence) for sequence in sequences]
 
-    def _one(self, sequence: Sequence) -> Result:
+    def _one(self, sequence: EngineSequence) -> Result:
         if len(sequence.prompt_token_ids) >= self.max_model_len:
             return EngineRejected("too long")
         for token in sequence.prompt_token_ids:

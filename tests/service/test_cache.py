@@ -21,14 +21,14 @@ from dragoman.errors import ConfigError, EngineFailed
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import cache as caching
 from dragoman.service.cache import CacheFile, Emit, SegmentCache, size_bytes
-from dragoman.types import Completion, Sampling, Sequence, Timings, TokenLogprobs
+from dragoman.types import Completion, EngineSequence, Sampling, Timings, TokenLogprobs
 
 MIB = 2**20
 CALLER: ContextVar[str] = ContextVar("CALLER", default="")
 
 
-def sequence(*token_ids: int, max_tokens: int = 50, id: str = "a") -> Sequence:
-    return Sequence(id, token_ids or (1, 2, 3), max_tokens)
+def sequence(*token_ids: int, max_tokens: int = 50, id: str = "a") -> EngineSequence:
+    return EngineSequence(id, token_ids or (1, 2, 3), max_tokens)
 
 
 class Engine:
@@ -55,14 +55,14 @@ class Engine:
             self.ended += 1
 
 
-async def store(cache: SegmentCache, one: Sequence, completion: Completion) -> None:
+async def store(cache: SegmentCache, one: EngineSequence, completion: Completion) -> None:
     async def compute(_: Emit) -> Completion:
         return completion
 
     await cache.generate(one, compute)
 
 
-async def find(cache: SegmentCache, one: Sequence) -> Completion | None:
+async def find(cache: SegmentCache, one: EngineSequence) -> Completion | None:
     """What is stored."""
 
     async def compute(_: Emit) -> Completion:

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.service.streaming import stream
 from dragoman.text import checks
-from dragoman.types import Sequence, TextDone, Translation, TranslationRequest
+from dragoman.types import EngineSequence, TextDone, Translation, TranslationRequest
 from tests.service.test_translator import AnsweringPipeline, codes, translator
 from tests.serving import source_of
 
@@ -161,7 +161,7 @@ async def test_a_streamed_segment_with_marks_is_whole() -> None:
 
 
 async def test_a_segment_is_not_changed_by_its_retry_when_the_first_was_better() -> None:
-    def answer(sequence: Sequence) -> str:
+    def answer(sequence: EngineSequence) -> str:
         return "かな かな 7" if sequence.id.endswith("again") else "かな かな"
 
     pipeline = AnsweringPipeline(answer)

@@ -26,7 +26,7 @@ from dragoman.types import (
     Completion,
     CompletionReason,
     Delta,
-    Sequence,
+    EngineSequence,
     TextDelta,
     TextDone,
     TokenLogprobs,
@@ -42,13 +42,13 @@ ENGLISH = "Where is the train station, please?"
 class AnsweringPipeline(FakePipeline):
     """Answers with `answer`, noting what it was given and how many ran at the same time."""
 
-    def __init__(self, answer: Callable[[Sequence], str | Completion], *, step_s: float = 0.0) -> None:
+    def __init__(self, answer: Callable[[EngineSequence], str | Completion], *, step_s: float = 0.0) -> None:
         super().__init__(step_s=step_s)
-        self.given: list[Sequence] = []
+        self.given: list[EngineSequence] = []
         self.at_once = self.most_at_once = 0
         self._of = answer
 
-    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         self.given.append(sequence)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -62,7 +62,7 @@ class AnsweringPipeline(FakePipeline):
         finally:
             self.at_once -= 1
 
-    async def generate(self, sequence: Sequence) -> Completion:
+    async def generate(self, sequence: EngineSequence) -> Completion:
         async for item in self.stream(sequence):
             if isinstance(item, Completion):
                 found = item
@@ -89,7 +89,7 @@ def translator(
 
 
 async def translated(
-    answer: Callable[[Sequence], str | Completion], text: str, source: str | None = "en", target: str = "ja"
+    answer: Callable[[EngineSequence], str | Completion], text: str, source: str | None = "en", target: str = "ja"
 ) -> tuple[Translation, AnsweringPipeline]:
     pipeline = AnsweringPipeline(answer)
     [translation] = await translator(pipeline).translate(TranslationRequest((text,), target, source))
@@ -138,7 +138,7 @@ async def test_dropped_sentences_are_retried_in_smaller_segments() -> None:
         f"This is sentence {word} of the letter." for word in ("one", "two", "three", "four", "five", "six")
     )
 
-    def answer(sequence: Sequence) -> str:
+    def answer(sequence: EngineSequence) -> str:
         source = source_of(sequence).replace("sentence", "文")
         return source if source.count(".") < 6 else source.split(".")[0] + "."
 
@@ -223,7 +223,7 @@ async def test_prompts_are_encoded_as_slots_become_free() -> None:
     pipeline = AnsweringPipeline(lambda _: "x")
     plain = pipeline.generate
 
-    async def generate(sequence: Sequence) -> Completion:
+    async def generate(sequence: EngineSequence) -> Completion:
         nonlocal encoded
         encoded += 1
         await held.wait()
@@ -249,7 +249,7 @@ async def test_a_long_text_is_split_and_encoded_with_pauses_between_segments(mon
             steps += 1
             yield segment
 
-    def answer(sequence: Sequence) -> str:
+    def answer(sequence: EngineSequence) -> str:
         nonlocal steps
         steps += 1
         return source_of(sequence).replace("station", "駅")
@@ -265,7 +265,7 @@ async def test_a_long_text_is_split_and_encoded_with_pauses_between_segments(mon
 
 
 async def test_a_failure_ends_the_call_and_frees_its_sequences() -> None:
-    def answer(sequence: Sequence) -> str:
+    def answer(sequence: EngineSequence) -> str:
         if "number 7." in source_of(sequence):
             raise EngineDead("crashed")
         return "x"
@@ -321,7 +321,7 @@ async def test_an_unknown_language_is_refused_before_any_work() -> None:
 
 
 async def streamed(
-    answer: Callable[[Sequence], str | Completion], *texts: str, strict: bool = False, cache_bytes: int = 0
+    answer: Callable[[EngineSequence], str | Completion], *texts: str, strict: bool = False, cache_bytes: int = 0
 ) -> tuple[dict[int, str], dict[int, Translation], AnsweringPipeline]:
     pipeline = AnsweringPipeline(answer)
     deltas: dict[int, str] = {}
@@ -386,7 +386,7 @@ async def test_a_stream_joins_an_equal_segment_in_flight_and_gets_its_text_as_it
 
 
 async def test_a_strict_stream_emits_texts_that_are_whole_and_passed_and_retries_the_others() -> None:
-    def answer(sequence: Sequence) -> str:
+    def answer(sequence: EngineSequence) -> str:
         if "train" not in source_of(sequence):
             return source_of(sequence)
         return "駅はどこに ありますか。" if sequence.id.endswith("again") else source_of(sequence)
@@ -399,7 +399,7 @@ async def test_a_strict_stream_emits_texts_that_are_whole_and_passed_and_retries
 
 
 async def test_an_error_of_the_engine_ends_a_stream_with_it() -> None:
-    def answer(_: Sequence) -> str:
+    def answer(_: EngineSequence) -> str:
         raise EngineDead("crashed")
 
     with pytest.raises(EngineDead):

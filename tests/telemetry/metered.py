@@ -13,7 +13,7 @@ from dragoman.gpu import NvmlGpus
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
 from dragoman.telemetry.metrics import GpuCollector
-from dragoman.types import Sequence
+from dragoman.types import EngineSequence
 from tests.serving import echoing, fake_service, source_of
 from tests.telemetry.nvml_stand_in import stand_in
 from tests.waiting import until
@@ -38,7 +38,7 @@ def documented() -> dict[str, Documented]:
     return {name: Documented(kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
 
-def _answer(sequence: Sequence) -> str:
+def _answer(sequence: EngineSequence) -> str:
     """A model with faults: numbers and placeholders get lost, lines are joined, some things are said without end."""
     source = source_of(sequence)
     if "slow" in source:

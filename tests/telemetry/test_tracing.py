@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Sequence as Many
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -50,7 +50,7 @@ async def post(client: httpx.AsyncClient, headers: dict[str, str] | None = None,
     return await client.post("/v1/translate", json=body, headers=headers)
 
 
-def named(spans: Many[ReadableSpan], name: str) -> list[ReadableSpan]:
+def named(spans: Sequence[ReadableSpan], name: str) -> list[ReadableSpan]:
     return [span for span in spans if span.name == name]
 
 
@@ -59,7 +59,7 @@ def context(span: ReadableSpan) -> SpanContext:
     return span.context
 
 
-def children(spans: Many[ReadableSpan], parent: ReadableSpan) -> list[ReadableSpan]:
+def children(spans: Sequence[ReadableSpan], parent: ReadableSpan) -> list[ReadableSpan]:
     return [span for span in spans if span.parent and span.parent.span_id == context(parent).span_id]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from dragoman.text.marks import Block, Literal, Mark, Piece, restore, with_translated_pieces
+from dragoman.text.marks import Block, Mark, Piece, Verbatim, restore, with_translated_pieces
 
 
 def written(pieces: Iterable[Piece | None], translate: Callable[[str], str] = str) -> str:
@@ -16,7 +16,7 @@ def written(pieces: Iterable[Piece | None], translate: Callable[[str], str] = st
         return restore(translate(one.text), marks, one.writer)
 
     found = (piece for piece in pieces if piece is not None)
-    return "".join(piece.text if isinstance(piece, Literal) else block(piece) for piece in found)
+    return "".join(piece.text if isinstance(piece, Verbatim) else block(piece) for piece in found)
 
 
 def blocks(pieces: Iterable[Piece | None]) -> Iterator[Block]:

@@ -16,7 +16,7 @@ from dragoman.text import html, markdown
 from dragoman.text import plain as plain_text
 from dragoman.text.document import pieces
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Literal, Mark, Piece, parts, plain
+from dragoman.text.marks import Mark, Piece, Verbatim, parts, plain
 from dragoman.text.spans import spans
 from dragoman.types import TextFormat
 
@@ -43,7 +43,7 @@ def structure(found: Iterable[Piece | None]) -> list[object]:
     def tags(mark: Mark) -> object:
         return (structure(mark.pieces), mark.closing) if mark.pieces else mark
 
-    return [piece.text if isinstance(piece, Literal) else [*map(tags, piece.marks)] for piece in found if piece]
+    return [piece.text if isinstance(piece, Verbatim) else [*map(tags, piece.marks)] for piece in found if piece]
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -55,7 +55,7 @@ def test_any_document_comes_back(kind: TextFormat, document: str, by_name: bool)
     found = [piece for piece in pieces(document, kind, terms, TagRules(*names)) if piece is not None]
     assert written(found) == document
     assert all(piece.text for piece in found)
-    assert not any(isinstance(one, Literal) and isinstance(two, Literal) for one, two in pairwise(found))
+    assert not any(isinstance(one, Verbatim) and isinstance(two, Verbatim) for one, two in pairwise(found))
 
 
 # ---- translations

@@ -37,7 +37,7 @@ from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineHung
 from dragoman.guard import guard_children
 from dragoman.telemetry.engine import EngineGauge
-from dragoman.types import Completion, CompletionReason, Delta, Sequence, Timings, TokenLogprobs
+from dragoman.types import Completion, CompletionReason, Delta, EngineSequence, Timings, TokenLogprobs
 from dragoman.wire import EngineStats
 
 _REASONS: dict[str, CompletionReason] = {"stop": "stop", "length": "length", "repetition": "repetition"}
@@ -130,7 +130,7 @@ class AsyncEngine:
     def max_model_len(self) -> int:
         return self._engine.model_config.max_model_len
 
-    async def generate(self, sequence: Sequence) -> Completion:
+    async def generate(self, sequence: EngineSequence) -> Completion:
         """Run one sequence to its end. Cancelling the caller aborts it in the engine."""
         completion: Completion | None = None
         deferred = self._detokenizer.takes(sequence)
@@ -146,7 +146,7 @@ class AsyncEngine:
             raise EngineDead("the engine ended a sequence without an answer")
         return completion
 
-    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
         parts: list[str] = []
         tokens = 0
@@ -172,7 +172,7 @@ class AsyncEngine:
         self._watch.prefilled(completion.prompt_tokens - (output.num_cached_tokens or 0), prefill_s or 0.0)
         return completion
 
-    def _outputs(self, sequence: Sequence, params: SamplingParams) -> AsyncGenerator[Any]:
+    def _outputs(self, sequence: EngineSequence, params: SamplingParams) -> AsyncGenerator[Any]:
         return self._engine.generate(prompt_of(sequence), params, sequence.id)
 
     def stats(self) -> EngineStats:

@@ -23,7 +23,7 @@ from dragoman.engine.scheduler import SCHEDULER
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected, Unavailable
 from dragoman.settings import EngineSettings
-from dragoman.types import Sequence, TokenLogprobs
+from dragoman.types import EngineSequence, TokenLogprobs
 
 # A loop is a pattern of up to 32 tokens, 24 times over: no human text that has to be translated does that, and a
 # greedy decode that started to do it never stops by itself.
@@ -96,13 +96,13 @@ def engine_arguments(
     return AsyncEngineArgs(**{name: value for name, value in arguments.items() if name in known})
 
 
-def prompt_of(sequence: Sequence) -> Any:
+def prompt_of(sequence: EngineSequence) -> Any:
     """Token ids in the form that vLLM takes without tokenising, rendering or warning."""
     return tokens_input(list(sequence.prompt_token_ids))
 
 
 def sampling_params(
-    sequence: Sequence, *, stream: bool = False, detokenize: bool = True, logprobs: bool = False
+    sequence: EngineSequence, *, stream: bool = False, detokenize: bool = True, logprobs: bool = False
 ) -> SamplingParams:
     """One output item for a whole answer (`FINAL_ONLY`), deltas for a stream. Without `detokenize`: ids and no text.
 

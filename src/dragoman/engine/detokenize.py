@@ -8,12 +8,12 @@ strings (vLLM looks for them in text) and tokenizers without a Rust backend are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence as Items
+from collections.abc import Sequence
 from typing import Any
 
 from tokenizers import Tokenizer
 
-from dragoman.types import Sequence
+from dragoman.types import EngineSequence
 
 
 class Detokenizer:
@@ -23,7 +23,7 @@ class Detokenizer:
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._backend = backend if isinstance(backend, Tokenizer) else None
 
-    def takes(self, sequence: Sequence) -> bool:
+    def takes(self, sequence: EngineSequence) -> bool:
         """Whether `text` can stand in for vLLM's own detokenisation of the whole answer."""
         return self._backend is not None and not sequence.sampling.stop
 
@@ -31,7 +31,7 @@ class Detokenizer:
         """Of vLLM's `CompletionOutput`, which has no text where the sequence was `taken` from vLLM."""
         return self.text(answer.token_ids, stopped=answer.finish_reason == "stop") if taken else answer.text
 
-    def text(self, token_ids: Items[int], *, stopped: bool) -> str:
+    def text(self, token_ids: Sequence[int], *, stopped: bool) -> str:
         """Without special tokens, and without the token that stopped it (`stopped`) or a character that is not whole at the
         end, as vLLM gives it. A leading space may be missing that a prompt would call for."""
         assert self._backend is not None

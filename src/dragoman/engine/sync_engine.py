@@ -18,7 +18,7 @@ from dragoman.engine.detokenize import Detokenizer
 from dragoman.engine.process import keep_off_workers
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import EngineDead, EngineFailed, EngineRejected
-from dragoman.types import Completion, CompletionReason, Sequence
+from dragoman.types import Completion, CompletionReason, EngineSequence
 
 Result = Completion | EngineRejected | EngineFailed
 _REASONS = get_args(CompletionReason)
@@ -44,22 +44,22 @@ class SyncEngine:
     def max_model_len(self) -> int:
         return self._llm.llm_engine.model_config.max_model_len
 
-    def generate(self, sequences: list[Sequence]) -> list[Result]:
+    def generate(self, sequences: list[EngineSequence]) -> list[Result]:
         """One result for each sequence, in order. Raises `EngineDead`, or what vLLM raised, when the engine is broken."""
         fit = [sequence for sequence in sequences if self._is_fit(sequence)]
         results = iter(self._run(fit) if fit else [])
         return [next(results) if self._is_fit(sequence) else self._too_long(sequence) for sequence in sequences]
 
-    def _is_fit(self, sequence: Sequence) -> bool:
+    def _is_fit(self, sequence: EngineSequence) -> bool:
         return len(sequence.prompt_token_ids) < self.max_model_len
 
-    def _too_long(self, sequence: Sequence) -> EngineRejected:
+    def _too_long(self, sequence: EngineSequence) -> EngineRejected:
         length = len(sequence.prompt_token_ids)
         return EngineRejected(
             f"the prompt has {length} tokens and leaves none of the window of {self.max_model_len} for an answer"
         )
 
-    def _run(self, batch: list[Sequence]) -> list[Result]:
+    def _run(self, batch: list[EngineSequence]) -> list[Result]:
         ours = [self._detokenizer.takes(sequence) for sequence in batch]
         try:
             with translated_errors():

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from dragoman.errors import EngineDead
-from dragoman.types import Completion, Delta, Sequence
+from dragoman.types import Completion, Delta, EngineSequence
 from dragoman.wire import EngineStats
 
 
@@ -28,9 +28,9 @@ class Engine(Protocol):
         """Start the engine. Raises `EngineDead` or `ConfigError` when it cannot."""
         ...
 
-    async def generate(self, sequence: Sequence) -> Completion: ...
+    async def generate(self, sequence: EngineSequence) -> Completion: ...
 
-    def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas as they are generated (an engine that cannot stream gives one), then exactly one `Completion`."""
         ...
 

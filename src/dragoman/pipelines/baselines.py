@@ -34,7 +34,7 @@ from dragoman.errors import EngineDead, EngineFailed, EngineRejected
 from dragoman.guard import guard_children
 from dragoman.pipelines.messages import Batch, BatchResults, Ready, Refused, WorkerPlan, frame, receive
 from dragoman.telemetry.engine import EngineGauge
-from dragoman.types import Completion, Delta, Sequence, Timings
+from dragoman.types import Completion, Delta, EngineSequence, Timings
 from dragoman.wire import EngineStats
 
 VLLM_ENGINE = "dragoman.engine.sync_engine:SyncEngine"
@@ -48,7 +48,7 @@ log = logging.getLogger("dragoman.pipelines")
 class _Job:
     """A sequence, and the future that its caller awaits; it is done already when the caller was cancelled."""
 
-    sequence: Sequence
+    sequence: EngineSequence
     answer: asyncio.Future[Completion]
     submitted_s: float = field(default_factory=monotonic)
 
@@ -102,7 +102,7 @@ class WorkerProcess:
     def has_exited(self) -> bool:
         return self._reader is not None and self._reader.at_eof()
 
-    async def run(self, sequences: tuple[Sequence, ...]) -> tuple[Completion | Refused, ...]:
+    async def run(self, sequences: tuple[EngineSequence, ...]) -> tuple[Completion | Refused, ...]:
         """Run a batch to its end. Raises `EngineDead` when the worker exits meanwhile."""
         if self._reader is None or self._writer is None:
             raise EngineDead(f"{self.name} is not running")
@@ -182,7 +182,7 @@ class WorkerPipeline:
         async with self._starting:
             self._max_model_len = (await worker.start()).max_model_len
 
-    async def generate(self, sequence: Sequence) -> Completion:
+    async def generate(self, sequence: EngineSequence) -> Completion:
         if not self._tasks:
             raise EngineDead("no worker is running")
         job = _Job(sequence, asyncio.get_running_loop().create_future())
@@ -196,7 +196,7 @@ class WorkerPipeline:
                 self._queue.remove(job)
                 self._report_load()
 
-    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         """One `Delta` with the whole text, then the `Completion`."""
         completion = await self.generate(sequence)
         if completion.text:

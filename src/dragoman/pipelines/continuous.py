@@ -20,7 +20,7 @@ from time import monotonic
 
 from dragoman.errors import DragomanError, EngineDead, EngineFailed, EngineHung, EngineRestarting
 from dragoman.pipelines.base import Engine
-from dragoman.types import Completion, Delta, Sequence
+from dragoman.types import Completion, Delta, EngineSequence
 from dragoman.wire import EngineStats
 
 LONGEST_PAUSE_S = 30.0
@@ -68,7 +68,7 @@ class StreamReplay:
     Greedy decoding generates the same again, except near ties between tokens, which another batch may decide differently.
     """
 
-    def __init__(self, sequence: Sequence) -> None:
+    def __init__(self, sequence: EngineSequence) -> None:
         self._sequence = sequence
         self._sent = ""
         self._generated = ""
@@ -132,13 +132,13 @@ class ContinuousPipeline:
 
     # ---- sequences
 
-    async def generate(self, sequence: Sequence) -> Completion:
+    async def generate(self, sequence: EngineSequence) -> Completion:
         attempts = _Attempts()
         while True:
             async with self._in_flight(attempts):
                 return attempts.completed(await self._engine.generate(sequence))
 
-    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas that were sent before a crash are not sent again. `EngineFailed` when the new run contradicts them."""
         attempts, replay = _Attempts(), StreamReplay(sequence)
         whole: Completion | None = None

@@ -14,13 +14,13 @@ from time import monotonic
 
 from dragoman.errors import EngineDead
 from dragoman.telemetry.engine import EngineGauge
-from dragoman.types import Completion, Delta, Sequence, Timings, TokenLogprobs
+from dragoman.types import Completion, Delta, EngineSequence, Timings, TokenLogprobs
 from dragoman.wire import EngineStats
 
-Answer = Callable[[Sequence], str]
+Answer = Callable[[EngineSequence], str]
 
 
-def _echo(sequence: Sequence) -> str:
+def _echo(sequence: EngineSequence) -> str:
     return " ".join(map(str, sequence.prompt_token_ids))
 
 
@@ -53,7 +53,7 @@ class FakePipeline:
     async def start(self) -> None:
         self._is_running = True
 
-    async def generate(self, sequence: Sequence) -> Completion:
+    async def generate(self, sequence: EngineSequence) -> Completion:
         completion: Completion | None = None
         # To the stream's end: the slot is free when the answer is returned, not some time after.
         async for item in self.stream(sequence):
@@ -63,7 +63,7 @@ class FakePipeline:
             raise EngineDead("the fake engine ended a sequence without an answer")
         return completion
 
-    async def stream(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         self._waiting += 1
         self._report()
         submitted_s = monotonic()
@@ -92,7 +92,7 @@ class FakePipeline:
             self._slots.release()
             self._report()
 
-    async def _decode(self, sequence: Sequence) -> AsyncGenerator[Delta | Completion]:
+    async def _decode(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         words = self._answer(sequence).split(" ")
         generated = words[: sequence.max_tokens]
         if not self._is_running:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from dragoman.engine.spec import EngineSpec
-from dragoman.types import Completion, Sequence
+from dragoman.types import Completion, EngineSequence
 
 _LENGTH = struct.Struct("!I")
 
@@ -33,7 +33,7 @@ class WorkerPlan:
 class Batch:
     """Run these to their ends."""
 
-    sequences: tuple[Sequence, ...]
+    sequences: tuple[EngineSequence, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from dragoman.pipelines.messages import (
     frame,
     receive_blocking,
 )
-from dragoman.types import Completion, Sequence
+from dragoman.types import Completion, EngineSequence
 
 Result = Completion | EngineRejected | EngineFailed
 
@@ -39,7 +39,7 @@ class BatchEngine(Protocol):
     @property
     def max_model_len(self) -> int: ...
 
-    def generate(self, sequences: list[Sequence]) -> list[Result]:
+    def generate(self, sequences: list[EngineSequence]) -> list[Result]:
         """One result for each sequence, in order."""
         ...
 

@@ -28,7 +28,7 @@ from time import monotonic
 from typing import Literal
 
 from dragoman.errors import ConfigError
-from dragoman.types import Completion, Sampling, Sequence, TokenLogprobs
+from dragoman.types import Completion, EngineSequence, Sampling, TokenLogprobs
 from dragoman.wire import CacheStats
 
 log = logging.getLogger("dragoman.cache")
@@ -100,7 +100,7 @@ class SegmentCache:
         self._sampling: dict[Sampling, bytes] = {}
 
     async def generate(
-        self, sequence: Sequence, compute: Compute, follower: Emit | None = None
+        self, sequence: EngineSequence, compute: Compute, follower: Emit | None = None
     ) -> tuple[Completion, CacheHit | None]:
         """The sequence's completion, and where it came from; None: caching does not apply, and `compute` was called.
 
@@ -173,10 +173,10 @@ class SegmentCache:
         if self._file is not None:
             await self._file.close()
 
-    def _applies_to(self, sequence: Sequence) -> bool:
+    def _applies_to(self, sequence: EngineSequence) -> bool:
         return self.max_bytes > 0 and sequence.sampling.temperature == 0 and not sequence.forced
 
-    def _key(self, sequence: Sequence) -> bytes:
+    def _key(self, sequence: EngineSequence) -> bytes:
         sampling = self._sampling.get(sequence.sampling)
         if sampling is None:
             sampling = self._sampling[sequence.sampling] = repr(sequence.sampling).encode()

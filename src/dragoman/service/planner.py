@@ -22,11 +22,11 @@ from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
 from dragoman.text.glossary import Glossary
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Literal, Mark, Piece
+from dragoman.text.marks import Block, Mark, Piece, Verbatim
 from dragoman.text.plain import icu_plural_categories_missing
 from dragoman.text.segments import Segment, cut, sentences
 from dragoman.text.spans import has_letters
-from dragoman.types import PromptOptions, Sequence, TranslationRequest, WarningCode
+from dragoman.types import EngineSequence, PromptOptions, TranslationRequest, WarningCode
 
 MARGIN_TOKENS = 64  # that a short text's output may need beyond its ratio
 MIN_SEGMENT_TOKENS = 16
@@ -224,7 +224,7 @@ class Planner:
             if piece is None:
                 yield None
                 continue
-            if isinstance(piece, Literal):
+            if isinstance(piece, Verbatim):
                 yield Segment(piece.text, False, structural=True)
                 continue
             for segment in self._cut(job, piece, budget):
@@ -312,7 +312,7 @@ class Planner:
         tokens = self._prompts.tokenizer.count(shown)
         return tokens * (1 + self._lengths.ratio(job.source, job.request.target)) <= self._window(job)
 
-    def sequence(self, job: TextJob, part: str, attempt: Attempt, *, limit_factor: int = 1) -> Sequence:
+    def sequence(self, job: TextJob, part: str, attempt: Attempt, *, limit_factor: int = 1) -> EngineSequence:
         """The engine's work for one segment; `limit_factor` times the usual limit of its output."""
         request = job.request
         prompt = self._prompts.encode(attempt.shown, job.source, request.target, attempt.options)
@@ -323,7 +323,7 @@ class Planner:
         else:
             limit = self._lengths.max_tokens(job.source, request.target, prompt.source_tokens, available)
             max_tokens = min(limit * limit_factor, available)
-        return Sequence(
+        return EngineSequence(
             f"{request.request_id}.{job.index}.{part}",
             prompt.token_ids,
             max_tokens,
@@ -332,7 +332,7 @@ class Planner:
             source_tokens=prompt.source_tokens,
         )
 
-    def with_twice_the_limit(self, sequence: Sequence) -> Sequence | None:
+    def with_twice_the_limit(self, sequence: EngineSequence) -> EngineSequence | None:
         """The same again, with an output of up to twice as many tokens; None where the window has no more."""
         available = self.max_model_len - len(sequence.prompt_token_ids)
         more = min(2 * sequence.max_tokens, available)

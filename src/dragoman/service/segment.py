@@ -9,8 +9,7 @@ translated alone, and where that fails too, they are put at aligned positions: t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from collections.abc import Sequence as Many
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -25,7 +24,7 @@ from dragoman.text.commentary import without_commentary
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.text.marks import Block
 from dragoman.text.segments import Segment, adds_spaces, join, lines, needs_space
-from dragoman.types import Completion, Features, FinishReason, RetryReason, Sequence, Timings, Usage, WarningCode
+from dragoman.types import Completion, EngineSequence, Features, FinishReason, RetryReason, Timings, Usage, WarningCode
 
 T = TypeVar("T")
 
@@ -157,7 +156,9 @@ class SegmentTranslator:
             found.append(Finding(checks.TERMS_MISSING, tuple(translation for _, translation in missing)))
         return checks.worst_first(found)
 
-    async def _generate(self, call: CallContext, encode: Callable[[], Sequence]) -> tuple[Sequence, Completion]:
+    async def _generate(
+        self, call: CallContext, encode: Callable[[], EngineSequence]
+    ) -> tuple[EngineSequence, Completion]:
         await call.pace.pause()
         with tracing.sequence_span() as span:
             sequence = encode()
@@ -224,7 +225,7 @@ class SegmentTranslator:
         job: TextJob,
         part: str,
         whole: Segment,
-        segments: Many[Segment],
+        segments: Sequence[Segment],
         *retries: RetryReason,
         form: Form = FIRST,
     ) -> Output:
@@ -250,7 +251,7 @@ class SegmentTranslator:
         return self._joined(job, whole, text, plain, outputs, *retries)
 
     def _joined(
-        self, job: TextJob, whole: Segment, text: str, plain: str, outputs: Many[Output], *retries: RetryReason
+        self, job: TextJob, whole: Segment, text: str, plain: str, outputs: Sequence[Output], *retries: RetryReason
     ) -> Output:
         """The output of a segment that was translated in parts, which keep its structure by themselves."""
         reason = worst(output.reason for output in outputs)
@@ -313,7 +314,7 @@ class SegmentTranslator:
 
 
 def _joined_around(
-    pieces: Many[tuple[str, bool]], outputs: dict[int, Output], segment: Segment, *, spaced: bool
+    pieces: Sequence[tuple[str, bool]], outputs: dict[int, Output], segment: Segment, *, spaced: bool
 ) -> tuple[str, str]:
     """Marks and the translations between them, with the source's white space. `spaced`: and spaces where it has none."""
     text: list[str] = []
@@ -372,7 +373,7 @@ def worst(reasons: Iterable[FinishReason]) -> FinishReason:
     return "repetition" if "repetition" in found else "length" if "length" in found else "stop"
 
 
-def costs(sequence: Sequence, completion: Completion) -> tuple[Usage, tuple[Timings, ...]]:
+def costs(sequence: EngineSequence, completion: Completion) -> tuple[Usage, tuple[Timings, ...]]:
     """What a sequence cost the engine: nothing where its completion was in the cache."""
     if completion.cached:
         return Usage(), ()

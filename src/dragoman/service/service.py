@@ -38,7 +38,7 @@ from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.telemetry.traffic.window import RateWindow
 from dragoman.text import confidence, detect
-from dragoman.types import Detection, TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import Detection, Event, Planned, TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import RecorderStats, StartupPhase, Stats
 
 if TYPE_CHECKING:
@@ -273,6 +273,28 @@ class TranslationService:
                     if isinstance(event, TextDone):
                         done(event.index, event.translation)
                     yield event
+
+    async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
+        """The call's events as they come. Closing the iterator frees its sequences. Without `streamed` there are no deltas.
+
+        Raises the one error that the call ends with.
+        """
+        if streamed:
+            async with aclosing(self.stream(request)) as events:
+                yield Planned()
+                async for event in events:
+                    yield event
+            return
+        planned = asyncio.Event()
+        work = asyncio.create_task(self.translate(request, on_planned=planned.set))
+        try:
+            await asyncio.wait({work, asyncio.create_task(planned.wait())}, return_when=asyncio.FIRST_COMPLETED)
+            yield Planned()
+            for index, translation in enumerate(await work):
+                yield TextDone(index, translation)
+        finally:
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
 
     @asynccontextmanager
     async def _admitted(

@@ -32,7 +32,7 @@ from dragoman.telemetry.metrics import GpuCollector, Metrics, StatsCollector
 from dragoman.text import confidence
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.text.spans import pseudolocalized
-from dragoman.types import Sequence
+from dragoman.types import EngineSequence
 from dragoman.wire import Stats
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
     return ContinuousPipeline(engine)
 
 
-def _pseudolocalized_prompt(model: str) -> Callable[[Sequence], str]:
+def _pseudolocalized_prompt(model: str) -> Callable[[EngineSequence], str]:
     """What the fake engine answers: its prompt's text, so changed that the checks find nothing wrong with it.
 
     An answer with a finding would be generated again, and the overhead of the server would be measured twice.

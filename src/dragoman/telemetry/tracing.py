@@ -29,7 +29,7 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.settings import TracingSettings
 from dragoman.telemetry import requests
 from dragoman.telemetry.requests import CANCELLED, FAILURES, OK, RequestTrace
-from dragoman.types import Completion, Sequence, Timings
+from dragoman.types import Completion, EngineSequence, Timings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -100,7 +100,7 @@ class SequenceSpan:
         self._began_unix_ns = time_ns() if spans else 0
         self._ended = False
 
-    def submit(self, sequence: Sequence) -> None:
+    def submit(self, sequence: EngineSequence) -> None:
         """Its prompt was encoded; from here on the engine has it."""
         if self._spans is None or self._span is None:
             return

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal as Choice
+from typing import Literal
 
-from dragoman.text.marks import MARK, MARK_VARIANT, Block, Literal, Mark, Piece, Writer
+from dragoman.text.marks import MARK, MARK_VARIANT, Block, Mark, Piece, Verbatim, Writer
 
 Notation = Callable[[Iterable[tuple[str, str]]], Writer]
 """Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
@@ -29,7 +29,7 @@ class InlineItem:
     translated (its `title`); else empty.
     """
 
-    kind: Choice["text", "open", "close", "single"]
+    kind: Literal["text", "open", "close", "single"]
     source: str
     shown: str = ""
     name: str = ""
@@ -85,10 +85,10 @@ def build(
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
     """The pieces with neighbouring literals as one, and without empty ones."""
     joined: list[Piece] = []
-    for is_literal, group in groupby(pieces, key=lambda piece: isinstance(piece, Literal)):
+    for is_literal, group in groupby(pieces, key=lambda piece: isinstance(piece, Verbatim)):
         listed = list(group)
         text = "".join(piece.text for piece in listed) if is_literal else ""
-        joined += ([Literal(text)] if text else []) if is_literal else listed
+        joined += ([Verbatim(text)] if text else []) if is_literal else listed
     return joined
 
 
@@ -116,17 +116,17 @@ def _without_edges(nodes: deque[_Node]) -> tuple[list[Piece], deque[_Node], dequ
             break
         pair = nodes[0]
         head += _item_pieces(pair.item)
-        tail.appendleft(Literal(pair.closing.source if pair.closing else ""))
+        tail.appendleft(Verbatim(pair.closing.source if pair.closing else ""))
         nodes = deque(pair.content)
     if nodes and nodes[0].item.kind == "text":
         item = nodes.popleft().item
         at = len(item.shown) - len(_stripped(item.shown[::-1]))
-        head.append(Literal(item.part(0, at).source))
+        head.append(Verbatim(item.part(0, at).source))
         nodes.appendleft(_Node(item.part(at, len(item.shown))))
     if nodes and nodes[-1].item.kind == "text":
         item = nodes.pop().item
         at = len(_stripped(item.shown))
-        tail.appendleft(Literal(item.part(at, len(item.shown)).source))
+        tail.appendleft(Verbatim(item.part(at, len(item.shown)).source))
         nodes.append(_Node(item.part(0, at)))
     return head, nodes, tail
 
@@ -236,12 +236,12 @@ def _partners(listed: Sequence[InlineItem]) -> dict[int, int]:
 
 
 def _item_pieces(item: InlineItem) -> tuple[Piece, ...]:
-    return item.pieces or (Literal(item.source),)
+    return item.pieces or (Verbatim(item.source),)
 
 
 def _pieces(node: _Node) -> tuple[Piece, ...]:
     """What a node is where it is not in a block's text: literals, and the parts of its tags that are translated."""
-    closing = (Literal(node.closing.source),) if node.closing else ()
+    closing = (Verbatim(node.closing.source),) if node.closing else ()
     return (*_item_pieces(node.item), *(piece for one in node.content for piece in _pieces(one)), *closing)
 
 

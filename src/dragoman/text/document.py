@@ -8,7 +8,7 @@ from functools import partial
 from dragoman.text import html, markdown, plain
 from dragoman.text.blocks import Spans
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Literal, Piece
+from dragoman.text.marks import Piece, Verbatim
 from dragoman.text.spans import keep_spans
 from dragoman.types import TextFormat
 
@@ -18,20 +18,20 @@ def pieces(
 ) -> Iterator[Piece | None]:
     """The document's pieces; None where the caller may pause, after work on some 20,000 characters at most.
 
-    `keep_terms` are not translated. `Literal.text`, and `restore` of a block's text with its marks and writer, concatenated
+    `keep_terms` are not translated. `Verbatim.text`, and `restore` of a block's text with its marks and writer, concatenated
     are `text`, whatever it is. Neighbouring literals are one.
     """
     copied: list[str] = []
     for piece in _pieces(text, format, partial(keep_spans, terms=keep_terms), rules):
-        if isinstance(piece, Literal):
+        if isinstance(piece, Verbatim):
             copied += [piece.text] * bool(piece.text)
             continue
         if copied and piece is not None:
-            yield Literal("".join(copied))
+            yield Verbatim("".join(copied))
             copied.clear()
         yield piece
     if copied:
-        yield Literal("".join(copied))
+        yield Verbatim("".join(copied))
 
 
 def _pieces(text: str, format: TextFormat, keep: Spans, rules: TagRules | None) -> Iterator[Piece | None]:

@@ -16,10 +16,10 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal as Choice
+from typing import Literal
 
 from dragoman.text.blocks import InlineItem, Spans
-from dragoman.text.marks import Literal, Piece
+from dragoman.text.marks import Piece, Verbatim
 from dragoman.text.notation import MOST_ITEMS, BlockBuilder, EntityNotation, Place, decoded
 from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
 
@@ -328,7 +328,7 @@ class _Parser:
 
     # -- items of the block
 
-    def _add_tag(self, kind: Choice["open", "close", "single"], element: _Element, found: re.Match[str]) -> None:
+    def _add_tag(self, kind: Literal["open", "close", "single"], element: _Element, found: re.Match[str]) -> None:
         start, stop = found.span()
         if not element.translated:
             self._add_untranslated(start, stop, is_block=not element.inline, is_word=element.name in self._rules.ignore)
@@ -343,7 +343,7 @@ class _Parser:
                 self._keep_without_letters(name)
             return
         self._end_block()
-        self._done += pieces or (Literal(self._text[start:stop]),)
+        self._done += pieces or (Verbatim(self._text[start:stop]),)
 
     def _keep_without_letters(self, name: str) -> None:
         """The XML element that has just been closed as one word where it has no letters: a value such as a time."""
@@ -358,12 +358,12 @@ class _Parser:
         """The pieces of a tag of which some values are translated."""
         at = start
         for begin, end, quote in values:
-            yield Literal(self._text[at:begin])
+            yield Verbatim(self._text[at:begin])
             place = replace(self._place, quote=quote)
             build_value = BlockBuilder(self._keep, lambda texts, place=place: EntityNotation(place, texts))
             yield from build_value(list(decoded(self._text[begin:end], place)))
             at = end
-        yield Literal(self._text[at:stop])
+        yield Verbatim(self._text[at:stop])
 
     def _add_text(self, start: int, stop: int, *, collapse: bool = True) -> None:
         if self._stack and not self._stack[-1].translated:
@@ -406,7 +406,7 @@ class _Parser:
             self._add(InlineItem("single", source, word=is_word))
             return
         self._end_block()
-        self._done.append(Literal(source))
+        self._done.append(Verbatim(source))
 
     def _end_block(self) -> None:
         self._end_run()

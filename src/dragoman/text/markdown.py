@@ -24,7 +24,7 @@ import pyromark
 from dragoman.text import html
 from dragoman.text.blocks import InlineItem, Spans
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Block, Edge, Literal, Piece
+from dragoman.text.marks import Block, Edge, Piece, Verbatim
 from dragoman.text.notation import MOST_ITEMS, BlockBuilder, SourceNotation, is_symbol
 from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
 
@@ -56,7 +56,7 @@ def pieces(text: str, keep: Spans, rules: TagRules | None = None) -> Iterator[Pi
     """The document's pieces, which concatenated in their source notation are `text`; None where the caller may pause."""
     front = _FRONT_MATTER.match(text)
     if front:
-        yield Literal(front[0])
+        yield Verbatim(front[0])
         text = text[front.end() :]
     yield from _Reader(text, keep, rules or TagRules()).pieces()
 
@@ -244,7 +244,7 @@ class _Reader:
     def _copy(self, end: int) -> None:
         """Everything up to `end` is a literal."""
         if end > self._at:
-            self._done.append(Literal(self._slice(self._at, end)))
+            self._done.append(Verbatim(self._slice(self._at, end)))
             self._at = end
 
     def _place_gap(self, start: int) -> None:

@@ -49,7 +49,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Verbatim:
     """A part of a document that is copied."""
 
     text: str
@@ -64,7 +64,7 @@ class Block:
     writer: Writer | None = None  # None: characters are written as they are
 
 
-Piece: TypeAlias = Literal | Block
+Piece: TypeAlias = Verbatim | Block
 
 
 # ---- segments of a block
@@ -248,7 +248,7 @@ def with_translated_pieces(mark: Mark, translations: Iterator[str]) -> Mark:
     """The mark with the next translations in place of the blocks among its pieces. They are as the document writes them."""
     if not mark.pieces:
         return mark
-    opening = "".join(piece.text if isinstance(piece, Literal) else next(translations) for piece in mark.pieces)
+    opening = "".join(piece.text if isinstance(piece, Verbatim) else next(translations) for piece in mark.pieces)
     return replace(mark, opening=opening, pieces=())
 
 

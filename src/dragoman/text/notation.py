@@ -16,7 +16,7 @@ from functools import partial
 from html.entities import html5
 
 from dragoman.text.blocks import InlineItem, Notation, Spans, build
-from dragoman.text.marks import Block, Literal, Piece
+from dragoman.text.marks import Block, Piece, Verbatim
 from dragoman.text.plain import is_message, message_parts
 
 MOST_ITEMS = 400  # of a block; one with more is cut
@@ -223,8 +223,8 @@ class BlockBuilder:
 _NO_TEXT = "\ufffc"
 
 
-def _syntax(items: Iterable[InlineItem]) -> Literal:
-    return Literal("".join(item.source for item in items))
+def _syntax(items: Iterable[InlineItem]) -> Verbatim:
+    return Verbatim("".join(item.source for item in items))
 
 
 def _with_numbers(keep: Spans, text: str) -> Iterator[tuple[int, int]]:

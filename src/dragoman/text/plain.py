@@ -16,7 +16,7 @@ from itertools import pairwise
 
 from dragoman import languages
 from dragoman.text.blocks import InlineItem, Spans, build
-from dragoman.text.marks import Literal, Piece, Writer
+from dragoman.text.marks import Piece, Verbatim, Writer
 from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
 
 _PAUSE_CHARACTERS = 8000
@@ -113,7 +113,7 @@ def _lined(text: str, content: Content, keep: Spans, *, at_line_start: bool = Tr
             yield from _group(group, content, keep)
             group, length = [], 0
             if found.lastgroup:
-                yield Literal(found[0])
+                yield Verbatim(found[0])
                 continue
             for start, stop in portions(text, *found.span()):
                 yield from _block(text[start:stop], content, keep)
@@ -130,7 +130,7 @@ def _lined(text: str, content: Content, keep: Spans, *, at_line_start: bool = Tr
         yield from _group(group, content, keep)
         group, length = ([line], len(found[0])) if has_words else ([], 0)
         if not has_words:
-            yield Literal(found[0])
+            yield Verbatim(found[0])
     yield from _group(group, content, keep)
 
 
@@ -150,9 +150,9 @@ def _group(lines: list[_Line], content: Content, keep: Spans) -> Iterator[Piece]
         items, writer = content("\n".join(line.content for line in run))
         if separator != "\n":
             items, writer = [_joined([line.content for line in run], separator)], partial(_with_separator, separator)
-        yield Literal(run[0].lead)
+        yield Verbatim(run[0].lead)
         yield from build(items, keep, writer)
-        yield Literal(run[-1].end)
+        yield Verbatim(run[-1].end)
 
 
 def _is_lone_item(content: str) -> bool:
@@ -217,15 +217,15 @@ def _with_separator(separator: str, text: str) -> str:
 
 
 def _one_line(line: _Line, content: Content, keep: Spans) -> Iterator[Piece]:
-    yield Literal(line.lead)
+    yield Verbatim(line.lead)
     separators = line.cells
     at = 0
     for found in separators.finditer(line.content) if separators else ():
         yield from _block(line.content[at : found.start()], content, keep)
-        yield Literal(found[0])
+        yield Verbatim(found[0])
         at = found.end()
     yield from _block(line.content[at:], content, keep)
-    yield Literal(line.end)
+    yield Verbatim(line.end)
 
 
 def _block(text: str, content: Content, keep: Spans) -> list[Piece]:
@@ -345,7 +345,7 @@ def _with_last_doubled(text: str) -> str:
 def _message(text: str, keep: Spans) -> Iterator[Piece]:
     at = 0
     for part in message_parts(text):
-        yield Literal(text[at : part.start])
+        yield Verbatim(text[at : part.start])
         inner = text[part.start : part.stop]
         if part.nested:
             yield from _block(inner, partial(message_items, plural=part.plural), keep)
@@ -353,7 +353,7 @@ def _message(text: str, keep: Spans) -> Iterator[Piece]:
             at_line_start = part.start == 0 or text[part.start - 1] == "\n"
             yield from _lined(inner, message_items, keep, at_line_start=at_line_start)
         at = part.stop
-    yield Literal(text[at:])
+    yield Verbatim(text[at:])
 
 
 def _pairs(text: str) -> dict[int, int]:

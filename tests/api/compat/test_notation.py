@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from dragoman.text.spans import pseudolocalized
-from dragoman.types import Sequence
+from dragoman.types import EngineSequence
 from tests.serving import fake_service, served, source_of
 
 TEXTS = {
@@ -32,20 +32,20 @@ TEXTS = {
 PLAIN_SINGLES = re.compile(r"<x\d+/>|\{[^{}]*\}|\[\[?\w+\]?\]|⟦\w+⟧|\$t\([^)]*\)|@:[\w.]+|%\d\$s|a < b|<3|__\w+__|\\N")
 
 
-def good(sequence: Sequence) -> str:
+def good(sequence: EngineSequence) -> str:
     return pseudolocalized(source_of(sequence))
 
 
-def dropping(sequence: Sequence) -> str:
+def dropping(sequence: EngineSequence) -> str:
     return re.sub(r"</?[^<>]*>", "", PLAIN_SINGLES.sub("", good(sequence)))
 
 
-def inventing(sequence: Sequence) -> str:
+def inventing(sequence: EngineSequence) -> str:
     first, _, rest = good(sequence).partition(" ")
     return f"<0>{first}</0> <b>{rest}</b> <7/><g9>"
 
 
-def swapping(sequence: Sequence) -> str:
+def swapping(sequence: EngineSequence) -> str:
     """The first two tags in each other's place."""
     answer = good(sequence)
     tags = list(re.finditer(r"<[^<>]*>", answer))
@@ -57,7 +57,7 @@ def swapping(sequence: Sequence) -> str:
 
 @pytest.fixture(scope="module", params=[good, dropping, inventing, swapping])
 async def client(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClient]:
-    answer: Callable[[Sequence], str] = request.param
+    answer: Callable[[EngineSequence], str] = request.param
     async with served(fake_service(answer)) as client:
         yield client
 
