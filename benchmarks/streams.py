@@ -34,10 +34,11 @@ from time import monotonic, time
 from typing import Any
 
 import psutil
+from rich.console import Console
 from rich.table import Table
 
 import dragoman
-from dragoman.cli.console import console, error_console
+from dragoman.cli.console import error_console
 from dragoman.errors import DragomanError
 from dragoman.gpu import find_gpus
 from dragoman_bench.bench.benchmark import Plan, Warmup, prepared
@@ -350,7 +351,7 @@ def main() -> None:
         error_console.print(str(error), markup=False)
     if not document["rows"]:
         raise SystemExit("nothing was measured")
-    console.print(table(document))
+    Console(width=180).print(table(document))
     rows = [{name: value for name, value in row.items() if name != "windows"} for row in document["rows"]]
     print(json.dumps({**document, "rows": rows}))
 
