@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from time import monotonic
 
@@ -72,15 +73,16 @@ class FakePipeline:
         self._gauge.load(self._running, self._waiting, 0.0)
         began_s, first_s = monotonic(), 0.0
         try:
-            async for item in self._decode(sequence):
-                first_s = first_s or monotonic()
-                if isinstance(item, Completion):
-                    decode_s = monotonic() - first_s
-                    timings = Timings(began_s - submitted_s, first_s - began_s, decode_s)
-                    item = replace(item, timings=timings)
-                    steps = item.completion_tokens - 1
-                    self._gauge.latencies([first_s - submitted_s], [decode_s / steps] if steps > 0 else [])
-                yield item
+            async with aclosing(self._decode(sequence)) as items:
+                async for item in items:
+                    first_s = first_s or monotonic()
+                    if isinstance(item, Completion):
+                        decode_s = monotonic() - first_s
+                        timings = Timings(began_s - submitted_s, first_s - began_s, decode_s)
+                        item = replace(item, timings=timings)
+                        steps = item.completion_tokens - 1
+                        self._gauge.latencies([first_s - submitted_s], [decode_s / steps] if steps > 0 else [])
+                    yield item
         finally:
             self._running -= 1
             self._slots.release()
