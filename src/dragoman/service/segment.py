@@ -17,7 +17,7 @@ from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import CallSlots, TimeSlices
 from dragoman.service.planner import FIRST, Attempt, Form, Planner, TextJob
-from dragoman.telemetry import tracing
+from dragoman.telemetry import requests
 from dragoman.text import checks, glossary, marks
 from dragoman.text.checks import Finding
 from dragoman.text.commentary import without_commentary
@@ -160,11 +160,13 @@ class SegmentTranslator:
         self, call: CallContext, encode: Callable[[], EngineSequence]
     ) -> tuple[EngineSequence, Completion]:
         await call.pace.pause()
-        with tracing.sequence_span() as span:
+        with requests.span("sequence") as span:
             sequence = encode()
-            span.submit(sequence)
+            if span is not None:
+                span.submit(sequence)
             completion, _ = await self.cache.generate(sequence, lambda _: self.pipeline.generate(sequence))
-            span.complete(completion)
+            if span is not None:
+                span.complete(completion)
         return sequence, completion
 
     # ---- when a check fails

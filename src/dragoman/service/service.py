@@ -26,17 +26,15 @@ from dragoman.service import stack, streaming
 from dragoman.service.accounts import Accounts, Charge, keys_required
 from dragoman.service.admission import Admission, default_limit
 from dragoman.service.cache import SegmentCache
-from dragoman.service.calls import CallRegistry
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
-from dragoman.telemetry import requests, tracing
-from dragoman.telemetry.metrics import Metrics
-from dragoman.telemetry.requests import CallJoiner
+from dragoman.telemetry import requests
+from dragoman.telemetry.metrics import Metrics, RateWindow
+from dragoman.telemetry.requests import CallRegistry
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.window import RateWindow
 from dragoman.text import confidence, detect
 from dragoman.types import Detection, Event, Planned, TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import RecorderStats, StartupPhase, Stats
@@ -84,9 +82,10 @@ class TranslationService:
         self.turns = LoopTurns()
         self.calls = CallRegistry(
             pipeline.name,
-            (self.rates, self.metrics, CallJoiner(), *((recorder,) if recorder else ())),
             languages.tagger(tuple(model.profile.languages)),
-            self.turns,
+            self.pace,
+            text_observers=[one.text_ended for one in (self.rates, self.metrics, recorder) if one is not None],
+            call_observers=[self.metrics.call_ended],
             keep_text=recorder is not None and settings.traffic.record_text,
         )
         self.admission = Admission(
@@ -255,16 +254,15 @@ class TranslationService:
 
         `on_planned` is called when the call has its permit and its languages and limits are settled (`Translator.translate`).
         """
-        request = self.accounts.prepare(request)
         async with self._admitted(request, streamed=False) as (done, charge):
             translations = await self.translator.translate(request, done, on_planned)
-            if not requests.is_abandoned():
+            trace = requests.current.get()
+            if trace is None or not trace.is_abandoned:
                 charge.all()
             return translations
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
         """The call's events as they come. Closing the iterator frees its sequences."""
-        request = self.accounts.prepare(request)
         async with self._admitted(request, streamed=True) as (done, charge):
             translator = self.translator
             async with aclosing(streaming.stream(translator, request)) as events:
@@ -307,7 +305,7 @@ class TranslationService:
         async with self.calls.call(request, streamed=streamed) as call:
             with ExitStack() as stack:
                 charge = stack.enter_context(self.accounts.charging(request))
-                with tracing.span("admission"):
+                with requests.span("admission"):
                     permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts)), request.priority))
 
                 def done(index: int, translation: Translation) -> None:

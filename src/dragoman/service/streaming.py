@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from dragoman.service.segment import CallContext, Output, costs
 from dragoman.service.translator import SegmentTask, Translator
-from dragoman.telemetry import tracing
+from dragoman.telemetry import requests
 from dragoman.text.capitals import CapitalsWriter
 from dragoman.types import Completion, TextDelta, TextDone, Translation, TranslationRequest
 
@@ -89,11 +89,13 @@ async def _stream_segment(translator: Translator, call: CallContext, task: Segme
         await call.pace.pause()
         attempt = translator.planner.attempt(job, segment)
         in_words = attempt.form.words or not segment.marks  # else marks are to be replaced in the complete output
-        with tracing.sequence_span() as span:
+        with requests.span("sequence") as span:
             sequence = translator.planner.sequence(job, task.part, attempt, limit_factor=2)
-            span.submit(sequence)
+            if span is not None:
+                span.submit(sequence)
             completion, _ = await segments.cache.generate(sequence, generate, emit if in_words else lambda _: None)
-            span.complete(completion)
+            if span is not None:
+                span.complete(completion)
         output = segments.finished(job, attempt, completion)
         if not emitted:
             task.text.delta(task.number, output.text)

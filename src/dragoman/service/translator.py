@@ -19,7 +19,7 @@ from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import UNDETERMINED, Planner, TextJob
 from dragoman.service.segment import CallContext, Output, SegmentTranslator, worst
-from dragoman.telemetry import tracing
+from dragoman.telemetry import requests
 from dragoman.text import checks, marks
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.text.segments import Joiner, Segment
@@ -293,7 +293,7 @@ class Translator:
     ) -> AsyncGenerator[SegmentTask]:
         """All segments that the model has to translate, text by text, made as they are asked for."""
         glossary = await self.planner.glossary(request)
-        with tracing.span("segment"):
+        with requests.span("segment"):
             jobs: Iterable[TextJob] = self.planner.jobs(request, glossary)
             if on_planned is not None:
                 planned = list[TextJob]()
