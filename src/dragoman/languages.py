@@ -104,6 +104,7 @@ def tagger(served: Sequence[str]) -> Callable[[str], str]:
     """A function from a client's tag to a bounded set of names, for metrics: the served tag, else `OTHER`."""
     entries = tuple(served)
 
+    @lru_cache(maxsize=4096)
     def tag_of(tag: str) -> str:
         try:
             return _match(normalise(tag), entries) or OTHER

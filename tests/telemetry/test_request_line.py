@@ -13,7 +13,7 @@ def text(index: int, source: str | None, *, outcome: str = "ok", tokens: int = 4
 
 
 def exchange(*texts: TextRecord, outcome: str = "ok", status: int = 200, streamed: bool = False) -> RequestTrace:
-    calls = [CallRecord("abc", 0.0, "fake", "ja", outcome, 1.0, streamed, texts)] if texts else []
+    calls = [CallRecord("abc", "ja", outcome, streamed, texts)] if texts else []
     request = RequestTrace("abc", "POST", "/v1/translate", status, calls=calls)
     request.end()
     request.duration_s = 0.41234567

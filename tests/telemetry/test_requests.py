@@ -16,7 +16,7 @@ from dragoman.types import Account, Timings, Translation, TranslationRequest, Us
 
 
 def call(outcome: str = "ok", request_id: str = "a") -> CallRecord:
-    return CallRecord(request_id, 0.0, "fake", "ja", outcome, 1.0, False, ())
+    return CallRecord(request_id, "ja", outcome, False, ())
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_the_outcome(status: int, fault: str | None, calls: list[str], outcome: 
 
 
 def registry(**observers: Any) -> CallRegistry:
-    return CallRegistry("fake", str, lambda: TimeSlices(LoopTurns()), **observers)
+    return CallRegistry(str, lambda: TimeSlices(LoopTurns()), **observers)
 
 
 def translation(*timings: Timings) -> Translation:

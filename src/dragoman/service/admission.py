@@ -62,11 +62,11 @@ class Admission:
 
     @property
     def characters(self) -> int:
-        """Of in-flight calls."""
+        """Characters of all in-flight calls."""
         return sum(self._in_flight.values())
 
     def open(self) -> None:
-        """The engine answers: admit calls, unless the server drains already."""
+        """Admit calls, as the engine answers, unless the server drains already."""
         if self.state == "starting":
             self.state = "serving"
 

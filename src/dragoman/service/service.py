@@ -81,7 +81,6 @@ class TranslationService:
         )
         self.turns = LoopTurns()
         self.calls = CallRegistry(
-            pipeline.name,
             languages.tagger(tuple(model.profile.languages)),
             self.pace,
             text_observers=[one.text_ended for one in (self.rates, self.metrics, recorder) if one is not None],

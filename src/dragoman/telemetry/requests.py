@@ -67,11 +67,8 @@ class CallRecord:
     """One call that ended, with all its texts."""
 
     request_id: str
-    arrived_unix_s: float
-    pipeline: str
     target: str
     outcome: str
-    e2e_s: float
     streamed: bool
     texts: tuple[TextRecord, ...]
     api: str = "native"  # `dragoman.types.ApiName`
@@ -235,13 +232,12 @@ class CallRegistry:
     """Counts in-flight texts, and makes and passes on the record of each text and call that ends.
 
     `tag_of` returns the served tag for a caller's name of a language: records must hold no more tags than there are
-    languages. Observers are called on the event loop, each text's once as soon as it has ended, then each call's once: they
-    must be quick.
+    languages. The observers are called on the event loop, so they must be quick: those of texts as soon as a text has ended,
+    those of calls when the call and all its texts have. `pace` is asked for time slices of a call that ends many texts.
     """
 
     def __init__(
         self,
-        pipeline: str,
         tag_of: Callable[[str], str],
         pace: Callable[[], Pace],
         *,
@@ -250,7 +246,6 @@ class CallRegistry:
         keep_text: bool = False,
     ) -> None:
         self.in_flight = 0  # texts; refused ones are included while they are refused
-        self.pipeline = pipeline
         self.tag_of = tag_of
         self.pace = pace
         self.text_observers = text_observers
@@ -262,6 +257,8 @@ class CallRegistry:
         """Within: the call is in flight. What it raises is its outcome."""
         count, account, trace = len(request.texts), request.account, current.get()
         self.in_flight += count
+        of_key = "operator" if account.role == "operator" else account.priority
+        key_class = "none" if account is ANONYMOUS else of_key  # few values, whatever the number of keys
         source = self.tag_of(request.source) if request.source else None
         tracker = CallTracker(self, request, self.tag_of(request.target), source, self.in_flight)
         outcome = CANCELLED
@@ -280,20 +277,12 @@ class CallRegistry:
                 await tracker.end_others(outcome)
             record = CallRecord(
                 request_id=request.request_id,
-                arrived_unix_s=tracker.arrived_unix_s,
-                pipeline=self.pipeline,
                 target=tracker.target,
                 outcome=outcome,
-                e2e_s=monotonic() - tracker.began_s,
                 streamed=streamed,
                 texts=tuple([tracker.ended[index] for index in range(count)]),
                 api=request.api,
-                # A label of few values, whatever the number of keys:
-                key_class="none"
-                if account is ANONYMOUS
-                else account.priority
-                if account.role != "operator"
-                else "operator",
+                key_class=key_class,
             )
             if trace is not None:
                 trace.calls.append(record)
