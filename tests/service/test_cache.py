@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import tracemalloc
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import aclosing, asynccontextmanager, closing
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +20,8 @@ from dragoman.engine.checkpoint import revision
 from dragoman.errors import ConfigError, EngineFailed
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import cache as caching
-from dragoman.service.cache import CacheFile, Emit, SegmentCache, size_bytes
-from dragoman.types import Completion, EngineSequence, Sampling, Timings, TokenLogprobs
+from dragoman.service.cache import CacheFile, SegmentCache, size_bytes
+from dragoman.types import Completion, Delta, EngineSequence, Sampling, Timings, TokenLogprobs
 
 MIB = 2**20
 CALLER: ContextVar[str] = ContextVar("CALLER", default="")
@@ -31,10 +31,11 @@ def sequence(*token_ids: int, max_tokens: int = 50, id: str = "a") -> EngineSequ
     return EngineSequence(id, token_ids or (1, 2, 3), max_tokens)
 
 
-class Engine:
-    """Counts what it is asked to compute; answers when it is allowed to."""
+class Engine(FakePipeline):
+    """Counts what it is asked to generate; answers when it is allowed to."""
 
     def __init__(self, text: str = "駅です。") -> None:
+        super().__init__()
         self.completion = Completion(text, "stop", 3, 4, Timings(0.1, 0.2, 0.3))
         self.began = self.ended = 0
         self.failure: Exception | None = None
@@ -42,7 +43,7 @@ class Engine:
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def compute(self, _: Emit | None = None) -> Completion:
+    async def generate(self, sequence: EngineSequence) -> Completion:
         self.began += 1
         self.callers.append(CALLER.get())
         try:
@@ -55,24 +56,34 @@ class Engine:
             self.ended += 1
 
 
-async def store(cache: SegmentCache, one: EngineSequence, completion: Completion) -> None:
-    async def compute(_: Emit) -> Completion:
-        return completion
+class Absent(Engine):
+    """Fails on what is to be generated."""
 
-    await cache.generate(one, compute)
+    async def generate(self, sequence: EngineSequence) -> Completion:
+        raise KeyError
+
+
+async def store(cache: SegmentCache, one: EngineSequence, completion: Completion) -> None:
+    engine = Engine()
+    engine.completion = completion
+    await cache.generate(one, engine)
 
 
 async def find(cache: SegmentCache, one: EngineSequence) -> Completion | None:
     """What is stored."""
-
-    async def compute(_: Emit) -> Completion:
-        raise KeyError
-
     try:
-        completion, _ = await cache.generate(one, compute)
+        return await cache.generate(one, Absent())
     except KeyError:
         return None
-    return completion
+
+
+async def looked_up(cache: SegmentCache, one: EngineSequence, engine: Engine) -> tuple[Completion, str]:
+    """The completion, and where it came from; only while no other lookup ends."""
+    before = cache.stats()
+    completion = await cache.generate(one, engine)
+    after = cache.stats()
+    [hit] = [name for name in ("stored", "in_flight", "misses") if getattr(after, name) > getattr(before, name)]
+    return completion, hit.replace("misses", "miss")
 
 
 async def settle() -> None:
@@ -82,8 +93,8 @@ async def settle() -> None:
 
 async def test_a_stored_segment_is_not_generated_again() -> None:
     cache, engine = SegmentCache(MIB), Engine()
-    first, missed = await cache.generate(sequence(), engine.compute)
-    second, hit = await cache.generate(sequence(id="b"), engine.compute)
+    first, missed = await looked_up(cache, sequence(), engine)
+    second, hit = await looked_up(cache, sequence(id="b"), engine)
     assert (missed, hit, engine.began) == ("miss", "stored", 1)
     assert first == second == engine.completion
     assert (first.cached, first.timings) == (False, engine.completion.timings)
@@ -103,23 +114,23 @@ async def test_what_changes_the_output_is_in_the_key() -> None:
         replace(base, sampling=Sampling(stop=("\n",))),
     )
     for one in (base, *others):
-        assert (await cache.generate(one, engine.compute))[1] == "miss"
+        assert (await looked_up(cache, one, engine))[1] == "miss"
     for one in (base, *others):
-        assert (await cache.generate(one, engine.compute))[1] == "stored"
+        assert (await looked_up(cache, one, engine))[1] == "stored"
 
 
 async def test_a_stored_output_serves_every_limit_that_it_fits() -> None:
     cache, engine = SegmentCache(MIB), Engine()
-    await cache.generate(sequence(max_tokens=50), engine.compute)
-    assert (await cache.generate(sequence(max_tokens=4), engine.compute))[1] == "stored"
-    assert (await cache.generate(sequence(max_tokens=3), engine.compute))[1] == "miss"
+    await cache.generate(sequence(max_tokens=50), engine)
+    assert (await looked_up(cache, sequence(max_tokens=4), engine))[1] == "stored"
+    assert (await looked_up(cache, sequence(max_tokens=3), engine))[1] == "miss"
 
 
 async def test_only_outputs_that_ended_by_themselves_are_stored() -> None:
     cache, engine = SegmentCache(MIB), Engine()
     for reason in ("length", "repetition"):
         engine.completion = replace(engine.completion, reason=reason)
-        await cache.generate(sequence(), engine.compute)
+        await cache.generate(sequence(), engine)
     assert (engine.began, cache.stats().entries) == (2, 0)
 
 
@@ -130,9 +141,8 @@ async def test_only_outputs_that_ended_by_themselves_are_stored() -> None:
 async def test_what_is_not_cached_shares_no_generation_either(max_bytes: int, change: dict[str, object]) -> None:
     cache, engine = SegmentCache(max_bytes), Engine()
     one = replace(sequence(), **change)  # type: ignore[arg-type]
-    results = await asyncio.gather(*(cache.generate(one, engine.compute) for _ in range(2)))
-    assert [hit for _, hit in results] == [None, None]
-    assert engine.began == 2
+    await asyncio.gather(*(cache.generate(one, engine) for _ in range(2)))
+    assert (cache.stats().misses, cache.stats().in_flight, engine.began) == (0, 0, 2)
     assert cache.stats().stored == cache.stats().misses == cache.stats().entries == 0
 
 
@@ -143,20 +153,20 @@ async def test_the_least_recently_used_are_dropped() -> None:
     engine = Engine()
     cache = SegmentCache(3 * size_bytes(engine.completion))
     for number in (1, 2, 3, 1, 4):  # 2 is the least recently used when 4 comes
-        await cache.generate(sequence(number), engine.compute)
+        await cache.generate(sequence(number), engine)
     assert [await find(cache, sequence(number)) is not None for number in (1, 2, 3, 4)] == [True, False, True, True]
     assert cache.bytes == cache.max_bytes
 
 
 async def test_a_text_larger_than_the_bound_is_not_stored() -> None:
     cache = SegmentCache(1000)
-    await cache.generate(sequence(), Engine("a" * 2000).compute)
+    await cache.generate(sequence(), Engine("a" * 2000))
     assert (cache.bytes, cache.stats().entries) == (0, 0)
 
 
 async def test_an_entry_that_is_stored_again_counts_once() -> None:
     cache, engine = SegmentCache(MIB), Engine()
-    await asyncio.gather(*(cache.generate(sequence(max_tokens=limit), engine.compute) for limit in (5, 50)))
+    await asyncio.gather(*(cache.generate(sequence(max_tokens=limit), engine) for limit in (5, 50)))
     assert (engine.began, cache.bytes, cache.stats().entries) == (2, size_bytes(engine.completion), 1)
 
 
@@ -183,92 +193,125 @@ async def test_the_memory_of_entries_is_what_is_counted() -> None:
 async def test_equal_sequences_in_flight_share_one_generation_in_the_first_ones_context() -> None:
     cache, engine = SegmentCache(MIB), Engine()
 
-    async def call(name: str) -> tuple[Completion, str | None]:
+    async def call(name: str) -> Completion:
         CALLER.set(name)
-        return await cache.generate(sequence(id=name), engine.compute)
+        return await cache.generate(sequence(id=name), engine)
 
-    results = await asyncio.gather(*map(call, ("first", "second", "third")))
-    assert [hit for _, hit in results] == ["miss", "in_flight", "in_flight"]
-    assert [completion.cached for completion, _ in results] == [False, True, True]
+    completions = await asyncio.gather(*map(call, ("first", "second", "third")))
+    assert [completion.cached for completion in completions] == [False, True, True]
     assert engine.callers == ["first"]
-    assert cache.stats().in_flight == 2
+    assert (cache.stats().misses, cache.stats().in_flight) == (1, 2)
 
 
-async def test_callers_that_follow_get_what_was_emitted_and_then_each_part() -> None:
-    cache = SegmentCache(MIB)
-    parts: asyncio.Queue[str] = asyncio.Queue()
+class Parts(FakePipeline):
+    """Streams the parts that a test puts into it, three of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: asyncio.Queue[str] = asyncio.Queue()
+
+    async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
+        for _ in range(3):
+            yield Delta(await self.parts.get())
+        yield Completion("駅です。", "stop", 3, 4)
+
+
+async def test_callers_that_follow_get_what_was_generated_and_then_each_part() -> None:
+    cache, engine = SegmentCache(MIB), Parts()
     texts: dict[str, list[str]] = {"first": [], "joined": [], "left": [], "stored": []}
 
-    async def compute(emit: Emit) -> Completion:
-        for _ in range(3):
-            emit(await parts.get())
-        return Completion("駅です。", "stop", 3, 4)
+    async def follow(name: str) -> Completion:
+        async with aclosing(cache.stream(sequence(id=name), engine)) as items:
+            async for item in items:
+                if isinstance(item, Completion):
+                    return item
+                texts[name].append(item.text)
+        raise AssertionError
 
-    def caller(name: str) -> asyncio.Task[tuple[Completion, str | None]]:
-        return asyncio.create_task(cache.generate(sequence(id=name), compute, texts[name].append))
-
-    first = caller("first")
+    first = asyncio.create_task(follow("first"))
     for part in "駅で":
-        parts.put_nowait(part)
-    await settle()
-    joined, left = caller("joined"), caller("left")
+        engine.parts.put_nowait(part)
+        await settle()
+    joined, left = asyncio.create_task(follow("joined")), asyncio.create_task(follow("left"))
     await settle()
     left.cancel()
     await settle()
-    parts.put_nowait("す。")
-    assert [(await first)[1], (await joined)[1], (await caller("stored"))[1]] == ["miss", "in_flight", "stored"]
+    engine.parts.put_nowait("す。")
+    assert [(await one).cached for one in (first, joined, asyncio.create_task(follow("stored")))] == [False, True, True]
     assert texts == {"first": ["駅", "で", "す。"], "joined": ["駅で", "す。"], "left": ["駅で"], "stored": []}
+    stats = cache.stats()
+    assert (stats.misses, stats.in_flight, stats.stored) == (1, 1, 1)
+
+
+async def test_a_stream_that_is_closed_between_two_parts_ends_the_generation_that_no_other_follows() -> None:
+    pipeline, cache = FakePipeline(lambda _: "a b c", step_s=0.001), SegmentCache(MIB)
+    await pipeline.start()
+    items = cache.stream(sequence(), pipeline)
+    assert await anext(items) == Delta("a")
+    await items.aclose()
+    assert pipeline.stats().running == 0
+    assert await cache.generate(sequence(), pipeline) == Completion("a b c", "stop", 3, 3)
+
+
+async def test_parts_that_came_while_the_caller_did_something_else_are_joined() -> None:
+    cache, engine = SegmentCache(MIB), Parts()
+    items = cache.stream(sequence(), engine)
+    engine.parts.put_nowait("駅")
+    assert await anext(items) == Delta("駅")
+    for part in ("で", "す。"):
+        engine.parts.put_nowait(part)
+    await settle()
+    assert await anext(items) == Delta("です。")
+    assert await anext(items) == Completion("駅です。", "stop", 3, 4)
 
 
 @pytest.mark.parametrize("leaving", [0, 1])
 async def test_a_caller_that_is_cancelled_does_not_cancel_what_another_waits_for(leaving: int) -> None:
     cache, engine = SegmentCache(MIB), Engine()
     engine.may_answer.clear()
-    calls = [asyncio.create_task(cache.generate(sequence(), engine.compute)) for _ in range(2)]
+    calls = [asyncio.create_task(cache.generate(sequence(), engine)) for _ in range(2)]
     await settle()
     calls[leaving].cancel()
     await settle()
     assert (calls[leaving].cancelled(), engine.ended) == (True, 0)
     engine.may_answer.set()
-    assert (await calls[1 - leaving])[0] == engine.completion
+    assert await calls[1 - leaving] == engine.completion
     assert engine.began == 1
 
 
 async def test_a_generation_ends_before_its_last_caller_does() -> None:
     cache, engine = SegmentCache(MIB), Engine()
     engine.may_answer.clear()
-    calls = [asyncio.create_task(cache.generate(sequence(), engine.compute)) for _ in range(2)]
+    calls = [asyncio.create_task(cache.generate(sequence(), engine)) for _ in range(2)]
     await settle()
     for call in calls:
         call.cancel()
     await asyncio.wait(calls)
     assert engine.ended == 1
     engine.may_answer.set()
-    assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+    assert (await looked_up(cache, sequence(), engine))[1] == "miss"
 
 
 async def test_a_caller_that_comes_while_a_generation_is_being_cancelled_starts_its_own() -> None:
     cache, engine = SegmentCache(MIB), Engine()
     engine.may_answer.clear()
-    leaving = asyncio.create_task(cache.generate(sequence(), engine.compute))
+    leaving = asyncio.create_task(cache.generate(sequence(), engine))
     await settle()
     leaving.cancel()
     await asyncio.sleep(0)  # it has cancelled the generation, which has not ended
     engine.may_answer.set()
-    assert await cache.generate(sequence(), engine.compute) == (engine.completion, "miss")
+    assert await cache.generate(sequence(), engine) == engine.completion
     assert leaving.cancelled()
 
 
 async def test_a_failure_reaches_all_callers_and_is_not_kept() -> None:
     cache, engine = SegmentCache(MIB), Engine()
     engine.failure = EngineFailed("broken")
-    results = await asyncio.gather(
-        *(cache.generate(sequence(), engine.compute) for _ in range(3)), return_exceptions=True
-    )
+    results = await asyncio.gather(*(cache.generate(sequence(), engine) for _ in range(3)), return_exceptions=True)
     assert [type(result) for result in results] == [EngineFailed] * 3
     assert engine.began == 1
     engine.failure = None
-    assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+    assert (await looked_up(cache, sequence(), engine))[1] == "miss"
 
 
 async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
@@ -277,15 +320,16 @@ async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     began = asyncio.Event()
 
-    async def compute(_: Emit) -> Completion:
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            raise EngineFailed("broken") from None
-        raise AssertionError
+    class Failing(Engine):
+        async def generate(self, sequence: EngineSequence) -> Completion:
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                raise EngineFailed("broken") from None
+            raise AssertionError
 
-    call = asyncio.create_task(cache.generate(sequence(), compute))
+    call = asyncio.create_task(cache.generate(sequence(), Failing()))
     await began.wait()
     call.cancel()
     await asyncio.wait([call])
@@ -298,7 +342,7 @@ async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
 async def test_over_a_pipeline_a_cancelled_call_frees_the_engines_slot() -> None:
     pipeline, cache = FakePipeline(step_s=3600.0, slots=1), SegmentCache(MIB)
     await pipeline.start()
-    call = asyncio.create_task(cache.generate(sequence(), lambda _: pipeline.generate(sequence())))
+    call = asyncio.create_task(cache.generate(sequence(), pipeline))
     await settle()
     assert pipeline.stats().running == 1
     call.cancel()
@@ -323,16 +367,16 @@ async def filed(path: Path, fingerprint: str = "model", max_bytes: int = MIB) ->
 async def test_a_file_keeps_segments_over_a_restart(tmp_path: Path) -> None:
     path, engine = tmp_path / "folder" / "cache.sqlite", Engine()
     async with filed(path) as cache:
-        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+        assert (await looked_up(cache, sequence(), engine))[1] == "miss"
     async with filed(path) as cache:
-        calls = (cache.generate(sequence(), engine.compute) for _ in range(2))
+        calls = (cache.generate(sequence(), engine) for _ in range(2))
         results = await asyncio.gather(*calls)
-        assert [(completion, completion.cached) for completion, _ in results] == [(engine.completion, True)] * 2
-        assert [hit for _, hit in results] == ["stored", "stored"]
+        assert [(completion, completion.cached) for completion in results] == [(engine.completion, True)] * 2
+        assert cache.stats().stored == 2
         assert cache.stats().entries == 1
     async with filed(path) as cache:
         assert await find(cache, sequence()) == engine.completion
-        assert (await cache.generate(sequence(max_tokens=3), engine.compute))[1] == "miss"
+        assert (await looked_up(cache, sequence(max_tokens=3), engine))[1] == "miss"
     assert engine.began == 2
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -354,7 +398,7 @@ async def test_a_file_of_an_older_format_is_emptied(tmp_path: Path) -> None:
         database.execute("INSERT INTO entries (text) VALUES ('old')")
         database.commit()
     async with filed(path) as cache:
-        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+        assert (await looked_up(cache, sequence(), engine))[1] == "miss"
     async with filed(path) as cache:
         assert await find(cache, sequence()) == engine.completion
 
@@ -362,7 +406,7 @@ async def test_a_file_of_an_older_format_is_emptied(tmp_path: Path) -> None:
 async def test_a_file_of_another_model_has_nothing(tmp_path: Path) -> None:
     path, engine = tmp_path / "cache.sqlite", Engine()
     async with filed(path, "one") as cache:
-        await cache.generate(sequence(), engine.compute)
+        await cache.generate(sequence(), engine)
     async with filed(path, "other") as cache:
         assert await find(cache, sequence()) is None
 
@@ -409,7 +453,7 @@ def test_a_file_that_cannot_be_opened_is_an_error_of_the_settings(tmp_path: Path
 async def test_a_file_that_fails_costs_its_entries_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, engine = tmp_path / "cache.sqlite", Engine()
     async with filed(path) as cache:
-        await cache.generate(sequence(), engine.compute)
+        await cache.generate(sequence(), engine)
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode = DELETE")
         database.execute("DROP TABLE entries")
@@ -420,8 +464,8 @@ async def test_a_file_that_fails_costs_its_entries_alone(tmp_path: Path, caplog:
     cache.start()
     async with asyncio.timeout(10):
         for number in range(3):
-            assert (await cache.generate(sequence(number), engine.compute))[1] == "miss"
-            assert (await cache.generate(sequence(number), engine.compute))[1] == "stored"
+            assert (await looked_up(cache, sequence(number), engine))[1] == "miss"
+            assert (await looked_up(cache, sequence(number), engine))[1] == "stored"
         await cache.close()
     assert len([record for record in caplog.records if "failed" in record.message]) == 1
 
@@ -438,7 +482,7 @@ async def test_a_fault_in_the_files_thread_leaves_no_read_waiting(
     cache.start()
     async with asyncio.timeout(10):
         for number in range(3):
-            assert (await cache.generate(sequence(number), engine.compute))[1] == "miss"
+            assert (await looked_up(cache, sequence(number), engine))[1] == "miss"
         await cache.close()
 
 
@@ -447,4 +491,4 @@ async def test_a_closed_file_is_not_waited_for(tmp_path: Path) -> None:
     async with filed(tmp_path / "cache.sqlite") as cache:
         pass
     async with asyncio.timeout(10):
-        assert (await cache.generate(sequence(), engine.compute))[1] == "miss"
+        assert (await looked_up(cache, sequence(), engine))[1] == "miss"

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.service.streaming import stream
 from dragoman.text import checks
 from dragoman.types import EngineSequence, TextDone, Translation, TranslationRequest
-from tests.service.test_translator import AnsweringPipeline, codes, translator
+from tests.service.test_translator import AnsweringPipeline, codes, stream, translate, translator
 from tests.serving import source_of
 
 HTML = '<p class="a">Can I pay by <b id=1>credit card</b>?</p>\n<!-- note --><p>Can I <i>pay</i></p>'
@@ -23,7 +22,7 @@ async def translated(
     pipeline = AnsweringPipeline(lambda sequence: answer(source_of(sequence)))
     source = str(options.pop("source", "en"))
     request = TranslationRequest((text,), target, source, **options)  # type: ignore[arg-type]
-    [translation] = await translator(pipeline).translate(request)
+    [translation] = await translate(translator(pipeline), request)
     return translation, pipeline
 
 
@@ -165,7 +164,7 @@ async def test_a_segment_is_not_changed_by_its_retry_when_the_first_was_better()
         return "かな かな 7" if sequence.id.endswith("again") else "かな かな"
 
     pipeline = AnsweringPipeline(answer)
-    [translation] = await translator(pipeline).translate(TranslationRequest(("It costs 42 and 1985.",), "ja", "en"))
+    [translation] = await translate(translator(pipeline), TranslationRequest(("It costs 42 and 1985.",), "ja", "en"))
     assert translation.text == "かな かな"
     assert codes(translation) == [checks.NUMBERS_CHANGED]
 
@@ -197,7 +196,7 @@ async def test_segments_that_wait_for_their_attributes_hold_no_slots() -> None:
     pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence)))
     text = "".join(f"<p>Please see <a title='The map of it'>page {one}</a> of it</p>" for one in "abcdefgh")
     request = TranslationRequest((text,), "ja", "en", format="html")
-    [translation] = await translator(pipeline, slots=1, queued=0).translate(request)
+    [translation] = await translate(translator(pipeline, slots=1, queued=0), request)
     assert translation.text.count("<a title='") == 8
     assert "map" not in translation.text
     assert (pipeline.most_at_once, len(pipeline.given)) == (1, 16)

@@ -10,7 +10,7 @@ import pytest
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.types import TextFormat, Translation, TranslationRequest
 from tests.eval.faulty import FAULTS, Fault, FaultyAnswers, PhrasebookAnswers, sentence_rows
-from tests.service.test_translator import translator
+from tests.service.test_translator import translate, translator
 
 WORDS = frozenset(string.ascii_letters + " .,?!'")
 LANGUAGES = ("en", "ja", "ko", "zh")
@@ -45,7 +45,7 @@ def _tagged(sentence: str) -> str:
 async def translated(model: PhrasebookAnswers, given: list[str], form: TextFormat, target: str) -> list[Translation]:
     pipeline = FakePipeline(model)
     await pipeline.start()
-    return await translator(pipeline, slots=64).translate(TranslationRequest(tuple(given), target, "en", format=form))
+    return await translate(translator(pipeline, slots=64), TranslationRequest(tuple(given), target, "en", format=form))
 
 
 @pytest.mark.parametrize("target", ["ja", "zh"])

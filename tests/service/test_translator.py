@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing
 from copy import copy
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import pytest
 
-from dragoman.errors import EngineDead, UnsupportedLanguage
+from dragoman.errors import DeadlineExceeded, EngineDead, UnsupportedLanguage
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.prompts.encoder import PromptEncoder
-from dragoman.service import dispatcher
+from dragoman.service import dispatcher, outputs
 from dragoman.service.cache import SegmentCache
-from dragoman.service.dispatcher import Dispatcher, LoopTurns
+from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
-from dragoman.service.streaming import stream
 from dragoman.service.translator import Translator
 from dragoman.text import checks
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel, Regression
@@ -27,8 +29,10 @@ from dragoman.types import (
     CompletionReason,
     Delta,
     EngineSequence,
+    Planned,
     TextDelta,
     TextDone,
+    TextFormat,
     TokenLogprobs,
     Translation,
     TranslationRequest,
@@ -88,11 +92,29 @@ def translator(
     return Translator(pipeline, planner, Dispatcher(slots, queued=queued), LoopTurns(), cache, confidence)
 
 
+async def translate(over: Translator, request: TranslationRequest) -> list[Translation]:
+    """The texts of a whole answer, in their order."""
+    events = [event async for event in over.events(request)]
+    assert events[0] == Planned()
+    done = {event.index: event.translation for event in events if isinstance(event, TextDone)}
+    assert len(events) == 1 + len(done) == 1 + len(request.texts)
+    return [done[index] for index in range(len(request.texts))]
+
+
+async def stream(over: Translator, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
+    """The events of a stream after the first, which says that all texts are planned."""
+    async with aclosing(over.events(request, streamed=True)) as events:
+        assert await anext(events) == Planned()
+        async for event in events:
+            assert not isinstance(event, Planned)
+            yield event
+
+
 async def translated(
     answer: Callable[[EngineSequence], str | Completion], text: str, source: str | None = "en", target: str = "ja"
 ) -> tuple[Translation, AnsweringPipeline]:
     pipeline = AnsweringPipeline(answer)
-    [translation] = await translator(pipeline).translate(TranslationRequest((text,), target, source))
+    [translation] = await translate(translator(pipeline), TranslationRequest((text,), target, source))
     return translation, pipeline
 
 
@@ -208,12 +230,8 @@ async def test_a_long_text_is_joined_in_order_whatever_finishes_first() -> None:
 async def test_a_call_of_many_texts_never_has_more_sequences_than_slots_and_keeps_their_order() -> None:
     pipeline = AnsweringPipeline(lambda sequence: "~" + source_of(sequence).replace("is", ""))
     texts = tuple(f"This is text number {number}." for number in range(200))
-    done: list[int] = []
-    found = await translator(pipeline, slots=4).translate(
-        TranslationRequest(texts, "ja", "en"), lambda index, _: done.append(index)
-    )
+    found = await translate(translator(pipeline, slots=4), TranslationRequest(texts, "ja", "en"))
     assert [one.text.split()[-1] for one in found] == [f"{number}." for number in range(200)]
-    assert sorted(done) == list(range(200))
     assert 1 < pipeline.most_at_once <= 5
 
 
@@ -231,7 +249,7 @@ async def test_prompts_are_encoded_as_slots_become_free() -> None:
 
     pipeline.generate = generate  # type: ignore[method-assign]
     texts = tuple(f"Text {number}" for number in range(50))
-    call = asyncio.create_task(translator(pipeline, slots=3).translate(TranslationRequest(texts, "ja", "en")))
+    call = asyncio.create_task(translate(translator(pipeline, slots=3), TranslationRequest(texts, "ja", "en")))
     for _ in range(200):
         await asyncio.sleep(0)
     assert encoded == 4  # three slots, and one that waits in the engine
@@ -273,7 +291,7 @@ async def test_a_failure_ends_the_call_and_frees_its_sequences() -> None:
     pipeline = AnsweringPipeline(answer)
     texts = tuple(f"This is text number {number}." for number in range(50))
     with pytest.raises(EngineDead):
-        await translator(pipeline).translate(TranslationRequest(texts, "ja", "en"))
+        await translate(translator(pipeline), TranslationRequest(texts, "ja", "en"))
     assert pipeline.at_once == 0
     assert len(pipeline.given) < 50
 
@@ -281,9 +299,9 @@ async def test_a_failure_ends_the_call_and_frees_its_sequences() -> None:
 async def test_a_translation_says_how_many_of_its_segments_cost_no_generation() -> None:
     pipeline = AnsweringPipeline(lambda _: "駅はどこにありますか。")
     over = translator(pipeline, cache_bytes=2**20)
-    found = await over.translate(TranslationRequest((ENGLISH, ENGLISH, "12"), "ja", "en"))
-    found += await over.translate(
-        TranslationRequest((ENGLISH, f"{ENGLISH}\n\nGood morning to all of you."), "ja", "en")
+    found = await translate(over, TranslationRequest((ENGLISH, ENGLISH, "12"), "ja", "en"))
+    found += await translate(
+        over, TranslationRequest((ENGLISH, f"{ENGLISH}\n\nGood morning to all of you."), "ja", "en")
     )
     assert [one.cached for one in found] == [0, 1, 0, 1, 1]
     assert [one.usage.completion_tokens > 0 for one in found] == [True, False, False, False, True]
@@ -293,7 +311,7 @@ async def test_a_translation_says_how_many_of_its_segments_cost_no_generation() 
 async def test_a_segment_that_was_retried_was_generated_though_the_first_attempt_was_cached() -> None:
     pipeline = AnsweringPipeline(lambda _: ENGLISH)
     over = translator(pipeline, cache_bytes=2**20)
-    first, second = [(await over.translate(TranslationRequest((ENGLISH,), "ja", "en")))[0] for _ in range(2)]
+    first, second = [(await translate(over, TranslationRequest((ENGLISH,), "ja", "en")))[0] for _ in range(2)]
     assert (first.retries, second.retries) == ((checks.SOURCE_COPIED,), (checks.SOURCE_COPIED,))
     assert (first.cached, second.cached) == (0, 0)
 
@@ -301,7 +319,7 @@ async def test_a_segment_that_was_retried_was_generated_though_the_first_attempt
 async def test_a_cancelled_call_frees_its_sequences() -> None:
     pipeline = FakePipeline(lambda _: " ".join(["word"] * 500), step_s=0.01)
     await pipeline.start()
-    call = asyncio.create_task(translator(pipeline).translate(TranslationRequest((LONG,), "ja", "en")))
+    call = asyncio.create_task(translate(translator(pipeline), TranslationRequest((LONG,), "ja", "en")))
     while pipeline.stats().running < 8:  # noqa: ASYNC110
         await asyncio.sleep(0)
     call.cancel()
@@ -313,7 +331,7 @@ async def test_a_cancelled_call_frees_its_sequences() -> None:
 async def test_an_unknown_language_is_refused_before_any_work() -> None:
     pipeline = AnsweringPipeline(lambda _: "x")
     with pytest.raises(UnsupportedLanguage):
-        await translator(pipeline).translate(TranslationRequest((ENGLISH,), "tlh", "en"))
+        await translate(translator(pipeline), TranslationRequest((ENGLISH,), "tlh", "en"))
     assert not pipeline.given
 
 
@@ -406,6 +424,125 @@ async def test_an_error_of_the_engine_ends_a_stream_with_it() -> None:
         await streamed(answer, ENGLISH, ENGLISH)
 
 
+# ---- consumers: slow, in other tasks, gone (PEP 789)
+
+
+async def slow_pipeline(words: int) -> FakePipeline:
+    pipeline = FakePipeline(lambda _: " ".join(["駅"] * words), step_s=0.002)
+    await pipeline.start()
+    return pipeline
+
+
+@pytest.mark.parametrize("texts", [(ENGLISH,), (ENGLISH, "Where is the other station?")])
+@pytest.mark.parametrize("cache_bytes", [0, 2**20])
+async def test_a_deadline_that_expires_while_the_client_reads_slowly_ends_the_call_at_its_next_step(
+    texts: tuple[str, ...], cache_bytes: int
+) -> None:
+    pipeline = await slow_pipeline(400)
+    over = translator(pipeline, cache_bytes=cache_bytes)
+    events = over.events(TranslationRequest(texts, "ja", "en", deadline_s=0.05), streamed=True)
+    assert await anext(events) == Planned()
+    assert isinstance(await anext(events), TextDelta)
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(0.1, passed.set_result, None)  # in which this task, the consumer, is not cancelled
+    await passed
+    with pytest.raises(DeadlineExceeded):
+        async for _ in events:
+            pass
+    assert pipeline.stats().running == 0
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+
+
+@pytest.mark.parametrize("texts", [(ENGLISH,), (ENGLISH, "Where is the other station?")])
+async def test_each_event_may_be_taken_by_another_task(texts: tuple[str, ...]) -> None:
+    over = translator(await slow_pipeline(3), cache_bytes=2**20)
+    events = over.events(TranslationRequest(texts, "ja", "en", deadline_s=60.0), streamed=True)
+
+    async def take() -> object:
+        return await anext(events, None)
+
+    taken: list[object] = []
+    while (event := await asyncio.create_task(take())) is not None:
+        taken.append(event)
+    assert sum(isinstance(event, TextDone) for event in taken) == len(texts)
+    assert sum(isinstance(event, TextDelta) for event in taken) >= 3
+
+
+@pytest.mark.parametrize("texts", [(ENGLISH,), (ENGLISH, "Where is the other station?")])
+@pytest.mark.parametrize("cache_bytes", [0, 2**20])
+@pytest.mark.parametrize("number", [1, 2])
+async def test_a_client_that_leaves_between_two_events_leaves_nothing_running(
+    texts: tuple[str, ...], cache_bytes: int, number: int
+) -> None:
+    pipeline = await slow_pipeline(400)
+    over = translator(pipeline, cache_bytes=cache_bytes)
+    before = asyncio.all_tasks()
+    events = over.events(TranslationRequest(texts, "ja", "en", deadline_s=60.0), streamed=True)
+    for _ in range(number):
+        await anext(events)
+    await asyncio.create_task(events.aclose())
+    assert pipeline.stats().running == 0
+    assert asyncio.all_tasks() == before
+    assert over._dispatcher.submitted == {"interactive": 0, "bulk": 0}  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_call_of_one_segment_adds_no_task() -> None:
+    pipeline = AnsweringPipeline(lambda _: "駅はどこにありますか。")
+    tasks = asyncio.all_tasks()
+    during: list[set[asyncio.Task[object]]] = []
+    plain = pipeline.generate
+
+    async def generate(sequence: EngineSequence) -> Completion:
+        during.append(asyncio.all_tasks())
+        return await plain(sequence)
+
+    pipeline.generate = generate  # type: ignore[method-assign]
+    await translate(translator(pipeline), TranslationRequest((ENGLISH,), "ja", "en"))
+    assert during == [tasks]
+
+
+# ---- the bound on attempts
+
+
+def wrong(sequence: EngineSequence, how: int) -> str | Completion:
+    """A wrong output, of a kind that depends on the prompt: whatever is retried may be wrong in another way."""
+    source = source_of(sequence)
+    kinds: tuple[Callable[[], str | Completion], ...] = (
+        lambda: "",
+        lambda: source,
+        lambda: completed("駅", "length"),
+        lambda: "駅 駅 " * 60,
+        lambda: re.sub(r"<[^>]*>", "", source).replace("e", "駅"),
+        lambda: re.sub(r"\d+", "7", source).replace("e", "駅"),
+        lambda: source.replace("\n", " ").replace("e", "駅"),
+        lambda: f"Here is the translation:\n\n{source.replace('e', '駅')}",
+        lambda: "I cannot help with that.",
+    )
+    return kinds[(crc32(sequence.id.encode()) + how) % len(kinds)]()
+
+
+@pytest.mark.parametrize("how", range(9))
+@pytest.mark.parametrize(
+    ("text", "format"),
+    [
+        (ENGLISH, "text"),
+        ("Pay 12 dollars {now} to room 7.\nThen go to https://a.example/b and wait.", "text"),
+        ("<p>" + "Click <b>here</b> for 3 of <i>the</i> {name}. It is <u>not</u> late. " * 12 + "</p>", "html"),
+        ("The old bridge is near the station and the church of room 12. " * 20, "text"),
+    ],
+)
+async def test_the_attempts_at_a_segment_are_bounded_by_its_pieces(how: int, text: str, format: TextFormat) -> None:
+    pipeline = AnsweringPipeline(lambda sequence: wrong(sequence, how))
+    over = translator(pipeline)
+    request = TranslationRequest((text,), "ja", "en", format=format)
+    [job] = await over.planner.plan(request, TimeSlices(LoopTurns()))
+    most = sum(outputs.most_attempts(over.planner, job, one) for one in job.segments if one and one.translatable)
+    await translate(over, request)
+    assert len(pipeline.given) <= most
+
+
 # ---- confidence
 
 FITTED = ConfidenceModel(Regression(0.0, {"mean_surprise": -2.0, "retried": -8.0}), threshold=0.4)
@@ -419,7 +556,7 @@ def answered(mean_logprob: float, text: str = "駅はどこにありますか。
 async def test_below_the_threshold_a_translation_has_a_warning_and_nothing_else_changes(strict: bool) -> None:
     pipeline = AnsweringPipeline(lambda _: answered(-2.0))
     request = TranslationRequest((ENGLISH,), "ja", "en", strict=strict)
-    [found] = await translator(pipeline, confidence=FITTED).translate(request)
+    [found] = await translate(translator(pipeline, confidence=FITTED), request)
     assert (codes(found), found.failed, found.retries) == ([checks.LOW_CONFIDENCE], False, ())
     assert found.confidence == pytest.approx(0.1998, abs=1e-4)
     assert len(pipeline.given) == 1
@@ -427,8 +564,8 @@ async def test_below_the_threshold_a_translation_has_a_warning_and_nothing_else_
 
 async def test_above_the_threshold_and_for_models_that_were_not_fitted_there_is_no_warning() -> None:
     request = TranslationRequest((ENGLISH,), "ja", "en")
-    [sure] = await translator(AnsweringPipeline(lambda _: answered(-0.1)), confidence=FITTED).translate(request)
-    [other] = await translator(AnsweringPipeline(lambda _: answered(-5.0))).translate(request)
+    [sure] = await translate(translator(AnsweringPipeline(lambda _: answered(-0.1)), confidence=FITTED), request)
+    [other] = await translate(translator(AnsweringPipeline(lambda _: answered(-5.0))), request)
     assert (codes(sure), codes(other)) == ([], [])
     assert other.confidence == pytest.approx(0.0067, abs=1e-4)
 
@@ -436,7 +573,7 @@ async def test_above_the_threshold_and_for_models_that_were_not_fitted_there_is_
 async def test_without_probabilities_and_without_a_translation_the_confidence_is_unknown() -> None:
     request = TranslationRequest((ENGLISH, "42"), "ja", "en")
     pipeline = AnsweringPipeline(lambda _: "駅はどこにありますか。")
-    found = await translator(pipeline, confidence=FITTED).translate(request)
+    found = await translate(translator(pipeline, confidence=FITTED), request)
     assert [one.confidence for one in found] == [None, None]
 
 
@@ -444,7 +581,7 @@ async def test_a_cached_translation_has_the_confidence_of_the_one_that_was_made(
     pipeline = AnsweringPipeline(lambda _: answered(-2.0))
     service = translator(pipeline, cache_bytes=10_000, confidence=FITTED)
     request = TranslationRequest((ENGLISH,), "ja", "en")
-    [[made], [cached]] = [await service.translate(request) for _ in range(2)]
+    [[made], [cached]] = [await translate(service, request) for _ in range(2)]
     assert (cached.cached, cached.confidence, codes(cached)) == (1, made.confidence, codes(made))
 
 
@@ -452,7 +589,7 @@ async def test_a_retried_segment_is_less_certain() -> None:
     pipeline = AnsweringPipeline(
         lambda sequence: answered(-0.1) if sequence.id.endswith("again") else answered(-0.1, "駅 駅 " * 40)
     )
-    [found] = await translator(pipeline, confidence=FITTED).translate(TranslationRequest((ENGLISH,), "ja", "en"))
+    [found] = await translate(translator(pipeline, confidence=FITTED), TranslationRequest((ENGLISH,), "ja", "en"))
     assert found.retries
     assert found.confidence is not None
     assert found.confidence < 0.1
@@ -480,7 +617,7 @@ async def of_capitals(
         encoder.profile = replace(encoder.profile, capitals_as_sentences=False)
     over = translator(pipeline, encoder=encoder)
     asked = TranslationRequest((CAPITALS,), "en", "ko", **request)  # a language with capitals that the model can write
-    [whole] = await over.translate(asked)
+    [whole] = await translate(over, asked)
     events = [event async for event in stream(over, asked)]
     streamed = events[-1]
     assert isinstance(streamed, TextDone)

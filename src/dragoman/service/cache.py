@@ -17,10 +17,9 @@ import sqlite3
 import sys
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable
-from contextlib import closing, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, closing, suppress
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from threading import Thread
@@ -28,7 +27,8 @@ from time import monotonic
 from typing import Literal
 
 from dragoman.errors import ConfigError
-from dragoman.types import Completion, EngineSequence, Sampling, TokenLogprobs
+from dragoman.pipelines.base import Engine
+from dragoman.types import Completion, Delta, EngineSequence, Sampling, TokenLogprobs
 from dragoman.wire import CacheStats
 
 log = logging.getLogger("dragoman.cache")
@@ -46,42 +46,23 @@ _BUSY_TIMEOUT_S = 5.0  # while another server writes into the same file
 _PRIVATE = 0o600
 
 
-Emit = Callable[[str], None]
-"""Takes the next part of a text."""
-
-Compute = Callable[[Emit], Awaitable[Completion]]
-"""Generates a completion. It may emit the text as it comes; all of it then."""
-
-
-class _Parts:
-    """A text as it comes, for all that follow it."""
-
-    def __init__(self) -> None:
-        self._emitted: list[str] = []
-        self._followers: list[Emit] = []
-
-    def emit(self, text: str) -> None:
-        self._emitted.append(text)
-        for follower in self._followers:
-            follower(text)
-
-    def follow(self, follower: Emit) -> None:
-        """From here on `follower` gets each part; immediately, what came before."""
-        if self._emitted:
-            follower("".join(self._emitted))
-        self._followers.append(follower)
-
-    def leave(self, follower: Emit) -> None:
-        self._followers.remove(follower)
-
-
 @dataclass(eq=False, slots=True)
 class _Generation:
-    """One generation that is in flight, and how many callers wait for it. Its task returns whether it was in the file."""
+    """One generation that is in flight. Its task returns whether the completion was in the file."""
 
-    task: asyncio.Task[tuple[Completion, bool]]
-    parts: _Parts
-    callers: int = 0
+    parts: list[str] = field(default_factory=list[str])  # of the text, as they come; none where no stream generates it
+    callers: int = 0  # that wait for it
+    task: asyncio.Task[tuple[Completion, bool]] | None = None
+    waiters: list[asyncio.Future[None]] = field(
+        default_factory=list[asyncio.Future[None]]
+    )  # streams, for the next part
+
+    def wake(self, _: object = None) -> None:
+        """There is another part, or the end."""
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self.waiters.clear()
 
 
 class SegmentCache:
@@ -99,53 +80,55 @@ class SegmentCache:
         self._lookups: Counter[CacheHit] = Counter()
         self._sampling: dict[Sampling, bytes] = {}
 
-    async def generate(
-        self, sequence: EngineSequence, compute: Compute, follower: Emit | None = None
-    ) -> tuple[Completion, CacheHit | None]:
-        """The sequence's completion, and where it came from; None: caching does not apply, and `compute` was called.
+    async def generate(self, sequence: EngineSequence, engine: Engine) -> Completion:
+        """The sequence's completion, which `engine` generates unless it is stored, or an equal one is in flight.
 
-        `follower` is called with the parts that `compute` emits, be it this caller's or that of an equal sequence in
-        flight, whose earlier parts it is given first; never for a stored completion.
-
-        `compute` runs in a task of its own, in the context of the first caller. It goes on while any caller waits for it;
-        when the last one is cancelled it is cancelled too, and has ended when that caller ends. Raises what it raises, to
-        all its callers.
+        The engine's work runs in a task of its own, in the context of the first caller. It goes on while any caller waits
+        for it; when the last one is cancelled it is cancelled too, and has ended when that caller ends. Raises what it
+        raises, to all its callers.
         """
         if not self._applies_to(sequence):
-            return await compute(follower or _ignore), None
+            return await engine.generate(sequence)
         key = self._key(sequence)
-        if (found := self._find(key, sequence.max_tokens)) is not None:
-            self._lookups["stored"] += 1
-            return found, "stored"
-        flight = (key, sequence.max_tokens)
-        generation = self._in_flight.get(flight)
-        is_first = generation is None
-        if generation is None:
-            parts = _Parts()
-            work = self._generate(key, sequence.max_tokens, lambda: compute(parts.emit))
-            generation = _Generation(asyncio.create_task(work), parts)
-            self._in_flight[flight] = generation
-            generation.task.add_done_callback(partial(self._ended, flight, generation))
-        generation.callers += 1
-        if follower is not None:
-            generation.parts.follow(follower)
+        if (stored := self._stored_completion(key, sequence.max_tokens)) is not None:
+            return stored
+        generation, task, is_first = self._join(key, sequence, engine, streamed=False)
         try:
-            completion, from_file = await asyncio.shield(generation.task)
-        except asyncio.CancelledError:
-            generation.callers -= 1
-            if not generation.callers and not generation.task.done():
-                self._leave(flight, generation)  # so that no new caller joins it
-                generation.task.cancel()
-                await asyncio.wait((generation.task,))
-            raise
+            completion, is_from_file = await asyncio.shield(task)
         finally:
-            if follower is not None:
-                generation.parts.leave(follower)
-        if from_file or not is_first:
-            completion = replace(completion, timings=None, cached=True)
-        hit: CacheHit = "stored" if from_file else "miss" if is_first else "in_flight"
-        self._lookups[hit] += 1
-        return completion, hit
+            await self._leave(key, sequence, generation, task)
+        return self._counted(completion, is_from_file=is_from_file, is_first=is_first)
+
+    async def stream(self, sequence: EngineSequence, engine: Engine) -> AsyncGenerator[Delta | Completion]:
+        """As `generate`, with the text as it comes: parts that are there when the caller asks for the next are joined.
+
+        One that follows an equal sequence in flight is given what came before. A stored completion has no deltas.
+        """
+        if not self._applies_to(sequence):
+            async with aclosing(engine.stream(sequence)) as items:
+                async for item in items:
+                    yield item
+            return
+        key = self._key(sequence)
+        if (stored := self._stored_completion(key, sequence.max_tokens)) is not None:
+            yield stored
+            return
+        generation, task, is_first = self._join(key, sequence, engine, streamed=True)
+        number = 0  # parts that were given
+        try:
+            while number < len(generation.parts) or not task.done():
+                if number < len(generation.parts):
+                    text = "".join(generation.parts[number:])
+                    number = len(generation.parts)
+                    yield Delta(text)
+                else:
+                    waiter = asyncio.get_running_loop().create_future()
+                    generation.waiters.append(waiter)
+                    await waiter
+            completion, is_from_file = task.result()
+        finally:
+            await self._leave(key, sequence, generation, task)
+        yield self._counted(completion, is_from_file=is_from_file, is_first=is_first)
 
     def clear(self) -> None:
         """Forget what is stored in memory."""
@@ -183,40 +166,77 @@ class SegmentCache:
         ids = array("I", sequence.prompt_token_ids).tobytes()
         return blake2b(ids + sampling, digest_size=_KEY_BYTES).digest()
 
-    def _find(self, key: bytes, max_tokens: int) -> Completion | None:
-        found = self._stored.get(key)
-        if found is None or found.completion_tokens > max_tokens:
+    def _stored_completion(self, key: bytes, max_tokens: int) -> Completion | None:
+        stored = self._stored.get(key)
+        if stored is None or stored.completion_tokens > max_tokens:
             return None
         self._stored.move_to_end(key)
-        return found
+        self._lookups["stored"] += 1
+        return stored
 
-    async def _find_in_file(self, key: bytes, max_tokens: int) -> Completion | None:
-        found = await self._file.read(key) if self._file is not None else None
-        if found is None:
-            return None
-        self._keep(key, found)
-        return found if found.completion_tokens <= max_tokens else None
+    def _join(
+        self, key: bytes, sequence: EngineSequence, engine: Engine, *, streamed: bool
+    ) -> tuple[_Generation, asyncio.Task[tuple[Completion, bool]], bool]:
+        """The generation of an equal sequence in flight, or a new one; and whether the caller is the first."""
+        generation = self._in_flight.get((key, sequence.max_tokens))
+        is_first = generation is None
+        if generation is None:
+            generation = self._in_flight[key, sequence.max_tokens] = _Generation()
+        if generation.task is None:
+            work = self._generate(key, sequence, engine, generation, streamed=streamed)
+            generation.task = asyncio.create_task(work)
+            generation.task.add_done_callback(generation.wake)
+        generation.callers += 1
+        return generation, generation.task, is_first
+
+    async def _leave(
+        self,
+        key: bytes,
+        sequence: EngineSequence,
+        generation: _Generation,
+        task: asyncio.Task[tuple[Completion, bool]],
+    ) -> None:
+        """A caller has its completion, or does not wait any longer; the last one ends what still runs."""
+        generation.callers -= 1
+        if not generation.callers and not task.done():
+            if self._in_flight.get((key, sequence.max_tokens)) is generation:
+                del self._in_flight[key, sequence.max_tokens]  # so that no new caller joins it
+            task.cancel()
+            await asyncio.wait((task,))
+        if task.done() and not task.cancelled():
+            task.exception()  # asyncio would log one that no caller was left to receive
+
+    def _counted(self, completion: Completion, *, is_from_file: bool, is_first: bool) -> Completion:
+        self._lookups["stored" if is_from_file else "miss" if is_first else "in_flight"] += 1
+        return replace(completion, timings=None, cached=True) if is_from_file or not is_first else completion
 
     async def _generate(
-        self, key: bytes, max_tokens: int, compute: Callable[[], Awaitable[Completion]]
+        self, key: bytes, sequence: EngineSequence, engine: Engine, generation: _Generation, *, streamed: bool
     ) -> tuple[Completion, bool]:
-        if (found := await self._find_in_file(key, max_tokens)) is not None:
-            return found, True
-        completion = await compute()
-        self._store(key, completion)
-        return completion, False
-
-    def _leave(self, flight: tuple[bytes, int], generation: _Generation) -> None:
-        """No new caller joins it."""
-        if self._in_flight.get(flight) is generation:
-            del self._in_flight[flight]
-
-    def _ended(
-        self, flight: tuple[bytes, int], generation: _Generation, task: asyncio.Task[tuple[Completion, bool]]
-    ) -> None:
-        self._leave(flight, generation)
-        if not task.cancelled():
-            task.exception()  # asyncio would log one that no caller was left to receive
+        """The work of a generation's task."""
+        try:
+            if self._file is not None and (stored := await self._file.read(key)) is not None:
+                self._keep(key, stored)
+                if stored.completion_tokens <= sequence.max_tokens:
+                    return stored, True
+            completion: Completion | None = None
+            if not streamed:
+                completion = await engine.generate(sequence)
+            else:
+                async with aclosing(engine.stream(sequence)) as items:
+                    async for item in items:
+                        if isinstance(item, Completion):
+                            completion = item
+                        else:
+                            generation.parts.append(item.text)
+                            generation.wake()
+            if completion is None:
+                raise AssertionError("a stream ended without a completion")
+            self._store(key, completion)
+            return completion, False
+        finally:
+            if self._in_flight.get((key, sequence.max_tokens)) is generation:
+                del self._in_flight[key, sequence.max_tokens]
 
     def _store(self, key: bytes, completion: Completion) -> None:
         if completion.reason != "stop":
@@ -237,10 +257,6 @@ class SegmentCache:
         while self.bytes > self.max_bytes:
             _, dropped = self._stored.popitem(last=False)
             self.bytes -= size_bytes(dropped)
-
-
-def _ignore(_: str) -> None:
-    """For callers that want the whole text only."""
 
 
 def size_bytes(completion: Completion) -> int:

@@ -12,7 +12,7 @@ import math
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from time import perf_counter
 from types import TracebackType
@@ -148,7 +148,8 @@ class Dispatcher:
                     call.grant()
                 if call.waiting:
                     waiting.append(call)
-        self._watch_quiet(now_s)
+        if self._waiting["bulk"]:
+            self._watch_quiet(now_s)
 
     def _watch_quiet(self, now_s: float) -> None:
         """While bulk waits for the end of the quiet time: have it granted its slots then.
@@ -164,21 +165,22 @@ class Dispatcher:
         self.grant()  # waits again where interactive calls came meanwhile
 
 
+@dataclass(eq=False, slots=True)
 class CallSlots:
     """The slots of one call. Used as a context manager, one slot."""
 
-    def __init__(self, dispatcher: Dispatcher, priority: Priority) -> None:
-        self.priority: Priority = priority
-        self.submitted = 0
-        self.waiting: deque[Waiter] = deque()
-        self._dispatcher = dispatcher
+    _dispatcher: Dispatcher
+    priority: Priority
+    submitted: int = 0
+    waiting: deque[Waiter] = field(default_factory=deque[Waiter])
 
     async def acquire(self) -> None:
         """Wait for a slot; `release` it once."""
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         if not self.waiting and self._dispatcher.may_submit(self, now_s, now_s):
-            self._submit(1)
+            self.submitted += 1
+            self._dispatcher.submitted[self.priority] += 1
             return
         waiter = Waiter(loop.create_future(), now_s)
         self.waiting.append(waiter)
@@ -194,8 +196,10 @@ class CallSlots:
             raise
 
     def release(self) -> None:
+        """Return a slot."""
         if self.submitted:  # else the call has ended, and returned all its slots
-            self._submit(-1)
+            self.submitted -= 1
+            self._dispatcher.submitted[self.priority] -= 1
             self._dispatcher.grant()
 
     def grant(self) -> None:
@@ -203,13 +207,10 @@ class CallSlots:
         while self.waiting:
             granted = self.waiting.popleft().granted
             if not granted.done():
-                self._submit(1)
+                self.submitted += 1
+                self._dispatcher.submitted[self.priority] += 1
                 granted.set_result(None)
                 return
-
-    def _submit(self, number: int) -> None:
-        self.submitted += number
-        self._dispatcher.submitted[self.priority] += number
 
     async def __aenter__(self) -> None:
         await self.acquire()

@@ -1,14 +1,15 @@
 """Before the model: languages are resolved, documents taken apart into segments, segments encoded as prompts.
 
-Everything here is done piece by piece, when it is asked for: between two jobs and between two segments the work is
-bounded, however long the text is, so that a caller can give control back to the event loop. Nothing runs here.
+Everything here is done piece by piece: between two texts and between two segments the work is bounded, however long the
+text is, so that control goes back to the event loop. What happens after the model is in `service.outputs`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, count
 
 from dragoman import languages
@@ -16,7 +17,8 @@ from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import NO_OPTIONS
-from dragoman.text import capitals, checks, comparisons, document, marks
+from dragoman.service.dispatcher import TimeSlices
+from dragoman.text import capitals, checks, document, marks
 from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.comparisons import CheckContext
 from dragoman.text.detect import Detector
@@ -30,7 +32,6 @@ from dragoman.types import EngineSequence, PromptOptions, TranslationRequest, Wa
 
 MARGIN_TOKENS = 64  # that a short text's output may need beyond its ratio
 MIN_SEGMENT_TOKENS = 16
-SHORT_SEGMENT_TOKENS = 64
 UNDETERMINED = "und"  # BCP-47's tag for an unknown language
 SAMPLE_CHARACTERS = 2000
 """Of a document with markup, the text in which its language is detected."""
@@ -40,6 +41,9 @@ MAX_TERMS_GROWTH = 20
 """How many times as long as a segment the translations of its terms may be."""
 SMALL_GLOSSARY = 200
 """Terms that are compiled on the event loop, in some milliseconds."""
+
+MAX_TAGS, MAX_DIRECTIONS = 4096, 256
+"""Languages as callers name them, and directions with their options (contexts among them), that are kept in memory."""
 
 MAX_GLOSSARIES = 16
 """Stored glossaries that are kept in memory."""
@@ -53,23 +57,35 @@ CONTEXT_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True)
+class Direction:
+    """What a source and a target language, with a request's options, mean for prompts of this model."""
+
+    ratio: float  # output tokens per source token
+    window_tokens: int  # that source and output share, without the rest of the prompt and a margin
+    budget_tokens: int  # of a segment's source
+    takes_context: bool  # the prompt can have the sentences before a segment
+    takes_terms: bool  # and a glossary's terms
+
+
+@dataclass(frozen=True, slots=True)
 class TextJob:
     """One text with its languages. `segments` is an iterator: each is made when it is asked for; None: nothing yet."""
 
     index: int
     text: str
     source: str
-    detected: bool
     request: TranslationRequest
+    direction: Direction | None  # None: the text is not translated
     segments: Iterator[Segment | None]
     check_context: CheckContext
     glossary: Glossary | None = None
+    detected: bool = False
     undetermined: bool = False  # the language was to be detected and could not be
     confidence: float = 1.0  # of the detection
     forced_tokens: int | None = None  # output tokens of each segment, with dummy weights
     notes: tuple[
         WarningCode, ...
-    ] = ()  # of the request: options that the model's profile has no prompt for, and the like
+    ] = ()  # of the request: options for which the model's profile has no prompt, and the like
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +116,77 @@ class Planner:
     def __init__(
         self, prompts: PromptEncoder, lengths: LengthTable, max_model_len: int, *, forced_lengths: bool = False
     ) -> None:
-        self.served = tuple(prompts.profile.languages)
         self.max_model_len = max_model_len
         self.forced_lengths = forced_lengths  # dummy weights: no output ends by itself
-        self._prompts = prompts
+        self.prompts = prompts
+        self._served = tuple(prompts.profile.languages)
         self._lengths = lengths
-        self.detector = Detector(self.served)
+        self.detector = Detector(self._served)
         self._numbers = count()
         self._glossaries: dict[tuple[object, str], Glossary] = {}  # stored ones, by their key and language
-        self._honoured: dict[tuple[str, str, PromptOptions], bool] = {}
         self._sampled = replace(prompts.sampling, temperature=0.5, top_p=0.9, seed=1)
+        self.served_tag = lru_cache(MAX_TAGS)(self._served_tag)
+        self._direction = lru_cache(MAX_DIRECTIONS)(self._make_direction)
 
-    # ---- jobs and segments
+    def _served_tag(self, tag: str, param: str) -> str:
+        """Return the model's own tag for a language that a caller named. Raises `UnsupportedLanguage`."""
+        try:
+            served = languages.match(languages.normalise(tag), self._served)
+        except UnsupportedLanguage as error:
+            raise UnsupportedLanguage(error.message, param=param) from None
+        if served is None:
+            raise UnsupportedLanguage(
+                f"the model does not serve {tag!r}; it serves {', '.join(self._served)}", param=param
+            )
+        return served
 
-    async def glossary(self, request: TranslationRequest) -> Glossary | None:
-        """The request's glossary, compiled; a large one in a thread, and a stored one once."""
-        if not request.glossary:
-            return None
+    def _make_direction(self, source: str, target: str, options: PromptOptions) -> Direction:
+        """Raises `UnsupportedLanguage`, and `InvalidRequest` where the options leave no space for a text."""
+        profile = self.prompts.profile
+        if not profile.serves(source, target):
+            raise UnsupportedLanguage(f"the model does not translate from {source} to {target}", param="target")
+        takes_context = profile.honours(source, target, ANY_CONTEXT) == ANY_CONTEXT.given
+        overhead = self.prompts.overhead(source, target, options)
+        context_tokens = CONTEXT_CHARACTERS // 2 if takes_context else 0
+        window = self.max_model_len - overhead - MARGIN_TOKENS - context_tokens
+        ratio = self._lengths.ratio(source, target)
+        budget = int(window / (1 + 2 * ratio))  # so that the output may be twice as long as usual
+        if budget < MIN_SEGMENT_TOKENS:
+            raise InvalidRequest(
+                "context, instructions and glossary leave no space for the text in the model's window of "
+                f"{self.max_model_len} tokens",
+                param="context",
+            )
+        return Direction(
+            ratio,
+            window,
+            min(budget, profile.max_source_tokens or budget),
+            takes_context,
+            profile.honours(source, target, ANY_TERMS) == ANY_TERMS.given,
+        )
+
+    # ---- texts and their segments
+
+    async def plan(self, request: TranslationRequest, pace: TimeSlices) -> list[TextJob]:
+        """Settle the languages and limits of all texts. Raises `UnsupportedLanguage` and `InvalidRequest`."""
+        jobs = list[TextJob]()
+        for job in self.jobs(request, await self._glossary(request) if request.glossary else None):
+            jobs.append(job)
+            await pace.pause()
+        return jobs
+
+    def jobs(self, request: TranslationRequest, glossary: Glossary | None = None) -> Iterator[TextJob]:
+        """Yield a job for each text, made when it is asked for."""
+        target = self.served_tag(request.target, "target")
+        source = self.served_tag(request.source, "source") if request.source else None
+        # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
+        unique_id = f"{request.request_id}-{next(self._numbers)}"
+        request = replace(request, target=target, source=source, request_id=unique_id)
+        for index, text in enumerate(request.texts):
+            yield self._job(index, text, request, glossary)
+
+    async def _glossary(self, request: TranslationRequest) -> Glossary:
+        """Compile the request's glossary; a large one in a thread, and a stored one once."""
         language = request.source or UNDETERMINED
         key = (request.glossary_key, language)
         if request.glossary_key is not None and key in self._glossaries:
@@ -131,34 +201,10 @@ class Planner:
             self._glossaries[key] = glossary
         return glossary
 
-    def jobs(self, request: TranslationRequest, glossary: Glossary | None = None) -> Iterator[TextJob]:
-        """One job for each text, made when it is asked for. Raises `UnsupportedLanguage` or `InvalidRequest`."""
-        target = self.served_tag(request.target, "target")
-        source = self.served_tag(request.source, "source") if request.source else None
-        # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
-        unique_id = f"{request.request_id}-{next(self._numbers)}"
-        request = replace(request, target=target, source=source, request_id=unique_id)
-        for index, text in enumerate(request.texts):
-            yield self._job(index, text, request, glossary)
-
-    def served_tag(self, tag: str, param: str) -> str:
-        """The model's own tag for a language that a caller named. Raises `UnsupportedLanguage`."""
-        try:
-            found = languages.match(languages.normalise(tag), self.served)
-        except UnsupportedLanguage as error:
-            raise UnsupportedLanguage(error.message, param=param) from None
-        if found is None:
-            raise UnsupportedLanguage(
-                f"the model does not serve {tag!r}; it serves {', '.join(self.served)}", param=param
-            )
-        return found
-
     def _job(self, index: int, text: str, request: TranslationRequest, glossary: Glossary | None) -> TextJob:
-        source = request.source
-        detected = source is None
-        undetermined, confidence = False, 1.0
         rules = TagRules(request.ignore_tags, request.splitting_tags, request.non_splitting_tags)
         pieces = document.pieces(text, request.format, request.keep, rules)
+        source, confidence, undetermined = request.source, 1.0, False
         if source is None:
             sample = text
             if request.format != "text":
@@ -167,31 +213,36 @@ class Planner:
             detection = self.detector.detect(sample)
             source, confidence = detection.language, detection.confidence
             undetermined = source is None and (detection.has_letters or has_letters(sample))
+        direction, segments = None, iter(tuple[Segment | None, ...]())
+        if source is not None and source != request.target:
+            direction = self._direction(source, request.target, _request_options(request))
+            segments = self.segments(pieces, source, request, direction, glossary)
         job = TextJob(
             index,
             text,
             source or UNDETERMINED,
-            detected,
             request,
-            iter(()),
+            direction,
+            segments,
             CheckContext(source, request.target, self.detector),
             glossary,
+            request.source is None,
             undetermined,
             confidence,
         )
-        if source is None or source == request.target:
+        if direction is None:
             return job
-        if not self._prompts.profile.serves(source, request.target):
-            raise UnsupportedLanguage(f"the model does not translate from {source} to {request.target}", param="target")
-        budget = self._budget(job)
+        if notes := self._notes(job):
+            job = replace(job, notes=notes)
         if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
-            split = tuple(self._segments(job, pieces, budget))
-            number = sum(segment is not None and segment.translatable for segment in split)
+            made = tuple(segments)
+            number = sum(segment is not None and segment.translatable for segment in made)
             forced = max(round(request.forced_output_tokens[index] / max(number, 1)), 1)
-            return replace(job, segments=iter(split), forced_tokens=forced)
-        return replace(job, segments=self._segments(job, pieces, budget), notes=self._notes(job))
+            return replace(job, segments=iter(made), forced_tokens=forced)
+        return job
 
     def _notes(self, job: TextJob) -> tuple[WarningCode, ...]:
+        """What of the request the model cannot honour, or the text lacks."""
         request = job.request
         plural = request.format == "text" and "plural" in job.text
         missing = plural and icu_plural_categories_missing(job.text, request.target)
@@ -205,20 +256,23 @@ class Planner:
             asked["instructions"] = checks.INSTRUCTIONS_IGNORED
         if not asked:
             return notes
-        honoured = self._prompts.profile.honours(job.source, request.target, _request_options(request))
+        honoured = self.prompts.profile.honours(job.source, request.target, _request_options(request))
         return (*notes, *(code for name, code in asked.items() if name not in honoured))
 
-    def _honours(self, job: TextJob, options: PromptOptions) -> bool:
-        """Whether the model's prompt for this direction can express all of the options."""
-        key = (job.source, job.request.target, options)
-        if key not in self._honoured:
-            honoured = self._prompts.profile.honours(job.source, job.request.target, options)
-            self._honoured[key] = honoured == options.given
-        return self._honoured[key]
+    def segments(
+        self,
+        pieces: Iterable[Piece | None],
+        source: str,
+        request: TranslationRequest,
+        direction: Direction,
+        glossary: Glossary | None,
+    ) -> Iterator[Segment | None]:
+        """Yield the segments of a document in order, what is not translated among them; None: nothing yet.
 
-    def _segments(self, job: TextJob, pieces: Iterable[Piece | None], budget: int) -> Iterator[Segment | None]:
-        """Literals and segments of a document, in order."""
-        with_context = self._honours(job, ANY_CONTEXT)
+        The glossary's terms are marks where the model's prompt cannot have them; in a segment in capitals always, so that a
+        term's translation stays in the glossary's case.
+        """
+        marked = glossary is not None and not direction.takes_terms
         before = ""
         for piece in pieces:
             if piece is None:
@@ -227,69 +281,29 @@ class Planner:
             if isinstance(piece, Verbatim):
                 yield Segment(piece.text, False, structural=True)
                 continue
-            for segment in self._cut(job, piece, budget):
-                if not with_context:
-                    yield segment
-                    continue
-                yield replace(segment, before=before)
-                before = _last_sentences(f"{before} {marks.plain(segment.text)}".strip(), job.source)
+            block = Segment(piece.text, True, piece.marks, piece.writer)
+            for cut_off in cut(piece.text, source, direction.budget_tokens, self.prompts.tokenizer.count):
+                segment = block.part(cut_off.text, translatable=cut_off.translatable)
+                if segment.translatable and self.prompts.profile.capitals_as_sentences:
+                    segment = _as_sentence(segment, source, request.target)
+                if glossary is not None and (marked or segment.writer is not block.writer):
+                    segment = with_terms_marked(segment, glossary)
+                if direction.takes_context:
+                    segment = replace(segment, before=before)
+                    before = _last_sentences(f"{before} {marks.plain(segment.text)}".strip(), source)
+                yield segment
 
-    def _cut(self, job: TextJob, block: Block, budget: int) -> Iterator[Segment]:
-        """A block's segments, with the glossary's terms as marks where the model's prompt cannot have them.
-
-        A term in a segment in capitals is a mark too, so that its translation stays in the glossary's case.
-        """
-        marked = job.glossary is not None and not self._honours(job, ANY_TERMS)
-        whole = Segment(block.text, True, block.marks, block.writer)
-        for part in cut(block.text, job.source, budget, self._prompts.tokenizer.count):
-            segment = self._as_sentence(job, whole.part(part.text, translatable=part.translatable))
-            in_capitals = segment.writer is not whole.writer
-            yield self.with_terms_marked(job, segment) if marked or in_capitals else segment
-
-    def _as_sentence(self, job: TextJob, segment: Segment) -> Segment:
-        """The segment in sentence case, to be written in capitals, where it is in capitals and the profile says so."""
-        if not (segment.translatable and self._prompts.profile.capitals_as_sentences):
-            return segment
-        text = capitals.as_sentence(segment.text, job.source)
-        if text is None:
-            return segment
-        return replace(segment, text=text, writer=CapitalsWriter(job.request.target, segment.writer))
-
-    def cut(self, job: TextJob, block: Block) -> tuple[Segment, ...]:
-        """The segments of a block that is translated apart from the text around it, such as an attribute's value."""
-        return tuple(self._cut(job, block, self._budget(job)))
-
-    def _budget(self, job: TextJob) -> int:
-        """Source tokens that fit a prompt together with the output they may need."""
-        budget = int(self._window(job) / (1 + 2 * self._lengths.ratio(job.source, job.request.target)))
-        if budget < MIN_SEGMENT_TOKENS:
-            raise InvalidRequest(
-                "context, instructions and glossary leave no space for the text in the model's window of "
-                f"{self.max_model_len} tokens",
-                param="context",
-            )
-        return min(budget, self._prompts.profile.max_source_tokens or budget)
-
-    def _window(self, job: TextJob) -> int:
-        """Tokens that source and output share, without the rest of the prompt and a margin."""
-        request = job.request
-        overhead = self._prompts.overhead(job.source, request.target, _request_options(request))
-        context = CONTEXT_CHARACTERS // 2 if self._honours(job, ANY_CONTEXT) else 0
-        return self.max_model_len - overhead - MARGIN_TOKENS - context
-
-    def smaller(self, job: TextJob, segment: Segment) -> tuple[Segment, ...]:
-        """A segment split into quarters, between sentences where there are any; a short sentence is one part."""
-        count = self._prompts.tokenizer.count
-        tokens = count(segment.text)
-        if tokens <= SHORT_SEGMENT_TOKENS and len(sentences(segment.text, job.source)) == 1:
-            return (segment,)
-        found = cut(segment.text, job.source, max(tokens // 4, MIN_SEGMENT_TOKENS), count)
-        return tuple(segment.part(part.text, translatable=part.translatable) for part in found)
+    def segments_of_block(self, job: TextJob, block: Block) -> tuple[Segment, ...]:
+        """Cut a block that is translated apart from the text around it, such as an attribute's value."""
+        if job.direction is None:
+            return ()
+        segments = self.segments((block,), job.source, job.request, job.direction, job.glossary)
+        return tuple(segment for segment in segments if segment is not None)
 
     # ---- sequences
 
     def attempt(self, job: TextJob, segment: Segment, form: Form = FIRST) -> Attempt:
-        """The segment in a form, with the options and the glossary's terms that its prompt has."""
+        """Put the segment into a form, with the options and the glossary's terms that its prompt has."""
         shown = segment.text
         if form.words and segment.marks:
             words = marks.with_words(segment.text, segment.marks)
@@ -307,84 +321,65 @@ class Planner:
 
     def _fits(self, job: TextJob, segment: Segment, shown: str) -> bool:
         """Whether a segment, which was cut with marks in it, fits the window with the words in their place."""
-        if len(shown) - len(segment.text) <= MARGIN_TOKENS // 4:
+        if len(shown) - len(segment.text) <= MARGIN_TOKENS // 4 or job.direction is None:
             return True
-        tokens = self._prompts.tokenizer.count(shown)
-        return tokens * (1 + self._lengths.ratio(job.source, job.request.target)) <= self._window(job)
+        return self.prompts.tokenizer.count(shown) * (1 + job.direction.ratio) <= job.direction.window_tokens
 
-    def sequence(self, job: TextJob, part: str, attempt: Attempt, *, limit_factor: int = 1) -> EngineSequence:
-        """The engine's work for one segment; `limit_factor` times the usual limit of its output."""
+    def sequence(self, job: TextJob, suffix: str, attempt: Attempt, *, limit_factor: int = 1) -> EngineSequence:
+        """Encode an attempt as the engine's work, with `limit_factor` times the usual limit of its output.
+
+        `suffix` tells the sequences of one text apart.
+        """
         request = job.request
-        prompt = self._prompts.encode(attempt.shown, job.source, request.target, attempt.options)
+        prompt = self.prompts.encode(attempt.shown, job.source, request.target, attempt.options)
         available = max(self.max_model_len - len(prompt.token_ids), 1)
         if self.forced_lengths:
-            ratio = self._lengths.ratio(job.source, request.target)
+            ratio = job.direction.ratio if job.direction else 1.0
             max_tokens = min(job.forced_tokens or max(round(prompt.source_tokens * ratio), 1), available)
         else:
             limit = self._lengths.max_tokens(job.source, request.target, prompt.source_tokens, available)
             max_tokens = min(limit * limit_factor, available)
         return EngineSequence(
-            f"{request.request_id}.{job.index}.{part}",
+            f"{request.request_id}.{job.index}.{suffix}",
             prompt.token_ids,
             max_tokens,
-            self._sampled if attempt.form.sampled else self._prompts.sampling,
+            self._sampled if attempt.form.sampled else self.prompts.sampling,
             forced=self.forced_lengths,
             source_tokens=prompt.source_tokens,
         )
 
-    def with_twice_the_limit(self, sequence: EngineSequence) -> EngineSequence | None:
-        """The same again, with an output of up to twice as many tokens; None where the window has no more."""
-        available = self.max_model_len - len(sequence.prompt_token_ids)
-        more = min(2 * sequence.max_tokens, available)
-        if more <= sequence.max_tokens or sequence.forced:
-            return None
-        return replace(sequence, id=f"{sequence.id}.again", max_tokens=more)
 
-    def canonical(self, job: TextJob, output: str, attempt: Attempt) -> str:
-        """A model's output as a text with the segment's marks, whatever the form in which the model was given them."""
-        segment = attempt.segment
-        text = self._prompts.answer(output, attempt.shown, job.source, job.request.target, attempt.options)
-        if segment.marks or "<" in text:
-            text = marks.normalised(text)
-            text = marks.from_words(text, segment.marks) if attempt.form.words else text
-            text = marks.without_invented(segment.text, text)
-        return text
+def with_terms_marked(segment: Segment, glossary: Glossary) -> Segment:
+    """Return the segment with the glossary's terms as marks, which stand for their translations: no model can miss them.
 
-    def with_terms_marked(self, job: TextJob, segment: Segment) -> Segment:
-        """The segment with the glossary's terms as marks, which stand for their translations: no model can miss them.
-
-        Translations that are far longer than the segment are not put in: a short text would become a very long one.
-        """
-        any_case = isinstance(segment.writer, CapitalsWriter)
-        if job.glossary is None or not (found := job.glossary.spans(segment.text, any_case=any_case)):
-            return segment
-        if sum(len(translation) for _, _, translation in found) > 100 + MAX_TERMS_GROWTH * len(segment.text):
-            return segment
-        return _with_marks(segment, found)
-
-    def with_numbers_marked(self, segment: Segment, numbers: Collection[str]) -> Segment:
-        """The segment with these numbers as marks."""
-        found: list[tuple[int, int, str]] = []
-        at = 0
-        for part, is_mark in marks.parts(segment.text):
-            if not is_mark:
-                found += ((at + a, at + b, part[a:b]) for a, b in comparisons.number_spans(part, numbers))
-            at += len(part)
-        return _with_marks(segment, found)
+    Translations that are far longer than the segment are not put in: a short text would become a very long one.
+    """
+    spans = glossary.spans(segment.text, any_case=isinstance(segment.writer, CapitalsWriter))
+    if not spans or sum(len(term) for _, _, term in spans) > 100 + MAX_TERMS_GROWTH * len(segment.text):
+        return segment
+    return with_marks(segment, spans)
 
 
-def _with_marks(segment: Segment, found: Iterable[tuple[int, int, str]]) -> Segment:
-    """The segment with marks from start to stop of each of `found`, which stand for its third."""
+def with_marks(segment: Segment, spans: Iterable[tuple[int, int, str]]) -> Segment:
+    """Return the segment with a mark from start to stop of each of `spans`, which stands for its third."""
     own = list(segment.marks)
     writer = segment.writer.notation if isinstance(segment.writer, CapitalsWriter) else segment.writer
     written: list[str] = []
     at = 0
-    for start, stop, text in found:
+    for start, stop, text in spans:
         own.append(Mark(writer(text) if writer else text, word=True))
         written += [segment.text[at:start], f"<x{len(own)}/>"]
         at = stop
     text, renumbered = marks.local("".join([*written, segment.text[at:]]), own)
     return replace(segment, text=text, marks=renumbered)
+
+
+def _as_sentence(segment: Segment, source: str, target: str) -> Segment:
+    """Return a segment in capitals in sentence case, with a writer of capitals; others as they are."""
+    text = capitals.as_sentence(segment.text, source)
+    if text is None:
+        return segment
+    return replace(segment, text=text, writer=CapitalsWriter(target, segment.writer))
 
 
 def _request_options(request: TranslationRequest) -> PromptOptions:

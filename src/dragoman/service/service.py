@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import ExitStack, aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing
 from dataclasses import asdict
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -22,8 +22,8 @@ from dragoman.errors import DragomanError, EngineDead, Starting, UnknownGlossary
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
-from dragoman.service import stack, streaming
-from dragoman.service.accounts import Accounts, Charge, keys_required
+from dragoman.service import stack
+from dragoman.service.accounts import Accounts, keys_required
 from dragoman.service.admission import Admission, default_limit
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
@@ -177,7 +177,9 @@ class TranslationService:
         served = self.model.profile.languages
         directions = ((a, b) for a in ("en", *served) for b in served if a != b and self.model.profile.serves(a, b))
         source, target = next(directions)
-        await self._translator.translate(TranslationRequest(("Good morning.",), target, source, request_id="warm-up"))
+        warm_up = TranslationRequest(("Good morning.",), target, source, request_id="warm-up")
+        async for _ in self._translator.events(warm_up):
+            pass
         self.cache.clear()  # the first call of this text is measured like any other
 
     def freeze_heap(self) -> None:
@@ -246,72 +248,46 @@ class TranslationService:
         """Time slices of the event loop, for work of a call above this."""
         return TimeSlices(self.turns)
 
-    async def translate(
-        self, request: TranslationRequest, *, on_planned: Callable[[], None] | None = None
-    ) -> list[Translation]:
-        """All texts of a call, or the one error that the call ends with.
-
-        `on_planned` is called when the call has its permit and its languages and limits are settled (`Translator.translate`).
-        """
-        async with self._admitted(request, streamed=False) as (done, charge):
-            translations = await self.translator.translate(request, done, on_planned)
-            trace = requests.current.get()
-            if trace is None or not trace.is_abandoned:
-                charge.all()
-            return translations
-
-    async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:
-        """The call's events as they come. Closing the iterator frees its sequences."""
-        async with self._admitted(request, streamed=True) as (done, charge):
-            translator = self.translator
-            async with aclosing(streaming.stream(translator, request)) as events:
-                async for event in events:
-                    charge.begun(event.index)
-                    if isinstance(event, TextDone):
-                        done(event.index, event.translation)
+    async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:  # SHIM
+        async with aclosing(self.events(request, streamed=True)) as events:
+            async for event in events:
+                if not isinstance(event, Planned):
                     yield event
+
+    async def translate(
+        self, request: TranslationRequest, on_planned: Callable[[], None] | None = None
+    ) -> list[Translation]:
+        """All texts of a call, or the one error that the call ends with."""
+        translations: dict[int, Translation] = {}
+        async with aclosing(self.events(request)) as events:
+            async for event in events:
+                if on_planned and isinstance(event, Planned):
+                    on_planned()
+                if isinstance(event, TextDone):
+                    translations[event.index] = event.translation
+        return [translations[index] for index in range(len(request.texts))]
 
     async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
-        """The call's events as they come. Closing the iterator frees its sequences. Without `streamed` there are no deltas.
+        """The call's events as they come (`Translator.events`). Closing the iterator frees its sequences.
 
-        Raises the one error that the call ends with.
-        """
-        if streamed:
-            async with aclosing(self.stream(request)) as events:
-                yield Planned()
-                async for event in events:
-                    yield event
-            return
-        planned = asyncio.Event()
-        work = asyncio.create_task(self.translate(request, on_planned=planned.set))
-        try:
-            await asyncio.wait({work, asyncio.create_task(planned.wait())}, return_when=asyncio.FIRST_COMPLETED)
-            yield Planned()
-            for index, translation in enumerate(await work):
-                yield TextDone(index, translation)
-        finally:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
-
-    @asynccontextmanager
-    async def _admitted(
-        self, request: TranslationRequest, *, streamed: bool
-    ) -> AsyncGenerator[tuple[Callable[[int, Translation], None], Charge]]:
-        """Within: the call has a permit. Call the yielded function with each text that is done, and say what it costs.
-
-        A refusal is recorded too.
+        Raises the one error that the call ends with; a refusal before the first event.
         """
         async with self.calls.call(request, streamed=streamed) as call:
             with ExitStack() as stack:
                 charge = stack.enter_context(self.accounts.charging(request))
                 with requests.span("admission"):
                     permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts)), request.priority))
-
-                def done(index: int, translation: Translation) -> None:
-                    permit.release(len(request.texts[index]))
-                    call.done(index, translation)
-
-                yield done, charge
+                async with aclosing(self.translator.events(request, streamed=streamed)) as events:
+                    async for event in events:
+                        if isinstance(event, TextDone):
+                            permit.release(len(request.texts[event.index]))
+                            call.done(event.index, event.translation)
+                        if streamed and not isinstance(event, Planned):
+                            charge.begun(event.index)
+                        yield event
+                trace = requests.current.get()
+                if not streamed and not (trace is not None and trace.is_abandoned):
+                    charge.all()
 
     # ---- what it reports
 

@@ -89,6 +89,21 @@ def lines(segment: Segment) -> tuple[Segment, ...]:
     return tuple(segment.part(part.text, translatable=part.translatable) for part in found)
 
 
+def sentences_with_marks_apart(segment: Segment, language: str | None) -> tuple[Segment, ...]:
+    """Split the segment so that each sentence with marks is alone, for translating again what lost its marks."""
+    parts: list[str] = []
+    may_join = False
+    for sentence in sentences(segment.text, language):
+        has_marks = "<" in sentence
+        if may_join and not has_marks:
+            parts[-1] += sentence
+        else:
+            parts.append(sentence)
+        may_join = not has_marks
+    pieces = _merge_literals(piece for part in parts for piece in _trimmed(part))
+    return tuple(segment.part(piece.text, translatable=piece.translatable) for piece in pieces)
+
+
 def join(segments: Sequence[Segment], translations: Sequence[str], source: str | None, target: str) -> str:
     """The text again, each translatable segment replaced by its translation, in order, joined as by `Joiner`.
 
