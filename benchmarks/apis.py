@@ -5,8 +5,10 @@
 A server over the fake pipeline, in a process of its own and without a cache, is sent the same texts through each API by 25
 clients: requests with one text, and arrays of 1,000. The APIs take turns, so that a change of the machine's speed affects
 all of them. What is given is the server's CPU time a request, the median of the rounds, and its ratio to the native API's
-in the same round. Every answer's texts are compared with the native API's, in order. The last line of stdout is the JSON
-document that `--out` writes.
+in the same round. Every answer's texts are compared with the native API's, in order. Then a server that takes 4 ms a word
+is sent texts of 100 words by 64 clients, to be answered and to be streamed in turn, through each API that streams: a stream's
+events have what was generated in `engine.stream_interval_ms`, as over an engine. The last line of stdout is the JSON document
+that `--out` writes; `--only` names one of the two parts.
 """
 
 from __future__ import annotations
@@ -25,13 +27,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 
-CLIENTS = 25
+CLIENTS, STREAM_CLIENTS = 25, 64
+STEP_MS, STREAM_REQUESTS = 4, 512
+STREAMING = ("native", "OpenAI")
 ONE, ARRAY = 1, 1000
 REQUESTS = {ONE: 500, ARRAY: 25}  # of each API in each round
 READY_TIMEOUT_S = 120.0
@@ -98,12 +103,13 @@ APIS = {
 
 
 @contextmanager
-def serving() -> Iterator[tuple[str, psutil.Process]]:
+def serving(step_ms: float = 0) -> Iterator[tuple[str, psutil.Process]]:
     """`dragoman serve --pipeline fake`: its address and its process."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     flags = ["--pipeline", "fake", "--port", str(port), "--storage-url", "", "--log-level", "warning"]
+    flags += ["--fake-step-ms", str(step_ms)]
     flags += ["--cache-max-bytes", "0", "--max-in-flight-characters", "10000000"]
     process = subprocess.Popen([sys.executable, "-m", "dragoman.cli.main", "serve", *flags], stdout=subprocess.DEVNULL)
     url, end = f"http://127.0.0.1:{port}", time.monotonic() + READY_TIMEOUT_S
@@ -180,14 +186,83 @@ async def measured(url: str, process: psutil.Process, rounds: int) -> list[dict[
     ]
 
 
+async def streamed(http: httpx.AsyncClient, api: Api, text: str) -> tuple[str, int]:
+    """The text of a stream, and how many events it came in."""
+    parts: list[str] = []
+    async with http.stream("POST", api.path, json={**api.body([text]), "stream": True}) as answer:
+        async for line in answer.raise_for_status().aiter_lines():
+            if not line.startswith("data: {"):
+                continue
+            event = json.loads(line.removeprefix("data: "))
+            choices = event.get("choices") or [{}]
+            if part := event.get("delta") or choices[0].get("delta", {}).get("content"):
+                parts.append(part)
+    return "".join(parts), len(parts)
+
+
+async def measured_streams(url: str, process: psutil.Process, rounds: int) -> list[dict[str, Any]]:
+    """A row for each API that streams, of its answers and of its streams of 100 words."""
+    texts = [" ".join(texts_of(number, 20)) for number in range(STREAM_REQUESTS)]
+    times: dict[tuple[str, bool], list[float]] = {}
+    events = 0
+
+    async with httpx.AsyncClient(base_url=url, timeout=300, limits=httpx.Limits(max_connections=None)) as http:
+
+        async def round_of(api: Api, stream: bool) -> list[str]:
+            nonlocal events
+            found, waiting = [""] * len(texts), iter(range(len(texts)))
+
+            async def client() -> None:
+                nonlocal events
+                for number in waiting:
+                    if stream:
+                        found[number], count = await streamed(http, api, texts[number])
+                        events += count
+                    else:
+                        answer = await http.post(api.path, json=api.body([texts[number]]))
+                        found[number] = api.texts(answer.raise_for_status().json())[0]
+
+            await asyncio.gather(*(client() for _ in range(STREAM_CLIENTS)))
+            return found
+
+        expected = await round_of(APIS["native"], False)
+        for _ in range(rounds):
+            for name, stream in product(STREAMING, (False, True)):
+                began_s, events = cpu_s(process), 0
+                if await round_of(APIS[name], stream) != expected:
+                    raise SystemExit(f"{name}, stream {stream}: other translations than the native API's answers")
+                cpu_ms = 1000 * (cpu_s(process) - began_s) / STREAM_REQUESTS
+                times.setdefault((name, stream), []).append(cpu_ms)
+                what = f"streams of {events / STREAM_REQUESTS:.1f} events" if stream else "answers"
+                print(f"100 words, {name}, {what}: {cpu_ms:.2f} ms of CPU time a request", flush=True)
+    return [
+        {
+            "api": name,
+            "words": 100,
+            "stream": stream,
+            "events": round(events / STREAM_REQUESTS, 1) if stream else 1,
+            "requests": STREAM_REQUESTS * rounds,
+            "cpu_ms": round(statistics.median(found), 3),
+            "cpu_ms_of_rounds": [round(one, 3) for one in found],
+        }
+        for (name, stream), found in times.items()
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", choices=["apis", "streams"])
     options = parser.parse_args()
     load_before = os.getloadavg()[0]
-    with serving() as (url, process):
-        rows = asyncio.run(measured(url, process, options.rounds))
+    rows: list[dict[str, Any]] = []
+    if options.only != "streams":
+        with serving() as (url, process):
+            rows += asyncio.run(measured(url, process, options.rounds))
+    if options.only != "apis":
+        with serving(STEP_MS) as (url, process):
+            rows += asyncio.run(measured_streams(url, process, options.rounds))
     document = {
         "conditions": {
             "cpus": os.cpu_count(),
@@ -195,6 +270,8 @@ def main() -> None:
             "packages": {name: version(name) for name in ("fastapi", "starlette", "uvicorn", "pydantic")},
             "load_before": round(load_before, 2),
             "clients": CLIENTS,
+            "stream_clients": STREAM_CLIENTS,
+            "step_ms": STEP_MS,
             "rounds": options.rounds,
         },
         "rows": rows,

@@ -43,17 +43,14 @@ _OTHER_NAMES = {
 _TAG_PREFIX = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?(?![A-Za-z])")
 
 
+@lru_cache(maxsize=4096)
 def normalise(tag: str) -> str:
     """The canonical tag for a BCP-47 tag (any case, `_` for `-`), or for a language's exact English or own name.
 
     Extensions and private-use subtags are dropped: they name no language. Raises `UnsupportedLanguage`, which suggests
     the nearest tag where there is one, for anything else.
     """
-    return _normalise(tag.strip())
-
-
-@lru_cache(maxsize=4096)
-def _normalise(text: str) -> str:
+    text = tag.strip()
     if not text:
         raise UnsupportedLanguage('The language is empty; give a tag such as "en" or "zh-Hant".')
     if len(text) > MAX_TAG_CHARACTERS:
@@ -132,6 +129,7 @@ def script(tag: str) -> str:
     return Language.get(normalise(tag)).maximize().script or "Zzzz"
 
 
+@lru_cache(maxsize=4096)
 def primary(tag: str) -> str:
     """The language subtag alone: `zh` for `zh-Hant-TW`."""
     return normalise(tag).partition("-")[0]
@@ -142,6 +140,7 @@ def is_cjk(tag: str) -> bool:
     return script(tag) in _CJK_SCRIPTS
 
 
+@lru_cache(maxsize=4096)
 def uses_spaces(tag: str) -> bool:
     """Whether the language puts spaces between its words; Chinese, Japanese, Thai, Lao, Khmer and Burmese do not."""
     return script(tag) not in _UNSPACED_SCRIPTS

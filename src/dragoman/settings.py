@@ -147,6 +147,11 @@ class EngineSettings:
         "auto", "KV cache; auto: as the activations; fp8 holds twice the tokens and changes translations", "engine"
     )
     tensor_parallel_size: Positive = _setting(1, "GPUs that share one copy of the model", "engine")
+    stream_interval_ms: Annotated[float, Bound(ge=0, le=250)] = _setting(
+        40.0,
+        "a stream sends its first token at once, then what was generated in at least so many milliseconds; "
+        "more, up to 250, while many streams run; 0: each token",
+    )
     token_logprobs: bool | None = _setting(
         None,
         "report how probable the model's tokens were, from which the confidence in a translation is computed; "

@@ -84,6 +84,7 @@ async def test_a_stream_is_timed_by_its_events() -> None:
     assert record.first_token_s is not None
     assert record.first_token_s >= 0.02
     assert record.itl_mean_s is not None and record.itl_mean_s > 0
+    assert record.itl_max_s is not None and record.itl_max_s >= record.itl_mean_s
     assert bucket_values(client.itl_histogram).mean() == pytest.approx(record.itl_mean_s, rel=0.011)
 
 

@@ -44,9 +44,9 @@ class HoldingPipeline(FakePipeline):
 
     go: asyncio.Event | None = None  # unset: held
 
-    async def _step(self, number: int) -> None:
-        await super()._step(number)
-        if number and self.go:
+    async def _steps(self, first: int, end: int) -> None:
+        await super()._steps(first, end)
+        if first and self.go:
             await self.go.wait()
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dragoman.pipelines.base import Pipeline
-from dragoman.types import Completion
+from dragoman.types import Completion, Delta, Sampling
 from tests.pipelines.building import loaded
 from tests.pipelines.scripted import PROMPT, sequence
 from tests.waiting import until
@@ -32,6 +33,16 @@ async def test_answers_and_streams_have_the_log_probabilities_of_their_tokens(
     assert whole.logprobs.least <= whole.logprobs.mean <= 0
     assert last.logprobs.mean == pytest.approx(whole.logprobs.mean, abs=0.05)
     assert last.logprobs.least == pytest.approx(whole.logprobs.least, abs=0.2)
+
+
+async def test_a_stream_ends_before_a_stop_string_that_is_found_among_several_tokens(engine_pipeline: Pipeline) -> None:
+    whole = await engine_pipeline.generate(sequence(max_tokens=48))
+    stop = whole.text[len(whole.text) // 2 :][:2]
+    stopping = replace(sequence(max_tokens=48), sampling=Sampling(stop=(stop,)))
+    *deltas, last = [item async for item in engine_pipeline.stream(stopping)]
+    assert isinstance(last, Completion)
+    assert last.text == "".join(item.text for item in deltas if isinstance(item, Delta))
+    assert (last.text, last.reason) == (whole.text[: whole.text.index(stop)], "stop")
 
 
 async def test_many_sequences_run_at_once_and_short_ones_leave_first(engine_pipeline: Pipeline) -> None:

@@ -62,6 +62,20 @@ def test_half_a_character_at_the_end_is_left_out(backend: Tokenizer, detokenizer
     assert {detokenizer.text(half, stopped=False).rstrip() for half in halves} == {"ab"}
 
 
+@pytest.mark.parametrize("text", [TEXT, "a", "  two  spaces ", "👩‍👩‍👧 done", "ab 👩"])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_a_stream_in_pieces_is_the_whole_text(
+    backend: Tokenizer, detokenizer: Detokenizer, text: str, size: int
+) -> None:
+    ids = backend.encode(text, add_special_tokens=False).ids
+    for end in range(1, len(ids) + 1):  # also where it ends within a character
+        pieces = [ids[at : at + size] for at in range(0, end, size)]
+        stream = detokenizer.stream()
+        parts = [*(stream.add(piece) for piece in pieces[:-1]), stream.end(pieces[-1], stopped=True)]
+        assert "".join(parts) == detokenizer.text([*(one for piece in pieces for one in piece)], stopped=True)
+        assert "\ufffd" not in "".join(parts)
+
+
 def test_stop_strings_and_other_tokenizers_are_left_to_vllm(detokenizer: Detokenizer) -> None:
     sequence = EngineSequence("1", (1,), 4)
     assert detokenizer.takes(sequence)

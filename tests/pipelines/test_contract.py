@@ -150,3 +150,12 @@ async def test_a_slot_of_the_fake_is_free_when_the_answer_is_returned() -> None:
     async with running(FakePipeline(lambda _: "one two", slots=1)) as pipeline:
         await pipeline.generate(sequence(1))
         assert pipeline.stats().running == 0
+
+
+async def test_deltas_of_the_fake_have_the_words_of_an_interval() -> None:
+    fake = FakePipeline(lambda _: "one two three four five six", step_s=0.001, stream_interval_s=0.002)
+    async with running(fake) as pipeline:
+        *deltas, last = [item async for item in pipeline.stream(sequence(1))]
+    assert deltas == [Delta("one"), Delta(" two three"), Delta(" four five"), Delta(" six")]
+    assert isinstance(last, Completion)
+    assert last.text == "one two three four five six"

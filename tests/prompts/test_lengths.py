@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dragoman.prompts.lengths import LengthTable, parallel_text
+from dragoman.prompts.lengths import LengthTable, max_output_tokens, parallel_text
 from dragoman.prompts.tokenizer import TextTokenizer
 
 NAMED = "en ja ko zh zh-Hant de fr es pt it nl pl cs ru uk tr ar he fa hi bn th vi id sv da fi no el hu ro bg"
@@ -49,14 +49,14 @@ def test_every_pair_of_the_text_itself_fits_its_bound(
     for source, given in counts.items():
         for target, wanted in counts.items():
             for have, need in zip(given, wanted, strict=True):
-                assert need <= table.max_tokens(source, target, have, 10**6), (source, target)
+                assert need <= max_output_tokens(table.ratio(source, target), have, 10**6), (source, target)
 
 
 def test_the_bound_is_twice_the_ratio_and_a_constant() -> None:
     table = LengthTable({"en": 100, "de": 130})
-    assert table.max_tokens("en", "de", 50, 10**6) == math.ceil(2 * 1.3 * 50) + 32
-    assert table.max_tokens("de", "en", 1, 10**6) == 48
-    assert table.max_tokens("en", "de", 50, 40) == 40
+    assert max_output_tokens(table.ratio("en", "de"), 50, 10**6) == math.ceil(2 * 1.3 * 50) + 32
+    assert max_output_tokens(table.ratio("de", "en"), 1, 10**6) == 48
+    assert max_output_tokens(table.ratio("en", "de"), 50, 40) == 40
 
 
 @pytest.mark.parametrize(

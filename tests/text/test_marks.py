@@ -12,8 +12,8 @@ from tests.text.reading import written
 from dragoman.text.blocks import InlineItem, build
 from dragoman.text.marks import (
     Block,
-    Literal,
     Mark,
+    Verbatim,
     aligned,
     emptied,
     from_words,
@@ -48,9 +48,9 @@ def test_tags_within_a_sentence_are_marks_and_those_around_it_are_literals() -> 
     ]
     items += [closing("i"), InlineItem.text(" now "), closing("b"), InlineItem("single", "<br>")]
     assert build(items) == [
-        Literal("<b> "),
+        Verbatim("<b> "),
         Block("Click <g1>here</g1> now", (Mark("<i><a>", "</a></i>"),)),
-        Literal(" </b><br>"),
+        Verbatim(" </b><br>"),
     ]
 
 
@@ -65,13 +65,13 @@ def test_tags_that_are_not_well_nested_stand_alone() -> None:
     ]
     [block, literal] = build([*items, closing("i")])
     assert block == Block("<g1>one<x2/>two</g1>three", (Mark("<b>", "</b>"), Mark("<i>")))
-    assert literal == Literal("</i>")
+    assert literal == Verbatim("</i>")
 
 
 def test_a_word_to_keep_stays_in_its_sentence_and_a_symbol_at_its_edge_does_not() -> None:
     text = "{name} is here 😀"
     pieces = build([InlineItem.text(text)], keep=lambda one: [(0, 6), (len(one) - 1, len(one))])
-    assert pieces == [Block("<x1/> is here", (Mark("{name}", word=True),)), Literal(" 😀")]
+    assert pieces == [Block("<x1/> is here", (Mark("{name}", word=True),)), Verbatim(" 😀")]
 
 
 def test_what_looks_like_a_mark_in_a_text_is_kept_as_it_is() -> None:

@@ -148,19 +148,26 @@ class AsyncEngine:
 
     async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas, then the `Completion`. Closing the iterator aborts the sequence in the engine."""
+        text = self._detokenizer.stream() if self._detokenizer.takes(sequence) else None
         parts: list[str] = []
         tokens = 0
         logprobs: list[float] = []
         with translated_errors(self._has_crashed):
-            params = sampling_params(sequence, stream=True, logprobs=self.with_logprobs)
+            params = sampling_params(sequence, stream=True, detokenize=text is None, logprobs=self.with_logprobs)
             async for output in self._outputs(sequence, params):
-                part = output.outputs[0]
-                tokens += len(part.token_ids)
-                if part.logprobs:
-                    logprobs += part.logprobs.logprobs
-                if part.text:
-                    parts.append(part.text)
-                    yield Delta(part.text)
+                new = output.outputs[0]
+                tokens += len(new.token_ids)
+                if new.logprobs:
+                    logprobs += new.logprobs.logprobs
+                if text is None:
+                    part = new.text
+                elif output.finished:
+                    part = text.end(new.token_ids, stopped=new.finish_reason == "stop")
+                else:
+                    part = text.add(new.token_ids)
+                if part:
+                    parts.append(part)
+                    yield Delta(part)
                 if output.finished:
                     yield self._completion(output, "".join(parts), tokens, token_logprobs(logprobs))
                     return

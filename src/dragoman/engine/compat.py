@@ -19,7 +19,7 @@ from vllm.inputs import tokens_input
 from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind
 from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
-from dragoman.engine.scheduler import SCHEDULER
+from dragoman.engine.scheduler import SCHEDULER, StreamPacing
 from dragoman.engine.spec import EngineSpec
 from dragoman.errors import ConfigError, EngineDead, EngineFailed, EngineRejected, Unavailable
 from dragoman.settings import EngineSettings
@@ -71,6 +71,7 @@ def engine_arguments(
         "tensor_parallel_size": engine.tensor_parallel_size,
         "trust_remote_code": engine.trust_remote_code,
         "scheduler_cls": SCHEDULER,
+        "additional_config": StreamPacing(engine.stream_interval_ms / 1000),
         "disable_log_stats": True,
         "shutdown_timeout": int(shutdown_timeout_s),
     }

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
@@ -45,6 +45,11 @@ class _EngineRun:
     submitted: int = 0
     completed: int = 0
 
+    def begin(self) -> None:
+        """A sequence begins; who calls counts it out of `in_flight` again."""
+        self.in_flight += 1
+        self.submitted += 1
+
 
 @dataclass(eq=False, slots=True)
 class _Attempts:
@@ -70,29 +75,32 @@ class StreamReplay:
 
     def __init__(self, sequence: EngineSequence) -> None:
         self._sequence = sequence
-        self._sent = ""
-        self._generated = ""
+        self._sent: list[str] = []
+        self._to_repeat = ""  # of what was sent, by the present run
 
     def restart(self) -> None:
         """A run begins. Raises `EngineFailed` when it cannot be expected to repeat what was sent."""
         if self._sent and self._sequence.sampling.temperature > 0:
             raise EngineFailed("the engine crashed in the middle of this stream, which is sampled: send the text again")
-        self._generated = ""
+        self._to_repeat = "".join(self._sent)
 
     def delta(self, delta: Delta) -> Delta | None:
         """The new part of it, if any. Raises `EngineFailed` when the run differs from what was sent."""
-        self._generated += delta.text
-        if self._generated[: len(self._sent)] != self._sent[: len(self._generated)]:
-            raise self._differs()
-        new = self._generated[len(self._sent) :]
-        self._sent += new
-        return Delta(new) if new else None
+        if self._to_repeat:
+            repeated = min(len(self._to_repeat), len(delta.text))
+            if delta.text[:repeated] != self._to_repeat[:repeated]:
+                raise self._differs()
+            self._to_repeat = self._to_repeat[repeated:]
+            if repeated == len(delta.text):
+                return None
+            delta = Delta(delta.text[repeated:])
+        self._sent.append(delta.text)
+        return delta
 
-    def completed(self, completion: Completion) -> Completion:
-        """Raises `EngineFailed` when the run ends before all that was sent."""
-        if not completion.text.startswith(self._sent):
+    def check_end(self) -> None:
+        """The run ended. Raises `EngineFailed` when it did before all that was sent."""
+        if self._to_repeat:
             raise self._differs()
-        return completion
 
     def _differs(self) -> EngineFailed:
         return EngineFailed(
@@ -135,43 +143,50 @@ class ContinuousPipeline:
     async def generate(self, sequence: EngineSequence) -> Completion:
         attempts = _Attempts()
         while True:
-            async with self._in_flight(attempts):
-                return attempts.completed(await self._engine.generate(sequence))
+            run = await self._running_engine(attempts)
+            run.begin()
+            try:
+                completion = await self._engine.generate(sequence)
+                run.completed += 1
+                return attempts.completed(completion)
+            except EngineDead as crash:
+                self._survive(run, attempts, crash)
+            finally:
+                run.in_flight -= 1
 
     async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         """Deltas that were sent before a crash are not sent again. `EngineFailed` when the new run contradicts them."""
         attempts, replay = _Attempts(), StreamReplay(sequence)
-        whole: Completion | None = None
-        while whole is None:
+        completion: Completion | None = None
+        while completion is None:
             replay.restart()
-            async with self._in_flight(attempts), aclosing(self._engine.stream(sequence)) as items:
-                async for item in items:
-                    if isinstance(item, Completion):
-                        whole = replay.completed(item)
-                    elif new := replay.delta(item):
-                        yield new
-        yield attempts.completed(whole)
+            run = await self._running_engine(attempts)
+            run.begin()
+            try:
+                async with aclosing(self._engine.stream(sequence)) as items:
+                    async for item in items:
+                        if isinstance(item, Completion):
+                            replay.check_end()
+                            completion = item
+                        elif new := replay.delta(item):
+                            yield new
+                run.completed += 1
+            except EngineDead as crash:
+                self._survive(run, attempts, crash)
+            finally:
+                run.in_flight -= 1
+        yield attempts.completed(completion)
 
-    @asynccontextmanager
-    async def _in_flight(self, attempts: _Attempts) -> AsyncGenerator[None]:
-        """Within, the engine runs a sequence. A crash that it may survive is swallowed: the caller then runs it again."""
-        run = await self._running_engine(attempts)
-        run.in_flight += 1
-        run.submitted += 1
-        try:
-            yield
-            run.completed += 1
-        except EngineDead as crash:
-            self._on_crash(run, crash)
-            if self._ended is not None:
-                raise
-            attempts.crashes += 1
-            if attempts.crashes > CRASHES_SURVIVED:
-                raise EngineDead(
-                    "the engine crashed with this sequence in flight, as it had before; other sequences are not affected"
-                ) from crash
-        finally:
-            run.in_flight -= 1
+    def _survive(self, run: _EngineRun, attempts: _Attempts, crash: EngineDead) -> None:
+        """Count a crash against a sequence that was in flight, which may run again. Raises `EngineDead` if it may not."""
+        self._on_crash(run, crash)
+        if self._ended is not None:
+            raise crash
+        attempts.crashes += 1
+        if attempts.crashes > CRASHES_SURVIVED:
+            raise EngineDead(
+                "the engine crashed with this sequence in flight, as it had before; other sequences are not affected"
+            ) from crash
 
     async def _running_engine(self, attempts: _Attempts) -> _EngineRun:
         """The engine's present run, after a restart if need be. Raises `EngineDead` when there will be none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import replace
 from time import monotonic
 
@@ -37,11 +38,13 @@ class FakePipeline:
         slots: int = 256,
         max_model_len: int = 1024,
         logprobs: TokenLogprobs | None = None,
+        stream_interval_s: float = 0.0,
     ) -> None:
-        """`logprobs`: of every answer."""
+        """`logprobs`: of every answer. `stream_interval_s`: a delta after the first has the words of about so much time."""
         self._logprobs = logprobs
         self._answer = answer
         self._step_s = step_s
+        self._words_of_delta = max(round(stream_interval_s / step_s), 1) if step_s else 1
         self._slots = asyncio.Semaphore(slots)
         self._gauge = EngineGauge()
         self._running = 0
@@ -54,43 +57,36 @@ class FakePipeline:
         self._is_running = True
 
     async def generate(self, sequence: EngineSequence) -> Completion:
-        completion: Completion | None = None
         # To the stream's end: the slot is free when the answer is returned, not some time after.
-        async for item in self.stream(sequence):
-            if isinstance(item, Completion):
-                completion = item
-        if completion is None:
-            raise EngineDead("the fake engine ended a sequence without an answer")
+        *_, completion = [item async for item in self.stream(sequence)]
+        assert isinstance(completion, Completion)
         return completion
 
     async def stream(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
-        self._waiting += 1
-        self._report()
         submitted_s = monotonic()
+        self._waiting += 1
         try:
             await self._slots.acquire()
         finally:
             self._waiting -= 1
-            self._report()
         self._running += 1
-        self._report()
-        began_s, first_s, last_s = monotonic(), 0.0, 0.0
+        self._gauge.load(self._running, self._waiting, 0.0)
+        began_s, first_s = monotonic(), 0.0
         try:
-            async for item in self._decode(sequence):
-                if not first_s:
-                    first_s = last_s = monotonic()
-                    self._gauge.latencies([first_s - submitted_s], [])
-                elif isinstance(item, Delta):
-                    before_s, last_s = last_s, monotonic()
-                    self._gauge.latencies([], [last_s - before_s])
-                if isinstance(item, Completion):
-                    timings = Timings(began_s - submitted_s, first_s - began_s, monotonic() - first_s)
-                    item = replace(item, timings=timings)
-                yield item
+            async with aclosing(self._decode(sequence)) as items:
+                async for item in items:
+                    first_s = first_s or monotonic()
+                    if isinstance(item, Completion):
+                        decode_s = monotonic() - first_s
+                        timings = Timings(began_s - submitted_s, first_s - began_s, decode_s)
+                        item = replace(item, timings=timings)
+                        steps = item.completion_tokens - 1
+                        self._gauge.latencies([first_s - submitted_s], [decode_s / steps] if steps > 0 else [])
+                    yield item
         finally:
             self._running -= 1
             self._slots.release()
-            self._report()
+            self._gauge.load(self._running, self._waiting, 0.0)
 
     async def _decode(self, sequence: EngineSequence) -> AsyncGenerator[Delta | Completion]:
         words = self._answer(sequence).split(" ")
@@ -100,32 +96,33 @@ class FakePipeline:
         if not self._step_s:  # as fast as can be, for measuring what is above the engine
             await asyncio.sleep(0)
             yield Delta(" ".join(generated))
-        for number, word in enumerate(generated if self._step_s else ()):
-            await self._step(number)
+        sent = 0
+        while self._step_s and sent < len(generated):
+            ended = min(sent + self._words_of_delta, len(generated)) if sent else 1
+            await self._steps(sent, ended)
             if not self._is_running:
                 raise EngineDead("the fake engine is not running")
-            yield Delta(word if number == 0 else f" {word}")
-        self._gauge.stats.finished += 1
-        self._gauge.stats.steps += len(generated) if self._step_s else 1
-        self._gauge.stats.prompt_tokens += len(sequence.prompt_token_ids)
-        self._gauge.stats.completion_tokens += len(generated)
-        reason = "stop" if len(generated) == len(words) else "length"
+            yield Delta(" ".join(["", *generated[sent:ended]] if sent else generated[:ended]))
+            sent = ended
+        stats = self._gauge.stats
+        stats.finished += 1
+        stats.steps += len(generated) if self._step_s else 1
+        stats.prompt_tokens += len(sequence.prompt_token_ids)
+        stats.completion_tokens += len(generated)
         yield Completion(
             " ".join(generated),
-            reason,
+            "stop" if len(generated) == len(words) else "length",
             prompt_tokens=len(sequence.prompt_token_ids),
             completion_tokens=len(generated),
             logprobs=self._logprobs,
         )
 
-    async def _step(self, number: int) -> None:
-        """The step in which a sequence's word `number`, from 0, is generated."""
-        await asyncio.sleep(self._step_s)
-
-    def _report(self) -> None:
-        self._gauge.load(self._running, self._waiting, 0.0)
+    async def _steps(self, first: int, end: int) -> None:
+        """The steps in which a sequence's words from `first` (the first of all is 0), and before `end`, are generated."""
+        await asyncio.sleep(self._step_s * (end - first))
 
     def stats(self) -> EngineStats:
+        self._gauge.load(self._running, self._waiting, 0.0)
         return self._gauge.snapshot()
 
     async def check_health(self) -> None:

@@ -120,7 +120,7 @@ class PromptEncoder:
         return self.profile.marks.read(output, text) if options.marks else output
 
     def _template(self, source: str | None, target: str, options: PromptOptions) -> Template:
-        key = (source, target, options.given)
+        key = (source, target, _NOTHING_GIVEN if options is NO_OPTIONS else options.given)
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = self.profile.template(source, target, options)
@@ -224,6 +224,7 @@ class Slot:
 
 
 Part = str | Slot
+_NOTHING_GIVEN = NO_OPTIONS.given
 _NAMES: tuple[str, ...] = ("text", "number", *SLOTS)
 _TEXT = Slot("text")
 _EMPTY: dict[str, str] = dict.fromkeys(_NAMES, "")

@@ -48,17 +48,19 @@ class LengthTable:
             return wanted / given
         return _UNKNOWN_RATIO_DENSE if source is None or is_cjk(source) else _UNKNOWN_RATIO
 
-    def max_tokens(self, source: str | None, target: str, source_tokens: int, available_tokens: int) -> int:
-        """The most output tokens for a source of `source_tokens`; at most what the model's context window has left."""
-        bound = math.ceil(_SPREAD * self.ratio(source, target) * source_tokens) + _CONSTANT_TOKENS
-        if source_tokens < _SHORT_SOURCE_TOKENS:
-            bound = max(bound, _SHORT_MIN_TOKENS)
-        return min(available_tokens, bound)
-
     def _measured(self, tag: str | None) -> int | None:
         """The count for the tag, or for the nearest that is the same language in the same script: `pt-BR` is `pt`."""
         known = None if tag is None else match(tag, tuple(self.tokens))
         return None if known is None else self.tokens[known]
+
+
+def max_output_tokens(ratio: float, source_tokens: int, available_tokens: int) -> int:
+    """Bound the output of a source of `source_tokens`, for a `ratio` of target to source tokens, and at most by what the
+    model's context window has left."""
+    bound = math.ceil(_SPREAD * ratio * source_tokens) + _CONSTANT_TOKENS
+    if source_tokens < _SHORT_SOURCE_TOKENS:
+        bound = max(bound, _SHORT_MIN_TOKENS)
+    return min(available_tokens, bound)
 
 
 @cache

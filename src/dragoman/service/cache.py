@@ -48,11 +48,12 @@ _PRIVATE = 0o600
 
 @dataclass(eq=False, slots=True)
 class _Generation:
-    """One generation that is in flight. Its task returns whether the completion was in the file."""
+    """One generation that is in flight. A completion from the file is `cached`."""
 
+    flight: tuple[bytes, int]  # key and limit of its sequence
     parts: list[str] = field(default_factory=list[str])  # of the text, as they come; none where no stream generates it
-    callers: int = 0  # that wait for it
-    task: asyncio.Task[tuple[Completion, bool]] | None = None
+    callers: int = 1  # that wait for it
+    task: asyncio.Task[Completion] | None = None
     waiters: list[asyncio.Future[None]] = field(
         default_factory=list[asyncio.Future[None]]
     )  # streams, for the next part
@@ -87,33 +88,32 @@ class SegmentCache:
         for it; when the last one is cancelled it is cancelled too, and has ended when that caller ends. Raises what it
         raises, to all its callers.
         """
-        if not self._applies_to(sequence):
+        if (key := self._key(sequence)) is None:
             return await engine.generate(sequence)
-        key = self._key(sequence)
-        if (stored := self._stored_completion(key, sequence.max_tokens)) is not None:
+        if (stored := self._find(key, sequence.max_tokens)) is not None:
             return stored
         generation, task, is_first = self._join(key, sequence, engine, streamed=False)
         try:
-            completion, is_from_file = await asyncio.shield(task)
+            completion = await asyncio.shield(task)
         finally:
-            await self._leave(key, sequence, generation, task)
-        return self._counted(completion, is_from_file=is_from_file, is_first=is_first)
+            await self._leave(generation, task)
+        return completion if is_first else replace(completion, timings=None, cached=True)
 
     async def stream(self, sequence: EngineSequence, engine: Engine) -> AsyncGenerator[Delta | Completion]:
         """As `generate`, with the text as it comes: parts that are there when the caller asks for the next are joined.
 
         One that follows an equal sequence in flight is given what came before. A stored completion has no deltas.
         """
-        if not self._applies_to(sequence):
+        if (key := self._key(sequence)) is None:
             async with aclosing(engine.stream(sequence)) as items:
                 async for item in items:
                     yield item
             return
-        key = self._key(sequence)
-        if (stored := self._stored_completion(key, sequence.max_tokens)) is not None:
+        if (stored := self._find(key, sequence.max_tokens)) is not None:
             yield stored
             return
         generation, task, is_first = self._join(key, sequence, engine, streamed=True)
+        task.add_done_callback(generation.wake)
         number = 0  # parts that were given
         try:
             while number < len(generation.parts) or not task.done():
@@ -125,10 +125,10 @@ class SegmentCache:
                     waiter = asyncio.get_running_loop().create_future()
                     generation.waiters.append(waiter)
                     await waiter
-            completion, is_from_file = task.result()
+            completion = task.result()
         finally:
-            await self._leave(key, sequence, generation, task)
-        yield self._counted(completion, is_from_file=is_from_file, is_first=is_first)
+            await self._leave(generation, task)
+        yield completion if is_first else replace(completion, timings=None, cached=True)
 
     def clear(self) -> None:
         """Forget what is stored in memory."""
@@ -156,17 +156,18 @@ class SegmentCache:
         if self._file is not None:
             await self._file.close()
 
-    def _applies_to(self, sequence: EngineSequence) -> bool:
-        return self.max_bytes > 0 and sequence.sampling.temperature == 0 and not sequence.forced
-
-    def _key(self, sequence: EngineSequence) -> bytes:
+    def _key(self, sequence: EngineSequence) -> bytes | None:
+        """What changes the output, in short; None where the next output may be another one."""
+        if not self.max_bytes or sequence.sampling.temperature > 0 or sequence.forced:
+            return None
         sampling = self._sampling.get(sequence.sampling)
         if sampling is None:
             sampling = self._sampling[sequence.sampling] = repr(sequence.sampling).encode()
         ids = array("I", sequence.prompt_token_ids).tobytes()
         return blake2b(ids + sampling, digest_size=_KEY_BYTES).digest()
 
-    def _stored_completion(self, key: bytes, max_tokens: int) -> Completion | None:
+    def _find(self, key: bytes, max_tokens: int) -> Completion | None:
+        """The stored completion."""
         stored = self._stored.get(key)
         if stored is None or stored.completion_tokens > max_tokens:
             return None
@@ -176,49 +177,39 @@ class SegmentCache:
 
     def _join(
         self, key: bytes, sequence: EngineSequence, engine: Engine, *, streamed: bool
-    ) -> tuple[_Generation, asyncio.Task[tuple[Completion, bool]], bool]:
+    ) -> tuple[_Generation, asyncio.Task[Completion], bool]:
         """The generation of an equal sequence in flight, or a new one; and whether the caller is the first."""
-        generation = self._in_flight.get((key, sequence.max_tokens))
-        is_first = generation is None
-        if generation is None:
-            generation = self._in_flight[key, sequence.max_tokens] = _Generation()
-        if generation.task is None:
-            work = self._generate(key, sequence, engine, generation, streamed=streamed)
-            generation.task = asyncio.create_task(work)
-            generation.task.add_done_callback(generation.wake)
-        generation.callers += 1
-        return generation, generation.task, is_first
+        flight = key, sequence.max_tokens
+        generation = self._in_flight.get(flight)
+        if generation is not None and generation.task is not None:
+            self._lookups["in_flight"] += 1
+            generation.callers += 1
+            return generation, generation.task, False
+        generation = self._in_flight[flight] = _Generation(flight)
+        generation.task = asyncio.create_task(self._generate(key, sequence, engine, generation, streamed=streamed))
+        return generation, generation.task, True
 
-    async def _leave(
-        self,
-        key: bytes,
-        sequence: EngineSequence,
-        generation: _Generation,
-        task: asyncio.Task[tuple[Completion, bool]],
-    ) -> None:
+    async def _leave(self, generation: _Generation, task: asyncio.Task[Completion]) -> None:
         """A caller has its completion, or does not wait any longer; the last one ends what still runs."""
         generation.callers -= 1
         if not generation.callers and not task.done():
-            if self._in_flight.get((key, sequence.max_tokens)) is generation:
-                del self._in_flight[key, sequence.max_tokens]  # so that no new caller joins it
+            if self._in_flight.get(generation.flight) is generation:
+                del self._in_flight[generation.flight]  # so that no new caller joins it
             task.cancel()
             await asyncio.wait((task,))
         if task.done() and not task.cancelled():
             task.exception()  # asyncio would log one that no caller was left to receive
 
-    def _counted(self, completion: Completion, *, is_from_file: bool, is_first: bool) -> Completion:
-        self._lookups["stored" if is_from_file else "miss" if is_first else "in_flight"] += 1
-        return replace(completion, timings=None, cached=True) if is_from_file or not is_first else completion
-
     async def _generate(
         self, key: bytes, sequence: EngineSequence, engine: Engine, generation: _Generation, *, streamed: bool
-    ) -> tuple[Completion, bool]:
+    ) -> Completion:
         """The work of a generation's task."""
         try:
             if self._file is not None and (stored := await self._file.read(key)) is not None:
-                self._keep(key, stored)
+                self._store(key, stored)
                 if stored.completion_tokens <= sequence.max_tokens:
-                    return stored, True
+                    self._lookups["stored"] += 1
+                    return stored
             completion: Completion | None = None
             if not streamed:
                 completion = await engine.generate(sequence)
@@ -232,28 +223,26 @@ class SegmentCache:
                             generation.wake()
             if completion is None:
                 raise AssertionError("a stream ended without a completion")
-            self._store(key, completion)
-            return completion, False
+            self._lookups["miss"] += 1
+            if completion.reason == "stop":
+                kept = replace(completion, timings=None, cached=True)
+                self._store(key, kept)
+                if self._file is not None:
+                    self._file.write(key, kept)
+            return completion
         finally:
-            if self._in_flight.get((key, sequence.max_tokens)) is generation:
-                del self._in_flight[key, sequence.max_tokens]
+            if self._in_flight.get(generation.flight) is generation:
+                del self._in_flight[generation.flight]
 
     def _store(self, key: bytes, completion: Completion) -> None:
-        if completion.reason != "stop":
-            return
-        kept = replace(completion, timings=None, cached=True)
-        self._keep(key, kept)
-        if self._file is not None:
-            self._file.write(key, kept)
-
-    def _keep(self, key: bytes, completion: Completion) -> None:
         before = self._stored.pop(key, None)
         if before is not None:
             self.bytes -= size_bytes(before)
-        if size_bytes(completion) > self.max_bytes:
+        size = size_bytes(completion)
+        if size > self.max_bytes:
             return
         self._stored[key] = completion
-        self.bytes += size_bytes(completion)
+        self.bytes += size
         while self.bytes > self.max_bytes:
             _, dropped = self._stored.popitem(last=False)
             self.bytes -= size_bytes(dropped)

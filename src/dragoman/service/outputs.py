@@ -181,9 +181,8 @@ class SegmentTranslator:
         """Translate in one form; where the output reaches its limit, once more with twice that, which a piece has at once."""
         await call.pace.pause()
         attempt = self.planner.attempt(job, segment, form)
-        retries: tuple[RetryReason, ...] = ()
-        usage, timings, generated = Usage(), tuple[Timings, ...](), 0
         longer: EngineSequence | None = None
+        generated = 0
         while True:
             with requests.span("sequence") as span:
                 sequence = longer or self.planner.sequence(job, suffix, attempt, limit_factor=1 + is_piece)
@@ -192,18 +191,16 @@ class SegmentTranslator:
                 completion = await self.cache.generate(sequence, self.pipeline)
                 if span is not None:
                     span.complete(completion)
-            if not completion.cached:
-                usage, timings = _costs(sequence, completion)
-                generated += 1
-            if completion.reason != "length" or retries or is_piece:
+            generated += not completion.cached
+            if completion.reason != "length" or is_piece or longer is not None:
                 break
             if (longer := self._with_twice_the_limit(sequence)) is None:
                 break
-            retries = (checks.LENGTH_LIMIT,)
-            usage, timings = Usage(), ()  # the caller pays for the output that it gets
             await call.pace.pause()
-        output = self._read(job, attempt, completion)
-        return replace(output, usage=usage, generated=generated, timings=timings, retries=retries)
+        output = self._read(job, attempt, completion, sequence.source_tokens)
+        if longer is None:
+            return output
+        return replace(output, generated=generated, retries=(checks.LENGTH_LIMIT,))
 
     async def _stream(
         self, call: CallContext, job: TextJob, suffix: str, segment: Segment
@@ -239,9 +236,7 @@ class SegmentTranslator:
                     span.complete(completion)
         finally:
             call.slots.release()
-        usage, timings = _costs(sequence, completion)
-        output = self._read(job, attempt, completion)
-        yield replace(output, usage=usage, generated=int(not completion.cached), timings=timings)
+        yield self._read(job, attempt, completion, sequence.source_tokens)
 
     def _with_twice_the_limit(self, sequence: EngineSequence) -> EngineSequence | None:
         """The same sequence with an output of up to twice as many tokens; None where the window has no more."""
@@ -250,8 +245,11 @@ class SegmentTranslator:
             return None
         return replace(sequence, id=f"{sequence.id}.again", max_tokens=limit)
 
-    def _read(self, job: TextJob, attempt: Attempt, completion: Completion) -> Output:
-        """Read and check a completion. White space around it is the model's own, and is dropped."""
+    def _read(self, job: TextJob, attempt: Attempt, completion: Completion, source_tokens: int) -> Output:
+        """Read and check a completion. White space around it is the model's own, and is dropped.
+
+        The output has the costs of a sequence with so many tokens of the source; none where the completion was cached.
+        """
         segment = attempt.segment
         direction = (job.source, job.request.target)
         text = self.planner.prompts.answer(completion.text, attempt.shown, *direction, attempt.options)
@@ -269,7 +267,18 @@ class SegmentTranslator:
             text, plain = (" ".join(filter(None, map(str.strip, one.splitlines()))) for one in (text, plain))
         written = marks.restore(text, segment.marks, segment.writer)
         features = self.confidence.features(marks.plain(segment.text), plain, direction, completion.logprobs)
-        return Output(written, plain, completion.reason, findings=findings, features=features)
+        if completion.cached:
+            return Output(written, plain, completion.reason, findings=findings, features=features)
+        return Output(
+            written,
+            plain,
+            completion.reason,
+            Usage(0, completion.prompt_tokens, completion.completion_tokens, source_tokens),
+            generated=1,
+            timings=(completion.timings,) if completion.timings else (),
+            findings=findings,
+            features=features,
+        )
 
     # ---- when a check fails
 
@@ -308,7 +317,8 @@ class SegmentTranslator:
             cleaned = "" if segment.marks else without_commentary(segment.text, first.plain)
             if not cleaned:
                 return None
-            output = self._read(job, self.planner.attempt(job, segment), Completion(cleaned, "stop", 0, 0))
+            completion = Completion(cleaned, "stop", 0, 0, cached=True)
+            output = self._read(job, self.planner.attempt(job, segment), completion, 0)
             return None if output.findings else replace(output, features=first.features, retries=(code,))
         marked, form = segment, Form(context=False, sampled=True)
         if remedy == "marked":
@@ -527,14 +537,6 @@ def worst(reasons: Iterable[FinishReason]) -> FinishReason:
     """The reason that a reader must know of."""
     distinct = set(reasons)
     return "repetition" if "repetition" in distinct else "length" if "length" in distinct else "stop"
-
-
-def _costs(sequence: EngineSequence, completion: Completion) -> tuple[Usage, tuple[Timings, ...]]:
-    """What a sequence cost the engine: nothing where its completion was in the cache."""
-    if completion.cached:
-        return Usage(), ()
-    usage = Usage(0, completion.prompt_tokens, completion.completion_tokens, sequence.source_tokens)
-    return usage, (completion.timings,) if completion.timings else ()
 
 
 def _joined(

@@ -15,7 +15,7 @@ from itertools import chain, count
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.prompts.encoder import PromptEncoder
-from dragoman.prompts.lengths import LengthTable
+from dragoman.prompts.lengths import LengthTable, max_output_tokens
 from dragoman.prompts.profile import NO_OPTIONS
 from dragoman.service.dispatcher import TimeSlices
 from dragoman.text import capitals, checks, document, marks
@@ -67,6 +67,10 @@ class Direction:
     takes_terms: bool  # and a glossary's terms
 
 
+UNTRANSLATED = Direction(1.0, 0, 0, takes_context=False, takes_terms=False)
+"""Of a text whose language is unknown or the target's: it has no segments."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextJob:
     """One text with its languages. `segments` is an iterator: each is made when it is asked for; None: nothing yet."""
@@ -75,7 +79,8 @@ class TextJob:
     text: str
     source: str
     request: TranslationRequest
-    direction: Direction | None  # None: the text is not translated
+    options: PromptOptions  # of all prompts of the request
+    direction: Direction
     segments: Iterator[Segment | None]
     check_context: CheckContext
     glossary: Glossary | None = None
@@ -182,8 +187,9 @@ class Planner:
         # Two clients may send the same id, and an engine takes no two sequences of one: hence the number.
         unique_id = f"{request.request_id}-{next(self._numbers)}"
         request = replace(request, target=target, source=source, request_id=unique_id)
+        options = _request_options(request)
         for index, text in enumerate(request.texts):
-            yield self._job(index, text, request, glossary)
+            yield self._job(index, text, request, options, glossary)
 
     async def _glossary(self, request: TranslationRequest) -> Glossary:
         """Compile the request's glossary; a large one in a thread, and a stored one once."""
@@ -201,7 +207,9 @@ class Planner:
             self._glossaries[key] = glossary
         return glossary
 
-    def _job(self, index: int, text: str, request: TranslationRequest, glossary: Glossary | None) -> TextJob:
+    def _job(
+        self, index: int, text: str, request: TranslationRequest, options: PromptOptions, glossary: Glossary | None
+    ) -> TextJob:
         rules = TagRules(request.ignore_tags, request.splitting_tags, request.non_splitting_tags)
         pieces = document.pieces(text, request.format, request.keep, rules)
         source, confidence, undetermined = request.source, 1.0, False
@@ -213,39 +221,41 @@ class Planner:
             detection = self.detector.detect(sample)
             source, confidence = detection.language, detection.confidence
             undetermined = source is None and (detection.has_letters or has_letters(sample))
-        direction, segments = None, iter(tuple[Segment | None, ...]())
+        direction, notes, forced_tokens = UNTRANSLATED, tuple[WarningCode, ...](), None
+        segments: Iterator[Segment | None] = iter(())
         if source is not None and source != request.target:
-            direction = self._direction(source, request.target, _request_options(request))
+            direction = self._direction(source, request.target, options)
             segments = self.segments(pieces, source, request, direction, glossary)
-        job = TextJob(
+            if options is not NO_OPTIONS or "plural" in text:
+                notes = self._notes(text, source, request, options)
+            if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
+                made = tuple(segments)
+                number = sum(segment is not None and segment.translatable for segment in made)
+                forced_tokens = max(round(request.forced_output_tokens[index] / max(number, 1)), 1)
+                segments = iter(made)
+        return TextJob(
             index,
             text,
             source or UNDETERMINED,
             request,
+            options,
             direction,
             segments,
             CheckContext(source, request.target, self.detector),
             glossary,
-            request.source is None,
-            undetermined,
-            confidence,
+            detected=request.source is None,
+            undetermined=undetermined,
+            confidence=confidence,
+            forced_tokens=forced_tokens,
+            notes=notes,
         )
-        if direction is None:
-            return job
-        if notes := self._notes(job):
-            job = replace(job, notes=notes)
-        if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
-            made = tuple(segments)
-            number = sum(segment is not None and segment.translatable for segment in made)
-            forced = max(round(request.forced_output_tokens[index] / max(number, 1)), 1)
-            return replace(job, segments=iter(made), forced_tokens=forced)
-        return job
 
-    def _notes(self, job: TextJob) -> tuple[WarningCode, ...]:
+    def _notes(
+        self, text: str, source: str, request: TranslationRequest, options: PromptOptions
+    ) -> tuple[WarningCode, ...]:
         """What of the request the model cannot honour, or the text lacks."""
-        request = job.request
-        plural = request.format == "text" and "plural" in job.text
-        missing = plural and icu_plural_categories_missing(job.text, request.target)
+        plural = request.format == "text" and "plural" in text
+        missing = plural and icu_plural_categories_missing(text, request.target)
         notes: tuple[WarningCode, ...] = (checks.PLURAL_CATEGORIES,) if missing else ()
         asked: dict[str, WarningCode] = {}
         if request.context:
@@ -256,7 +266,7 @@ class Planner:
             asked["instructions"] = checks.INSTRUCTIONS_IGNORED
         if not asked:
             return notes
-        honoured = self.prompts.profile.honours(job.source, request.target, _request_options(request))
+        honoured = self.prompts.profile.honours(source, request.target, options)
         return (*notes, *(code for name, code in asked.items() if name not in honoured))
 
     def segments(
@@ -285,7 +295,10 @@ class Planner:
             for cut_off in cut(piece.text, source, direction.budget_tokens, self.prompts.tokenizer.count):
                 segment = block.part(cut_off.text, translatable=cut_off.translatable)
                 if segment.translatable and self.prompts.profile.capitals_as_sentences:
-                    segment = _as_sentence(segment, source, request.target)
+                    sentence = capitals.as_sentence(segment.text, source)
+                    if sentence is not None:
+                        writer = CapitalsWriter(request.target, segment.writer)
+                        segment = replace(segment, text=sentence, writer=writer)
                 if glossary is not None and (marked or segment.writer is not block.writer):
                     segment = with_terms_marked(segment, glossary)
                 if direction.takes_context:
@@ -295,8 +308,6 @@ class Planner:
 
     def segments_of_block(self, job: TextJob, block: Block) -> tuple[Segment, ...]:
         """Cut a block that is translated apart from the text around it, such as an attribute's value."""
-        if job.direction is None:
-            return ()
         segments = self.segments((block,), job.source, job.request, job.direction, job.glossary)
         return tuple(segment for segment in segments if segment is not None)
 
@@ -314,14 +325,14 @@ class Planner:
         terms = job.glossary.occurring(segment.text)[:MAX_TERMS] if job.glossary else ()
         context = "\n".join(filter(None, (job.request.context, segment.before if form.context else "")))
         with_marks = bool(segment.marks) and "<" in shown
-        options = _request_options(job.request)
+        options = job.options
         if context or terms or with_marks:
             options = replace(options, context=context or None, terms=terms, marks=with_marks)
         return Attempt(segment, form, shown, options)
 
     def _fits(self, job: TextJob, segment: Segment, shown: str) -> bool:
         """Whether a segment, which was cut with marks in it, fits the window with the words in their place."""
-        if len(shown) - len(segment.text) <= MARGIN_TOKENS // 4 or job.direction is None:
+        if len(shown) - len(segment.text) <= MARGIN_TOKENS // 4:
             return True
         return self.prompts.tokenizer.count(shown) * (1 + job.direction.ratio) <= job.direction.window_tokens
 
@@ -333,11 +344,11 @@ class Planner:
         request = job.request
         prompt = self.prompts.encode(attempt.shown, job.source, request.target, attempt.options)
         available = max(self.max_model_len - len(prompt.token_ids), 1)
+        ratio = job.direction.ratio
         if self.forced_lengths:
-            ratio = job.direction.ratio if job.direction else 1.0
             max_tokens = min(job.forced_tokens or max(round(prompt.source_tokens * ratio), 1), available)
         else:
-            limit = self._lengths.max_tokens(job.source, request.target, prompt.source_tokens, available)
+            limit = max_output_tokens(ratio, prompt.source_tokens, available)
             max_tokens = min(limit * limit_factor, available)
         return EngineSequence(
             f"{request.request_id}.{job.index}.{suffix}",
@@ -372,14 +383,6 @@ def with_marks(segment: Segment, spans: Iterable[tuple[int, int, str]]) -> Segme
         at = stop
     text, renumbered = marks.local("".join([*written, segment.text[at:]]), own)
     return replace(segment, text=text, marks=renumbered)
-
-
-def _as_sentence(segment: Segment, source: str, target: str) -> Segment:
-    """Return a segment in capitals in sentence case, with a writer of capitals; others as they are."""
-    text = capitals.as_sentence(segment.text, source)
-    if text is None:
-        return segment
-    return replace(segment, text=text, writer=CapitalsWriter(target, segment.writer))
 
 
 def _request_options(request: TranslationRequest) -> PromptOptions:

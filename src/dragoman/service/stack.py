@@ -90,7 +90,13 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
 
         answer = _pseudolocalized_prompt(settings.model.path or str(phrasebook.model_dir()))
         max_model_len = spec.engine.max_model_len or 1024
-        return FakePipeline(answer, step_s=chosen.fake_step_ms / 1000, slots=spec.slots, max_model_len=max_model_len)
+        return FakePipeline(
+            answer,
+            step_s=chosen.fake_step_ms / 1000,
+            slots=spec.slots,
+            max_model_len=max_model_len,
+            stream_interval_s=settings.engine.stream_interval_ms / 1000,
+        )
     log_file = forkserver.prepare(settings)
     if chosen.name != "continuous":
         from dragoman.pipelines import baselines

@@ -58,7 +58,7 @@ class TextAssembly:
         self._segments: list[Segment] = []
         self._outputs: dict[int, Output] = {}
         self._deltas: dict[int, list[str]] = {}  # of segments that are shown as they come, and whose turn it is not yet
-        self._is_complete = False  # no more segments come
+        self.is_complete = False  # no more segments come
         self._turn = 0  # the first segment that is not finished
         self._text: list[str] = []
         self._reasons: set[FinishReason] = set()
@@ -74,10 +74,6 @@ class TextAssembly:
         if len(self._segments) == 1:
             self._joiner.next_segment(structural=segment.structural)
         return len(self._segments) - 1
-
-    def close(self) -> None:
-        """No more segments come."""
-        self._is_complete = True
 
     def take(self, number: int, item: str | Output | None) -> Iterator[Event | None]:
         """Take a delta or the output of segment `number`; None: nothing, but that segments were added.
@@ -106,8 +102,8 @@ class TextAssembly:
             if self._turn < len(self._segments):
                 self._joiner.next_segment(structural=self._segments[self._turn].structural)
             yield None
-        if self._is_complete:
-            self._is_complete = False
+        if self.is_complete:
+            self.is_complete = False
             yield from self._done()
 
     def _show(self, text: str) -> TextDelta | None:
@@ -264,7 +260,7 @@ class Translator:
                     if segment.translatable:
                         yield text, number, segment
                 await call.pace.pause()
-            text.close()
+            text.is_complete = True
             yield text, -1, None
             await call.pace.pause()
 

@@ -1,1 +1,1 @@
-"""Text before and after the model: detection and segmentation. Knows no model and no wire format."""
+"""Processing of texts before and after the model: formats, language detection, segments, checks. No models, no HTTP."""

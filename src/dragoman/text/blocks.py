@@ -1,4 +1,4 @@
-"""Blocks: what a parser found in a sentence, its inline tags and texts, made into text with marks (`text.marks`)."""
+"""Builds blocks: the inline tags and texts that a parser found become one text with marks (`text.marks`)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Notation = Callable[[Iterable[tuple[str, str]]], Writer]
 """Makes a block's writer from its texts between two marks, each as it is shown and as the source writes it."""
 
 Spans = Callable[[str], Iterable[tuple[int, int]]]
-"""Start and end of what is to be kept in a text, in order and not overlapping."""
+"""Returns start and end of each span of a text that must be kept, in order and not overlapping."""
 
 
 @dataclass(frozen=True, slots=True)
 class InlineItem:
-    """What a parser found in a block, in the source's order.
+    """A tag, a text or another item that a parser found in a block.
 
-    `source` is the item's own notation, byte for byte. Of a text, `shown` is what the model reads (entities decoded), and
-    `offsets` has for each index of `shown`, and for its end, the index in `source`; empty where the two are equal.
-    `open` and `close` are inline tags that form pairs by `name`. A `single` stands alone; `word` says that it is part of a
-    sentence (a placeholder, a URL), which it therefore never leaves. `pieces` are those of `source`, where some of a tag is
-    translated (its `title`); else empty.
+    `source` is the item as the source writes it, byte for byte. `shown` is what the model reads of a text (entities
+    decoded); `offsets` maps each index of `shown`, and its end, to an index of `source`, and is empty where the two are
+    equal. `open` and `close` are inline tags that form pairs by `name`. A `single` has no partner; `word` says that it is
+    part of a sentence (a placeholder, a URL), so that it never becomes a literal beside the block. `pieces` are those of
+    `source` if a value in a tag is translated (its `title`), else empty.
     """
 
     kind: Literal["text", "open", "close", "single"]
@@ -38,7 +38,7 @@ class InlineItem:
     pieces: tuple[Piece, ...] = ()
 
     def part(self, start: int, stop: int) -> InlineItem:
-        """Characters `start` to `stop` of a text."""
+        """Return characters `start` to `stop` of a text item."""
         if not self.offsets:
             return InlineItem.text(self.shown[start:stop])
         offsets = self.offsets[start : stop + 1]
@@ -65,11 +65,11 @@ def build(
     writer: Writer | None = None,
     notation: Notation | None = None,
 ) -> list[Piece]:
-    """The pieces of one block's items; concatenated in their source notation they are the items' sources.
+    """Return the pieces of one block's items; concatenated in their source notation they are the items' sources.
 
-    What `keep` finds in texts stands alone. Tags that are not well nested, or nested too deeply, stand alone. White space,
-    tags and symbols at the edges are literals, and a block without letters is one literal. `notation` makes the writer
-    from how the block's texts are written.
+    Spans that `keep` finds in texts become singles, and so do tags that are not well nested or nested too deeply. White
+    space, tags and symbols at the edges become literals; a block without letters is one literal. `notation` makes the
+    block's writer from its texts.
     """
     before, nodes, after = _without_edges(deque(_tree(_with_kept(items, keep))))
     marks: list[Mark] = []
@@ -83,7 +83,7 @@ def build(
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """The pieces with neighbouring literals as one, and without empty ones."""
+    """Join neighbouring literals, and drop empty ones."""
     joined: list[Piece] = []
     for is_literal, group in groupby(pieces, key=lambda piece: isinstance(piece, Verbatim)):
         listed = list(group)
@@ -96,7 +96,7 @@ _INVISIBLE = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
 
 
 def _stripped(text: str) -> str:
-    """Without white space and characters that are not seen at its end: a model would drop them."""
+    """Remove white space and invisible characters at the end, which a model would drop."""
     end = len(text)
     while end and (text[end - 1].isspace() or text[end - 1] in _INVISIBLE):
         end -= 1
@@ -104,7 +104,7 @@ def _stripped(text: str) -> str:
 
 
 def _without_edges(nodes: deque[_Node]) -> tuple[list[Piece], deque[_Node], deque[Piece]]:
-    """Pieces of what comes before the block, the block's nodes, and pieces of what comes after it."""
+    """Return the pieces before the block, the block's nodes, and the pieces after it."""
     head: list[Piece] = []
     tail = deque[Piece]()
     while True:
@@ -132,7 +132,7 @@ def _without_edges(nodes: deque[_Node]) -> tuple[list[Piece], deque[_Node], dequ
 
 
 def _written_texts(texts: Iterable[_Node | str]) -> Iterator[tuple[str, str]]:
-    """What is shown between two marks, and how the source writes it."""
+    """Yield each text between two marks as the model reads it, and as the source writes it."""
     for is_text, between in groupby(texts, key=lambda part: isinstance(part, _Node)):
         if is_text:
             nodes = [part.item for part in between if isinstance(part, _Node)]
@@ -164,7 +164,7 @@ def _with_kept(items: Iterable[InlineItem], keep: Spans | None) -> Iterator[Inli
 
 
 def _with_texts_joined(items: Iterable[InlineItem]) -> Iterator[InlineItem]:
-    """Neighbouring texts as one, so that what they are together is seen."""
+    """Join neighbouring texts, so that a span that crosses two of them is found."""
     for is_text, group in groupby(items, key=lambda item: item.kind == "text"):
         listed = list(group)
         if not is_text or len(listed) == 1:
@@ -194,11 +194,11 @@ def _spans(text: str, keep: Spans | None) -> Iterator[tuple[int, int]]:
 
 
 _DEEPEST = 20
-"""Pairs nested more deeply stand alone; none of a model's outputs would keep them."""
+"""The tags of pairs that are nested more deeply become singles: no model keeps so many pairs."""
 
 
 def _tree(items: Iterable[InlineItem]) -> list[_Node]:
-    """Opening tags and what they enclose. A tag without its partner in the same content stands alone."""
+    """Nest the items in their pairs of tags. A tag without a partner in the same content becomes a single."""
     listed = list(items)
     partner = _partners(listed)
     closing: set[int] = set()
@@ -219,10 +219,10 @@ def _tree(items: Iterable[InlineItem]) -> list[_Node]:
 
 
 def _partners(listed: Sequence[InlineItem]) -> dict[int, int]:
-    """For each opening tag that is closed, the index of its closing tag."""
+    """Map the index of each opening tag that is closed to the index of its closing tag."""
     partner: dict[int, int] = {}
     opened: list[int] = []
-    places: dict[str, list[int]] = {}  # by name, where in `opened`
+    places: dict[str, list[int]] = {}  # indexes in `opened`, by name
     for index, item in enumerate(listed):
         if item.kind == "open":
             places.setdefault(item.name, []).append(len(opened))
@@ -230,7 +230,7 @@ def _partners(listed: Sequence[InlineItem]) -> dict[int, int]:
         elif item.kind == "close" and (open_places := places.get(item.name)):
             at = open_places[-1]
             partner[opened[at]] = index
-            while len(opened) > at:  # what was opened inside and is not closed stands alone
+            while len(opened) > at:  # tags that were opened inside and are not closed have no partner
                 places[listed[opened.pop()].name].pop()
     return partner
 
@@ -240,13 +240,13 @@ def _item_pieces(item: InlineItem) -> tuple[Piece, ...]:
 
 
 def _pieces(node: _Node) -> tuple[Piece, ...]:
-    """What a node is where it is not in a block's text: literals, and the parts of its tags that are translated."""
+    """Return a node that is outside of the block's text as literals and translated attribute values."""
     closing = (Verbatim(node.closing.source),) if node.closing else ()
     return (*_item_pieces(node.item), *(piece for one in node.content for piece in _pieces(one)), *closing)
 
 
 def _together(items: Iterable[InlineItem], *, word: bool) -> InlineItem:
-    """Neighbouring items as one single."""
+    """Join neighbouring items into one single."""
     listed = list(items)
     source = "".join(item.source for item in listed)
     pieces = _joined(piece for item in listed for piece in _item_pieces(item)) if any(i.pieces for i in listed) else ()
@@ -262,19 +262,19 @@ def _items(node: _Node) -> Iterator[InlineItem]:
 
 
 def _is_blank(node: _Node) -> bool:
-    """White space only."""
+    """Whether the node is a text of white space only."""
     return node.item.kind == "text" and not _stripped(node.item.shown)
 
 
 def _is_edge(node: _Node) -> bool:
-    """Whether it need not be in a block that begins or ends with it."""
+    """Whether a node at the beginning or end of a block can be left out of its text."""
     if node.closing is not None:
         return all(map(_is_edge, node.content))
     return _is_blank(node) or (node.item.kind == "single" and not node.item.word)
 
 
 def _merged(nodes: Iterable[_Node]) -> list[_Node]:
-    """Neighbouring singles as one, pairs without text as singles, a pair directly in a pair as one: fewer marks to keep."""
+    """Reduce the number of marks: join neighbouring singles and directly nested pairs; pairs without text become singles."""
     merged: list[_Node] = []
     for found in nodes:
         node = found
@@ -301,7 +301,7 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
 
 
 def _belong_together(first: _Node, second: _Node) -> bool:
-    """Whether two nodes with only white space between them are one mark: tags, and what stands beside a symbol."""
+    """Whether two nodes with only white space between them become one mark: two tags, or a symbol and its neighbour."""
     if not (_is_single(first) and _is_single(second)):
         return False
     if not (_is_word(first) or _is_word(second)):

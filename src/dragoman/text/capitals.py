@@ -1,4 +1,4 @@
-"""Texts in capitals: a sentence in place of one, for a model that was trained on sentences, and a translation in capitals."""
+"""Converts a text in capitals into a sentence, for models that translate sentences better, and a translation into capitals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ACRONYMS = _names(
     "API ATM BBC CD CEO CIA CPU DIY DNA DVD EUR FAQ FBI FIFA GPS GPU HIV HTML HTTP IBM ISBN JPEG NASA NATO NBA OECD OK PC PDF"
     " SMS SOS TV UEFA UFO UK UNESCO UNICEF URL USA USB USD UTC VIP VPN WIFI"
 )
-"""Words that are no other word where they are in small letters."""
+"""Acronyms that are not also a word in small letters."""
 _ENGLISH_TITLES = frozenset({"MR", "MRS", "DR", "ST"})
 _ENGLISH_NAMES = _names(
     "I MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY SUNDAY JANUARY FEBRUARY APRIL JUNE JULY AUGUST SEPTEMBER OCTOBER"
@@ -38,9 +38,9 @@ _ENGLISH_ACRONYM = re.compile(r"[BCDFGHJKLMNPQRSTVWXZ]{2,5}|[B-HJ-NP-Z]")
 
 
 def as_sentence(text: str, language: str) -> str | None:
-    """A text with marks, all in capitals, as sentences; None of any other text, and where all of its words stay as they are.
+    """Return a text with marks, all in capitals, as sentences; None for any other text, or if no word would change.
 
-    Words with digits stay, and so do acronyms that are no other word. Which other words are names is not known.
+    Words with digits and known acronyms stay in capitals. Names are not recognised, except for a few English ones.
     """
     plain = MARK.sub(" ", text) if "<" in text else text
     if not plain.isupper():
@@ -57,7 +57,7 @@ def as_sentence(text: str, language: str) -> str | None:
 
 
 def _is_fixed(word: str, tag: str) -> bool:
-    """Whether a word in capitals is written so in a sentence, too."""
+    """Whether a word stays in capitals within a sentence."""
     if any(map(str.isdigit, word)) or word[1:] == ".":  # an initial
         return True
     word = word.rstrip(".")
@@ -78,7 +78,7 @@ def _lowered(word: str, tag: str) -> str:
 
 
 def in_capitals(text: str, language: str) -> str:
-    """The text in capitals, as its language writes them: Turkish with İ and I, Greek without accents; Japanese as it is."""
+    """Return the text in capitals by its language's rules: Turkish with İ and I, Greek without accents; Japanese unchanged."""
     if languages.script(language) not in _SCRIPTS:
         return text
     tag = languages.primary(language)
@@ -94,7 +94,7 @@ _OR = re.compile(r"\bή\b")
 
 
 def _greek_capitals(text: str) -> str:
-    """Without accents, but for ή ("or"); two vowels that an accent on the first keeps apart get a diaeresis for it."""
+    """Remove accents, except from ή ("or"). An accent that separates two vowels becomes a diaeresis on the second."""
     text = _OR.sub("Ή", _HIATUS.sub(lambda vowel: f"{vowel[0]}\u0308", unicodedata.normalize("NFC", text)))
     bare = (unicodedata.normalize("NFD", part).replace("\u0301", "") for part in text.split("Ή"))
     return unicodedata.normalize("NFC", "Ή".join(bare)).upper()
@@ -102,7 +102,7 @@ def _greek_capitals(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CapitalsWriter:
-    """Writes a translation in capitals, in the notation of its document. What marks stand for is not written by it."""
+    """Writes a translation in capitals, in the notation of its document. Content that marks stand for is not changed."""
 
     language: str
     notation: Writer | None = None
@@ -112,6 +112,6 @@ class CapitalsWriter:
         return self.notation(text) if self.notation else text
 
     def arrange(self, written: list[str], edges: Sequence[Edge]) -> None:
-        """As `ArrangingWriter`."""
+        """See `ArrangingWriter.arrange`."""
         if isinstance(self.notation, ArrangingWriter):
             self.notation.arrange(written, edges)

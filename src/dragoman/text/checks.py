@@ -1,7 +1,7 @@
-"""Checks of a translation against its source, each of a fact that can be seen without knowing either language.
+"""Checks of a translation against its source that need no knowledge of either language.
 
-A check that fails becomes a warning for the client, or a reason to translate a segment again; which of the two is the
-caller's decision. Every check is linear in the lengths of source and output, and is made for one segment at a time.
+A check that fails becomes a warning for the client, or a reason to translate a segment again: the caller decides. Every
+check is linear in the lengths of source and output, and looks at one segment.
 """
 
 from __future__ import annotations
@@ -87,14 +87,14 @@ _MAX_LISTED = 5
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A check that failed. `missing`: what the output lacks, in the source's order; and numbers that it has too often."""
+    """A check that failed. `missing`: what the output lacks, in the source's order, then numbers that it has too often."""
 
     code: WarningCode
     missing: tuple[str, ...] = ()
 
 
 def findings(source: str, output: str, context: CheckContext) -> tuple[Finding, ...]:
-    """What is wrong with the translation of one segment, the worst first. Both texts are without marks (`marks.plain`)."""
+    """Return the failed checks of one segment's translation, worst first. Both texts are without marks (`marks.plain`)."""
     if is_empty(source, output):
         return (Finding(EMPTY_OUTPUT),)
     found: list[Finding] = []
@@ -125,18 +125,18 @@ def _lost(source: str, output: str) -> Iterator[Finding]:
 
 
 def badness(found: Iterable[Finding]) -> tuple[int, ...]:
-    """A key by which the better of two outputs has the smaller value: its worst finding is less bad, then the next."""
+    """Return a sort key, smaller for the better output: the worst findings are compared first, then the next ones."""
     worst_first = sorted((SEVERITY[one.code], -len(one.missing)) for one in found)
     return tuple(value for severity, missing in worst_first for value in (len(WARNING_CODES) - severity, -missing))
 
 
 def worst_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each finding once, the worst first."""
+    """Remove duplicates, and sort by severity."""
     return tuple(sorted(dict.fromkeys(found), key=lambda one: SEVERITY[one.code]))
 
 
 class TextChecks:
-    """The checks of one text, made segment by segment. The work of `add` is linear in the segment's length."""
+    """The checks of one text, segment by segment. `add` is linear in the segment's length."""
 
     def __init__(self, source_language: str | None, target_language: str, detector: Detector | None = None) -> None:
         self._context = CheckContext(source_language, target_language, detector)
@@ -146,7 +146,7 @@ class TextChecks:
         self._copied = CopiedLetters()
 
     def add(self, source: str, output: str, found: Iterable[Finding] | None = None) -> None:
-        """One segment and its translation. `found`: its findings, where they are known."""
+        """Add a segment and its translation. `found`: its findings, if the caller has them."""
         for one in findings(source, output, self._context) if found is None else found:
             self._missing.setdefault(one.code, []).extend(one.missing)
         for index, ends in enumerate(both_sentence_ends(source, output)):
@@ -155,9 +155,9 @@ class TextChecks:
             self._copied.add(source, output)
 
     def warnings(self) -> tuple[TranslationWarning, ...]:
-        """What was found in all segments together, in the order of `WARNING_CODES`; nothing when all seems well.
+        """Return the warnings of all segments together, in the order of `WARNING_CODES`.
 
-        A segment may be a name, which stays the same: that the source was copied is said of a whole text.
+        `source_copied` is decided over the whole text, because a single segment may be a name, which stays the same.
         """
         found = set(self._missing) - {SOURCE_COPIED}
         if too_few_sentences(*self._sentences):
@@ -170,7 +170,7 @@ class TextChecks:
 
 
 def warning(code: WarningCode, missing: tuple[str, ...] = ()) -> TranslationWarning:
-    """The warning of that code. `missing`: what the translation lacks, of which the message names the first few."""
+    """Return the warning with this code. The message names the first few of `missing`."""
     message = WARNING_CODES[code]
     if missing:
         more = len(missing) - _MAX_LISTED

@@ -1,7 +1,7 @@
-"""What a chat model says beside a translation, or in its place: preambles, labels, notes, the source once more, refusals.
+"""Finds text that a chat model adds to a translation, or returns instead: preambles, labels, notes, the source, refusals.
 
-Found by its form, and only where the source has nothing like it. Every pattern is bounded or anchored at an edge of the
-output, so that the work is linear.
+It is recognised by its form, and only if the source has nothing like it. Every pattern is bounded or anchored at an edge
+of the output, so that the work is linear.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _MIN_ECHOED_LETTERS = 12
 
 
 def without_commentary(source: str, output: str, target: str | None = None) -> str:
-    """The translation alone; the output as it is, without white space at its edges, where it has no commentary.
+    """Return the output without commentary and without white space at its edges.
 
-    `target`: the target language, by whose name models label their answers. What would leave no letters is not removed.
+    `target`: the target language; models label answers with its name. If no letters would remain, nothing is removed.
     """
     text = output.strip()
     for _ in range(3):  # a preamble, quotes inside it, a label inside these
@@ -66,7 +66,7 @@ def without_commentary(source: str, output: str, target: str | None = None) -> s
 
 
 def has_commentary(source: str, output: str, target: str | None = None) -> bool:
-    """Whether the output says something beside the translation that the source does not say."""
+    """Whether the output has text beside the translation that does not come from the source."""
     return without_commentary(source, output, target) != output.strip()
 
 
@@ -91,7 +91,7 @@ def _without_beginning(source: str, text: str, target: str | None) -> str:
 
 @lru_cache(maxsize=256)
 def _label(target: str) -> re.Pattern[str]:
-    """The target language's name before a colon."""
+    """Return a pattern for the target language's name before a colon."""
     names = {languages.name(target), languages.native_name(target), languages.name(languages.primary(target))}
     listed = "|".join(re.escape(name) for name in sorted(names))
     return re.compile(
@@ -100,7 +100,7 @@ def _label(target: str) -> re.Pattern[str]:
 
 
 def _without_source(source: str, text: str) -> str:
-    """What is before or after the source, where a model writes the source and its translation."""
+    """Remove a copy of the source that the model wrote before or after the translation."""
     plain = source.strip()
     if len(text) <= len(plain) + 2 or sum(map(str.isalpha, plain)) < _MIN_ECHOED_LETTERS:
         return text
@@ -113,7 +113,7 @@ def _without_source(source: str, text: str) -> str:
 
 
 def _without_ending(source: str, text: str) -> str:
-    """Without notes after the translation, and without quotation marks around all of it."""
+    """Remove notes after the translation, and quotation marks around all of it."""
     if "\n" in text and text.count("\n") > source.strip().count("\n") and not _IS_NOTE.search(source):
         found = _LAST_NOTE.search(text)
         if found and found.start() > 0:
@@ -135,7 +135,7 @@ def _without_ending(source: str, text: str) -> str:
 
 
 def _last_brackets(text: str) -> int | None:
-    """Where the brackets at the end begin, if a note seems to be in them."""
+    """Return where the brackets at the end begin, if they seem to hold a note."""
     opening = max(text.rfind(one) for one in "(（[【")
     if opening <= 0:
         return None
@@ -204,7 +204,7 @@ _REFUSAL_SIGNS = (
     ),
     *("к сожалению", "не могу"),
 )
-"""Every refusal has one of them: looking for these is a hundredth of the pattern's work."""
+"""Every refusal has one of them; a search for these takes a hundredth of the pattern's time."""
 
 
 _ANSWER = re.compile(_PATTERNS["answer"], re.IGNORECASE)
@@ -216,14 +216,14 @@ _OFFER_SIGNS = ("help", "assist")
 
 
 def _is_answer(source: str, head: str) -> bool:
-    """Whether the model asks for the text or offers its help, and the source does not."""
+    """Whether the model asks for a text or offers help, and the source does not."""
     if any(sign in head for sign in _ANSWER_SIGNS) and _ANSWER.search(head):
         return not _SOURCE_IS_ABOUT_TRANSLATION.search(source)
     return any(sign in head for sign in _OFFER_SIGNS) and bool(_OFFER.search(head)) and not _HELP.search(source)
 
 
 def is_refusal(source: str, output: str) -> bool:
-    """Whether the output begins with a refusal or an answer in place of a translation, which the source does not say."""
+    """Whether the output begins with a refusal or an answer that is not in the source."""
     head = output[:_REFUSAL_CHARACTERS].lower()
     if _is_answer(source, head):
         return True

@@ -1,6 +1,6 @@
-"""Comparisons of an output with its source: copied, in another language, cut, with numbers lost, repeating itself.
+"""Compares an output with its source: copied, in a wrong language, shortened, numbers lost, repetition.
 
-Each is a fact that can be seen without knowing either language, and linear in the lengths of both texts.
+No comparison needs to know either language. Each is linear in the lengths of both texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dragoman.text.spans import spans, without_spans
 
 @dataclass(frozen=True, slots=True)
 class CheckContext:
-    """What is known of a segment's translation. `source_language` None: unknown; `detector` None: not asked."""
+    """Languages of a segment. `source_language` None: unknown. `detector` None: the output's language is not detected."""
 
     source_language: str | None
     target_language: str
@@ -35,7 +35,7 @@ class CheckContext:
 
 
 def is_copied(source: str, output: str, context: CheckContext) -> bool:
-    """Whether the output's letters are those of the source, where that cannot be right."""
+    """Whether the output has the same letters as the source, and a correct translation would not."""
     if context.source_language is not None and may_be_equal(context.source_language, context.target_language):
         return False
     copied = CopiedLetters()
@@ -58,9 +58,9 @@ _MAX_HAN_WITHOUT_KANA = 20
 
 
 def is_wrong_language(source: str, output: str, context: CheckContext) -> bool:
-    """Whether the output is in a script of another language, or in the source's or another language of the same script.
+    """Whether the output is in another script than the target's, or in another language of the same script.
 
-    Letters in things to keep and in words of the source do not count: names stay in their script.
+    Letters in kept spans and in words that the source also has are ignored: names stay in their script.
     """
     allowed = _allowed_scripts(context.target_language)
     own = set(source.casefold().split())
@@ -87,15 +87,15 @@ def _allowed_scripts(target: str) -> frozenset[str]:
 _FEW_WORDS = 4
 _MIN_SENTENCE_WORDS = 3
 _MAX_WORDS = 100
-"""So many say enough."""
+"""The number of words from which the language is detected; further ones are ignored."""
 
 _PUNCTUATION = '(),;:.!?…"“”'
-"""What may stand at a word that is no code: `a.out` and `x-y` are."""
+"""Punctuation that a word may have at its edges and is not code; `a.out` and `x-y` are code."""
 
 
 _Kind = Literal["expected", "close", "other"]
-"""What another language is beside the target: the source's, or English, in which models answer; one in which the same
-sentence is often right; any other that is served."""
+"""`expected`: the source's language, or English, in which models often answer. `close`: a language in which the same
+sentence is often right. `other`: any other served language."""
 
 _MIN_ODDS: Mapping[int, Mapping[_Kind, float]] = {
     1: {"expected": 7.4, "other": 150.0},
@@ -105,14 +105,14 @@ _MIN_ODDS: Mapping[int, Mapping[_Kind, float]] = {
 
 _MIN_ODDS_OF_MORE: Mapping[_Kind, float] = {"expected": 2.7, "close": 20.0, "other": 7.4}
 _KEPT_FACTOR = 1.7
-"""More is asked where words of the source count: these may be code, a quotation or a term that stays as it is."""
+"""A factor on the odds where words of the source are included: these may be code, a quotation or an untranslated term."""
 
 
 def _is_other_language(source: str, output: str, context: CheckContext) -> bool:
     """Whether the output, or a sentence of it, is likelier to be in the source's or another language than in the target's.
 
-    First only words count that the source does not have; then also those that it has in small letters, which are
-    hardly names: a model that writes the source's language often repeats most of the source.
+    At first words that the source also has are left out. Then those of them that are in small letters, which are hardly
+    names, are included: a model that answers in the source's language often repeats most of the source.
     """
     detector, target = context.detector, context.target_language
     if detector is None:
@@ -148,7 +148,7 @@ def _likelier(detector: Detector, words: list[str], target: str) -> list[tuple[s
 
 
 def _leads(likelier: list[tuple[str, float]], words: int, rivals: Mapping[str, _Kind], factor: float = 1.0) -> bool:
-    """Whether one of the rivals is so much likelier than the target that so many words must be in it."""
+    """Whether one of the rivals is likelier than the target by the factor that this number of words requires."""
     least = next((least for most, least in _MIN_ODDS.items() if words <= most), _MIN_ODDS_OF_MORE)
     return any(label in rivals and odds > factor * least.get(rivals[label], math.inf) for label, odds in likelier)
 
@@ -157,7 +157,7 @@ def _leads(likelier: list[tuple[str, float]], words: int, rivals: Mapping[str, _
 def _rivals(
     source: str | None, target: str, served: tuple[str, ...]
 ) -> tuple[Mapping[str, _Kind], Mapping[str, _Kind]]:
-    """The languages of the target's script that the output may be in instead, by label: all, and the expected ones."""
+    """Return other languages of the target's script by label: all of them, and only the source's language and English."""
     scripts = _allowed_scripts(target)
     likely = {"en", source}
     kinds: dict[str, _Kind] = {
@@ -169,7 +169,7 @@ def _rivals(
 
 
 def _plain_words(source: str) -> set[str]:
-    """The source's words in small letters, and its first one where such a word follows it."""
+    """Return the source's words in small letters, and its first word if the second one is in small letters."""
     words = [word.strip(_PUNCTUATION).replace("’", "'") for word in source.split()]
     plain = {word for word in words if word.islower() and word.replace("'", "").isalpha()}
     if len(words) > 1 and words[1] in plain:
@@ -178,7 +178,7 @@ def _plain_words(source: str) -> set[str]:
 
 
 def _is_other_han(text: str, script: str) -> bool:
-    """Whether Han characters without kana are in simplified Chinese for traditional, the other way round, or no Japanese."""
+    """Whether Han characters are simplified instead of traditional or the reverse, or lack kana for Japanese."""
     characters = sum(map(str.isalpha, text))
     if characters < _MIN_HAN:
         return False
@@ -206,7 +206,7 @@ _MIN_LENGTH_WITH_FEWER_SENTENCES = 0.7
 
 
 def length_faults(source: str, output: str) -> Iterator[Literal["length_out_of_bounds", "sentences_dropped"]]:
-    """Whether the output is much shorter or longer than the source, and whether sentences of it seem to be missing."""
+    """Return a code if the output is much shorter or longer than the source, and one if sentences seem to be missing."""
     expected = _extent(source)
     if expected >= _MIN_EXTENT:
         ratio = _extent(output) / expected
@@ -221,7 +221,7 @@ def length_faults(source: str, output: str) -> Iterator[Literal["length_out_of_b
 
 
 def _extent(text: str) -> float:
-    """How long the text would be in Latin letters, spans aside."""
+    """Return the length that the text would have in Latin letters, without kept spans."""
     words = "".join(without_spans(text).split())
     if words.isascii():
         return len(words)
@@ -239,31 +239,31 @@ _MIN_REPEATED_SENTENCE = 12
 
 
 def line_breaks_kept(source: str, output: str) -> bool:
-    """Whether the lines and blank lines between the first and the last word are those of the source."""
+    """Whether the output has the source's line breaks and blank lines between its first and its last word."""
     return _line_breaks(source) == _line_breaks(output)
 
 
 def sentences_dropped(source: str, output: str) -> bool:
-    """Whether so many of the source's sentences have no counterpart that some must be missing.
+    """Whether the output has so many sentences fewer than the source that some must be missing.
 
-    Ends of sentences are counted, not understood: texts of few sentences always pass, and a quarter may be merged.
+    Only sentence ends are counted. Texts of few sentences always pass, and a quarter of the sentences may be merged.
     """
     return too_few_sentences(*both_sentence_ends(source, output))
 
 
 def too_few_sentences(source_ends: int, output_ends: int) -> bool:
-    """Whether so few sentences in place of so many mean that some are missing."""
+    """Whether an output with this number of sentences must lack some of the source's."""
     return source_ends >= _MIN_SENTENCES and output_ends < _MIN_SENTENCES_KEPT * source_ends
 
 
 def both_sentence_ends(source: str, output: str) -> tuple[int, int]:
-    """Ends of sentences in both. Thai and Lao do not mark them: an output in these has those of its source."""
+    """Count the sentence ends of both. Thai and Lao do not mark them, so an output in these gets its source's number."""
     ends = _sentence_ends(source)
     return ends, ends if _UNMARKED_ENDS.search(output) else _sentence_ends(output)
 
 
 def repeats_sentence(source: str, output: str) -> bool:
-    """Whether the output has one sentence twice in a row, and the source none: another one is missing instead."""
+    """Whether the output repeats a sentence directly and the source does not: another sentence is missing then."""
     return _has_sentence_twice(output, _MIN_REPEATED_SENTENCE) and not _has_sentence_twice(source, 1)
 
 
@@ -277,7 +277,7 @@ def _sentence_ends(text: str) -> int:
 
 
 def _line_breaks(text: str) -> list[int]:
-    """The number of line breaks between each line with words and the next."""
+    """Return the number of line breaks between each line with words and the next."""
     breaks: list[int] = []
     number = 0
     for line in text.strip().splitlines():
@@ -294,9 +294,9 @@ _WHITE_SPACE = re.compile(r"\s+")
 
 
 def placeholders_lost(source: str, output: str) -> tuple[str, ...]:
-    """Fixed spans that the output has fewer times than the source, in the source's order.
+    """Return the fixed spans that occur less often in the output than in the source, in the source's order.
 
-    White space in a span makes no difference: `<br />` is `<br/>`, `{{ name }}` is `{{name}}`.
+    White space in a span is ignored: `<br />` equals `<br/>`, `{{ name }}` equals `{{name}}`.
     """
     remaining = Counter(_fixed(output))
     missing: list[str] = []
@@ -331,7 +331,7 @@ _IDEOGRAPHS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 
 class CopiedLetters:
-    """Whether the letters of all segments are those of the source. Short texts and names may well be the same."""
+    """Collects whether all segments were copied. Short texts and names may correctly be the same in both languages."""
 
     def __init__(self) -> None:
         self._differs = False
@@ -340,7 +340,7 @@ class CopiedLetters:
         self._title = True
 
     def add(self, source: str, output: str) -> None:
-        """One segment and its output."""
+        """Add a segment and its output."""
         if self._differs:
             return
         letters = _letters(source)
@@ -353,7 +353,7 @@ class CopiedLetters:
         )
 
     def all_of_it(self) -> bool:
-        """Whether all that was added was copied."""
+        """Whether every segment that was added was copied."""
         is_name = self._words <= _MAX_WORDS_OF_A_NAME and self._title
         return self._letters >= _MIN_COPIED_LETTERS and not self._differs and not is_name
 
@@ -380,17 +380,17 @@ _SCALE = re.compile(
     r"|लाख|करोड़|हज़ार|हजार|ألف|آلاف|مليون|مليار|พัน|หมื่น|แสน|ล้าน",
     re.IGNORECASE,
 )
-"""Where numbers are scaled, zeros at their ends say nothing."""
+"""Signs of a scaled number (1.5 million): zeros at its end are not compared."""
 
 _MAX_WRITTEN_OUT = 12
-"""Up to here a number is as often a word ("three", 三) or a month's name as it is digits."""
+"""Numbers up to this one are often written as a word ("three", 三) or as a month's name."""
 
 
 def numbers_lost(source: str, output: str) -> tuple[str, ...]:
-    """Numbers of the source, in ASCII digits, that the output has in no form, however grouped or scaled.
+    """Return the numbers of the source, in ASCII digits, that the output does not have in any grouping or scale.
 
-    1,000 may be 1000, 1.5 million 150万, 15:30 3:30 PM, 2024-03-05 5 March 2024, ３０ 30. Small whole numbers, often words
-    in another language, are not looked for, nor are the digits of fixed spans.
+    1,000 may be 1000, 1.5 million 150万, 15:30 3:30 PM, 2024-03-05 5 March 2024, ３０ 30. Small whole numbers, which other
+    languages often write as words, and digits of fixed spans are not compared.
     """
     numbers = _numbers(without_spans(source))
     if not numbers:
@@ -404,9 +404,9 @@ _AFTERNOON = re.compile(r"\bp\.?m\b|午後|下午|晚上|오후|저녁|밤", re.
 
 
 def numbers_repeated(source: str, output: str) -> tuple[str, ...]:
-    """Numbers that the output has more often than the source has them, where an hour of the afternoon cannot be the reason.
+    """Return the source's numbers that the output has more often; none if the source has an hour of the afternoon.
 
-    Only numbers of the source are looked for: others may be words there, and so may small ones.
+    Numbers that the source does not have, and small ones, are ignored: the source may write them as words.
     """
     listed = _NUMBER.findall(without_spans(source))
     if not listed or _AFTERNOON.search(source):
@@ -427,18 +427,18 @@ def _is_present(number: str, present: set[str], key: Callable[[str], str]) -> bo
         return _is_small(number) or _twelve_hour(number) in present
     if _GROUPED.fullmatch(number):
         return False
-    # 2024.03.05 and 15.30 may be taken apart in another language, but some of it is there.
+    # Another language may split 2024.03.05 and 15.30, but has some of their parts.
     found = [key(part) in present or _twelve_hour(part) in present for part in parts]
     return any(found) and all(is_found or _is_small(part) for part, is_found in zip(parts, found, strict=True))
 
 
 def number_spans(text: str, numbers: Collection[str]) -> Iterator[tuple[int, int]]:
-    """Where the text has one of these numbers, which are as `numbers_lost` returns them."""
+    """Return the spans of these numbers, which are in the form that `numbers_lost` returns."""
     return (found.span() for found in _NUMBER.finditer(text) if _ascii_digits(found[0]) in numbers)
 
 
 def _numbers(text: str) -> list[str]:
-    """Every number once; full-width, Arabic, Devanagari and other decimal digits as ASCII."""
+    """Return each number once, with all decimal digits (full-width, Arabic, Devanagari, ...) as ASCII."""
     return list(dict.fromkeys(map(_ascii_digits, _NUMBER.findall(text))))
 
 
@@ -449,12 +449,12 @@ def _ascii_digits(number: str) -> str:
 
 
 def _significant(number: str) -> str:
-    """What remains of a number when it is grouped or scaled otherwise: its digits without the zeros at its ends."""
+    """Return the digits without zeros at either end: they are the same in every grouping and scale."""
     return "".join(_DIGITS.findall(number)).strip("0")
 
 
 def _value(number: str) -> str:
-    """What remains of a number when it is grouped otherwise: its digits without zeros that say nothing."""
+    """Return the digits without leading zeros, and without zeros at the end of a fraction: they do not change the value."""
     parts = _DIGITS.findall(number)
     digits = "".join(parts).lstrip("0")
     return digits if len(parts) == 1 or _GROUPED.fullmatch(number) else digits.rstrip("0")
@@ -465,7 +465,7 @@ def _is_small(digits: str) -> bool:
 
 
 def _twelve_hour(digits: str) -> str:
-    """15 is 3 on a twelve-hour clock."""
+    """Return the hour on a twelve-hour clock: 3 for 15."""
     hour = int(digits) if len(digits) == 2 else 0
     return _significant(str(hour - 12)) if 12 < hour < 24 else digits
 
@@ -482,13 +482,13 @@ _ALLOWANCE = 3
 _GRAM_CHARACTERS = 8
 _MAX_COUNTED_CHARACTERS = 1000
 _MIN_REPEATED_GRAMS = _MIN_CHARACTERS - _MIN_CHARACTERS // _MIN_TIMES - _GRAM_CHARACTERS + 1
-"""A run of 24 characters or more has at least so many n-grams that are there before. A short text has them counted."""
+"""A run of `_MIN_CHARACTERS` repeats at least this many n-grams; they are counted first, which is fast for short texts."""
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
 def repeats(source: str, output: str) -> bool:
-    """Whether the output repeats one part of a text, long or short, many times in a row, and the source does not."""
+    """Whether the output repeats a unit, short or long, many times in a row, and the source does not."""
     if len(output) < _MAX_COUNTED_CHARACTERS:
         grams = len(output) - _GRAM_CHARACTERS + 1
         if len({output[at : at + _GRAM_CHARACTERS] for at in range(grams)}) > grams - _MIN_REPEATED_GRAMS:
@@ -501,9 +501,9 @@ def repeats(source: str, output: str) -> bool:
 
 
 def _longest_run(text: str, gram_characters: int, min_times: int) -> int:
-    """Characters in the longest run of one unit repeated `min_times` or more, 0 when there is none.
+    """Return the characters of the longest run of a unit that is repeated `min_times` or more, 0 if there is none.
 
-    Within a run each n-gram is one unit after the same n-gram. Therefore a run of one unit is a streak of n-grams whose
+    Within a run the previous occurrence of each n-gram is one unit before it. So a run is a sequence of n-grams whose
     distances to their previous occurrences are all equal.
     """
     if len(text) <= gram_characters:

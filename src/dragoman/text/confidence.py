@@ -1,10 +1,10 @@
-"""How likely a translation is right, from what is known when it is made: probabilities, lengths, and words that match.
+"""Computes how likely a translation is right, from token probabilities, lengths, and words that translate each other.
 
-A model that was fitted (`dragoman eval --calibrate`, `tools/phrasebook/calibrate.py`) has a file `confidence.json` in its
-folder: a logistic regression over `inputs`, the usual lengths by direction, the threshold of the warning `low_confidence`,
-and, in a file beside it, which words of its training text translate each other, where that is known. For any other model the
-confidence is the geometric mean of its tokens' probabilities: it ranks translations of one model, and is no probability of
-being right.
+A calibrated model (`dragoman eval --calibrate`, `tools/phrasebook/calibrate.py`) has a file `confidence.json` in its
+folder: a logistic regression over `inputs`, the usual lengths by direction and the threshold of the warning
+`low_confidence`. A second file may say which words of the training text translate each other. For any other model the
+confidence is the geometric mean of the token probabilities: it ranks translations of one model, and is not the
+probability that a translation is right.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Levels = npt.NDArray[np.uint32]
 
 
 def units(text: str) -> list[str]:
-    """What a text is compared by, each once: stems of words, Han characters, and pairs of kana and of Hangul."""
+    """Return the units by which two texts are compared: stems of words, Han characters, pairs of kana and of Hangul."""
     found = dict[str, None]()
     for word in _WORD.findall(text.lower()):
         if word < _ALPHABETIC_UNTIL:
@@ -55,7 +55,7 @@ def units(text: str) -> list[str]:
 
 
 class Lexicon:
-    """Which units of two languages translate each other, and how frequent each unit is in the training text."""
+    """Stores which units of two languages translate each other, and how frequent each unit is in the training text."""
 
     def __init__(self, entries: Hashes) -> None:
         """`entries` are sorted: the hash of a unit or of a pair of units, and in the lowest bits its level.
@@ -65,10 +65,10 @@ class Lexicon:
         self.entries = entries
 
     def unmatched(self, source: str, output: str, direction: tuple[str, str]) -> tuple[float, float]:
-        """How far the units of the source lack a translation in the output, and those of the output one in the source.
+        """Return how much of the source has no translation in the output, and how much of the output has none in the source.
 
-        0 where each has a likely one, towards 1 where none has any; rare units count more than frequent ones. What is
-        copied in letters and digits translates itself.
+        Both are 0 if each unit has a likely translation, and near 1 if none has. Rare units count more. Letters and digits
+        that are copied count as translated.
         """
         some, others = units(source)[:_MOST_UNITS], units(output)[:_MOST_UNITS]
         if not some or not others:
@@ -84,33 +84,33 @@ class Lexicon:
         return _weighted(of_source, lacking.min(axis=1)), _weighted(of_output, lacking.min(axis=0))
 
     def _levels(self, hashes: Hashes) -> Levels:
-        """Of each its level; one more than the highest of what is not in the lexicon."""
+        """Return the level of each hash; one above the highest level for a hash that is not in the lexicon."""
         entries = self.entries.take(np.searchsorted(self.entries, hashes), mode="clip")
         return np.where(entries & HASH == hashes, entries & ~HASH, LEVELS)
 
 
 def _weighted(frequencies: Levels, lacking: Levels) -> float:
-    """The mean of what is lacking, as shares of all levels, weighted by rarity. Of few units it is lower.
+    """Return the mean of the missing levels, as a share of all levels, weighted by rarity. It is lower for few units.
 
-    A unit that the training text lacks counts like the rarest.
+    A unit that is not in the training text counts like the rarest ones.
     """
     weights = LEVELS - frequencies % LEVELS
     return float((weights @ lacking) / (LEVELS * (weights.sum() + LEVELS / 2)))
 
 
 def unit_hashes(language: str, some: Sequence[str]) -> Hashes:
-    """Of units of a language."""
+    """Return the hashes of a language's units."""
     return np.array([crc32(f"{language} {unit}".encode("utf-8", "surrogatepass")) for unit in some], np.uint32)
 
 
 def pair_hashes(left: Hashes, right: Hashes, in_order: bool) -> Hashes:
-    """Of units and other units; the same in both directions."""
+    """Return the hash of each pair of units, which is the same in both directions."""
     first, second = (left, right) if in_order else (right, left)
     return (first * np.uint32(2654435761) ^ second * np.uint32(2246822519)) & HASH
 
 
 def inputs(features: Features) -> dict[str, float]:
-    """The regression's inputs, by name: logarithms of the tokens' surprise in nats, of lengths and counts 1 more."""
+    """Return the regression's inputs by name: logarithms of the tokens' surprise (nats), and of lengths and counts plus 1."""
     mean, least = (-min(max(one, _LEAST_LOGPROB), 0.0) for one in (features.mean_logprob, features.least_logprob))
     return {
         "mean_surprise": math.log(mean + 0.001),
@@ -133,7 +133,7 @@ class Regression:
     weights: Mapping[str, float]
 
     def probability(self, features: Features) -> float:
-        """That the translation is right, 0 to 1."""
+        """Return the probability that the translation is right, 0 to 1."""
         values = inputs(features)
         score = self.bias + sum(weight * values[name] for name, weight in self.weights.items())
         return 1 / (1 + math.exp(-max(min(score, 30.0), -30.0)))
@@ -141,7 +141,7 @@ class Regression:
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceModel:
-    """Features of translations, and the confidence in them. Without `regression`: uncalibrated, and without a threshold."""
+    """Computes features of translations and the confidence in them. Without `regression` the model is not calibrated."""
 
     regression: Regression | None = None
     threshold: float = 0.0  # below it a translation is doubtful
@@ -156,7 +156,7 @@ class ConfidenceModel:
     def features(
         self, source: str, output: str, direction: tuple[str, str], logprobs: TokenLogprobs | None
     ) -> tuple[Features, ...]:
-        """Of one segment and its translation, both without marks; nothing where the engine reports no probabilities."""
+        """Return the features of a segment and its translation, both without marks; none without token probabilities."""
         if logprobs is None:
             return ()
         usual = self.length_ratios.get("-".join(direction), 1.0)
@@ -175,7 +175,7 @@ class ConfidenceModel:
         )
 
     def confidence(self, features: tuple[Features, ...]) -> float | None:
-        """Of a text, the least of its segments': it is as doubtful as its most doubtful part. None: nothing is known."""
+        """Return the confidence in a text: the lowest of its segments. None: the segments have no features."""
         return min(map(self._of_segment, features), default=None)
 
     def _of_segment(self, features: Features) -> float:
@@ -184,16 +184,16 @@ class ConfidenceModel:
         return self.regression.probability(features)
 
     def is_doubtful(self, confidence: float | None) -> bool:
-        """Whether it is below the fitted threshold."""
+        """Whether the confidence is below the fitted threshold."""
         return self.calibrated and confidence is not None and confidence < self.threshold
 
 
 UNCALIBRATED = ConfidenceModel()
-"""For models that were not fitted."""
+"""The confidence model of any model without a `confidence.json`."""
 
 
 def load(model: str | Path) -> ConfidenceModel:
-    """Of the model in this folder; `UNCALIBRATED` where it has no `confidence.json`. Raises `ConfigError`."""
+    """Load `confidence.json` of a model's folder; `UNCALIBRATED` if there is none. Raises `ConfigError` for a bad file."""
     file = Path(model) / FILE
     if not file.is_file():
         return UNCALIBRATED

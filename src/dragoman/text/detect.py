@@ -1,7 +1,7 @@
-"""Which of the served languages a text is in: by its script where that decides, else by py3langid among those that fit.
+"""Detects the language of a text: by its script if only one served language uses it, else with py3langid.
 
-A sample of bounded size is looked at, whatever the text's length. Scripts are those of the Unicode property Script
-(UAX #24), named by their ISO 15924 codes, but `Han` for Han characters alone and `Jpan` for kana with the Han among them.
+Only a sample of bounded size is read. Scripts are those of the Unicode property Script (UAX #24), named by their ISO 15924
+codes, except `Han` for Han characters without kana, and `Jpan` for kana and the Han characters among them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dragoman.text.spans import without_spans
 from dragoman.types import Detection
 
 _WIDESPREAD_SCRIPTS = frozenset({"Latn", "Cyrl", "Arab", "Deva"})
-"""Scripts of many languages: that only one of them is served says little about a text."""
+"""Scripts of many languages: a text in one of them may be in a language that is not served, even if one alone is served."""
 
 SHARED_SCRIPTS = _WIDESPREAD_SCRIPTS | {"Beng", "Ethi", "Hebr"}
 """Scripts of several languages."""
@@ -31,8 +31,8 @@ _LABELS = {"fil": "tl", "nb": "no"}  # py3langid's labels where they are not the
 
 _COMMON_ODDS = 0.5
 _COMMON_MAX_WORDS = 4
-"""Up to this many words, all among a language's most common, get it these odds: py3langid, trained on sentences,
-takes "hello" for Italian."""
+"""If all words of a text of up to this length are among a language's most common, that language gets these odds:
+py3langid, which was trained on sentences, detects "hello" as Italian."""
 
 _MIN_CHANCE = 1e-30
 """Chances are floats of single precision, and may be 0."""
@@ -56,12 +56,12 @@ class _Identifier(Protocol):
 
 
 def prepare() -> None:
-    """Load the identifier's model (half a second, 100 MB), which the first detector would have to wait for."""
+    """Load py3langid's model (half a second, 100 MB) before the first detector needs it."""
     _load_identifier()
 
 
 class Detector:
-    """Detects among `served` (tags). The first one loads the identifier's model, unless `prepare` has. Thread-safe."""
+    """Detects one of the languages `served` (tags). Loads py3langid's model unless `prepare` has. Thread-safe."""
 
     def __init__(self, served: Sequence[str]) -> None:
         self.served = tuple(served)
@@ -75,7 +75,7 @@ class Detector:
         self._by_scripts = self._narrowed()
 
     def detect(self, text: str) -> Detection:
-        """Never raises, whatever the text."""
+        """Return the most likely served language and its probability. Never raises."""
         sample = _sample(text)
         if not _LETTER.search(sample):
             return Detection(None, 0.0, has_letters=False)
@@ -106,10 +106,10 @@ class Detector:
         return Detection(chosen[0], best / whole if whole else 0.0)
 
     def likelier(self, words: str, tag: str) -> list[tuple[str, float]]:
-        """The languages that words of one script are likelier to be in than in the tag's, by label; the likeliest first.
+        """Return the languages that are likelier than the tag's for these words of one script, the likeliest first.
 
-        With how many times as likely each is. Among the served ones of that script, and English; nothing where the
-        tag's language is unknown or not served.
+        Each has its label and how many times as likely it is. Candidates are the served languages of that script and
+        English; there are none if the tag's language is unknown or not served.
         """
         identifier = self._by_scripts.get(scripts_of(tag))
         if identifier is None:
@@ -121,7 +121,7 @@ class Detector:
         return [(label, other / chance) for label, other in ranked[:place]]
 
     def _narrowed(self) -> dict[frozenset[str], _Identifier]:
-        """An identifier for each set of scripts that several languages share, of those languages alone: it is faster."""
+        """Make an identifier for each set of scripts that several languages share: fewer languages are faster."""
         narrowed: dict[frozenset[str], _Identifier] = {}
         for scripts in {scripts_of(tag) for tag in self.served}:
             labels = {label_of(tag) for tag in (*self.served, "en") if not scripts.isdisjoint(scripts_of(tag))}
@@ -132,14 +132,14 @@ class Detector:
         return narrowed
 
     def _with_common_words(self, text: str) -> set[str]:
-        """The languages among whose most common words all of the text's few words are."""
+        """Return the languages in which all words of a short text are among the most common ones."""
         words = {word.strip(_PUNCTUATION) for word in text.casefold().replace("’", "'").split()} - {""}
         if not words or len(words) > _COMMON_MAX_WORDS:
             return set()
         return {label for label, common in self._common.items() if words <= common}
 
     def _among_han(self, sample: str, candidates: list[str], share: float) -> Detection:
-        """Han characters alone: Chinese, unless a character is used in Japan only."""
+        """Decide a text of Han characters without kana: Chinese, unless its characters are used only in Japan."""
         simplified, traditional, japanese = han_fit(sample)
         chinese = [tag for tag in candidates if languages.script(tag) != "Jpan"]
         only_japan = japanese > max(simplified, traditional)
@@ -155,7 +155,7 @@ class Detector:
 
 
 def label_of(tag: str) -> str:
-    """The identifier's label for a language."""
+    """Return py3langid's label of a language."""
     primary = languages.primary(tag)
     return _LABELS.get(primary, primary)
 
@@ -163,7 +163,7 @@ def label_of(tag: str) -> str:
 @cache
 @cache
 def _load_identifier() -> _Identifier:
-    # Not narrowed by py3langid's own `set_languages`: among all it knows, a language that is not served shows.
+    # Not limited with `set_languages`: among all languages that it knows, a language that is not served is recognised.
     load = cast("Callable[..., _Identifier]", LanguageIdentifier.from_model_file)  # pyright: ignore[reportUnknownMemberType]
     return load(MODEL_FILE, norm_probs=True)
 
@@ -175,7 +175,7 @@ def _load_common_words() -> dict[str, frozenset[str]]:
 
 
 def _sample(text: str) -> str:
-    """The text, or parts of a long one from several places, without fixed spans and what is no character."""
+    """Return the text, or parts from several places of a long one, without fixed spans and invalid characters."""
     if len(text) <= _SAMPLES * _SAMPLE_CHARACTERS:
         return _words(text)
     sample = _words(_parts(text, _SAMPLES))
@@ -222,25 +222,25 @@ _MIN_KANA = 0.05
 
 
 def _script_names(script: str) -> frozenset[str]:
-    """The scripts, as here named, of a language that is written in an ISO 15924 script such as Jpan or Hant."""
+    """Return this module's names of the scripts that an ISO 15924 script such as Jpan or Hant consists of."""
     return frozenset({"Jpan", "Han"}) if script == "Jpan" else frozenset({_UNITED.get(script, script)})
 
 
 def scripts_of(tag: str) -> frozenset[str]:
-    """The scripts, as here named, that the language is written in."""
+    """Return this module's names of the scripts in which the language is written."""
     second = _SECOND_SCRIPTS.get(languages.normalise(tag))  # a tag that names its script has no second one
     return _script_names(languages.script(tag)) | ({second} if second else set[str]())
 
 
 @lru_cache(maxsize=256)
 def word_pattern(tag: str) -> regex.Pattern[str]:
-    """Matches a word in the scripts of the language."""
+    """Return a pattern that matches a word in the scripts of the language."""
     names = "".join(rf"\p{{Script={script}}}" for script in sorted(scripts_of(tag).intersection(_NAMED)))
     return regex.compile(rf"[{names}][{names}\p{{M}}]*(?:['’][{names}\p{{M}}]+)*")
 
 
 def script_weights(text: str) -> dict[str, int]:
-    """Script -> how much of the text is in it, in letters; a character of a dense script counts as several.
+    """Return how much of the text is in each script, in letters; a character of a dense script counts as several.
 
     Kana and the Han characters beside them are one script, `Jpan`; Han characters alone are `Han`.
     """
@@ -257,9 +257,9 @@ def script_weights(text: str) -> dict[str, int]:
 
 
 def han_fit(text: str) -> tuple[float, float, float]:
-    """The shares of the text's Han characters that are used in Simplified Chinese, Traditional Chinese and Japanese.
+    """Return the shares of the text's Han characters that Simplified Chinese, Traditional Chinese and Japanese use.
 
-    The national character sets are the lists of what is used: GB 2312, Big5 and JIS X 0208.
+    A character counts as used if it is in GB 2312, Big5 or JIS X 0208.
     """
     han = _HAN.findall(text)
     if not han:

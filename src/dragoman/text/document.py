@@ -1,4 +1,4 @@
-"""A document as pieces: what is copied, and what is translated, by its format."""
+"""Splits a document into pieces, literals that are copied and blocks that are translated, by its format."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dragoman.types import TextFormat
 def pieces(
     text: str, format: TextFormat, keep_terms: tuple[str, ...] = (), rules: TagRules | None = None
 ) -> Iterator[Piece | None]:
-    """The document's pieces; None where the caller may pause, after work on some 20,000 characters at most.
+    """Yield the document's pieces, and None after at most some 20,000 characters, so that the caller can pause.
 
-    `keep_terms` are not translated. `Verbatim.text`, and `restore` of a block's text with its marks and writer, concatenated
-    are `text`, whatever it is. Neighbouring literals are one.
+    `keep_terms` are not translated. For any `text`, the concatenation of each `Verbatim.text` and of `restore` of each
+    block's text, with its marks and writer, equals `text`. Two literals never follow each other.
     """
     copied: list[str] = []
     for piece in _pieces(text, format, partial(keep_spans, terms=keep_terms), rules):

@@ -1,9 +1,9 @@
-"""Terms of a glossary: which of them a text has, and which translations an output lacks.
+"""Finds the terms of a glossary that occur in a text, and those whose translation an output lacks.
 
-Words are compared with tolerance for inflection, by rules about endings instead of a dictionary: `server` is found in
-"servers", `city` in "cities", `Haus` in "Häuser", `книга` in "книгами". A rule that finds too much in a source shows the
-model a term that it does not need; one that finds too little in an output reports a term that is there. Therefore
-endings of sources are checked against those of the language where it is listed, and outputs are searched more tolerantly.
+Inflected words are found by rules about endings, without a dictionary: `server` in "servers", `city` in "cities", `Haus` in
+"Häuser", `книга` in "книгами". A false match in a source gives the model a term that it does not need; a missed match in
+an output is a false warning. Therefore endings in sources must be listed for the language, if it has a list, and outputs
+are searched more tolerantly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ENDINGS: Mapping[str, frozenset[str]] = {
     "pt": frozenset(("s", "es", "a", "as", "os")),
     "it": frozenset(("i", "e", "hi", "he")),
 }
-"""What may follow the whole word, in languages with few endings. Elsewhere, any letters."""
+"""Endings that may follow the whole word, for languages with few of them; for others any letters may."""
 _VERB_ENDINGS = frozenset(("d", "ed", "ing"))
 _SWAPS: Mapping[str, frozenset[tuple[str, str]]] = {
     "en": frozenset((("y", "ies"), ("e", "ing"))),
@@ -49,11 +49,11 @@ _SWAPS: Mapping[str, frozenset[tuple[str, str]]] = {
     "pt": frozenset((("l", "is"), ("m", "ns"), ("o", "a"), ("o", "as"))),
     "it": frozenset((last, new) for last in "aoe" for new in ("i", "e", "a") if last != new),
 }
-"""A word's last letter, and what may stand in its place. Elsewhere, any letters."""
+"""A word's last letter, and what may replace it, for some languages; for others any letters may."""
 
 
 def folded(text: str) -> str:
-    """Lower case, without accents and differences of width."""
+    """Return the word in lower case, without accents and in normal width."""
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKC", text).casefold()
@@ -65,7 +65,7 @@ def folded(text: str) -> str:
 
 
 class _Node:
-    """A place in the tree of terms. `words`: next words by what is looked up; `entry`: the term that ends here."""
+    """A node in the tree of terms. `words`: the next words by lookup key; `entry`: the term that ends at this node."""
 
     __slots__ = ("entry", "words")
 
@@ -74,7 +74,7 @@ class _Node:
         self.entry: Term | None = None
 
     def after(self, word: str) -> _Node:
-        """The place after one more word of a term."""
+        """Return the node for the next word of a term, and create it if necessary."""
         if self.words is None:
             self.words = {}
         first, *others = _keys_of_term(word)
@@ -90,7 +90,7 @@ class _Node:
 class Glossary:
     """The terms of one direction. `source` is the language tag of the terms.
 
-    Made once for many texts: 100,000 terms take a second, which is not for the event loop.
+    Building it for 100,000 terms takes a second: do it once for many texts, and not on the event loop.
     """
 
     def __init__(self, entries: Mapping[str, str], source: str) -> None:
@@ -104,17 +104,17 @@ class Glossary:
                 node.entry = node.entry or (term, translation)
 
     def occurring(self, text: str) -> tuple[Term, ...]:
-        """The terms that a text (with marks or without) has, each once, in the text's order. The longest one wins.
+        """Return each term that occurs in a text, with or without marks, in the text's order; of overlapping ones the longest.
 
         A term in lower case is found in any case; another one in its own. Linear in the text.
         """
         words = _TOKEN.findall(unicodedata.normalize("NFC", plain(text)))
-        return tuple(dict.fromkeys(entry for _, _, entry in self._found(words)))
+        return tuple(dict.fromkeys(entry for _, _, entry in self._find(words)))
 
     def spans(self, text: str, *, any_case: bool = False) -> list[tuple[int, int, str]]:
-        """Start and end of each term in a text, in order, and its translation. None of a text that is not in NFC.
+        """Return start, end and translation of each term in a text, in order; nothing for a text that is not in NFC.
 
-        `any_case`: the text says nothing of its words' case, so that every term is found in any.
+        `any_case`: ignore the case of all terms, as for a text that was in capitals.
         """
         if not unicodedata.is_normalized("NFC", text):
             return []
@@ -122,11 +122,11 @@ class Glossary:
         words = [text[start:stop] for start, stop in tokens]
         return [
             (tokens[first][0], tokens[last][1], translation)
-            for first, last, (_, translation) in self._found(words, any_case)
+            for first, last, (_, translation) in self._find(words, any_case)
         ]
 
-    def _found(self, words: list[str], any_case: bool = False) -> Iterator[tuple[int, int, Term]]:
-        """First and last word of each term, and the term."""
+    def _find(self, words: list[str], any_case: bool = False) -> Iterator[tuple[int, int, Term]]:
+        """Yield the first and last word of each term, and the term."""
         at = 0
         while at < len(words):
             entry, length = self._longest(words, at, any_case)
@@ -135,7 +135,7 @@ class Glossary:
             at += length
 
     def _longest(self, words: list[str], start: int, any_case: bool) -> tuple[Term | None, int]:
-        """The longest term that begins at a word, with its number of words; (None, 1) where none does."""
+        """Return the longest term that begins at a word, with its number of words; (None, 1) if there is none."""
         best: tuple[Term | None, int] = (None, 1)
         nodes = [self._root]
         at = start
@@ -148,7 +148,7 @@ class Glossary:
         return best
 
     def _after(self, node: _Node, word: str, any_case: bool) -> Iterator[_Node]:
-        """Nodes of the words that `word` is a form of: the same word first, then other case, then inflected."""
+        """Return nodes for the words of which `word` is a form: the same word first, then other case, then inflected."""
         if node.words is None:
             return
         seen: set[str] = set()
@@ -163,13 +163,13 @@ class Glossary:
 
 
 def _keys_of_term(word: str) -> list[str]:
-    """What a term's word is looked up by: itself, and itself without its last letter, marked with a star."""
+    """Return the lookup keys of a term's word: the word, and the word without its last letter and with a star."""
     key = folded(word)
     return [key, f"{key[:-1]}*"] if len(key) > 3 else [key]
 
 
 def _keys_of_text(word: str) -> Iterator[str]:
-    """Keys of the terms that the word may be a form of, the likeliest first: at most 20, however long it is."""
+    """Return keys of the words of which this may be a form, the likeliest first: at most 20 for any length."""
     key = folded(word)
     clitic = _CLITICS.match(key)
     for one in (key, key[clitic.end() :]) if clitic else (key,):
@@ -180,7 +180,7 @@ def _keys_of_text(word: str) -> Iterator[str]:
 
 
 def _is_form(word: str, term: str, language: str) -> bool:
-    """Whether a text's word is the term's, or an inflected form of it."""
+    """Whether a word of a text is the term's word or an inflected form of it."""
     if word == term:
         return True
     if term == term.lower():
@@ -192,7 +192,7 @@ def _is_form(word: str, term: str, language: str) -> bool:
 
 
 def _is_inflected(word: str, term: str, language: str) -> bool:
-    """Whether the word is the term's with other letters at its end."""
+    """Whether the word is the term's word with another ending."""
     length = len(term)
     ending = word[length:]
     if _HANGUL.fullmatch(term):  # particles
@@ -212,7 +212,7 @@ def _is_inflected(word: str, term: str, language: str) -> bool:
 
 
 def _same_letters(one: str, other: str) -> bool:
-    """The same but for accents, as in Haus and Häuser."""
+    """Whether two letters are equal without their accents, as in Haus and Häuser."""
     return one == other or (folded(one) == folded(other) and one[:1].islower() == other[:1].islower())
 
 
@@ -220,7 +220,7 @@ def _same_letters(one: str, other: str) -> bool:
 
 
 def missing(output: str, terms: Iterable[Term]) -> tuple[Term, ...]:
-    """Those of the terms whose translation the output (with marks or without) lacks, in whatever form."""
+    """Return the terms whose translation does not occur in the output, in any form. The output may have marks."""
     text = folded(plain(output)).replace("_", " ")
     compact = re.sub(r"\s+", "", text)
     return tuple(term for term in terms if not _has(text, compact, term[1]))
@@ -236,12 +236,12 @@ def _has(text: str, compact: str, translation: str) -> bool:
 
 
 _BETWEEN = r"\W+(?:\w+\W+)?"
-"""Between two words of a term; one other word may come in between."""
+"""A pattern for the space between two words of a term, where one other word may be."""
 
 
 @lru_cache(maxsize=4096)
 def _pattern(translation: str) -> re.Pattern[str]:
-    """Finds a folded translation in any form: longer words by their stem, and inside compounds if it is one word.
+    """Return a pattern for a folded translation: longer words by their stem, a single word also within compounds.
 
     The first of several words is found at the start of a word only, or the search would be quadratic.
     """
@@ -255,7 +255,7 @@ def _pattern(translation: str) -> re.Pattern[str]:
 
 
 def _forms(word: str) -> str:
-    """A pattern for one word, as far as its forms have it in common."""
+    """Return a pattern for the part of a word that its forms have in common."""
     if not any(map(str.isalpha, word)):
         return rf"(?<!\d){re.escape(word)}(?!\d)" if word.isdigit() else re.escape(word)
     if _HANGUL.fullmatch(word):

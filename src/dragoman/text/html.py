@@ -1,13 +1,13 @@
-"""HTML and XML as pieces: what is translated, and what is copied.
+"""Splits HTML and XML into literals and blocks.
 
-`pieces` reads the source once, from left to right, and never fails: each tag is found where the HTML standard's tokenizer
-finds it, in broken input too, and everything is copied but the text of blocks and the values of some attributes. XML differs
-by CDATA, processing instructions, names with case, and by which elements are inline: those beside text (`_Outline`).
+`pieces` reads the source once, from left to right, and never fails: it finds each tag where the HTML standard's tokenizer
+finds it, also in broken input. Everything is copied, except the text of blocks and the values of some attributes. XML has
+CDATA, processing instructions and case-sensitive names, and its inline elements are those beside text (`_Outline`).
 
-In a block's text entities are decoded, and white space is as a browser shows it; entities of symbols (`&nbsp;`, `&copy;`)
-are marks. A tag that is not closed, because a quote in it is not, ends at its first `>`, where a browser shows nothing.
+In a block's text entities are decoded, and white space is collapsed as in a browser; entities of symbols (`&nbsp;`,
+`&copy;`) become marks. A tag that a missing quote leaves open ends at its first `>`; a browser would show nothing.
 
-Values of attributes that are translated are blocks of their own. An inline tag that has some is a mark with pieces.
+Each attribute value that is translated is a block of its own. An inline tag with such a value is a mark with pieces.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _BLOCKS = _names(
     " main marquee menu menuitem meta nav noscript optgroup option p param plaintext pre search section select summary table"
     " tbody td template textarea tfoot th thead title tr track ul ol xmp"
 )
-"""Everything else is inline, as in a browser, but for custom elements, which mostly are not."""
+"""All other elements are inline, as in a browser, except custom elements, most of which are not."""
 
 _CELL = frozenset({"td", "th"})
 _ROW = _CELL | {"tr"}
@@ -107,7 +107,7 @@ _MAY_TRANSLATE = re.compile("alt|title|placeholder|aria-label|value|content", re
 
 @dataclass(frozen=True, slots=True)
 class TagRules:
-    """Names of elements that are copied whole, that end a block, and that are inline, whatever they are by default."""
+    """Names of elements to copy with their content, to end a block, and to treat as inline, instead of the defaults."""
 
     ignore: frozenset[str] = frozenset()
     splitting: frozenset[str] = frozenset()
@@ -115,7 +115,7 @@ class TagRules:
 
 
 def pieces(text: str, keep: Spans, rules: TagRules | None = None, *, xml: bool = False) -> Iterator[Piece | None]:
-    """The document's pieces, which concatenated in their source notation are `text`; None where the caller may pause."""
+    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause."""
     rules = rules or TagRules()
     if not xml:
         yield from _Parser(text, keep, rules).pieces()
@@ -129,7 +129,7 @@ def pieces(text: str, keep: Spans, rules: TagRules | None = None, *, xml: bool =
 
 
 class _Scanner:
-    """Matches markup. A tag that is open at the document's end, as a quote is not closed, ends at its first `>`."""
+    """Matches markup. A tag that a missing quote leaves open until the end of the document ends at its first `>`."""
 
     def __init__(self, text: str, *, xml: bool) -> None:
         self._text = text
@@ -138,12 +138,12 @@ class _Scanner:
         self._repairs_left = _MOST_REPAIRS
 
     def start(self, at: int) -> int:
-        """Where the next markup begins; at the text's end where there is none."""
+        """Return where the next markup begins; the end of the text if there is none."""
         found = self._start.search(self._text, at)
         return found.start() if found else len(self._text)
 
     def match(self, at: int, *, foreign: bool = False) -> re.Match[str] | None:
-        """The markup at `at`, which is never None where `start` found some."""
+        """Return the markup at `at`; not None if `start` returned this place."""
         found = (_XML_MARKUP if self._xml else _FOREIGN_MARKUP if foreign else _HTML_MARKUP).match(self._text, at)
         if found and found["name"] and found[0][-1] != ">" and self._repairs_left:
             self._repairs_left -= 1
@@ -191,25 +191,25 @@ class _Parser:
             for begin, end in portions(self._text, at, stop):
                 self._add_text(begin, end)
                 if end - begin > _PAUSE_CHARACTERS // 4:
-                    yield from self._taken()
+                    yield from self._flush()
                     yield None
             at = stop
             if stop < len(self._text):
                 tags += 1
                 at = yield from self._markup(stop)
-            yield from self._taken()
+            yield from self._flush()
             if at - paused > _PAUSE_CHARACTERS or tags >= _PAUSE_TAGS:
                 paused, tags = at, 0
                 yield None
         self._end_block()
-        yield from self._taken()
+        yield from self._flush()
 
-    def _taken(self) -> Iterator[Piece]:
+    def _flush(self) -> Iterator[Piece]:
         yield from self._done
         self._done.clear()
 
     def _markup(self, at: int) -> Generator[Piece | None, None, int]:
-        """Takes what begins at `at`; returns where it ends."""
+        """Process the markup that begins at `at`, and return where it ends."""
         is_foreign = self._open["svg"] or self._open["math"]
         found = self._scanner.match(at, foreign=bool(is_foreign))
         if found is None:
@@ -232,12 +232,12 @@ class _Parser:
         stop = end.start() if end else len(self._text)
         for begin, end_of_portion in portions(self._text, found.end(), stop):
             self._add_text(begin, end_of_portion, collapse=name == "title")
-            yield from self._taken()
+            yield from self._flush()
             yield None
         return stop
 
     def _end_of_raw(self, name: str, at: int) -> int:
-        """Where an element whose content is no markup ends."""
+        """Return where an element whose content is not markup ends."""
         end = _end_tag(name).search(self._text, at) if name != "plaintext" else None
         tag = _HTML_MARKUP.match(self._text, end.start()) if end else None
         return tag.end() if tag else len(self._text)
@@ -304,14 +304,14 @@ class _Parser:
         return parent and (self._xml or name not in _UNTRANSLATED)
 
     def _attributes(self, found: re.Match[str]) -> dict[str, re.Match[str]]:
-        """The tag's attributes by name; of several with one name the first counts."""
+        """Return the tag's attributes by name; the first one of several with the same name."""
         attributes: dict[str, re.Match[str]] = {}
         for one in _ATTRIBUTE.finditer(self._text, *found.span("attributes")):
             attributes.setdefault(one["name"] if self._xml else one["name"].lower(), one)
         return attributes
 
     def _translated_values(self, name: str, found: re.Match[str]) -> list[tuple[int, int, str]]:
-        """Start, end and quote of each of the tag's values that are translated, in order."""
+        """Return start, end and quote of each attribute value that is translated, in order."""
         if self._xml or found[0][-1] != ">" or not _MAY_TRANSLATE.search(found["attributes"]):
             return []
         attributes = self._attributes(found)
@@ -346,7 +346,7 @@ class _Parser:
         self._done += pieces or (Verbatim(self._text[start:stop]),)
 
     def _keep_without_letters(self, name: str) -> None:
-        """The XML element that has just been closed as one word where it has no letters: a value such as a time."""
+        """Make a word of the XML element that was just closed if it has no letters, as a time has none."""
         items = self._items[-3:]
         if [item.kind for item in items] != ["open", "text", "close"] or items[0].name != name:
             return
@@ -355,7 +355,7 @@ class _Parser:
             self._items[-3:] = [InlineItem("single", "".join(item.source for item in items), word=True)]
 
     def _tag_pieces(self, start: int, stop: int, values: Iterable[tuple[int, int, str]]) -> Iterator[Piece]:
-        """The pieces of a tag of which some values are translated."""
+        """Return the pieces of a tag with translated values."""
         at = start
         for begin, end, quote in values:
             yield Verbatim(self._text[at:begin])
@@ -378,7 +378,7 @@ class _Parser:
             self._end_block()
 
     def _other(self, start: int, stop: int, *, is_word: bool = False) -> None:
-        """Comments, declarations, scripts."""
+        """Process a comment, a declaration or a script."""
         if self._stack and not self._stack[-1].translated:
             self._add_untranslated(start, stop)
             return
@@ -396,7 +396,7 @@ class _Parser:
         self._run_is_word |= is_word
 
     def _end_run(self) -> None:
-        """What was not translated up to here is one mark, or a literal where there was a block in it."""
+        """End an untranslated part: it becomes one mark, or a literal if it has a block-level element."""
         if self._run is None:
             return
         source = self._text[slice(*self._run)]
@@ -424,20 +424,20 @@ _PHRASING = _names(
     " mark math meter nobr object output picture progress q rb rp rt rtc ruby s samp slot small span strike strong sub"
     " sup svg time tt u var video"
 )
-"""Elements that HTML knows and that a `/` at the end of their tag does not close."""
+"""Elements of HTML that a `/` at the end of their tag does not close."""
 
 _END_TAGS: dict[str, re.Pattern[str]] = {}
 
 
 def _end_tag(name: str) -> re.Pattern[str]:
-    """Finds the end of an element whose content is no markup."""
+    """Return a pattern for the end tag of an element whose content is not markup."""
     if name not in _END_TAGS:
         _END_TAGS[name] = re.compile(rf"</{name}(?=[{_SPACE}/>])", re.IGNORECASE)
     return _END_TAGS[name]
 
 
 class _Outline:
-    """Which elements of an XML document are inline: those beside text, and the only child of an inline element."""
+    """Decides which elements of an XML document are inline: those beside text, and the only child of an inline element."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -481,7 +481,7 @@ class _Outline:
             self._has_text.append(False)
 
     def inline(self) -> Iterator[bool]:
-        """Of each element, in the order of the start tags."""
+        """Return whether each element is inline, in the order of the start tags."""
         inline = [False]
         for parent in self._parents[1:]:
             inline.append(self._has_text[parent] or (inline[parent] and self._children[parent] == 1))

@@ -1,12 +1,12 @@
-"""Markdown as pieces: what is translated, and what is copied.
+"""Splits Markdown into literals and blocks.
 
-`pyromark` (CommonMark with tables, footnotes, strikethrough, task lists, math, alerts and heading attributes) gives each
-event's bytes in the source. Every byte between two events is copied, so a document comes back as it was whatever the parser
-makes of it. Paragraphs, headings, items and table cells are blocks; a hard break ends one. Emphasis and links are pairs.
-A shortcut link (`[text]` that is its own label) is kept, because a translation would not be defined. Front matter, code and
-definitions are copied; HTML blocks are read by `text.html`, unless a prefix such as `> ` is between their lines.
+`pyromark` (CommonMark with tables, footnotes, strikethrough, task lists, math, alerts and heading attributes) reports the
+source bytes of each event. Bytes between two events are copied, so that a document comes back unchanged however the parser
+reads it. Paragraphs, headings, list items and table cells are blocks; a hard break ends a block. Emphasis and links are
+pairs. A shortcut link (`[text]` that is its own label) is kept, because a translated label would have no definition. Front
+matter, code and definitions are copied; `text.html` reads HTML blocks, unless their lines have a prefix such as `> `.
 
-`MarkdownNotation` escapes what would become markup, and keeps emphasis where a translation has other neighbours.
+`MarkdownNotation` escapes text that would become markup, and keeps emphasis valid beside other characters.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 
 
 def pieces(text: str, keep: Spans, rules: TagRules | None = None) -> Iterator[Piece | None]:
-    """The document's pieces, which concatenated in their source notation are `text`; None where the caller may pause."""
+    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause."""
     front = _FRONT_MATTER.match(text)
     if front:
         yield Verbatim(front[0])
@@ -68,7 +68,7 @@ class _Pair:
 
 
 class _Reader:
-    """Follows the parser's events through the source. `_at` is the byte up to which everything was placed."""
+    """Turns the parser's events into pieces. `_at` is the byte up to which the source has been processed."""
 
     def __init__(self, text: str, keep: Spans, rules: TagRules) -> None:
         self._source = text.encode("utf-8", "surrogatepass")
@@ -100,15 +100,15 @@ class _Reader:
                 yield from self._html_block()
             else:
                 self._take(kind, value, start, end)
-            yield from self._taken()
+            yield from self._flush()
             if number % _PAUSE_EVENTS == 0 or self._at - paused > _PAUSE_BYTES:
                 paused = self._at
                 yield None
         self._end_block()
         self._copy(len(self._source))
-        yield from self._taken()
+        yield from self._flush()
 
-    def _taken(self) -> Iterator[Piece]:
+    def _flush(self) -> Iterator[Piece]:
         yield from self._done
         self._done.clear()
 
@@ -168,12 +168,12 @@ class _Reader:
             self._add(InlineItem("close", self._slice(closing, end), name=name), end)
 
     def _html_block(self) -> Iterator[Piece | None]:
-        """An HTML block without anything between its lines is a document of its own."""
+        """Parse an HTML block as an HTML document, unless its lines have a prefix."""
         lines, self._html = self._html or [], None
         if not lines or any(before[1] != after[0] for before, after in pairwise(lines)):
             return
         self._copy(lines[0][0])
-        yield from self._taken()
+        yield from self._flush()
         source = self._slice(lines[0][0], lines[-1][1])
         ends_with_blank_line = not _BLANK_LINE.search(source)
         for piece in html.pieces(source, self._keep, self._rules):
@@ -210,7 +210,7 @@ class _Reader:
         for begin, stop in portions(text, 0, len(text)):
             self._parts.append((text[begin:stop], text[begin:stop]))
             self._end_block()
-            yield from self._taken()
+            yield from self._flush()
             yield None
         self._at = end
 
@@ -242,13 +242,13 @@ class _Reader:
         return self._source[start:end].decode("utf-8", "surrogatepass")
 
     def _copy(self, end: int) -> None:
-        """Everything up to `end` is a literal."""
+        """Copy everything up to `end` as a literal."""
         if end > self._at:
             self._done.append(Verbatim(self._slice(self._at, end)))
             self._at = end
 
     def _place_gap(self, start: int) -> None:
-        """What no event covers: before a block it is copied, after a soft break it is the line's prefix."""
+        """Place bytes that no event covers: before a block they are copied, after a soft break they are the line's prefix."""
         if start <= self._at:
             return
         if not self._items and not self._parts:
@@ -297,13 +297,13 @@ class _Reader:
 
 
 _PLACEHOLDER = re.compile(r"__[A-Z]\w*[\d_]\w*__")
-"""A name in capitals, which is no emphasis."""
+"""A placeholder in capitals, which is not emphasis."""
 
 _COPIED = ("code", "kbd", "samp", "var", "svg", "math", "script", "style")
 
 
 def _with_copied_elements(items: list[InlineItem], names: frozenset[str]) -> Iterator[InlineItem]:
-    """The items, where inline HTML elements that are not translated and `__PH0__` are one single."""
+    """Yield the items, with untranslated inline HTML elements, and names like `__PH0__`, as one single each."""
     closing = {item.name: at for at, item in enumerate(items) if item.kind == "close" and item.name in names}
     stop = -1
     for at, item in enumerate(items):
@@ -325,7 +325,7 @@ def _with_copied_elements(items: list[InlineItem], names: frozenset[str]) -> Ite
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Where a block stands: how it breaks lines, which entities it uses and which signs it has raw."""
+    """Properties of a block in the source: how it breaks lines, which entities it uses, which signs it does not escape."""
 
     container: str
     has_labels: bool
@@ -371,7 +371,7 @@ _LINE_BREAK = re.compile(r"[ \t]*(?:\r\n?|\n)\s*")
 
 
 class MarkdownNotation(SourceNotation):
-    """Writes a text so that it is read as the text: escapes what would be markup, and begins lines as the block does."""
+    """Writes text so that no Markdown parser reads markup in it; begins each line with the block's prefix."""
 
     def __init__(self, context: _Context, texts: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__()
@@ -388,10 +388,10 @@ class MarkdownNotation(SourceNotation):
         return (self._context.line_break if begins else "") + self._context.line_break.join(lines)
 
     def arrange(self, written: list[str], edges: Sequence[Edge]) -> None:
-        """Makes delimiters of emphasis count, which they do only beside certain characters (CommonMark 6.2).
+        """Keep delimiters of emphasis valid, which they are only beside certain characters (CommonMark 6.2).
 
-        White space inside is moved outside; `_` within a word becomes `*`; between a letter and a delimiter with punctuation
-        on its other side there is a space. The source's own texts, where all of them count, stay as they are.
+        White space at the inner edges moves outside; `_` within a word becomes `*`; a space separates a letter from a
+        delimiter that has punctuation on its other side. The source's own texts, whose delimiters are valid, do not change.
         """
         if [text for text in written[::2] if text] == self._sources:
             return
@@ -446,7 +446,7 @@ class MarkdownNotation(SourceNotation):
 
 
 def _neighbour(written: Sequence[str], place: int, *, after: bool, own: bool = False) -> str:
-    """The character before or after a mark and delimiters of its kind; with `own` the rest of the mark counts."""
+    """Return the character before or after a mark and equal delimiters; with `own` also look inside the mark."""
     step = 1 if after else -1
     at = place if own else place + step
     kind = written[place][:1] if after == own else written[place][-1:]
@@ -463,7 +463,7 @@ def _is_punctuation(character: str) -> bool:
 
 
 def _is_markup(line: str, at: int) -> bool:
-    """Whether the sign at `at` may be read as markup, whatever is before and after the line."""
+    """Whether the sign at `at` could be markup, for any text before and after the line."""
     sign, before, after = line[at], line[at - 1 : at] if at else "", line[at + 1 : at + 2]
     match sign:
         case "\\":
@@ -481,7 +481,7 @@ def _is_markup(line: str, at: int) -> bool:
 
 
 def _brackets_are_text(text: str) -> bool:
-    """Whether brackets are balanced, and none begins a footnote or a task, or is followed by what makes it a link."""
+    """Whether brackets are balanced, and none begins a footnote or a task or is followed by a link's target."""
     depth = 0
     for found in re.finditer(r"[\[\]]", text):
         depth += 1 if found[0] == "[" else -1
@@ -491,7 +491,7 @@ def _brackets_are_text(text: str) -> bool:
 
 
 def _without_blank_lines(writer: Callable[[str], str] | None) -> Callable[[str], str]:
-    """Writes for an HTML block, which a blank line would end."""
+    """Make a writer for an HTML block, which a blank line would end."""
 
     def write(text: str) -> str:
         written = writer(text) if writer else text

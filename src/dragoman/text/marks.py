@@ -1,9 +1,9 @@
-"""Marks: how inline tags and things to keep travel through a model, and how they come back.
+"""Marks replace inline tags and kept spans in the text that a model translates.
 
-A document is taken apart into literals, which are copied, and blocks, which are translated (`text.document`). In a block's
-text, a pair of inline tags is `<g1>…</g1>` and whatever stands alone (an empty tag, a placeholder, a URL) is `<x1/>`,
-numbered from 1 in the order of the source. `restore` puts the source's own notation back. `kept` says whether an output has
-the marks of its source; the functions below it are for outputs that do not.
+A document consists of literals, which are copied, and blocks, which are translated (`text.document`). In a block's text, a
+pair of inline tags is `<g1>…</g1>`, and a single (an empty tag, a placeholder, a URL) is `<x1/>`, numbered from 1 in the
+order of the source. `lost` and `emptied` find marks that an output does not have as its source has them; `aligned` places
+the source's marks in an output that has none; `restore` replaces marks by the source's own notation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Edge: TypeAlias = tuple[int, int, bool]
 
 @runtime_checkable
 class ArrangingWriter(Protocol):
-    """A writer that also changes what stands at the edges of pairs. Texts and marks alternate in `written`."""
+    """A writer that can also change the text at the edges of pairs. Texts and marks alternate in `written`."""
 
     def __call__(self, text: str, /) -> str: ...
 
@@ -36,10 +36,10 @@ MARK = re.compile(r"<(/?)g(\d{1,5})>|<x(\d{1,5})/>")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a mark stands for, as the source has it. `closing` is that of a pair; None: it stands alone.
+    """The source's notation of a mark: `opening` and, for a pair, `closing`; None for a single.
 
-    `word`: it is a part of the sentence (a placeholder, a URL) that a model may also read as it is. `pieces`: those of
-    `opening`, where some of it is translated (a tag's `title`), apart from the sentence; else empty.
+    `word`: the mark is a part of the sentence (a placeholder, a URL) that a model can also read itself. `pieces`: those of
+    `opening` if a value in it is translated (a tag's `title`), apart from the sentence; else empty.
     """
 
     opening: str
@@ -57,7 +57,7 @@ class Verbatim:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of a document that is translated: text with marks, of which `marks[0]` has the number 1."""
+    """A part of a document that is translated: text with marks; `marks[0]` has the number 1."""
 
     text: str
     marks: tuple[Mark, ...] = ()
@@ -71,7 +71,7 @@ Piece: TypeAlias = Verbatim | Block
 
 
 def local(text: str, marks: Sequence[Mark]) -> tuple[str, tuple[Mark, ...]]:
-    """A part of a block with its own marks, numbered from 1. A pair of which it has one half becomes a single."""
+    """Number the marks in a part of a block from 1. If it has only one half of a pair, that becomes a single."""
     if "<" not in text or not marks:
         return text, ()
     halves = Counter(int(found[2]) for found in MARK.finditer(text) if found[2])
@@ -95,13 +95,13 @@ def local(text: str, marks: Sequence[Mark]) -> tuple[str, tuple[Mark, ...]]:
 # ---- outputs
 
 MARK_VARIANT = re.compile(r"[<＜]\s{0,2}([/／]?)\s{0,2}([gGxXｇｘ])\s{0,2}(\d{1,5})\s{0,2}([/／]?)\s{0,2}[>＞]")
-"""What is read as a mark in an output, and therefore is one in a source that has it as text."""
+"""Text that is read as a mark in an output. A source that has it as text gets a mark for it."""
 
 _EMPTY_PAIR = re.compile(r"<x(\d{1,5})/></x\1>|</x(\d{1,5})>")
 
 
 def normalised(output: str) -> str:
-    """The output with marks as they are to be written: models add spaces, close singles, or use full-width characters."""
+    """Return the output with marks in their exact form: models add spaces, close singles, or use full-width characters."""
 
     def written(found: re.Match[str]) -> str:
         number = int(found[3])
@@ -118,9 +118,9 @@ _INVENTED = re.compile(r"<\s?/?\s?[A-Za-z0-9]{1,16}\s?/?\s?>")
 
 
 def without_invented(source: str, output: str) -> str:
-    """The output without tags that the source has neither as marks nor as text. Both have marks as they are written.
+    """Remove tags that the source has neither as marks nor as text. Marks in both must be normalised.
 
-    Where the source has no other angle brackets, none are left.
+    If the source has no angle brackets except those of marks, all others are removed from the output.
     """
     if "<" not in output and ">" not in output:
         return output
@@ -135,16 +135,16 @@ def without_invented(source: str, output: str) -> str:
 
 
 def with_words(text: str, marks: Sequence[Mark]) -> str:
-    """The text with the words that marks stand for, where they are words: a model may know what to do with them."""
+    """Replace marks that are words (placeholders, URLs) by these words, which a model may handle better."""
     words = {f"<x{number}/>": mark.opening for number, mark in enumerate(marks, 1) if mark.word}
     return MARK.sub(lambda found: words.get(found[0], found[0]), text) if words else text
 
 
 def from_words(output: str, marks: Sequence[Mark]) -> str:
-    """An output of `with_words`, with the marks again: the first occurrences of each word, in the marks' order.
+    """Replace the words in an output of `with_words` by their marks: the first occurrences of each, in the marks' order.
 
-    A word that the output lacks leaves its mark lost, and one that it has more often stays where it is too much. One that is
-    part of a longer word or number (`HB-1573` of `HB-157348`) is not there.
+    The mark of a missing word is missing too; further occurrences of a word stay words. A part of a longer word or number
+    (`HB-1573` in `HB-157348`) is not an occurrence.
     """
     numbers: dict[str, list[int]] = {}
     for number, mark in enumerate(marks, 1):
@@ -165,13 +165,13 @@ _ALNUM = "[A-Za-z0-9]"
 
 
 def _as_a_word(word: str) -> str:
-    """A pattern that finds the word where no letter or digit of ASCII continues it."""
+    """Return a pattern for the word where no ASCII letter or digit is directly before or after it."""
     before, after = (re.match(_ALNUM, edge) for edge in (word[:1], word[-1:]))
     return f"{f'(?<!{_ALNUM})' if before else ''}{re.escape(word)}{f'(?!{_ALNUM})' if after else ''}"
 
 
 def lost(source: str, output: str) -> list[int]:
-    """Numbers of marks that the output lacks, has too often, in the wrong order of a pair or in another pair, ascending."""
+    """Return the numbers, ascending, of marks that are missing, repeated, wrongly nested or in another pair."""
     wanted, found = _counted(source), _counted(output)
     wrong = {number for number, _ in (wanted - found) + (found - wanted)}
     (parents, not_nested), (source_parents, _) = _nesting(output), _nesting(source)
@@ -182,7 +182,7 @@ def lost(source: str, output: str) -> list[int]:
 
 
 def _nesting(text: str) -> tuple[dict[int, int], set[int]]:
-    """For each pair the one directly around it (0: none), and the numbers of those that are not well nested."""
+    """Return for each pair the pair directly around it (0: none), and the numbers of pairs that are not well nested."""
     parents: dict[int, int] = {}
     opened: list[int] = []
     wrong: set[int] = set()
@@ -204,9 +204,9 @@ _WITHOUT_TEXT = re.compile(r"<g(\d+)>\s*</g\1>")
 
 
 def emptied(source: str, output: str, marks: Sequence[Mark]) -> list[int]:
-    """Numbers of pairs around no text that have some in the source, ascending: a model has moved it out of them.
+    """Return the numbers, ascending, of pairs that have text in the source and none in the output.
 
-    A single that is a word is text, and one that is a tag or a symbol is not.
+    A single that is a word counts as text, one that is a tag or a symbol does not.
     """
     others = {f"<x{number}/>" for number, mark in enumerate(marks, 1) if not mark.word}
 
@@ -221,9 +221,9 @@ def _counted(text: str) -> Counter[tuple[int, str]]:
 
 
 def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> str:
-    """The text in the source's notation: marks replaced by what they stand for, characters written by `writer`.
+    """Return the text in the source's notation: marks become the source's tags, `writer` writes the characters.
 
-    A mark that the source does not have is dropped.
+    Marks that the source does not have are removed.
     """
     if "<" not in text:
         return _written(text, writer)
@@ -245,7 +245,7 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
 
 
 def with_translated_pieces(mark: Mark, translations: Iterator[str]) -> Mark:
-    """The mark with the next translations in place of the blocks among its pieces. They are as the document writes them."""
+    """Replace the blocks among the mark's pieces by the next translations, which are in the document's notation."""
     if not mark.pieces:
         return mark
     opening = "".join(piece.text if isinstance(piece, Verbatim) else next(translations) for piece in mark.pieces)
@@ -260,12 +260,12 @@ _PAIR_OR_SPACED_SINGLE = re.compile(r"</?g\d{1,5}>| ?<x\d{1,5}/>(?=[\s.,;:!?)]|$
 
 
 def plain(text: str) -> str:
-    """The text without marks, for what is checked or shown. A single between two words leaves one space."""
+    """Remove the marks, for checks and for display. A single between two words becomes one space."""
     return _PAIR_OR_SPACED_SINGLE.sub("", text) if "<" in text else text
 
 
 def parts(text: str) -> list[tuple[str, bool]]:
-    """What is between marks, and the marks (True), in order; concatenated they are the text."""
+    """Split a text into marks (True) and the parts between them, in order."""
     ends = [0, *(edge for found in MARK.finditer(text) for edge in found.span()), len(text)]
     return [(text[start:stop], bool(number % 2)) for number, (start, stop) in enumerate(pairwise(ends)) if start < stop]
 
@@ -277,10 +277,10 @@ _PUNCTUATION = re.compile(r"[^\w\s]*")
 
 
 def aligned(source: str, output: str) -> str:
-    """The output, which has no marks, with those of the source where its length says that they belong.
+    """Insert the source's marks into an output without marks, at places in proportion to the lengths of the source's parts.
 
-    What is between two marks gets a part of the output's words, in proportion to its length and one at least where there
-    are enough. An opening mark stands directly before a word, a closing one directly after one.
+    The part between two marks gets at least one word of the output if there are enough. An opening mark is directly before
+    a word, a closing one directly after one.
     """
     words = [found.span() for found in _WORD.finditer(output)]
     found = parts(source)
@@ -308,7 +308,7 @@ def aligned(source: str, output: str) -> str:
 
 
 def _boundaries(found: Sequence[tuple[str, bool]], words: int) -> Iterator[int]:
-    """Of an output with so many words, how many stand before each mark of the source."""
+    """Return how many of the output's words come before each mark of the source."""
     length = max(sum(len(text) for text, is_mark in found if not is_mark), 1)
     filled = [not is_mark and any(map(str.isalnum, text)) for text, is_mark in found]
     least = int(sum(filled) <= words)  # words for a part that has some

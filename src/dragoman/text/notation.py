@@ -1,7 +1,7 @@
-"""How the characters of a markup document are read and written: entities, white space, and blocks made of them.
+"""Reads and writes the characters of a markup document: entities and white space.
 
-`decoded` makes a text's items, `EntityNotation` writes a translation as the block's source is written, and `BlockBuilder`
-makes pieces whose source comes back exactly.
+`decoded` makes the items of a text, `EntityNotation` writes a translation in the notation of the block's source, and
+`BlockBuilder` makes pieces from which the source can be restored exactly.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _RUN = re.compile("[A-Za-z0-9#]*+")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where characters stand, which decides how they may be written: `quote` is that of an attribute's value."""
+    """The context of characters, which decides how they may be written. `quote`: the quote around an attribute's value."""
 
     xml: bool = False
     quote: str | None = None
 
     def decode(self, text: str, found: re.Match[str]) -> tuple[str, int] | None:
-        """What an entity stands for, and how many characters of it are the entity; None: it is text."""
+        """Return an entity's characters and the length of its notation; None if it is text."""
         entity = found[0]
         if entity[1] == "#":
             closed = entity.endswith(";")
@@ -62,7 +62,7 @@ def is_symbol(character: str) -> bool:
 
 
 def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[InlineItem]:
-    """A text's items: entities decoded, those of symbols as singles; with `collapse` a run of white space is one space."""
+    """Yield a text's items: entities decoded, those of symbols as singles. `collapse`: white space runs become one space."""
     pattern = _ENTITY_OR_SPACE if collapse else _ENTITY
     begin = at = 0
     shown: list[str] = []
@@ -101,14 +101,17 @@ def decoded(source: str, place: Place, *, collapse: bool = False) -> Iterator[In
 
 
 class SourceNotation(ABC):
-    """Writes a text of the source as it was, and any other by `write`; `faithful` is False where one is written in two ways."""
+    """Writes texts of the source as the source does, and others with `write`.
+
+    `faithful` is False if the source writes the same text in two ways.
+    """
 
     def __init__(self) -> None:
         self._exact: dict[str, str] = {}
         self.faithful = True
 
     def learn(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Each of the source's texts, as it is shown and as it is written. `write` has to be ready."""
+        """Learn the source's texts, each as the model reads it and as the source writes it. Calls `write`."""
         written: dict[str, str] = {}
         for shown, source in texts:
             if written.setdefault(shown, source) != source:
@@ -121,11 +124,11 @@ class SourceNotation(ABC):
 
     @abstractmethod
     def write(self, text: str) -> str:
-        """A text that none of the source's is equal to."""
+        """Write a text that the source does not have."""
 
 
 class EntityNotation(SourceNotation):
-    """Writes characters as a block's source does: the same entities, and `&` and `<` raw where the source has them raw."""
+    """Writes characters as a block's source does: with the same entities, and with `&` and `<` unescaped if it has them so."""
 
     def __init__(self, place: Place, texts: Iterable[tuple[str, str]] = ()) -> None:
         super().__init__()
@@ -175,7 +178,7 @@ class EntityNotation(SourceNotation):
         return sign if sign in "&<" else f"&#{ord(sign)};" if sign != '"' else "&quot;"
 
     def _is_safe(self, text: str, at: int) -> bool:
-        """Whether a `&` or `<` is read as itself, whatever follows the text, or as the source's text ends with it."""
+        """Whether an unescaped `&` or `<` is read as this character."""
         if self._place.xml:
             return text[at] == "<" and at + 1 < len(text) and _XML_TAG_START.match(text, at) is None
         run = _RUN.match(text, at + 1)
@@ -188,10 +191,10 @@ class EntityNotation(SourceNotation):
 
 
 class BlockBuilder:
-    """Builds the pieces of a block's items so that its source comes back exactly.
+    """Builds the pieces of a block's items so that the source can be restored exactly.
 
-    What a writer would write in two ways for one text is not decoded. An ICU message is cut around its plural and select
-    arguments, whose branches are blocks.
+    Entities are not decoded if the source writes the same text in two ways. An ICU message is split at its plural and
+    select arguments, and each of their branches is a block.
     """
 
     def __init__(self, keep: Spans, notation: Notation) -> None:
@@ -228,7 +231,7 @@ def _syntax(items: Iterable[InlineItem]) -> Verbatim:
 
 
 def _with_numbers(keep: Spans, text: str) -> Iterator[tuple[int, int]]:
-    """What is kept in a plural's branch, where `#` is the number."""
+    """Yield the spans to keep in a branch of a plural, including `#`, which stands for the number."""
     at = 0
     for start, stop in (*keep(text), (len(text), len(text))):
         yield from (found.span() for found in re.compile("#").finditer(text, at, start))
@@ -238,7 +241,7 @@ def _with_numbers(keep: Spans, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _cut(items: Iterable[InlineItem], places: Sequence[int]) -> Iterator[list[InlineItem]]:
-    """The items up to each place, and those after the last one; what is no text is one character wide."""
+    """Split the items at the places; an item that is not text counts as one character."""
     group: list[InlineItem] = []
     at = 0
     number = 0
@@ -261,7 +264,7 @@ def _cut(items: Iterable[InlineItem], places: Sequence[int]) -> Iterator[list[In
 
 
 def _undecoded(items: Iterable[InlineItem], *, spaces: bool) -> Iterator[InlineItem]:
-    """The items with white space as the source has it; everything else that is decoded stands alone, but for `spaces`."""
+    """Yield the items with the source's white space; unless `spaces`, every other decoded character becomes a single."""
     for item in items:
         if item.kind != "text" or not item.offsets:
             yield item

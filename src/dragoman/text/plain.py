@@ -1,9 +1,9 @@
-"""Plain text as pieces: paragraphs, lines of lists and tables, and the texts in ICU messages.
+"""Splits plain text into literals and blocks: paragraphs, list items, table cells, and the texts in ICU messages.
 
-Concatenating the literals and the restored blocks gives back the text exactly. A paragraph of prose is one block, with its
-line breaks inside; items of lists, cells and other lines that stand for themselves are blocks of their own, and bullets,
-numbers, indentation, tabs and line ends are literals. An ICU message is cut around its plural and select arguments, whose
-branches are blocks (https://unicode-org.github.io/icu/userguide/format_parse/messages/).
+The literals and the restored blocks, concatenated, equal the text. A paragraph of prose is one block that includes its line
+breaks. List items, cells and other lines that are not prose are each a block; bullets, numbers, indentation, tabs and line
+ends are literals. An ICU message is split at its plural and select arguments, and each of their branches is a block
+(https://unicode-org.github.io/icu/userguide/format_parse/messages/).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dragoman.text.segments import MAX_SEGMENT_CHARACTERS, portions
 
 _PAUSE_CHARACTERS = 8000
 _PIECE_CHARACTERS = 50
-"""A piece is as much work as so many characters."""
+"""The work of one piece, as a number of characters."""
 
 Content = Callable[[str], tuple[list[InlineItem], Writer | None]]
-"""A text as the items of a block, and what writes its characters."""
+"""Returns the items of a block for a text, and the writer of its characters."""
 
 
 def pieces(text: str, keep: Spans) -> Iterator[Piece | None]:
-    """The text's pieces, made as they are asked for, with None after every 8,000 characters or the work of them."""
+    """Yield the text's pieces, and None after the work of about 8,000 characters, so that the caller can pause."""
     done = 0
-    for piece in _message(text, keep) if is_message(text) else _lined(text, _as_it_is, keep):
+    for piece in _message(text, keep) if is_message(text) else _split_lines(text, _as_it_is, keep):
         yield piece
         done += len(piece.text) + _PIECE_CHARACTERS
         if done >= _PAUSE_CHARACTERS:
@@ -69,12 +69,12 @@ _CONTINUED = re.compile(r"[,;，、；—–-]$")
 _WIDE = re.compile(r"[\u1100-\u115f\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]")
 _MAX_RECORD_COLUMNS = 48
 _MIN_PARAGRAPH_COLUMNS = 100
-"""A longer line was not wrapped: when it ends a sentence, it is a paragraph."""
+"""Longer lines are not wrapped prose: one that ends a sentence is a paragraph."""
 
 
 @dataclass(slots=True)
 class _Line:
-    """A line in its parts. `marked`: it is an item or a heading. `dotted`: characters of what may be an item's number."""
+    """The parts of a line. `marked`: it is an item or a heading. `dotted`: the length of a possible item number."""
 
     lead: str
     content: str
@@ -98,14 +98,14 @@ class _Line:
 
     @property
     def cells(self) -> re.Pattern[str] | None:
-        """What separates the line's cells, where it has any."""
+        """Return the separator of the line's cells, if it has any."""
         if self.content[:1] == "|" == self.content[-1:] and len(self.content) > 1:
             return _ROW
         return _CELLS if _CELLS.search(self.content) else None
 
 
-def _lined(text: str, content: Content, keep: Spans, *, at_line_start: bool = True) -> Iterator[Piece]:
-    """Line by line, those between two blank lines together."""
+def _split_lines(text: str, content: Content, keep: Spans, *, at_line_start: bool = True) -> Iterator[Piece]:
+    """Yield the lines in groups between blank lines."""
     group: list[_Line] = []
     length = 0
     for found in _LINE.finditer(text):
@@ -156,13 +156,13 @@ def _group(lines: list[_Line], content: Content, keep: Spans) -> Iterator[Piece]
 
 
 def _is_lone_item(content: str) -> bool:
-    """Whether a number and a point begin an item. "3. Oktober" and "5. místo" are ordinal numbers."""
+    """Whether a number with a point begins a list item. In "3. Oktober" and "5. místo" it is an ordinal number."""
     number, *words = content.split(None, 2)
     return number[:-1].isdigit() and len(words) > 1 and not words[0][0].islower() and not _MONTH.match(words[0])
 
 
 def _run(lines: Sequence[_Line], at: int, content: Content) -> tuple[list[_Line], str]:
-    """Lines that may be one paragraph, and what separates each from the next."""
+    """Return the lines from `at` on that may be one paragraph, and the separator between them."""
     run = [lines[at]]
     separator = ""
     for before, line in pairwise(lines[at:]):
@@ -187,7 +187,7 @@ _JOINED_ENDS = frozenset({"\n", "\r\n", "\r", "\u2028", "\x85"})
 
 
 def _are_records(run: Sequence[_Line]) -> bool:
-    """Whether short lines stand for themselves: most end neither a sentence nor a clause, and none goes on the one before."""
+    """Whether short lines are records, not prose: most end neither a sentence nor a clause, and none continues another."""
     if any(line.content[:1].islower() for line in run[1:]):
         return False
     before_last = [line.content for line in run[:-1]]
@@ -202,7 +202,7 @@ def _columns(text: str) -> int:
 
 
 def _joined(contents: Sequence[str], separator: str) -> InlineItem:
-    """Lines that a model reads with a line break between them, and that the text has with something else."""
+    """Yield one block of several lines, whose separators in the text the model reads as line breaks."""
     shown = "\n".join(contents)
     offsets: list[int] = []
     at = 0
@@ -236,7 +236,7 @@ def _block(text: str, content: Content, keep: Spans) -> list[Piece]:
 # ---- ICU MessageFormat
 
 MAX_MESSAGE_CHARACTERS = 32_000
-"""A longer text is no message: braces are matched over all of it before the first piece."""
+"""Longer texts are not parsed as messages: all braces are matched before the first piece."""
 
 _MAX_DEPTH = 16
 _COMPLEX = re.compile(
@@ -251,9 +251,9 @@ _KEPT_IN_PLURAL = re.compile(rf"{_KEPT.pattern}|#")
 
 @dataclass(frozen=True, slots=True)
 class MessagePart:
-    """Characters `start` to `stop` of a message are text; what is between two parts is syntax.
+    """A text in a message, from `start` to `stop`; everything between two parts is syntax.
 
-    `nested`: it is a branch's, or a part of one. `plural`: `#` in it is the number.
+    `nested`: it is in a branch. `plural`: `#` in it stands for the number.
     """
 
     start: int
@@ -264,7 +264,7 @@ class MessagePart:
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """A plural, selectordinal or select argument, with its branches: keyword, and where its text begins and ends."""
+    """A plural, selectordinal or select argument. Each branch has a keyword, and start and end of its text."""
 
     kind: str
     start: int
@@ -273,12 +273,12 @@ class _Argument:
 
 
 def is_message(text: str) -> bool:
-    """Whether it seems to have a plural or select argument."""
+    """Whether the text seems to have a plural or select argument."""
     return "{" in text and len(text) <= MAX_MESSAGE_CHARACTERS and _COMPLEX.search(text) is not None
 
 
 def message_parts(text: str) -> list[MessagePart]:
-    """The texts in a message, in order, those of nested messages included. Text that is no message is one part."""
+    """Return the texts in a message and in its nested messages, in order. Text that is not a message is one part."""
     pairs = _pairs(text)
     parts: list[MessagePart] = []
     pending = [(0, len(text), 0, False)]
@@ -296,9 +296,9 @@ def message_parts(text: str) -> list[MessagePart]:
 
 
 def message_items(text: str, *, plural: bool = False) -> tuple[list[InlineItem], Writer | None]:
-    """The items of a part of a message: arguments, quoted syntax and, in a plural's branch, `#` are kept.
+    """Return the items of a part of a message; arguments, quoted syntax and `#` in a plural's branch are singles.
 
-    A doubled apostrophe is read as one, and written as two where the part has no other.
+    A doubled apostrophe is read as one, and written as two if the part has only doubled ones.
     """
     kept = list((_KEPT_IN_PLURAL if plural else _KEPT).finditer(text))
     doubled = sum(found.lastgroup == "apostrophe" for found in kept)
@@ -338,7 +338,7 @@ def _with_doubled(text: str) -> str:
 
 
 def _with_last_doubled(text: str) -> str:
-    """Before an argument or the end of a branch an apostrophe would quote the brace."""
+    """Double an apostrophe before an argument or the end of a branch, where it would quote the brace."""
     return f"{text}'" if text.endswith("'") else text
 
 
@@ -351,13 +351,13 @@ def _message(text: str, keep: Spans) -> Iterator[Piece]:
             yield from _block(inner, partial(message_items, plural=part.plural), keep)
         else:
             at_line_start = part.start == 0 or text[part.start - 1] == "\n"
-            yield from _lined(inner, message_items, keep, at_line_start=at_line_start)
+            yield from _split_lines(inner, message_items, keep, at_line_start=at_line_start)
         at = part.stop
     yield Verbatim(text[at:])
 
 
 def _pairs(text: str) -> dict[int, int]:
-    """Where each brace that is not quoted is closed, in the order of the opening ones."""
+    """Map each brace that is not quoted to its closing brace, in the order of the opening ones."""
     closed: dict[int, int] = {}
     opened: list[int] = []
     for found in _BRACES.finditer(text):
@@ -425,7 +425,7 @@ _CATEGORIES = {"plural": _by_language(_PLURAL_CATEGORIES), "selectordinal": _by_
 
 
 def icu_plural_categories_missing(text: str, target: str) -> tuple[str, ...]:
-    """The plural categories that the target language has for whole numbers, and that a plural of the message lacks."""
+    """Return the target language's plural categories for whole numbers that a plural of the message lacks."""
     if not is_message(text):
         return ()
     pairs = _pairs(text)

@@ -1,8 +1,8 @@
-"""Splits a text into segments that fit a model, and puts their translations back with all white space in place.
+"""Splits a text into segments that fit a model, and joins their translations with the source's white space.
 
-A text is split into paragraphs, those into lines, those into sentences, and those where it changes the meaning least.
-The work is linear in the text's length and done a portion of `MAX_SEGMENT_CHARACTERS` at a time, so that a caller can
-give control back between two segments, whatever the text.
+A text is split into paragraphs, then lines, then sentences, then parts of a sentence where this changes the meaning least.
+The work is linear in the text's length and done in portions of `MAX_SEGMENT_CHARACTERS`, so that for any text a caller can
+give control back to the event loop between two segments.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dragoman.text.marks import Mark, Writer, local, restore
 from dragoman.text.spans import MAX_SPAN_CHARACTERS, has_letters, spans
 
 MAX_SEGMENT_CHARACTERS = 8000
-"""The longest segment, whatever the budget of tokens: bounds the work between two segments, and that of encoding one.
+"""The longest segment for any token budget. It bounds the work between two segments, and that of encoding one.
 
-Parsers cut longer texts of a document at the same bound, so that its blocks have no more."""
+Parsers cut longer texts of a document at the same bound, so that no block is longer."""
 
 Count = Callable[[str], int]
 """The number of tokens in a text."""
@@ -45,10 +45,10 @@ _CLOSING = frozenset(")]}>）］｝」』】》〉”’».,;:!?。、，．；�
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A part of a text. What is not translatable (white space, digits, emoji, a bare URL) is copied.
+    """A part of a text. If it is not translatable (white space, digits, emoji, a bare URL), it is copied.
 
     `marks` are those of `text` (`text.marks`), and `writer` writes its characters in the document's notation. `before` is
-    the source before it, which a model may read as context. A `structural` segment is not a part of any sentence.
+    the source text before it, which a model may get as context. A `structural` segment is not part of a sentence.
     """
 
     text: str
@@ -60,23 +60,23 @@ class Segment:
 
     @property
     def written(self) -> str:
-        """The text in the document's notation."""
+        """Return the text in the document's notation."""
         return restore(self.text, self.marks, self.writer)
 
     def part(self, text: str, *, translatable: bool) -> Segment:
-        """A part of this segment, with the marks that are in it."""
+        """Return a part of this segment, with the marks in it."""
         own, marks = local(text, self.marks)
         return Segment(own, translatable, marks, self.writer)
 
 
 def cut(text: str, language: str | None, budget_tokens: int, count: Count) -> Iterator[Segment]:
-    """Yield segments that concatenated are `text`, the translatable ones within the budget of tokens.
+    """Yield segments that concatenated are `text`; translatable ones are within the token budget.
 
-    A text over the budget that is a single fixed span (`dragoman.text.spans`) or a single code point is one segment.
+    A single fixed span (`dragoman.text.spans`) or code point that is over the budget is one segment.
     White space at the edges of the text and of paragraphs (separated by blank lines) is never in a translatable segment.
-    A paragraph that fits stays whole, with its line breaks. One that does not is split, and the parts are packed again
-    up to the budget. `count` is never called with more than `MAX_SEGMENT_CHARACTERS`. Raises ValueError immediately for
-    a budget under one token.
+    A paragraph that fits is not split. A longer one is split, and its parts are packed into segments up to the budget.
+    `count` is never called with more than `MAX_SEGMENT_CHARACTERS`. Raises ValueError immediately for a budget under one
+    token.
     """
     if budget_tokens < 1:
         raise ValueError(f"a budget of {budget_tokens} tokens; at least 1 is needed")
@@ -84,7 +84,7 @@ def cut(text: str, language: str | None, budget_tokens: int, count: Count) -> It
 
 
 def lines(segment: Segment) -> tuple[Segment, ...]:
-    """The segment split at every line break, for translating again what came back with its lines joined."""
+    """Split the segment at every line break, to translate it again after an output that lost line breaks."""
     found = _merge_literals(part for line in segment.text.splitlines(keepends=True) for part in _trimmed(line))
     return tuple(segment.part(part.text, translatable=part.translatable) for part in found)
 
@@ -105,7 +105,7 @@ def sentences_with_marks_apart(segment: Segment, language: str | None) -> tuple[
 
 
 def join(segments: Sequence[Segment], translations: Sequence[str], source: str | None, target: str) -> str:
-    """The text again, each translatable segment replaced by its translation, in order, joined as by `Joiner`.
+    """Return the text with each translatable segment replaced by its translation, joined by `Joiner`.
 
     Raises ValueError unless each translatable segment has a translation.
     """
@@ -124,9 +124,9 @@ def join(segments: Sequence[Segment], translations: Sequence[str], source: str |
 class Joiner:
     """Joins translated segments and the literals between them, one part at a time.
 
-    White space between segments stays as the source has it, also where the target would have none: a space between two
-    English sentences stays between two Chinese ones. Where a source that writes none (Chinese, Japanese, Thai) has none,
-    a target that does gets one space.
+    White space between segments stays as in the source, also if the target language has none: a space between two English
+    sentences stays between two Chinese ones. From a source language without spaces (Chinese, Japanese, Thai) to a target
+    language with spaces, one space is added between segments that have none.
     """
 
     def __init__(self, source: str | None, target: str) -> None:
@@ -136,14 +136,14 @@ class Joiner:
         self._structural = False
 
     def next_segment(self, *, structural: bool = False) -> None:
-        """The next text belongs to the next segment. No space is put around a structural one."""
+        """Begin the next segment. No space is added around a structural one."""
         self._at_start = True
         if structural or self._structural:
             self._last = ""
         self._structural = structural
 
     def add(self, text: str) -> str:
-        """`text` as it is to be appended: itself, after a space where two segments need one between them."""
+        """Return `text` as it must be appended: after a space if two segments need one between them."""
         if not text:
             return ""
         space = self._spaced and self._at_start and self._last and needs_space(self._last, text[0])
@@ -157,7 +157,7 @@ def adds_spaces(source: str | None, target: str) -> bool:
 
 
 def needs_space(before: str, after: str) -> bool:
-    """Whether two characters of a language with spaces need one between them."""
+    """Whether a space belongs between two characters at the edges of sentences, in a language with spaces."""
     blank = _GAP.match(before) or _GAP.match(after)
     return not blank and before not in _OPENING and after not in _CLOSING
 
@@ -177,7 +177,7 @@ def _segments(text: str, language: str | None, budget_tokens: int, count: Count)
 
 
 def _portions(text: str, language: str | None) -> Iterator[tuple[str, bool]]:
-    """Paragraphs, or parts of long ones, and the gaps around them (True), each of `MAX_SEGMENT_CHARACTERS` at most."""
+    """Yield paragraphs, or parts of long ones, and gaps (True), each of at most `MAX_SEGMENT_CHARACTERS`."""
     start = 0
     while start < len(text):
         if gap := _separator(text, start):
@@ -194,7 +194,7 @@ def _portions(text: str, language: str | None) -> Iterator[tuple[str, bool]]:
 
 
 def _separator(text: str, start: int) -> re.Match[str] | None:
-    """The first gap that begins in this portion and is at an edge of the text, has two line breaks or is very long."""
+    """Return the first gap that begins in this portion and is at an edge of the text, has two line breaks or is very long."""
     limit = start + MAX_SEGMENT_CHARACTERS
     for found in _GAP.finditer(text, start, limit):
         gap = found
@@ -208,7 +208,7 @@ def _separator(text: str, start: int) -> re.Match[str] | None:
 
 
 def portions(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Start and end of each part of `text[start:stop]`, of at most `MAX_SEGMENT_CHARACTERS`, cut as between sentences."""
+    """Yield start and end of parts of `text[start:stop]` of at most `MAX_SEGMENT_CHARACTERS`, cut after sentences."""
     while stop - start > MAX_SEGMENT_CHARACTERS:
         end = _portion_end(text, start, stop, None)
         yield start, end
@@ -218,9 +218,9 @@ def portions(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _portion_end(text: str, start: int, stop: int, language: str | None) -> int:
-    """Where to end a portion of a longer text: after a sentence near its end, a line in its second half, or as `best`.
+    """Return where to end a portion: after a sentence near its end, a line in its second half, or as `_Places.best`.
 
-    Never inside of a span, unless that is longer than a portion.
+    The end is never within a span, unless the span is longer than a portion.
     """
     limit = start + MAX_SEGMENT_CHARACTERS
     places = _Places(text[start : min(limit + MAX_SPAN_CHARACTERS, stop)])
@@ -234,7 +234,7 @@ def _portion_end(text: str, start: int, stop: int, language: str | None) -> int:
 
 
 def _sentence_ends(text: str, start: int, stop: int, language: str | None) -> Iterator[int]:
-    """Where the sentences between start and stop end, but for the last one, and but for the number of a list's item."""
+    """Return the sentence ends between start and stop, except the last one and those after the number of a list item."""
     for sentence in sentences(text[start:stop], language)[:-1]:
         start += len(sentence)
         if not _ITEM_NUMBER.fullmatch(sentence.splitlines()[-1].strip()):
@@ -248,7 +248,7 @@ def _fits(text: str, budget_tokens: int, count: Count) -> bool:
 
 
 def _parts(portion: str, language: str | None, budget_tokens: int, count: Count) -> Iterator[tuple[str, int]]:
-    """Lines, or where they are over the budget sentences or parts of them, with trailing white space, and their tokens."""
+    """Yield lines with their token counts; lines over the budget as sentences or parts of them. White space trails."""
     longest = budget_tokens * _MAX_CHARACTERS_PER_TOKEN
     all_lines = portion.splitlines(keepends=True)
     for line in all_lines:
@@ -260,7 +260,7 @@ def _parts(portion: str, language: str | None, budget_tokens: int, count: Count)
 
 
 def _packed(parts: Iterable[tuple[str, int]], budget_tokens: int) -> Iterator[str]:
-    """Neighbours together while they fit: fewer sequences, and more context in each."""
+    """Join neighbours while they fit the budget: fewer sequences, and more context in each."""
     together: list[str] = []
     total = 0
     for text, tokens in parts:
@@ -284,7 +284,7 @@ def _trimmed(text: str) -> Iterator[Segment]:
 
 
 def _merge_literals(segments: Iterable[Segment]) -> Iterator[Segment]:
-    """Without empty segments, and with neighbours that are not translatable as one, up to the longest segment."""
+    """Drop empty segments, and join neighbours that are not translatable up to the longest segment."""
     literals: list[str] = []
     length = 0
     for segment in segments:
@@ -313,11 +313,11 @@ _segment_sentences = cast(
 
 
 def sentences(text: str, language: str | None) -> list[str]:
-    """The sentences, each with the white space after it; concatenated they are `text`. No language: English's rules.
+    """Return the sentences, each with the white space after it. Without a language, English's rules apply.
 
-    sentencex 1.0 raises on lone surrogates, panics on some white space after an initial, loses characters around line
-    breaks, and is quadratic in the length of text in Chinese, in Japanese or with many quotation marks. Therefore it gets
-    a copy of equal length without the first three, one window at a time.
+    sentencex 1.0 raises for lone surrogates, panics at some white space after an initial, loses characters around line
+    breaks, and takes quadratic time for text in Chinese, in Japanese or with many quotation marks. Therefore it gets a copy
+    of equal length without the first three, in windows.
     """
     plain = _SURROGATE.sub("\ufffd", _ODD_SPACE.sub(" ", text))
     tag = languages.primary(language) if language else "en"
@@ -343,7 +343,7 @@ def _sentences_of_window(tag: str, window: str) -> list[str]:
     try:
         parts = _segment_sentences(tag, window)
     except BaseException as error:
-        # A panic in Rust is no Exception in Python, so that it would pass every handler of a server.
+        # A panic in Rust is a BaseException in Python, which a server's handlers of Exception would not catch.
         if type(error).__name__ != "PanicException":
             raise
         return [window]
@@ -357,17 +357,17 @@ _CLAUSE_END = re.compile(r"[、，；：。！？…،؛][」』）】》”’]
 _GRAPHEME = regex.compile(r"\X")
 
 _MAX_GRAPHEME_CODE_POINTS = 256
-"""A longer one, such as a letter with hundreds of accents, is cut like any other text."""
+"""A longer grapheme, such as a letter with hundreds of accents, may be cut."""
 
 _AIM = 0.95
-"""The part of the budget that a cut aims at: tokens are not spread evenly over the characters."""
+"""The share of the budget that a part should have: tokens are not evenly distributed over the characters."""
 
 
 def fit(text: str, budget_tokens: int, count: Count) -> Iterator[tuple[str, int]]:
-    """Yield parts, with their token counts, that concatenated are `text`, cut after a clause, at a space or between graphemes.
+    """Yield parts of `text` with their token counts, cut after a clause, at a space or between graphemes.
 
-    Each is within the budget unless it is one fixed span or one code point. Every character is counted once, and again
-    when the part that it is in is cut further.
+    Each part is within the budget unless it is one fixed span or one code point. Tokens of a part are counted again only
+    when it is cut further.
     """
     places = _Places(text)
     pending = [(0, len(text))]
@@ -384,7 +384,7 @@ def fit(text: str, budget_tokens: int, count: Count) -> Iterator[tuple[str, int]
 
 
 class _Places:
-    """Where a text may be cut, found once for the whole text."""
+    """Places where a text may be cut, computed once for the whole text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -395,7 +395,7 @@ class _Places:
         self._spaces = [found.start() for found in _SPACE.finditer(text)]
 
     def cuts(self, start: int, stop: int, longest: int) -> list[int]:
-        """Places between start and stop that make about even parts of at most `longest` characters where possible."""
+        """Return places between start and stop that make roughly equal parts of at most `longest` characters if possible."""
         found: list[int] = []
         at = start
         while (parts := ceil((stop - at) / longest)) > 1:
@@ -407,7 +407,7 @@ class _Places:
         return found
 
     def best(self, start: int, ideal: int, stop: int) -> int | None:
-        """The best place after start and up to the ideal, or else the next after it; None where that is the stop."""
+        """Return the best place after start and up to the ideal, else the next one; None if that is the stop."""
         for places, floor in ((self._clauses, (start + ideal) // 2), (self._spaces, start)):
             at = bisect_right(places, ideal) - 1
             if at >= 0 and places[at] > floor and self.span_at(places[at]) is None:
@@ -419,7 +419,7 @@ class _Places:
         return place if place < stop else None
 
     def span_at(self, place: int) -> tuple[int, int] | None:
-        """The fixed span that a cut here would break."""
+        """Return the fixed span that a cut at this place would split."""
         at = bisect_left(self._starts, place) - 1
         return (self._starts[at], self._stops[at]) if at >= 0 and place < self._stops[at] else None
 

@@ -1,4 +1,4 @@
-"""Spans: what a translation must keep exactly, such as placeholders, tags, URLs, code, file names, versions and emoji."""
+"""Finds spans that a translation must keep exactly: placeholders, tags, URLs, code, file names, versions, emoji."""
 
 from __future__ import annotations
 
@@ -130,21 +130,21 @@ _CONDITIONS = (
 _SIGN_ASCII = re.compile(rf"[{{<%@#$&`~\\:/.\-(\[_0-9](?:(?<=[{{<%@#$&`~\\])|{_CONDITIONS})", re.ASCII)
 _ALWAYS = rf"{{<%@#$&`~\\\u27e6\u20e3\u203c\u2049\u2139{_SYMBOLS}\U0001f1e6-\U0001f1ff{_PICTURE}\u2194-\u21aa\u24c2\u3297\u3299"
 _SIGN = re.compile(rf"[{_ALWAYS}:/.\-(\[_0-9](?:(?<=[{_ALWAYS}])|{_CONDITIONS})", re.ASCII)
-"""Every span has one of these places. Most texts have none, and need no scan for spans."""
+"""Every span has a match of this pattern. Most texts have none, and need no scan for spans."""
 
 MAX_SPAN_CHARACTERS = 2100
 _MOST_CACHED_CHARACTERS = 2000
 
 
 def spans(text: str) -> Iterator[tuple[int, int]]:
-    """The start and end of each span to keep, in order and not overlapping."""
+    """Return start and end of each span to keep, in order and not overlapping."""
     return _spans(text) if len(text) > _MOST_CACHED_CHARACTERS else iter(_cached_spans(text))
 
 
 def keep_spans(text: str, terms: tuple[str, ...]) -> Iterator[tuple[int, int]]:
-    """`spans`, and the terms where they occur: spelt exactly so, as whole words where their script has words.
+    """Return `spans` and the occurrences of terms: with this exact spelling, and as whole words if the script has words.
 
-    Of terms that begin at one place the longest counts. What overlaps becomes one span.
+    Of terms that begin at the same place the longest counts. Overlapping spans are joined.
     """
     if not terms:
         yield from spans(text)
@@ -164,7 +164,7 @@ def keep_spans(text: str, terms: tuple[str, ...]) -> Iterator[tuple[int, int]]:
 
 
 def without_spans(text: str) -> str:
-    """The text with a space in place of each span."""
+    """Replace each span by a space."""
     return _without_spans(text) if len(text) > _MOST_CACHED_CHARACTERS else _cached_without_spans(text)
 
 
@@ -173,16 +173,16 @@ def _without_spans(text: str) -> str:
 
 
 def has_letters(text: str) -> bool:
-    """Whether there is something to translate: a letter of any script outside of the spans."""
+    """Whether a text has something to translate: a letter of any script outside of the spans."""
     if not any(map(str.isalpha, text)):
         return False
     return any(any(map(str.isalpha, part)) for part in _between_spans(text))
 
 
 def pseudolocalized(text: str) -> str:
-    """The text with its letters, except the first, replaced by circled ones, which belong to no language; spans are kept.
+    """Replace all letters but the first by circled ones, which belong to no language; spans are kept.
 
-    For a fake engine: no check of a translation finds anything wrong with it, whatever the languages.
+    A fake engine uses this: the result passes every check of a translation, for any languages.
     """
     made, end, first = list[str](), 0, 1
     for start, stop in (*spans(text), (len(text), len(text))):
@@ -199,7 +199,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 
 class _Circled(dict[int, int]):
-    """A circled letter for each letter; other characters as they are."""
+    """Maps each letter to a circled letter; other characters stay."""
 
     def __missing__(self, code: int) -> int:
         self[code] = 0x24D0 + code % 26 if chr(code).isalpha() else code
@@ -234,7 +234,7 @@ _cached_without_spans = lru_cache(maxsize=512)(_without_spans)
 
 
 def _end_of_url(text: str, start: int, end: int) -> int:
-    """A URL ends before the sentence's punctuation, and before a closing bracket that is not opened in it."""
+    """Return a URL's end: before the sentence's punctuation, and before a closing bracket that is not opened in it."""
     excess = {")": _excess(text, "()", start, end), "]": _excess(text, "[]", start, end)}
     while (last := text[end - 1]) in ".,;:!?'*)]":
         if last in excess:
@@ -246,7 +246,7 @@ def _end_of_url(text: str, start: int, end: int) -> int:
 
 
 def _excess(text: str, brackets: str, start: int, end: int) -> int:
-    """How many more closing than opening brackets there are."""
+    """Count by how many closing brackets exceed opening ones."""
     opening, closing = brackets
     return text.count(closing, start, end) - text.count(opening, start, end)
 
@@ -257,14 +257,14 @@ _UNSPACED = (
     r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
     r"\U00020000-\U0003ffff"
 )
-"""Scripts in which a word's edge does not show, Hangul among them: particles follow a word without a space."""
+"""Scripts in which the end of a word cannot be seen. Hangul is one: particles follow a word without a space."""
 
 _WORD = rf"(?:[^\W{_UNSPACED}]|[\u0300-\u036f\u0900-\u0dff\u064b-\u065f])"
 _IN_WORD = re.compile(_WORD)
 
 
 class _Terms:
-    """Finds terms at the places where a word may begin, by looking up the text that follows in each of their lengths."""
+    """Finds terms: looks up, at each place where a word may begin, the next characters for each length of a term."""
 
     def __init__(self, terms: tuple[str, ...]) -> None:
         self._terms = frozenset(filter(None, terms))
@@ -280,7 +280,7 @@ class _Terms:
         self._place = re.compile("|".join(places) or r"(?!)")
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
-        """In order, not overlapping, of those at one place the longest."""
+        """Yield the terms in order, not overlapping; of those at one place the longest."""
         end = 0
         for place in self._place.finditer(text):
             start = place.start()

@@ -406,6 +406,7 @@ class Client:
             retry_after_s=exchange.retry_after_s,
             itl_count=len(gaps),
             itl_mean_s=_rounded(sum(gaps) / len(gaps) if gaps else None),
+            itl_max_s=_rounded(max(gaps, default=None)),
         )
 
 

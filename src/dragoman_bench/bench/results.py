@@ -106,6 +106,7 @@ class RequestRecord:
     retry_after_s: float | None = None
     itl_count: int = 0  # gaps between streamed events; a server may put several tokens in one event
     itl_mean_s: float | None = None
+    itl_max_s: float | None = None  # unknown in files of earlier versions
 
     @property
     def completed(self) -> bool:

@@ -102,23 +102,23 @@ def _percent(share: float | None) -> str:
 
 # ---- the page
 
-_INTRODUCTION = """# Fidelity: what comes back whole
+_INTRODUCTION = """# Fidelity: hard inputs whose structure must be kept
 
 <!-- Written by `dragoman eval --fidelity --page docs/fidelity.md`. Do not edit. -->
 
-{count} hard inputs of our own ([hard_inputs.jsonl](../src/dragoman_bench/eval/hard_inputs.jsonl)), in {directions} directions
-among {languages}, are sent to a server and judged. The judge parses source and translation with standard parsers, which are
-not the server's own.
+The command sends {count} hard inputs that were written for this project ([hard_inputs.jsonl](../src/dragoman_bench/eval/hard_inputs.jsonl)),
+in {directions} directions among {languages}, to a server, and judges the answers. It parses source and translation with standard
+parsers, not with the server's own.
 
-- **structure**: tags with their attributes, nesting and text; references as they were; lines, bullets, blank lines and
-  trailing white space; messages' arguments and branches. Within a block, inline tags may move, as words do.
-- **kept**: placeholders, URLs, code and other text that must come back occurs exactly as often as in the source.
-- **content**: words that the translation must have. It measures the model as much as the server.
-- **clean**: a translation and nothing else: no echo, commentary, refusal, answer or loop, in the target's script.
+- **structure**: the translation has the source's tags with their attributes, nesting and text; entities and references; lines,
+  bullets, blank lines and trailing white space; arguments and branches of messages. Inline tags may move within a block, as words do.
+- **kept**: placeholders, URLs, code and other untranslatable text occur exactly as often as in the source.
+- **content**: the translation has certain words. This depends on the model as much as on the server.
+- **clean**: the output is only a translation in the target's script: no copy of the source, commentary, refusal, answer or repetition.
 
-*again*: texts of which a part was translated again; *cut around*: the text between tags was translated alone; *aligned*:
-tags were put at aligned positions; *warned*: the answer has a warning of a check; *unsure*: that of a low confidence. All are
-shares of the texts.
+The other columns are shares of the texts. *again*: a segment was translated again; *cut around*: the text between tags was translated
+separately; *aligned*: tags were inserted at positions in proportion to the source; *warned*: the answer has a warning of a check;
+*unsure*: it has the warning `low_confidence`.
 """
 
 
@@ -134,7 +134,7 @@ def fidelity_page(results: EvalResults, without: EvalResults | None, inputs: Seq
         how = "every text sent as plain text" if without.conditions.plain else "see the conditions"
         parts += [f"*without*: {how}, {without.conditions.started_at[:10]}.", ""]
     parts += [markdown(kind_table(results, without)), ""]
-    parts += ["## What did not come back whole", "", *_misses(results, inputs), ""]
+    parts += ["## Failed inputs", "", *_misses(results, inputs), ""]
     parts += [
         "## Conditions",
         "",
@@ -148,7 +148,7 @@ def _misses(results: EvalResults, inputs: Sequence[HardInput]) -> list[str]:
     known = {one.id: one for one in inputs}
     missed = [row for row in results.judged if not row.judgement.whole]
     if not missed:
-        return ["Nothing."]
+        return ["None."]
     lines = [
         f"{row.id} ({known[row.id].source} to {known[row.id].target}): {'; '.join(row.judgement.reasons[:2])}"
         for row in missed[:_MISSES_SHOWN]
