@@ -78,11 +78,6 @@ class Timings:
     prefill_s: float | None = None  # from there to its first token
     decode_s: float | None = None  # from the first token to the last
 
-    @property
-    def ttft_s(self) -> float | None:
-        """Time to first token, from submission."""
-        return None if self.prefill_s is None else self.queue_s + self.prefill_s
-
 
 @dataclass(frozen=True, slots=True)
 class Delta:

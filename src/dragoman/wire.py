@@ -5,6 +5,7 @@ A field that a later version adds has a default, and unknown fields are ignored,
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -17,6 +18,14 @@ class Combined:
     """How a field of several replicas becomes one (`api/replicas.py`); a field without it is that of one replica."""
 
     by: Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """The Prometheus metric that a field is exported as: its name after `dragoman_`. Its help is the field's description."""
+
+    name: str
+    type: Literal["gauge", "counter"] = "gauge"
 
 
 Sum = Annotated[int, Combined(sum)]
@@ -44,25 +53,48 @@ class StartupPhase(BaseModel):
 class EngineStats(BaseModel):
     """One moment of an engine. Counters count since the server's start, over all runs of the engine."""
 
-    running: Annotated[Sum, Field(description="Sequences prefilling or decoding.")] = 0
-    waiting: Annotated[Sum, Field(description="Sequences that wait to be scheduled.")] = 0
+    running: Annotated[
+        Sum, Exported("engine_running_sequences"), Field(description="Sequences prefilling or decoding.")
+    ] = 0
+    waiting: Annotated[
+        Sum, Exported("engine_waiting_sequences"), Field(description="Sequences that wait to be scheduled.")
+    ] = 0
     peak_running: Sum = 0
-    kv_cache_usage: Annotated[float, Field(description="Share of the KV cache in use, 0 to 1.")] = 0.0
+    kv_cache_usage: Annotated[
+        float, Exported("engine_kv_cache_usage_ratio"), Field(description="Share of the KV cache in use, 0 to 1.")
+    ] = 0.0
     kv_cache_tokens: Annotated[
-        int | None, Combined(sum), Field(description="Tokens that the KV cache holds; null: not reported.")
+        int | None,
+        Combined(sum),
+        Exported("engine_kv_cache_tokens"),
+        Field(description="Tokens that the KV cache holds; null: not reported."),
     ] = None
     kv_cache_bytes_per_token: int | None = None
-    preemptions: Annotated[Sum, Field(description="Sequences preempted because the KV cache was full.")] = 0
+    preemptions: Annotated[
+        Sum,
+        Exported("engine_preemptions", "counter"),
+        Field(description="Sequences preempted because the KV cache was full."),
+    ] = 0
     restarts: Annotated[Sum, Field(description="Of engines or worker processes, after a crash.")] = 0
     hangs: Annotated[Sum, Field(description="Those restarts before which the engine hung.")] = 0
     restarting: Annotated[
         bool, Combined(max), Field(description="The engine has crashed, and sequences wait until it has restarted.")
     ] = False
-    steps: Annotated[Sum, Field(description="Engine iterations.")] = 0
-    finished: Annotated[Sum, Field(description="Sequences that ended well.")] = 0
-    prompt_tokens: Sum = 0
-    completion_tokens: Sum = 0
-    busy_s: Annotated[SumFloat, Field(description="Time with at least one sequence running.")] = 0.0
+    steps: Annotated[Sum, Exported("engine_steps", "counter"), Field(description="Engine iterations.")] = 0
+    finished: Annotated[
+        Sum, Exported("engine_finished_sequences", "counter"), Field(description="Sequences that ended well.")
+    ] = 0
+    prompt_tokens: Annotated[
+        Sum, Exported("engine_prompt_tokens", "counter"), Field(description="Prompt tokens of the engine's sequences.")
+    ] = 0
+    completion_tokens: Annotated[
+        Sum, Exported("engine_output_tokens", "counter"), Field(description="Tokens that the engine generated.")
+    ] = 0
+    busy_s: Annotated[
+        SumFloat,
+        Exported("engine_busy_seconds", "counter"),
+        Field(description="Time with at least one sequence running, in seconds."),
+    ] = 0.0
     dtype: Annotated[str | None, Field(description="Weights and activations, as resolved for this machine.")] = None
     ttft_s: Annotated[Percentiles, Field(description="From submission to the first token, recently.")] = Percentiles()
     inter_token_latency_s: Annotated[Percentiles, Field(description="Of each sequence's mean, recently.")] = (
@@ -82,8 +114,8 @@ class CacheStats(BaseModel):
     stored: Annotated[Sum, Field(description="Lookups that found the segment.")] = 0
     in_flight: Annotated[Sum, Field(description="Lookups that found it in flight, and waited for it.")] = 0
     misses: Sum = 0
-    entries: Sum = 0
-    bytes: Sum = 0
+    entries: Annotated[Sum, Exported("cache_entries"), Field(description="Segments in the cache.")] = 0
+    bytes: Annotated[Sum, Exported("cache_bytes"), Field(description="Memory that the cache takes.")] = 0
     max_bytes: Sum = 0
 
 
@@ -135,10 +167,18 @@ class Stats(BaseModel):
     ] = None
     cpu_instruction_sets: Annotated[list[str], Field(description="Those that decide an engine's speed on a CPU.")] = []
     uptime_s: float = 0.0
-    in_flight: Annotated[Sum, Field(description="Admitted calls.")] = 0
-    in_flight_texts: Annotated[Sum, Field(description="Of these calls.")] = 0
-    in_flight_characters: Annotated[Sum, Field(description="Of these texts.")] = 0
-    max_in_flight_characters: Annotated[Sum, Field(description="Calls beyond this are refused with 429.")] = 0
+    in_flight: Annotated[
+        Sum, Exported("in_flight_requests"), Field(description="Calls that are admitted and not answered.")
+    ] = 0
+    in_flight_texts: Annotated[Sum, Exported("in_flight_texts"), Field(description="Texts of the calls in flight.")] = 0
+    in_flight_characters: Annotated[
+        Sum, Exported("admission_characters"), Field(description="Characters of the texts in flight.")
+    ] = 0
+    max_in_flight_characters: Annotated[
+        Sum,
+        Exported("admission_characters_limit"),
+        Field(description="Characters in flight from which on calls are refused with 429."),
+    ] = 0
     refused: Annotated[Sum, Field(description="Calls refused with 429.")] = 0
     engine: EngineStats = EngineStats()
     cache: CacheStats = CacheStats()
@@ -186,12 +226,11 @@ class ModelDescription(BaseModel):
 
 
 LengthBand = Literal["short", "medium", "long"]
-SHORT_TOKENS, MEDIUM_TOKENS = 50, 120
+LENGTH_BANDS: tuple[LengthBand, ...] = ("short", "medium", "long")
+LENGTH_BAND_TOKENS = (50, 120)
 """Source tokens up to which a text is `short`, or `medium`; longer ones are `long`. The same in metrics and reports."""
 
 
 def length_band(source_tokens: int) -> LengthBand:
     """The band of a text's length, by its source tokens."""
-    if source_tokens <= SHORT_TOKENS:
-        return "short"
-    return "medium" if source_tokens <= MEDIUM_TOKENS else "long"
+    return LENGTH_BANDS[bisect_left(LENGTH_BAND_TOKENS, source_tokens)]

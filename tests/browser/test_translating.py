@@ -12,6 +12,7 @@ from dragoman.text.confidence import ConfidenceModel, Regression
 from dragoman.types import TokenLogprobs
 from tests.browser.conftest import open_page
 from tests.browser.stage import Stage, make_service, serving
+from tests.telemetry.traffic.making import text
 from tests.waiting import until
 
 pytestmark = pytest.mark.browser
@@ -188,7 +189,7 @@ async def test_a_full_queue_is_shown_and_retried(live: Page, stage: Stage) -> No
     admission = stage.service.admission
     refused = admission.refused
     for _ in range(30):  # texts leave quickly: Retry-After is its shortest
-        stage.service.rates.add(0.01, 1, 1, 1, ok=True)
+        stage.service.rates.text_ended(text(source_characters=1, e2e_s=0.01))
     with admission.permit(admission.limit):
         await live.fill("#source", "patience")
         await expect(live.locator("#notes")).to_contain_text("The queue is full")

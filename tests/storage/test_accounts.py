@@ -315,6 +315,32 @@ async def test_keys_are_read_again_while_usage_cannot_be_stored(
     assert list((await UsageLedger(database).by_month()).values()) == [Used(10, 1)]
 
 
+async def test_keys_are_read_again_while_a_commit_of_usage_hangs(
+    database: Database, keys: Keys, reads: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account, key = await keys.create(replace(ALICE, requests_per_s=None))
+    real, begun, ends = UsageLedger.add, asyncio.Event(), asyncio.Event()
+
+    async def add(ledger: UsageLedger, batch: UsageBatch) -> None:
+        begun.set()
+        await ends.wait()
+        await real(ledger, batch)
+
+    monkeypatch.setattr("dragoman.service.accounts.COMMIT_S", 0.0)
+    monkeypatch.setattr(UsageLedger, "add", add)
+    async with open_accounts(database, refresh_s=0.01) as accounts:
+        await keys.create(replace(ALICE, name="other"))
+        with accounts.charging(request_of(account)) as charge:
+            charge.all()
+        await begun.wait()
+        await keys.revoke("alice")
+        before = len(reads)
+        await until(lambda: len(reads) > before + 1, "the end of a refresh that began after the revocation")
+        with pytest.raises(InvalidKey):
+            await accounts.authenticate(key)
+        ends.set()
+
+
 async def test_usage_of_an_account_that_was_deleted_does_not_keep_that_of_others(
     database: Database, keys: Keys
 ) -> None:

@@ -75,8 +75,9 @@ def test_json_carries_fields_the_event_and_the_traceback() -> None:
 def test_what_is_logged_during_a_request_carries_its_id(style: Literal["human", "json"]) -> None:
     lines = configured(style)
     log = logging.getLogger("dragoman.service")
-    with requests.entered(RequestTrace("mine", "POST")):
-        log.warning("the engine failed")
+    token = requests.current.set(RequestTrace("mine", "POST"))
+    log.warning("the engine failed")
+    requests.current.reset(token)
     log.warning("drained")
     first, second = lines()
     if style == "json":

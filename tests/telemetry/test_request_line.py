@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dragoman.telemetry.requests import CallRecord, RequestLine, RequestTrace, TextRecord
-from dragoman.types import Timings
+from typing import Any
+
+from dragoman.telemetry.logs import RequestLine
+from dragoman.telemetry.requests import CallRecord, RequestTrace, TextRecord
 
 
-def text(index: int, source: str | None, *timings: Timings, outcome: str = "ok", tokens: int = 4) -> TextRecord:
-    return TextRecord(
-        "abc", index, 0.0, source, "ja", outcome, 1.0, 1, 20, tokens, 2 * tokens, tokens + 1, timings=timings
-    )
+def text(index: int, source: str | None, *, outcome: str = "ok", tokens: int = 4, **times: Any) -> TextRecord:
+    return TextRecord("abc", index, 0.0, source, "ja", outcome, 1.0, 1, 20, tokens, 2 * tokens, tokens + 1, **times)
 
 
 def exchange(*texts: TextRecord, outcome: str = "ok", status: int = 200, streamed: bool = False) -> RequestTrace:
-    calls = [CallRecord("abc", 0.0, "fake", "ja", outcome, 1.0, streamed, texts)] if texts else []
-    return RequestTrace("abc", "POST", "/v1/translate", status, duration_s=0.41234567, calls=calls)
+    calls = [CallRecord("abc", "ja", outcome, streamed, texts)] if texts else []
+    request = RequestTrace("abc", "POST", "/v1/translate", status, calls=calls)
+    request.end()
+    request.duration_s = 0.41234567
+    return request
 
 
 def test_over_several_texts_waits_are_the_longest_and_first_tokens_the_first() -> None:
     line = RequestLine(
         exchange(
-            text(0, "en", Timings(0.1, 0.2, 1.0), Timings(0.3, 0.2, 1.0)),
-            text(1, "ko", Timings(0.2, 0.05)),
+            text(0, "en", queue_s=0.3, ttft_s=0.5),
+            text(1, "ko", queue_s=0.2, ttft_s=0.25),
             text(2, "en"),
         )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from time import perf_counter
 
 from fastapi import Request
 
@@ -41,8 +42,8 @@ def _seconds_left(http: Request, given_s: float | None = None) -> float | None:
             )
     if given_s is None:
         return None
-    request = requests.current()
-    return max(given_s - (request.age_s if request else 0.0), 0.0)
+    request = requests.current.get()
+    return max(given_s - (perf_counter() - request.began_s if request else 0.0), 0.0)
 
 
 def _check_list(name: str, texts: Collection[str], most: int, characters: int) -> None:
@@ -58,11 +59,14 @@ def call_of(
 ) -> TranslationRequest:
     """The request of a call: with its id, account and deadline. `deadline_s`: of the call's body.
 
+    The calls of an account of priority `bulk` are bulk, whatever they say.
+
     Raises `InvalidRequest` and `UnsupportedLanguage` for languages and options that are not within the limits.
     """
     _check_options(request)
     deadline_s = _seconds_left(http, deadline_s)
-    return replace(request, request_id=current_id(), account=account, api=api, deadline_s=deadline_s)
+    priority = "bulk" if account.priority == "bulk" else request.priority
+    return replace(request, request_id=current_id(), account=account, api=api, deadline_s=deadline_s, priority=priority)
 
 
 def _check_options(request: TranslationRequest) -> None:

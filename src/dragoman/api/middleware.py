@@ -20,7 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from dragoman.api import errors
 from dragoman.errors import BodyTooLarge, Unavailable
 from dragoman.telemetry import requests
-from dragoman.telemetry.requests import CANCELLED, FAILURES, RequestLine, RequestTrace
+from dragoman.telemetry.logs import RequestLine
+from dragoman.telemetry.requests import CANCELLED, FAILURES, RequestTrace
 from dragoman.telemetry.tracing import Tracing
 
 log = logging.getLogger("dragoman.request")  # the lines, and nothing else
@@ -39,7 +40,7 @@ _QUIET_FOLDER = "/web/"
 
 def current_id() -> str:
     """The id of the request that this runs for; a new one outside of any."""
-    request = requests.current()
+    request = requests.current.get()
     return request.request_id if request is not None else token_hex(8)
 
 
@@ -72,14 +73,15 @@ class RequestLog:
         quiet = scope["path"] in _QUIET_PATHS or scope["path"].startswith(_QUIET_FOLDER)
         if self.tracing and not quiet:
             self.tracing.begin(request, scope["headers"])
-        with requests.entered(request):
-            try:
-                await self._answer(scope, receive, send, request)
-            finally:
-                request.route = self._route(scope)
-                request.end()
-                self._record(request)
-                _log(request, logging.DEBUG if quiet else logging.INFO)
+        token = requests.current.set(request)
+        try:
+            await self._answer(scope, receive, send, request)
+        finally:
+            request.route = self._route(scope)
+            request.end()
+            self._record(request)
+            _log(request, logging.DEBUG if quiet else logging.INFO)
+            requests.current.reset(token)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, request: RequestTrace) -> None:
         request_id = (REQUEST_ID_HEADER, request.request_id.encode("ascii"))

@@ -12,10 +12,12 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import islice
 from secrets import token_hex
 from time import monotonic
@@ -59,6 +61,7 @@ class AccountStore:
     usage: UsageLedger
 
 
+@lru_cache(maxsize=256)  # each request's Host header is one
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach an address to listen on."""
     try:
@@ -102,23 +105,23 @@ class _Meter:
     bucket: TokenBucket | None = None
 
 
+@dataclass(slots=True)
 class Charge:
-    """What a call is going to cost: its account is charged with it when the call has ended."""
+    """What a call costs, in `characters`: nothing yet. Its account is charged with it when the call has ended."""
 
-    def __init__(self, request: TranslationRequest) -> None:
-        self._request = request
-        self._begun: set[int] = set()
-        self.characters = 0
+    texts: tuple[str, ...] = field(repr=False)
+    characters: int = 0
+    texts_begun: set[int] = field(default_factory=set[int])
 
     def all(self) -> None:
-        """The whole call: it is complete."""
-        self.characters = sum(map(len, self._request.texts))
+        """Charge the whole call: it is complete."""
+        self.characters = sum(map(len, self.texts))
 
     def begun(self, index: int) -> None:
-        """Text `index`: some of its translation is sent."""
-        if index not in self._begun:
-            self._begun.add(index)
-            self.characters += len(self._request.texts[index])
+        """Charge text `index`: some of its translation is sent."""
+        if index not in self.texts_begun:
+            self.texts_begun.add(index)
+            self.characters += len(self.texts[index])
 
 
 class Accounts:
@@ -145,7 +148,7 @@ class Accounts:
         self._wanted: dict[str, asyncio.Future[StoredKey | None]] = {}  # by digest, the first to come first
         self._reader: asyncio.Task[None] | None = None  # of those
         self._reading = asyncio.Lock()  # of two reads of keys, the later one counts
-        self._meters: dict[str, _Meter] = {}
+        self._meters: dict[str, _Meter] = defaultdict(_Meter)
         # By account id and month, which a clock that is set may also step back to:
         self._stored: dict[tuple[str, str], int] = {}  # characters, of all servers as last read, and of this one since
         self._unstored: dict[tuple[str, str], tuple[int, int]] = {}  # characters and requests of this server
@@ -175,18 +178,34 @@ class Accounts:
             )
         if self._keys and not self.required:
             log.warning("%d keys exist, but calls without one are served too (auth.mode)", len(self._keys))
-        self._tasks = [asyncio.create_task(self._refresh()), asyncio.create_task(self._commit())]
+        self._tasks = [
+            asyncio.create_task(work)
+            for work in (
+                self._repeat(self._read_keys, "known keys stay valid"),
+                self._repeat(self._update_usage, "usage is counted, and stored later"),
+                self._commit(),
+            )
+        ]
 
     async def reload(self) -> None:
         """Read keys and limits now, then store and read usage. Raises `StorageUnavailable`.
 
         Keys come first, and alone: a key that was revoked is refused also while usage cannot be stored.
         """
+        await self._read_keys()
+        await self._update_usage()
+
+    async def _read_keys(self) -> None:
         if self._store is None:
             return
         async with self._reading:
             self._keys = await self._store.keys.valid()
             self._unknown.clear()
+
+    async def _update_usage(self) -> None:
+        """Store this server's usage, and read that of all servers."""
+        if self._store is None:
+            return
         async with self._storing:
             await self._store_usage(self._store)
             month = self._month()
@@ -207,18 +226,16 @@ class Accounts:
             except Exception as error:  # of whatever kind: the rest of the server stops all the same
                 log.error("the usage of the last requests is lost: the database fails", exc_info=_unexpected(error))
 
-    async def _refresh(self) -> None:
+    async def _repeat(self, refresh: Callable[[], Awaitable[None]], meanwhile: str) -> None:
+        """Call `refresh` every `refresh_s`. `meanwhile`: for the log, what holds while it fails."""
         is_failing = False
         while True:
             await asyncio.sleep(self._refresh_s)
             try:
-                await self.reload()
-            except Exception as error:  # of whatever kind: keys must be read again
+                await refresh()
+            except Exception as error:  # of whatever kind: it must be tried again
                 if not is_failing:
-                    log.warning(
-                        "the database fails: known keys stay valid, or usage is not stored",
-                        exc_info=_unexpected(error),
-                    )
+                    log.warning("the database fails: %s", meanwhile, exc_info=_unexpected(error))
                 is_failing = True
             else:
                 is_failing = False
@@ -320,16 +337,10 @@ class Accounts:
 
     # ---- what an account may, and has used
 
-    def prepare(self, request: TranslationRequest) -> TranslationRequest:
-        """The request as its account may make it: the calls of a `bulk` account are bulk, whatever they say."""
-        if request.account.priority == "bulk" and request.priority != "bulk":
-            return replace(request, priority="bulk")
-        return request
-
     def check(self, request: TranslationRequest) -> None:
         """Before admission. Raises `Forbidden`, `QuotaExceeded` or `RateLimited` for what the request's account may not."""
         account = request.account
-        meter = self._meter(account.id)
+        meter = self._meters[account.id]
         if account.requests_per_s is not None:
             if meter.bucket is None or meter.bucket.per_s != account.requests_per_s:
                 meter.bucket = TokenBucket(account.requests_per_s)
@@ -358,8 +369,10 @@ class Accounts:
 
         Each call is charged once, when it ends, also one that fails or is cancelled: with what the charge says by then.
         """
-        self.check(request)
-        charge, meter = Charge(request), self._meter(request.account.id)
+        account = request.account
+        if account is not ANONYMOUS:  # which has no limits
+            self.check(request)
+        charge, meter = Charge(request.texts), self._meters[account.id]
         characters = sum(map(len, request.texts))
         meter.reserved += characters
         try:
@@ -367,16 +380,13 @@ class Accounts:
         finally:
             meter.reserved -= characters
             if charge.characters:
-                self._add(request.account, charge.characters)
-
-    def _add(self, account: Account, characters: int) -> None:
-        key = (account.id, self._month())
-        if self._store is None or account is ANONYMOUS:  # its usage is this process's alone
-            self._stored[key] = self._stored.get(key, 0) + characters
-            return
-        of_characters, of_requests = self._unstored.get(key, (0, 0))
-        self._unstored[key] = (of_characters + characters, of_requests + 1)
-        self._charged.set()
+                key = (account.id, self._month())
+                if self._store is None or account is ANONYMOUS:  # its usage is this process's alone
+                    self._stored[key] = self._stored.get(key, 0) + charge.characters
+                else:
+                    of_characters, of_requests = self._unstored.get(key, (0, 0))
+                    self._unstored[key] = (of_characters + charge.characters, of_requests + 1)
+                    self._charged.set()
 
     def usage(self, account: Account) -> AccountUsage:
         """What the account has used this month: by this server until now, by others as of the last refresh."""
@@ -391,14 +401,11 @@ class Accounts:
         unstored, _ = self._unstored.get(key, (0, 0))
         return self._stored.get(key, 0) + unstored + (unconfirmed.characters if unconfirmed else 0)
 
-    def _meter(self, account_id: str) -> _Meter:
-        return self._meters.setdefault(account_id, _Meter())
-
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._clock(), UTC)
 
     def _month(self) -> str:
-        return f"{self._now():%Y-%m}"
+        return time.strftime("%Y-%m", time.gmtime(self._clock()))
 
 
 def _unexpected(error: Exception) -> Exception | None:

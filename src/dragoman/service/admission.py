@@ -12,6 +12,7 @@ import asyncio
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.errors import Draining, QueueFull, Starting
@@ -32,21 +33,18 @@ def default_limit(slots: int) -> int:
     return BASE_CHARACTERS + CHARACTERS_PER_SLOT * slots
 
 
+@dataclass(slots=True)
 class Permit:
-    """The characters of one admitted call that are still in flight."""
+    """The characters of one admitted call that are still in flight, also counted in the sums of all calls by priority."""
 
-    __slots__ = ("_in_flight", "_priority", "characters")
-
-    def __init__(self, in_flight: dict[Priority, int], priority: Priority, characters: int) -> None:
-        self.characters = characters
-        self._in_flight = in_flight
-        self._priority: Priority = priority
-        in_flight[priority] += characters
+    characters: int
+    priority: Priority
+    in_flight: dict[Priority, int]
 
     def release(self, characters: int) -> None:
-        """So many of them were translated."""
+        """Count so many of them as translated."""
         self.characters -= characters
-        self._in_flight[self._priority] -= characters
+        self.in_flight[self.priority] -= characters
 
 
 class Admission:
@@ -64,11 +62,11 @@ class Admission:
 
     @property
     def characters(self) -> int:
-        """Of in-flight calls."""
+        """Characters of all in-flight calls."""
         return sum(self._in_flight.values())
 
     def open(self) -> None:
-        """The engine answers: admit calls, unless the server drains already."""
+        """Admit calls, as the engine answers, unless the server drains already."""
         if self.state == "starting":
             self.state = "serving"
 
@@ -90,7 +88,8 @@ class Admission:
     @contextmanager
     def permit(self, characters: int, priority: Priority = "interactive") -> Generator[Permit]:
         """Within: a call of so many characters is in flight. Raises `Starting`, `Draining` or `QueueFull`."""
-        self.check_open()
+        if self.state != "serving":
+            self.check_open()
         ahead = self._in_flight["interactive"] if priority == "interactive" else self.characters
         if ahead >= self.limit:
             self.refused += 1
@@ -98,7 +97,8 @@ class Admission:
                 f"the queue is full: {ahead} characters are in flight, the limit is {self.limit}",
                 retry_after_s=self._retry_after_s(ahead),
             )
-        permit = Permit(self._in_flight, priority, characters)
+        permit = Permit(characters, priority, self._in_flight)
+        self._in_flight[priority] += characters
         self.calls += 1
         self._empty.clear()
         try:

@@ -35,7 +35,7 @@ from dragoman.service.planner import (
     with_marks,
     with_terms_marked,
 )
-from dragoman.telemetry import tracing
+from dragoman.telemetry import requests
 from dragoman.text import checks, comparisons, glossary, marks
 from dragoman.text.capitals import CapitalsWriter
 from dragoman.text.checks import Finding
@@ -184,11 +184,13 @@ class SegmentTranslator:
         longer: EngineSequence | None = None
         generated = 0
         while True:
-            with tracing.sequence_span() as span:
+            with requests.span("sequence") as span:
                 sequence = longer or self.planner.sequence(job, suffix, attempt, limit_factor=1 + is_piece)
-                span.submit(sequence)
+                if span is not None:
+                    span.submit(sequence)
                 completion = await self.cache.generate(sequence, self.pipeline)
-                span.complete(completion)
+                if span is not None:
+                    span.complete(completion)
             generated += not completion.cached
             if completion.reason != "length" or is_piece or longer is not None:
                 break
@@ -213,9 +215,10 @@ class SegmentTranslator:
             await call.pace.pause()
             attempt = self.planner.attempt(job, segment)
             is_shown = attempt.form.words or not segment.marks  # else marks are to be replaced in the whole output
-            with tracing.sequence_span() as span:
+            with requests.span("sequence") as span:
                 sequence = self.planner.sequence(job, suffix, attempt, limit_factor=2)
-                span.submit(sequence)
+                if span is not None:
+                    span.submit(sequence)
                 async with aclosing(self.cache.stream(sequence, self.pipeline)) as items:
                     async for item in items:
                         if isinstance(item, Completion):
@@ -229,7 +232,8 @@ class SegmentTranslator:
                                 yield write(kept)
                 if completion is None:
                     raise AssertionError("a stream ended without a completion")
-                span.complete(completion)
+                if span is not None:
+                    span.complete(completion)
         finally:
             call.slots.release()
         yield self._read(job, attempt, completion, sequence.source_tokens)

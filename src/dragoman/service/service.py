@@ -26,17 +26,15 @@ from dragoman.service import stack
 from dragoman.service.accounts import Accounts, keys_required
 from dragoman.service.admission import Admission, default_limit
 from dragoman.service.cache import SegmentCache
-from dragoman.service.calls import CallRegistry
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
 from dragoman.service.translator import Translator
 from dragoman.settings import Settings
-from dragoman.telemetry import requests, tracing
-from dragoman.telemetry.metrics import Metrics
-from dragoman.telemetry.requests import CallJoiner
+from dragoman.telemetry import requests
+from dragoman.telemetry.metrics import Metrics, RateWindow
+from dragoman.telemetry.requests import CallRegistry
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
-from dragoman.telemetry.traffic.window import RateWindow
 from dragoman.text import confidence, detect
 from dragoman.types import Detection, Event, Planned, TextDelta, TextDone, Translation, TranslationRequest
 from dragoman.wire import RecorderStats, StartupPhase, Stats
@@ -83,10 +81,10 @@ class TranslationService:
         )
         self.turns = LoopTurns()
         self.calls = CallRegistry(
-            pipeline.name,
-            (self.rates, self.metrics, CallJoiner(), *((recorder,) if recorder else ())),
             languages.tagger(tuple(model.profile.languages)),
-            self.turns,
+            self.pace,
+            text_observers=[one.text_ended for one in (self.rates, self.metrics, recorder) if one is not None],
+            call_observers=[self.metrics.call_ended],
             keep_text=recorder is not None and settings.traffic.record_text,
         )
         self.admission = Admission(
@@ -274,11 +272,10 @@ class TranslationService:
 
         Raises the one error that the call ends with; a refusal before the first event.
         """
-        request = self.accounts.prepare(request)
         async with self.calls.call(request, streamed=streamed) as call:
             with ExitStack() as stack:
                 charge = stack.enter_context(self.accounts.charging(request))
-                with tracing.span("admission"):
+                with requests.span("admission"):
                     permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts)), request.priority))
                 async with aclosing(self.translator.events(request, streamed=streamed)) as events:
                     async for event in events:
@@ -288,7 +285,8 @@ class TranslationService:
                         if streamed and not isinstance(event, Planned):
                             charge.begun(event.index)
                         yield event
-                if not streamed and not requests.is_abandoned():
+                trace = requests.current.get()
+                if not streamed and not (trace is not None and trace.is_abandoned):
                     charge.all()
 
     # ---- what it reports

@@ -21,7 +21,7 @@ from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.outputs import CallContext, Output, SegmentTranslator, worst
 from dragoman.service.planner import UNDETERMINED, Planner, TextJob
-from dragoman.telemetry import tracing
+from dragoman.telemetry import requests
 from dragoman.text import checks, marks
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.text.segments import Joiner, Segment
@@ -207,7 +207,7 @@ class Translator:
             if request.deadline_s is not None:
                 call.allowed_s = request.deadline_s
                 call.until_s = asyncio.get_running_loop().time() + request.deadline_s
-            with tracing.span("segment"):
+            with requests.span("segment"):
                 jobs = await call.wait_for(self.planner.plan(request, pace))
             yield Planned()
             async with aclosing(self._items(call, jobs)) as items:

@@ -1,1 +1,1 @@
-"""What the server knows about itself: engine statistics, request rates, Prometheus metrics."""
+"""What the server records and reports of itself: calls and their texts, metrics, rates, traces, logs, traffic."""

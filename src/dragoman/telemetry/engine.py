@@ -1,4 +1,4 @@
-"""Where an engine's statistics (`wire.EngineStats`) are accumulated, whatever the engine is.
+"""Accumulates an engine's statistics (`wire.EngineStats`), whichever engine it is.
 
 Knows nothing of vLLM: the adapter under `engine/` reports to an `EngineGauge`, and so do the fake pipeline and the worker
 processes.
@@ -20,7 +20,7 @@ RECENT = 2048
 
 
 def percentiles(values: Collection[float]) -> Percentiles:
-    """Linear between samples; null for no values."""
+    """The median and two high percentiles of the values, linear between them; of no values each is None."""
     if not values:
         return Percentiles()
     p50, p95, p99 = np.percentile(np.fromiter(values, dtype=np.float64, count=len(values)), (50, 95, 99)).tolist()
@@ -35,7 +35,7 @@ INTER_TOKEN_LATENCY_BOUNDS_S = (
 
 
 class EngineGauge:
-    """The statistics of an engine while it reports them. One writer at a time; `snapshot` reads them."""
+    """Holds the statistics of an engine while it reports them. It has one writer at a time; `snapshot` reads them."""
 
     def __init__(self) -> None:
         self.stats = EngineStats()  # what is not computed from what follows
@@ -49,7 +49,7 @@ class EngineGauge:
         self._inter_token_sum_s = 0.0
 
     def load(self, running: int, waiting: int, kv_cache_usage: float) -> None:
-        """The engine's load changed."""
+        """Record that the engine's load has changed to this."""
         if running and self._busy_since_s is None:
             self._busy_since_s = monotonic()
         elif not running and self._busy_since_s is not None:
@@ -61,7 +61,7 @@ class EngineGauge:
             stats.peak_running = running
 
     def latencies(self, ttft_s: list[float], inter_token_latency_s: list[float]) -> None:
-        """First tokens came after these times, and sequences ended with these means between their tokens."""
+        """Record times from submission to first tokens, and of sequences that ended the mean times between their tokens."""
         self._ttft_s.extend(ttft_s)
         self._inter_token_s.extend(inter_token_latency_s)
         self._inter_token_sum_s += sum(inter_token_latency_s)
@@ -69,7 +69,7 @@ class EngineGauge:
             self._inter_token_counts[bisect_left(INTER_TOKEN_LATENCY_BOUNDS_S, latency_s)] += 1
 
     def snapshot(self) -> EngineStats:
-        """What was reported until now, and what is computed from it."""
+        """Return what was reported until now, and what is computed from it."""
         busy_now_s = monotonic() - self._busy_since_s if self._busy_since_s is not None else 0.0
         return self.stats.model_copy(
             update={

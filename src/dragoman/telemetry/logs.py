@@ -1,6 +1,6 @@
 """Where log records go: lines for people, or one JSON object a line for machines. Set up by commands, never on import.
 
-A record made while a request is served carries the request's id.
+A record made while a request is served carries the request's id. Each request has one line (`RequestLine`).
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
-from typing import Literal
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Literal, cast
 
 from dragoman.telemetry import requests
+from dragoman.telemetry.requests import CANCELLED, OK, RequestTrace, TextRecord
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _OURS = "dragoman"
 _OTHERS = ("uvicorn", "asyncio", "opentelemetry", "py.warnings")
@@ -20,8 +22,8 @@ _OTHERS = ("uvicorn", "asyncio", "opentelemetry", "py.warnings")
 
 
 def _request_id(record: logging.LogRecord) -> str | None:
-    exchange = requests.current()
-    return exchange.request_id if exchange is not None and not hasattr(record, "fields") else None
+    request = requests.current.get()
+    return request.request_id if request is not None and not hasattr(record, "fields") else None
 
 
 class JsonFormatter(logging.Formatter):
@@ -98,3 +100,70 @@ def configure_logging(
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level.upper() if name == _OURS else logging.WARNING)
+
+
+# ---- the log line of a request
+
+Fields = dict[str, object]
+
+
+class RequestLine:
+    """`fields` is what a JSON log carries; `str()` is the line for people."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self, request: RequestTrace) -> None:
+        self.fields: Fields = {
+            "request_id": request.request_id,
+            "method": request.method,
+            "path": request.route,
+            "status": request.status,
+            "outcome": request.outcome,
+            "cancelled": request.outcome == CANCELLED,
+            "duration_s": round(request.duration_s, 6),
+        }
+        if request.trace_id:
+            self.fields["trace_id"] = request.trace_id
+        if request.calls:
+            self.fields["streamed"] = any(call.streamed for call in request.calls)
+            self.fields["target"] = request.calls[0].target
+            self.fields |= _of_texts(request.texts)
+
+    def __str__(self) -> str:
+        fields = self.fields
+        outcome = "" if fields["outcome"] == OK else f" {fields['outcome']}"
+        path = fields["path"] or "(no such path)"
+        parts = [f"{fields['method']} {path} {fields['status']}{outcome} in {fields['duration_s']:.3f} s"]
+        if "texts" in fields:
+            sources = "+".join(cast(list[str], fields["sources"])) or "?"
+            parts.append(f"{_plural(fields['texts'], 'text')} {sources}→{fields['target']}")
+            parts.append(_plural(fields["characters"], "character"))
+            if fields["prompt_tokens"]:
+                parts.append(f"{fields['prompt_tokens']}+{fields['output_tokens']} tokens")
+            if fields["queue_s"] is not None:
+                parts.append(f"queue {fields['queue_s']:.3f} s")
+            if fields["ttft_s"] is not None:
+                parts.append(f"TTFT {fields['ttft_s']:.3f} s")
+            if fields["streamed"]:
+                parts.append("streamed")
+        parts.append(f"id {fields['request_id']}")
+        return ", ".join(parts)
+
+
+def _of_texts(texts: list[TextRecord]) -> Fields:
+    """Sums over all texts, the longest time in the engine's queue, and the time to the first token of any."""
+    queue_s = max((text.queue_s for text in texts if text.queue_s is not None), default=None)
+    ttft_s = min((text.ttft_s for text in texts if text.ttft_s is not None), default=None)
+    return {
+        "texts": len(texts),
+        "sources": sorted({text.source for text in texts if text.source}),
+        "characters": sum(text.source_characters for text in texts),
+        "prompt_tokens": sum(text.prompt_tokens for text in texts),
+        "output_tokens": sum(text.output_tokens for text in texts),
+        "queue_s": None if queue_s is None else round(queue_s, 6),
+        "ttft_s": None if ttft_s is None else round(ttft_s, 6),
+    }
+
+
+def _plural(number: object, noun: str) -> str:
+    return f"{number} {noun if number == 1 else f'{noun}s'}"

@@ -1,4 +1,5 @@
-"""Prometheus metrics: those made of requests, calls and texts, and those read at a scrape (statistics, GPUs).
+"""Prometheus metrics: those made of requests, calls and texts, and those read at a scrape (statistics, GPUs); and the rates of
+the last minute.
 
 vLLM's metrics (`vllm:*`) are in a registry of their own. Labels are bounded: language tags that the model serves, states,
 codes; never texts, addresses or keys. docs/operating.md lists all of them, and a test compares it.
@@ -6,21 +7,35 @@ codes; never texts, addresses or keys. docs/operating.md lists all of them, and 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import accumulate
+from time import monotonic
+from typing import Generic, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+from pydantic import BaseModel
 
 from dragoman.errors import Draining, QueueFull, Starting, codes
 from dragoman.gpu import MIB, Gpu, Reading
-from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S
-from dragoman.telemetry.requests import CANCELLED, OK, CallRecord, RecordObserver, RequestTrace, TextRecord
-from dragoman.wire import CacheStats, EngineStats, RecorderStats, Stats, length_band
+from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S, percentiles
+from dragoman.telemetry.requests import CANCELLED, FAILURES, OK, CallRecord, RequestTrace, TextRecord
+from dragoman.wire import (
+    LENGTH_BAND_TOKENS,
+    LENGTH_BANDS,
+    CacheStats,
+    EngineStats,
+    Exported,
+    LastMinute,
+    RecorderStats,
+    Stats,
+)
 
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
 _WAITS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60)
@@ -31,7 +46,22 @@ REFUSALS = (QueueFull.code, Starting.code, Draining.code)
 UNKNOWN = "unknown"
 
 
-class Metrics(RecordObserver):
+M = TypeVar("M", Counter, Histogram)
+
+
+class _Children(dict[tuple[str, ...], M], Generic[M]):
+    """A metric's children by the values of their labels. The client library's `labels` takes far longer than a look-up."""
+
+    def __init__(self, metric: M) -> None:
+        super().__init__()
+        self._metric = metric
+
+    def __missing__(self, values: tuple[str, ...]) -> M:
+        child = self[values] = self._metric.labels(*values)
+        return child
+
+
+class Metrics:
     """The service's metrics in a registry of its own, so that several services (in tests) do not collide. Where the
     service is one of several replicas, every sample of the exposition has its name as the label `replica`."""
 
@@ -55,16 +85,18 @@ class Metrics(RecordObserver):
         )
         # From 0, so that a rate shows the first of them.
         for outcome in (OK, CANCELLED, *codes()):
-            self._requests.labels(outcome)
+            _ = self._requests[(outcome,)]
         for reason in REFUSALS:
-            self._refusals.labels(reason)
+            _ = self._refusals[(reason,)]
 
     def _texts(self) -> None:
         self._ended = self._counter("texts", "Texts, by languages and outcome", "source", "target", "outcome")
         self._reasons = self._counter("finish_reasons", "Translations, by why they ended", "reason")
         self._warnings = self._counter("warnings", "Translations with a warning, by its code", "code")
         self._retries = self._counter("retries", "Segments retried because of a check, by its code", "code")
-        self._e2e = self._histogram("e2e_seconds", "From a text's arrival to its end, by length band", _SECONDS, "band")
+        self._e2e = _Children(
+            self._histogram("e2e_seconds", "From a text's arrival to its end, by length band", _SECONDS, "band")
+        )
         self._queue = self._histogram("queue_seconds", "A text's longest time in the engine's queue", _WAITS_S)
         self._ttft = self._histogram("ttft_seconds", "From submission to a text's first token", _WAITS_S)
         self._source = self._histogram("source_tokens", "A text's length, without the prompt's template", _TOKENS)
@@ -72,20 +104,18 @@ class Metrics(RecordObserver):
         self._ratio = self._histogram("output_source_ratio", "Output tokens per source token of a text", _RATIOS)
 
     def text_ended(self, text: TextRecord) -> None:
-        """Every text by languages and outcome; of translated ones, what the engine did with them."""
-        self._ended.labels(text.source or UNKNOWN, text.target, text.outcome).inc()
-        if not text.ok:
+        """Count a text by languages and outcome; of a translated one, also what the engine did with it."""
+        self._ended[text.source or UNKNOWN, text.target, text.outcome].inc()
+        if text.outcome != OK:
             return
-        self._reasons.labels(text.finish_reason).inc()
+        self._reasons[(text.finish_reason or UNKNOWN,)].inc()
         for code in set(text.warnings):
-            self._warnings.labels(code).inc()
+            self._warnings[(code,)].inc()
         for code in text.retries:
-            self._retries.labels(code).inc()
-        if text.source_tokens:  # else there was nothing to translate, and no engine saw it
-            self._measure(text)
-
-    def _measure(self, text: TextRecord) -> None:
-        self._e2e.labels(length_band(text.source_tokens)).observe(text.e2e_s)
+            self._retries[(code,)].inc()
+        if not text.source_tokens:  # there was nothing to translate, and no engine saw it
+            return
+        self._e2e[(LENGTH_BANDS[bisect_left(LENGTH_BAND_TOKENS, text.source_tokens)],)].observe(text.e2e_s)
         if text.queue_s is not None:
             self._queue.observe(text.queue_s)
         if text.ttft_s is not None:
@@ -95,20 +125,20 @@ class Metrics(RecordObserver):
         self._ratio.observe(text.output_tokens / text.source_tokens)
 
     def call_ended(self, call: CallRecord) -> None:
-        """Every call by outcome, and the refusals among them."""
-        self._requests.labels(call.outcome).inc()
-        self._api_calls.labels(call.api, call.key_class, call.outcome).inc()
-        if characters := sum(text.source_characters for text in call.texts if text.ok):
-            self._api_characters.labels(call.api, call.key_class).inc(characters)
+        """Count a call by its outcome, and as a refusal where it is one."""
+        self._requests[(call.outcome,)].inc()
+        self._api_calls[call.api, call.key_class, call.outcome].inc()
+        if characters := sum([text.source_characters for text in call.texts if text.outcome == OK]):
+            self._api_characters[call.api, call.key_class].inc(characters)
         if call.outcome in REFUSALS:
-            self._refusals.labels(call.outcome).inc()
+            self._refusals[(call.outcome,)].inc()
 
     def answered(self, request: RequestTrace) -> None:
-        """An HTTP request has ended; this counts also those that never became a call, such as one with a bad body."""
-        self._answers.labels(request.route or UNKNOWN, str(request.status), request.outcome).inc()
+        """Count an HTTP request that has ended, also one that never became a call, such as one with a bad body."""
+        self._answers[request.route or UNKNOWN, str(request.status), request.outcome].inc()
 
-    def _counter(self, name: str, help: str, *labels: str) -> Counter:
-        return Counter(name, help, labels, namespace="dragoman", registry=self.registry)
+    def _counter(self, name: str, help: str, *labels: str) -> _Children[Counter]:
+        return _Children(Counter(name, help, labels, namespace="dragoman", registry=self.registry))
 
     def _histogram(self, name: str, help: str, buckets: Sequence[float], *labels: str) -> Histogram:
         return Histogram(name, help, labels, namespace="dragoman", registry=self.registry, buckets=buckets)
@@ -138,34 +168,84 @@ class _Exposed(CollectorRegistry):
             yield family
 
 
+# ---- the last minute
+
+RATE_WINDOW_S = 60.0
+
+
+class _EndedText(NamedTuple):
+    at_s: float
+    e2e_s: float
+    characters: int
+    source_tokens: int
+    output_tokens: int
+    ok: bool
+
+
+class RateWindow:
+    """The texts that ended within the last minute, for `GET /v1/stats` and Retry-After: those that were translated, and
+    those that failed through the server's fault. Each refusal asks for the rate of characters, in constant time."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._started_s = clock()
+        self._ended: deque[_EndedText] = deque()
+        self._characters = 0  # of those
+
+    def text_ended(self, text: TextRecord) -> None:
+        """Count a text, and forget those that ended before the window."""
+        now_s = self._clock()
+        if text.outcome == OK:
+            self._characters += text.source_characters
+            self._ended.append(
+                _EndedText(now_s, text.e2e_s, text.source_characters, text.prompt_tokens, text.output_tokens, True)
+            )
+        elif text.outcome in FAILURES:
+            self._ended.append(_EndedText(now_s, 0.0, 0, 0, 0, False))
+        self._forget(now_s)
+
+    def _forget(self, now_s: float) -> None:
+        while self._ended and self._ended[0].at_s < now_s - RATE_WINDOW_S:
+            self._characters -= self._ended.popleft().characters
+
+    def characters_per_s(self) -> float:
+        """Characters of texts per second, over the window or since the start; 0 when none ended."""
+        now_s = self._clock()
+        self._forget(now_s)
+        if not self._ended:
+            return 0.0
+        busy_s = now_s - self._ended[0].at_s + self._ended[0].e2e_s
+        return self._characters / min(max(busy_s, 1e-3), RATE_WINDOW_S)
+
+    def summary(self) -> LastMinute:
+        """Rates per second and latency percentiles in seconds, over the last minute."""
+        now_s = self._clock()
+        self._forget(now_s)
+        span_s = max(min(RATE_WINDOW_S, now_s - self._started_s), 1e-3)
+        done = [text for text in self._ended if text.ok]
+        return LastMinute(
+            texts_per_s=len(done) / span_s,
+            failures_per_s=(len(self._ended) - len(done)) / span_s,
+            source_tokens_per_s=sum(text.source_tokens for text in done) / span_s,
+            output_tokens_per_s=sum(text.output_tokens for text in done) / span_s,
+            e2e_s=percentiles([text.e2e_s for text in done]),
+        )
+
+
 # ---- read at a scrape
 
 STATES = ("starting", "serving", "draining")
 
-_SERVICE = (
-    ("in_flight_requests", "Calls admitted and not answered", "in_flight"),
-    ("in_flight_texts", "Texts of the calls in flight", "in_flight_texts"),
-    ("admission_characters", "Characters of in-flight texts", "in_flight_characters"),
-    (
-        "admission_characters_limit",
-        "Characters in flight from which on calls are refused",
-        "max_in_flight_characters",
-    ),
-)
-"""Gauges: name, help, and the field of `wire.Stats`."""
-_ENGINE = (
-    (GaugeMetricFamily, "running_sequences", "Sequences prefilling or decoding", "running"),
-    (GaugeMetricFamily, "waiting_sequences", "Sequences not scheduled yet", "waiting"),
-    (GaugeMetricFamily, "kv_cache_usage_ratio", "Share of the KV cache in use, 0 to 1", "kv_cache_usage"),
-    (GaugeMetricFamily, "kv_cache_tokens", "Tokens that the KV cache holds", "kv_cache_tokens"),
-    (CounterMetricFamily, "preemptions", "Sequences preempted because the KV cache was full", "preemptions"),
-    (CounterMetricFamily, "steps", "Engine iterations", "steps"),
-    (CounterMetricFamily, "busy_seconds", "Time with at least one sequence running", "busy_s"),
-    (CounterMetricFamily, "finished_sequences", "Sequences that ended well", "finished"),
-    (CounterMetricFamily, "prompt_tokens", "Prompt tokens of the engine's sequences", "prompt_tokens"),
-    (CounterMetricFamily, "output_tokens", "Tokens that the engine generated", "completion_tokens"),
-)
-"""Type, name after `dragoman_engine_`, help, and the field of `wire.EngineStats`."""
+_FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily}
+
+
+def _exported(model: BaseModel) -> Iterator[Metric]:
+    """The metrics that the fields of a model say they are `Exported` as; a value of None has no sample."""
+    for field, info in type(model).model_fields.items():
+        for metric in info.metadata:
+            if isinstance(metric, Exported):
+                help = (info.description or "").rstrip(".")
+                yield _FAMILIES[metric.type](f"dragoman_{metric.name}", help, value=getattr(model, field))
 
 
 class StatsCollector(Collector):
@@ -181,13 +261,11 @@ class StatsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         stats = self._read()
         yield from self._state(stats)
-        for name, help, field in _SERVICE:
-            yield GaugeMetricFamily(f"dragoman_{name}", help, value=getattr(stats, field))
-        yield from _cache(stats.cache)
+        for model in (stats, stats.cache, stats.engine):
+            yield from _exported(model)
+        yield _cache_lookups(stats.cache)
         yield _recorder(stats.recorder)
         yield _restarts(stats.engine)
-        for family, name, help, field in _ENGINE:  # a value of None has no sample
-            yield family(f"dragoman_engine_{name}", help, value=getattr(stats.engine, field))
         yield _inter_token_latency(stats.engine)
 
     def _state(self, stats: Stats) -> Iterator[Metric]:
@@ -205,15 +283,13 @@ class StatsCollector(Collector):
         )
 
 
-def _cache(cache: CacheStats) -> Iterator[Metric]:
+def _cache_lookups(cache: CacheStats) -> Metric:
     lookups = CounterMetricFamily(
         "dragoman_cache_lookups", "Segments looked up in the cache, by what was found", labels=["result"]
     )
     for result, number in (("stored", cache.stored), ("in_flight", cache.in_flight), ("miss", cache.misses)):
         lookups.add_metric([result], number)
-    yield lookups
-    yield GaugeMetricFamily("dragoman_cache_bytes", "Memory that the cache takes", value=cache.bytes)
-    yield GaugeMetricFamily("dragoman_cache_entries", "Segments in the cache", value=cache.entries)
+    return lookups
 
 
 def _recorder(recorder: RecorderStats) -> Metric:

@@ -1,23 +1,28 @@
 """Records of HTTP requests, calls and texts: the facts from which metrics, traffic records, log lines and traces are made.
 
-Facts only: characters are counted, and no text is kept unless the operator asked for it (`traffic.record_text`). The HTTP
-layer opens a `RequestTrace`; a context variable carries it to where calls end, so that nothing in between passes it on.
+Every call that comes, admitted or refused, ends in one record with an outcome, and so does each of its texts. Facts only:
+characters are counted, and no text is kept unless the operator asked for it (`traffic.record_text`). The HTTP layer opens a
+`RequestTrace`; the context variable `current` carries it to where calls end, so that nothing in between passes it on.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from dragoman.types import Timings
+from dragoman.errors import DragomanError
+from dragoman.types import ANONYMOUS, Translation, TranslationRequest
 
 if TYPE_CHECKING:
-    from dragoman.telemetry.tracing import RequestSpans
+    from dragoman.telemetry.tracing import RequestSpans, SequenceSpan
+
+log = logging.getLogger("dragoman.service")
 
 OK = "ok"
 CANCELLED = "cancelled"
@@ -30,7 +35,10 @@ CLIENT_CLOSED_REQUEST = 499
 
 @dataclass(frozen=True, slots=True)
 class TextRecord:
-    """One text that ended. `outcome` is "ok", "cancelled" or an error's code; what is not "ok" has no output."""
+    """One text that ended. `outcome` is "ok", "cancelled" or an error's code; what is not "ok" has no output.
+
+    The times are those that the engine reports of the text's segments; None: it reports none.
+    """
 
     request_id: str
     index: int  # its place in its call
@@ -44,31 +52,14 @@ class TextRecord:
     source_tokens: int = 0
     prompt_tokens: int = 0  # including the template's
     output_tokens: int = 0
+    queue_s: float | None = None  # the longest time in the engine's queue of its segments
+    ttft_s: float | None = None  # from submission to the first token, of the segment that was first
+    decode_s: float | None = None  # from the first to the last token, of the segment that took longest
     detected: bool = False
     finish_reason: str | None = None
-    timings: tuple[Timings, ...] = field(default=(), repr=False)
     warnings: tuple[str, ...] = ()  # their codes
     retries: tuple[str, ...] = ()  # why segments were retried, one for each retry
     text: str | None = field(default=None, repr=False)  # the source, where the recorder keeps it
-
-    @property
-    def ok(self) -> bool:
-        return self.outcome == OK
-
-    @property
-    def queue_s(self) -> float | None:
-        """The longest time in the engine's queue of its segments. None: the engine does not report it."""
-        return max((one.queue_s for one in self.timings), default=None)
-
-    @property
-    def ttft_s(self) -> float | None:
-        """From submission to the first token, of the segment that was first."""
-        return min((one.ttft_s for one in self.timings if one.ttft_s is not None), default=None)
-
-    @property
-    def decode_s(self) -> float | None:
-        """From the first to the last token, of the segment that took longest."""
-        return max((one.decode_s for one in self.timings if one.decode_s is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,25 +67,15 @@ class CallRecord:
     """One call that ended, with all its texts."""
 
     request_id: str
-    arrived_unix_s: float
-    pipeline: str
     target: str
     outcome: str
-    e2e_s: float
     streamed: bool
     texts: tuple[TextRecord, ...]
     api: str = "native"  # `dragoman.types.ApiName`
     key_class: str = "none"  # "none", "operator", or the priority of the calls of the account
 
 
-class RecordObserver:
-    """Notified of everything that ends, on the event loop: must be quick and must not raise."""
-
-    def text_ended(self, text: TextRecord) -> None:
-        """Each text once, as soon as it has ended."""
-
-    def call_ended(self, call: CallRecord) -> None:
-        """Each call once, after its texts."""
+# ---- HTTP requests
 
 
 @dataclass(slots=True)
@@ -109,143 +90,200 @@ class RequestTrace:
     trace_id: str | None = None
     is_abandoned: bool = False  # its client has disconnected
     began_unix_ns: int = field(default_factory=time.time_ns)
+    began_s: float = field(default_factory=perf_counter)
     duration_s: float = 0.0
+    outcome: str = OK  # "ok", "cancelled", or the code of what went wrong
     calls: list[CallRecord] = field(default_factory=list[CallRecord])
     spans: RequestSpans | None = None  # where it is traced
-    _began_s: float = field(default_factory=perf_counter)
-
-    @property
-    def age_s(self) -> float:
-        """Since the request arrived."""
-        return perf_counter() - self._began_s
 
     def end(self) -> None:
-        """The last byte has been sent, or will not be."""
-        self.duration_s = self.age_s
+        """Set duration, status and outcome: the last byte has been sent, or will not be."""
+        self.duration_s = perf_counter() - self.began_s
         self.status = self.status or CLIENT_CLOSED_REQUEST
-
-    @property
-    def outcome(self) -> str:
-        """ "ok", "cancelled", or the code of what went wrong."""
-        if self.fault:
-            return self.fault
-        failed = next((call.outcome for call in self.calls if call.outcome != OK), None)
+        failed = self.fault or next((call.outcome for call in self.calls if call.outcome != OK), None)
         if failed or self.status < 400:
-            return failed or OK
-        return CANCELLED if self.status == CLIENT_CLOSED_REQUEST else f"http_{self.status}"
+            self.outcome = failed or OK
+        else:
+            self.outcome = CANCELLED if self.status == CLIENT_CLOSED_REQUEST else f"http_{self.status}"
 
     @property
     def texts(self) -> list[TextRecord]:
+        """The texts of all calls."""
         return [text for call in self.calls for text in call.texts]
 
 
-_current: ContextVar[RequestTrace | None] = ContextVar("dragoman_request", default=None)
-
-
-def current() -> RequestTrace | None:
-    """The request that this code runs for; None outside of any."""
-    return _current.get()
+current: ContextVar[RequestTrace | None] = ContextVar("dragoman_request", default=None)
+"""The request that this code, and the tasks that it starts, run for; None outside of any."""
 
 
 def note_fault(code: str) -> None:
     """The current request, if there is one, is answered with this error code."""
-    if (request := _current.get()) is not None:
+    if (request := current.get()) is not None:
         request.fault = code
 
 
 def note_abandoned() -> None:
     """The current request's client has disconnected before its answer."""
-    if (request := _current.get()) is not None:
+    if (request := current.get()) is not None:
         request.is_abandoned = True
 
 
-def is_abandoned() -> bool:
-    """Whether the current request's client has disconnected."""
-    request = _current.get()
-    return request is not None and request.is_abandoned
+_NO_SPAN = nullcontext()
 
 
-@contextmanager
-def entered(request: RequestTrace) -> Generator[None]:
-    """Within, and in the tasks started within: `request` is the current one."""
-    token = _current.set(request)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+def span(name: Literal["admission", "segment", "sequence"]) -> AbstractContextManager[SequenceSpan | None]:
+    """A context manager that traces a stage of the current request. What is raised within is the span's error.
+
+    It returns the span of a sequence, which is to be told when the sequence is submitted and complete. It does nothing and
+    returns None where the request is not traced.
+    """
+    request = current.get()
+    if request is None or request.spans is None:
+        return _NO_SPAN
+    return request.spans.sequence() if name == "sequence" else request.spans.stage(name)
 
 
-class CallJoiner(RecordObserver):
-    """Joins each call to the request that it was made in."""
+# ---- calls
 
-    def call_ended(self, call: CallRecord) -> None:
-        if (request := _current.get()) is not None:
-            request.calls.append(call)
+Record = TypeVar("Record")
 
 
-# ---- the log line of a request
-
-Fields = dict[str, object]
-
-
-class RequestLine:
-    """`fields` is what a JSON log carries; `str()` is the line for people."""
-
-    __slots__ = ("fields",)
-
-    def __init__(self, request: RequestTrace) -> None:
-        outcome = request.outcome
-        self.fields: Fields = {
-            "request_id": request.request_id,
-            "method": request.method,
-            "path": request.route,
-            "status": request.status,
-            "outcome": outcome,
-            "cancelled": outcome == CANCELLED,
-            "duration_s": round(request.duration_s, 6),
-        }
-        if request.trace_id:
-            self.fields["trace_id"] = request.trace_id
-        if request.calls:
-            self.fields["streamed"] = any(call.streamed for call in request.calls)
-            self.fields["target"] = request.calls[0].target
-            self.fields |= _of_texts(request.texts)
-
-    def __str__(self) -> str:
-        fields = self.fields
-        outcome = "" if fields["outcome"] == OK else f" {fields['outcome']}"
-        path = fields["path"] or "(no such path)"
-        parts = [f"{fields['method']} {path} {fields['status']}{outcome} in {fields['duration_s']:.3f} s"]
-        if "texts" in fields:
-            sources = "+".join(cast(list[str], fields["sources"])) or "?"
-            parts.append(f"{_plural(fields['texts'], 'text')} {sources}→{fields['target']}")
-            parts.append(_plural(fields["characters"], "character"))
-            if fields["prompt_tokens"]:
-                parts.append(f"{fields['prompt_tokens']}+{fields['output_tokens']} tokens")
-            if fields["queue_s"] is not None:
-                parts.append(f"queue {fields['queue_s']:.3f} s")
-            if fields["ttft_s"] is not None:
-                parts.append(f"TTFT {fields['ttft_s']:.3f} s")
-            if fields["streamed"]:
-                parts.append("streamed")
-        parts.append(f"id {fields['request_id']}")
-        return ", ".join(parts)
+def _notify(observers: Sequence[Callable[[Record], None]], record: Record) -> None:
+    """Pass a record to each observer. A fault of one is logged, and does not cost a caller the translation."""
+    for observe in observers:
+        try:
+            observe(record)
+        except Exception:
+            log.exception("%s failed on a record", getattr(observe, "__qualname__", observe))
 
 
-def _of_texts(texts: list[TextRecord]) -> Fields:
-    """Sums over all texts, the longest time in the engine's queue, and the time to the first token of any."""
-    queue_s = max((text.queue_s for text in texts if text.queue_s is not None), default=None)
-    ttft_s = min((text.ttft_s for text in texts if text.ttft_s is not None), default=None)
-    return {
-        "texts": len(texts),
-        "sources": sorted({text.source for text in texts if text.source}),
-        "characters": sum(text.source_characters for text in texts),
-        "prompt_tokens": sum(text.prompt_tokens for text in texts),
-        "output_tokens": sum(text.output_tokens for text in texts),
-        "queue_s": None if queue_s is None else round(queue_s, 6),
-        "ttft_s": None if ttft_s is None else round(ttft_s, 6),
-    }
+class Pace(Protocol):
+    """Gives other calls the event loop from time to time."""
+
+    async def pause(self) -> None: ...
 
 
-def _plural(number: object, noun: str) -> str:
-    return f"{number} {noun if number == 1 else f'{noun}s'}"
+@dataclass(eq=False, slots=True)
+class CallTracker:
+    """One call while it is in flight."""
+
+    registry: CallRegistry = field(repr=False)
+    request: TranslationRequest = field(repr=False)
+    target: str  # a served tag, like `source`
+    source: str | None
+    in_flight: int  # texts when it arrived, its own included
+    ended: dict[int, TextRecord] = field(default_factory=dict[int, TextRecord])  # by their places
+    arrived_unix_s: float = field(default_factory=time.time)
+    began_s: float = field(default_factory=monotonic)
+
+    def done(self, index: int, translation: Translation) -> None:
+        """Text `index` is translated."""
+        text, usage, timings = self.request.texts[index], translation.usage, translation.timings
+        first_tokens_s = [one.queue_s + one.prefill_s for one in timings if one.prefill_s is not None]
+        record = TextRecord(
+            request_id=self.request.request_id,
+            index=index,
+            arrived_unix_s=self.arrived_unix_s,
+            source=translation.source,
+            target=self.target,
+            outcome=OK,
+            e2e_s=monotonic() - self.began_s,
+            in_flight=self.in_flight,
+            source_characters=len(text),
+            source_tokens=usage.source_tokens,
+            prompt_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+            queue_s=max([one.queue_s for one in timings], default=None),
+            ttft_s=min(first_tokens_s, default=None),
+            decode_s=max([one.decode_s for one in timings if one.decode_s is not None], default=None),
+            detected=translation.detected,
+            finish_reason=translation.finish_reason,
+            warnings=tuple([warning.code for warning in translation.warnings]),
+            retries=translation.retries,
+            text=text if self.registry.keep_text else None,
+        )
+        self.ended[index] = record
+        _notify(self.registry.text_observers, record)
+
+    async def end_others(self, outcome: str) -> None:
+        """End the texts without a translation with the call's outcome."""
+        pace = self.registry.pace()
+        for index, text in enumerate(self.request.texts):
+            if index in self.ended:
+                continue
+            record = TextRecord(
+                request_id=self.request.request_id,
+                index=index,
+                arrived_unix_s=self.arrived_unix_s,
+                source=self.source,
+                target=self.target,
+                outcome=outcome,
+                e2e_s=monotonic() - self.began_s,
+                in_flight=self.in_flight,
+                source_characters=len(text),
+                text=text if self.registry.keep_text else None,
+            )
+            self.ended[index] = record
+            _notify(self.registry.text_observers, record)
+            await pace.pause()
+
+
+class CallRegistry:
+    """Counts in-flight texts, and makes and passes on the record of each text and call that ends.
+
+    `tag_of` returns the served tag for a caller's name of a language: records must hold no more tags than there are
+    languages. The observers are called on the event loop, so they must be quick: those of texts as soon as a text has ended,
+    those of calls when the call and all its texts have. `pace` is asked for time slices of a call that ends many texts.
+    """
+
+    def __init__(
+        self,
+        tag_of: Callable[[str], str],
+        pace: Callable[[], Pace],
+        *,
+        text_observers: Sequence[Callable[[TextRecord], None]] = (),
+        call_observers: Sequence[Callable[[CallRecord], None]] = (),
+        keep_text: bool = False,
+    ) -> None:
+        self.in_flight = 0  # texts; refused ones are included while they are refused
+        self.tag_of = tag_of
+        self.pace = pace
+        self.text_observers = text_observers
+        self.call_observers = call_observers
+        self.keep_text = keep_text  # in records
+
+    @asynccontextmanager
+    async def call(self, request: TranslationRequest, *, streamed: bool) -> AsyncGenerator[CallTracker]:
+        """Within: the call is in flight. What it raises is its outcome."""
+        count, account, trace = len(request.texts), request.account, current.get()
+        self.in_flight += count
+        of_key = "operator" if account.role == "operator" else account.priority
+        key_class = "none" if account is ANONYMOUS else of_key  # few values, whatever the number of keys
+        source = self.tag_of(request.source) if request.source else None
+        tracker = CallTracker(self, request, self.tag_of(request.target), source, self.in_flight)
+        outcome = CANCELLED
+        try:
+            yield tracker
+            outcome = OK
+        except DragomanError as error:
+            outcome = error.code
+            raise
+        except Exception:
+            outcome = DragomanError.code
+            raise
+        finally:
+            self.in_flight -= count
+            if len(tracker.ended) < count:
+                await tracker.end_others(outcome)
+            record = CallRecord(
+                request_id=request.request_id,
+                target=tracker.target,
+                outcome=outcome,
+                streamed=streamed,
+                texts=tuple([tracker.ended[index] for index in range(count)]),
+                api=request.api,
+                key_class=key_class,
+            )
+            if trace is not None:
+                trace.calls.append(record)
+            _notify(self.call_observers, record)

@@ -10,7 +10,8 @@
         └── decode       until its last
 
 `queue`, `prefill` and `decode` follow one another from the submission on, with the durations of the engine's clock.
-Attributes never hold a text. Where no endpoint is set nothing of OpenTelemetry is imported, and every span is a no-op.
+Attributes never hold a text. Where no endpoint is set nothing of OpenTelemetry is imported. A request that is not traced runs
+nothing of this module: `requests.span` makes its stages no-ops.
 Semantic conventions: https://opentelemetry.io/docs/specs/semconv/ (http.*, gen_ai.*, error.type).
 """
 
@@ -27,7 +28,6 @@ from urllib.parse import urlsplit
 from dragoman import __version__
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.settings import TracingSettings
-from dragoman.telemetry import requests
 from dragoman.telemetry.requests import CANCELLED, FAILURES, OK, RequestTrace
 from dragoman.types import Completion, EngineSequence, Timings
 
@@ -68,42 +68,44 @@ class RequestSpans:
         within = set_span_in_context(parent or self.root, Context())
         return self._tracer.start_span(name, within, attributes=attributes, start_time=at_unix_ns)
 
+    @contextmanager
+    def stage(self, name: str) -> Generator[None]:
+        """Within: a stage of the request, with a span. What it raises is the span's error."""
+        started = self.start(name)
+        try:
+            yield
+        except Exception as error:
+            _fail(started, error.code if isinstance(error, DragomanError) else DragomanError.code)
+            raise
+        finally:
+            started.end()
 
-def _spans() -> RequestSpans | None:
-    """Those of the current request; None outside of a traced one."""
-    request = requests.current()
-    return request.spans if request is not None else None
-
-
-@contextmanager
-def span(name: str) -> Generator[None]:
-    """A stage of the current request. What it raises is the span's error; a no-op where the request is not traced."""
-    if (spans := _spans()) is None:
-        yield
-        return
-    started = spans.start(name)
-    try:
-        yield
-    except Exception as error:
-        _fail(started, error.code if isinstance(error, DragomanError) else DragomanError.code)
-        raise
-    finally:
-        started.end()
+    @contextmanager
+    def sequence(self) -> Generator[SequenceSpan | None]:
+        """Within: a sequence of the request, with a span. Beyond `MAX_SEQUENCES` they are only counted."""
+        self.sequences += 1
+        if self.sequences > MAX_SEQUENCES:
+            yield None
+            return
+        span = SequenceSpan(self)
+        try:
+            yield span
+        except BaseException as error:
+            span.fail(error)
+            raise
 
 
 class SequenceSpan:
-    """The span of one sequence, from before its prompt is encoded to its end. A no-op without `spans`."""
+    """The span of one sequence, from before its prompt is encoded to its end."""
 
-    def __init__(self, spans: RequestSpans | None) -> None:
+    def __init__(self, spans: RequestSpans) -> None:
         self._spans = spans
-        self._span = spans.start("sequence", attributes={"gen_ai.operation.name": "text_completion"}) if spans else None
-        self._began_unix_ns = time_ns() if spans else 0
+        self._span = spans.start("sequence", attributes={"gen_ai.operation.name": "text_completion"})
+        self._began_unix_ns = time_ns()
         self._ended = False
 
     def submit(self, sequence: EngineSequence) -> None:
         """Its prompt was encoded; from here on the engine has it."""
-        if self._spans is None or self._span is None:
-            return
         self._spans.start("prompt", self._span, at_unix_ns=self._began_unix_ns).end()
         self._began_unix_ns = time_ns()
         self._span.set_attributes(
@@ -117,7 +119,7 @@ class SequenceSpan:
 
     def complete(self, completion: Completion) -> None:
         """It has ended well. A stream may be closed later than this."""
-        if self._spans is None or self._span is None or self._ended:
+        if self._ended:
             return
         ended_unix_ns = time_ns()
         for name, start_unix_ns, end_unix_ns in stages(self._began_unix_ns, ended_unix_ns, completion.timings):
@@ -127,7 +129,7 @@ class SequenceSpan:
 
     def fail(self, error: BaseException) -> None:
         """It has ended with an error, or was cancelled."""
-        if self._span is None or self._ended:
+        if self._ended:
             return
         if isinstance(error, Exception):
             code = error.code if isinstance(error, DragomanError) else DragomanError.code
@@ -137,25 +139,9 @@ class SequenceSpan:
             self._end(CANCELLED)
 
     def _end(self, outcome: str) -> None:
-        if self._span is not None:
-            self._span.set_attribute("gen_ai.response.finish_reasons", [outcome])
-            self._span.end()
+        self._span.set_attribute("gen_ai.response.finish_reasons", [outcome])
+        self._span.end()
         self._ended = True
-
-
-@contextmanager
-def sequence_span() -> Generator[SequenceSpan]:
-    """The span of a sequence of the current request. Beyond `MAX_SEQUENCES` they are only counted."""
-    if (spans := _spans()) is not None:
-        spans.sequences += 1
-        if spans.sequences > MAX_SEQUENCES:
-            spans = None
-    sequence = SequenceSpan(spans)
-    try:
-        yield sequence
-    except BaseException as error:
-        sequence.fail(error)
-        raise
 
 
 def stages(began_unix_ns: int, ended_unix_ns: int, timings: Timings | None) -> Iterable[tuple[str, int, int]]:

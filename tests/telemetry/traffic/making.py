@@ -6,7 +6,6 @@ from typing import Any
 
 from dragoman.telemetry.requests import TextRecord
 from dragoman.telemetry.traffic.entry import TrafficEntry
-from dragoman.types import Timings
 
 NOON = 1_700_000_000.0  # about
 
@@ -27,15 +26,18 @@ def text(number: int = 0, **other: Any) -> TextRecord:
         "prompt_tokens": 14,
         "output_tokens": 12,
         "finish_reason": "stop",
-        "timings": (Timings(0.01, 0.02, 0.4),),
+        "queue_s": 0.01,
+        "ttft_s": 0.03,
+        "decode_s": 0.4,
     }
     return TextRecord(**fields | other)
 
 
 def refused(number: int = 0, **other: Any) -> TextRecord:
     """A text that was refused because the queue was full."""
-    none: dict[str, Any] = {"source_tokens": 0, "prompt_tokens": 0, "output_tokens": 0, "timings": (), "e2e_s": 0.0}
-    return text(number, **none | {"outcome": "queue_full", "finish_reason": None} | other)
+    nothing = dict.fromkeys(("source_tokens", "prompt_tokens", "output_tokens", "e2e_s"), 0)
+    unknown = dict.fromkeys(("queue_s", "ttft_s", "decode_s", "finish_reason"))
+    return text(number, **nothing | unknown | {"outcome": "queue_full"} | other)
 
 
 def entry(number: int = 0, **other: Any) -> TrafficEntry:

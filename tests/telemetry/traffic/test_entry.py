@@ -5,7 +5,6 @@ import json
 import pytest
 
 from dragoman.telemetry.traffic.entry import TrafficEntry, from_line, to_line
-from dragoman.types import Timings
 from tests.telemetry.traffic.making import NOON, refused, text
 
 
@@ -14,7 +13,7 @@ from tests.telemetry.traffic.making import NOON, refused, text
     [
         text(),
         refused(source=None),
-        text(3, detected=True, warnings=("repetition", "length_limit"), index=1, timings=(Timings(0.0, None, None),)),
+        text(3, detected=True, warnings=("repetition", "length_limit"), index=1, queue_s=0.0, ttft_s=None),
         text(text='A "line"\nand\u2028another\r, 日本語 \ud800'),
     ],
 )
@@ -41,9 +40,9 @@ def test_a_line_says_its_version_and_leaves_out_what_has_its_default() -> None:
 
 
 def test_a_wait_of_no_time_is_not_an_unknown_wait() -> None:
-    assert TrafficEntry.of(text(timings=(Timings(0.0),))).queue_s == 0.0
-    assert json.loads(to_line(TrafficEntry.of(text(timings=(Timings(0.0),)))))["queue"] == 0.0
-    assert TrafficEntry.of(text(timings=())).queue_s is None
+    assert TrafficEntry.of(text(queue_s=0.0)).queue_s == 0.0
+    assert json.loads(to_line(TrafficEntry.of(text(queue_s=0.0))))["queue"] == 0.0
+    assert TrafficEntry.of(text(queue_s=None)).queue_s is None
 
 
 def test_a_key_that_is_not_known_is_skipped() -> None:

@@ -23,7 +23,7 @@ def at(arrived_s: float, e2e_s: float = 1.0, **other: Any) -> TrafficEntry:
 
 
 def test_every_text_counts_as_an_arrival_and_translated_ones_for_lengths_and_times() -> None:
-    unchanged = entry(5, source_tokens=0, prompt_tokens=0, output_tokens=0, timings=(), e2e_s=0.001)
+    unchanged = entry(5, source_tokens=0, prompt_tokens=0, output_tokens=0, queue_s=None, ttft_s=None, e2e_s=0.001)
     texts = [
         entry(0, in_flight=1),
         entry(1, in_flight=3, source_tokens=30, e2e_s=1.5),

@@ -24,7 +24,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 
 from dragoman.settings import TrafficSettings
-from dragoman.telemetry.requests import RecordObserver, TextRecord
+from dragoman.telemetry.requests import TextRecord
 from dragoman.telemetry.traffic.entry import TrafficEntry, file_name, to_line, traffic_files
 from dragoman.wire import RecorderStats
 
@@ -154,7 +154,7 @@ MOST_PENDING = 50_000  # texts that wait for the thread; more are lost, and coun
 AT_ONCE = 64  # lines made before the event loop gets its turn: about half a millisecond
 
 
-class Recorder(RecordObserver):
+class Recorder:
     """Writes every text that ends to a folder, from `start` to `close`."""
 
     def __init__(self, settings: TrafficSettings, replica: str = "") -> None:
@@ -185,6 +185,7 @@ class Recorder(RecordObserver):
         self._thread.start()
 
     def text_ended(self, text: TextRecord) -> None:
+        """Have a text written soon; after `close`, at once."""
         if len(self._pending) >= MOST_PENDING:
             self._lost += 1
             return

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from dragoman.telemetry.traffic.window import RateWindow
+from dragoman.telemetry.metrics import RateWindow
+from tests.telemetry.traffic.making import text
 
 
 class Clock:
@@ -21,7 +22,7 @@ def test_the_rate_of_the_last_minute_is_that_of_its_texts_at_each_time() -> None
     for number in range(300):
         clock.now_s += 0.25 if number % 50 else 40.0
         kept.append((clock.now_s, number))
-        rates.add(1.0, number, 1, 1, ok=number % 3 > 0)
+        rates.text_ended(text(source_characters=number, e2e_s=1.0))
         kept = [one for one in kept if one[0] >= clock.now_s - 60]
         busy_s = min(clock.now_s - kept[0][0] + 1.0, 60)
         assert rates.characters_per_s() == pytest.approx(sum(characters for _, characters in kept) / busy_s)
@@ -35,7 +36,7 @@ def test_the_rate_costs_the_same_however_many_texts_there_were() -> None:
     def steps_of_a_refusal(texts: int) -> int:
         rates, steps, before = RateWindow(clock=Clock()), 0, sys.gettrace()
         for _ in range(texts):
-            rates.add(1.0, 100, 1, 1, ok=True)
+            rates.text_ended(text())
 
         def count(*_: object) -> object:
             nonlocal steps
@@ -50,3 +51,13 @@ def test_the_rate_costs_the_same_however_many_texts_there_were() -> None:
         return steps
 
     assert steps_of_a_refusal(10) == steps_of_a_refusal(1_000)
+
+
+def test_texts_that_failed_through_the_servers_fault_are_failures_and_refused_ones_are_neither() -> None:
+    clock = Clock()
+    rates = RateWindow(clock=clock)
+    clock.now_s += 20
+    for outcome in ("ok", "ok", "engine_dead", "queue_full", "cancelled"):
+        rates.text_ended(text(outcome=outcome, output_tokens=30))
+    summary = rates.summary()
+    assert (summary.texts_per_s, summary.failures_per_s, summary.output_tokens_per_s) == (0.1, 0.05, 3.0)
