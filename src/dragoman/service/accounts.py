@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("dragoman.accounts")
 
 COMMIT_S = 0.5
-"""From the first request of a batch of usage to its commit: a server that is killed loses what is not committed."""
+"""Seconds from the first request of a batch of usage to its commit. A killed server loses what is not committed."""
 READS_PER_S = 10
-"""Of keys that are not known, from the database, however many clients send."""
+"""Reads of unknown keys from the database a second, however many clients send them."""
 _KEYS_OF_A_READ = 100
 _MAX_KEYS_WAITING = 1000  # to be read; a request with one more may be repeated
 _MAX_UNKNOWN_KEYS = 10_000  # that are remembered
@@ -55,7 +55,7 @@ _CLOSE_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class AccountStore:
-    """Where accounts are stored."""
+    """What accounts are stored in."""
 
     keys: Keys
     usage: UsageLedger
@@ -63,7 +63,7 @@ class AccountStore:
 
 @lru_cache(maxsize=256)  # each request's Host header is one
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address to listen on."""
+    """Return whether only this machine can reach a server that listens on the address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -71,7 +71,7 @@ def is_loopback(host: str) -> bool:
 
 
 def keys_required(auth: AuthSettings, server: ServerSettings) -> bool:
-    """Whether a call without a key is refused. `auto`: unless only this machine's users can call."""
+    """Return whether a call without a key is refused. `auto`: unless only users of this machine can call."""
     if auth.mode == "auto":
         return not is_loopback(server.host) or bool(server.trusted_proxies)
     return auth.mode == "keys"
@@ -87,7 +87,7 @@ class TokenBucket:
         self._filled_s = monotonic()
 
     def take(self) -> float:
-        """0 when a request is admitted, else the seconds after which it would be."""
+        """Admit a request and return 0, or return the seconds after which it would be admitted."""
         now_s = monotonic()
         self._tokens = min(self._most, self._tokens + (now_s - self._filled_s) * self.per_s)
         self._filled_s = now_s
@@ -99,7 +99,7 @@ class TokenBucket:
 
 @dataclass(slots=True)
 class _Meter:
-    """What limits one account now: its rate, and the characters of its requests in flight."""
+    """The state of an account's limits: its request rate, and the characters of its requests in flight."""
 
     reserved: int = 0
     bucket: TokenBucket | None = None
@@ -125,7 +125,7 @@ class Charge:
 
 
 class Accounts:
-    """The accounts of one server. Without a store each call is `ANONYMOUS`'s, who may everything.
+    """The accounts of one server. Without a store, each call is made by `ANONYMOUS`, which has no limits.
 
     `required`: whether a call needs a key. Where it does not, one that has a valid key is its account's nevertheless.
     `clock` returns Unix time.
@@ -213,7 +213,7 @@ class Accounts:
             self._stored |= {(account_id, month): one.characters for account_id, one in used.items()}
 
     async def close(self) -> None:
-        """Commit what is not committed."""
+        """Commit the usage that is not committed yet, and stop refreshing."""
         tasks = [*self._tasks, *([self._reader] if self._reader else ())]
         for task in tasks:
             task.cancel()
@@ -273,7 +273,7 @@ class Accounts:
     # ---- who calls
 
     async def authenticate(self, key: str | None) -> Account:
-        """The account of a key.
+        """Return the account of a key.
 
         Raises `Unauthenticated` where one is needed and None given, `InvalidKey`, and `StorageUnavailable` for a key that is
         not known while the database fails, or while too many such keys wait to be read.
@@ -301,7 +301,7 @@ class Accounts:
         return ANONYMOUS
 
     async def _read(self, digest: str, store: AccountStore) -> StoredKey | None:
-        """A key that was created since the last refresh. Requests with the same one wait for one read."""
+        """Look up a key that may have been created since the last refresh. Requests with the same key share one read."""
         wanted = self._wanted.get(digest)
         if wanted is None:
             if len(self._wanted) >= _MAX_KEYS_WAITING:
@@ -312,7 +312,7 @@ class Accounts:
         return await asyncio.shield(wanted)
 
     async def _read_wanted(self, store: AccountStore) -> None:
-        """Read the keys that are wanted, many at a time, `READS_PER_S` times a second at most, until none is."""
+        """Read the keys that requests wait for, in batches, at most `READS_PER_S` times a second, until none is left."""
         try:
             while self._wanted:
                 digests = tuple(islice(self._wanted, _KEYS_OF_A_READ))
@@ -338,7 +338,7 @@ class Accounts:
     # ---- what an account may, and has used
 
     def check(self, request: TranslationRequest) -> None:
-        """Before admission. Raises `Forbidden`, `QuotaExceeded` or `RateLimited` for what the request's account may not."""
+        """Check a request against its account, before admission. Raises `Forbidden`, `QuotaExceeded` or `RateLimited`."""
         account = request.account
         meter = self._meters[account.id]
         if account.requests_per_s is not None:
@@ -365,7 +365,7 @@ class Accounts:
 
     @contextmanager
     def charging(self, request: TranslationRequest) -> Generator[Charge]:
-        """Check the request; within, its characters are reserved; after, the account is charged with the yielded charge.
+        """Check the request and reserve its characters within the context; then charge the account with the yielded charge.
 
         Each call is charged once, when it ends, also one that fails or is cancelled: with what the charge says by then.
         """
@@ -389,13 +389,13 @@ class Accounts:
                     self._charged.set()
 
     def usage(self, account: Account) -> AccountUsage:
-        """What the account has used this month: by this server until now, by others as of the last refresh."""
+        """Return the account's usage of this month: by this server until now, by others as of the last refresh."""
         start = self._now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         end = start.replace(year=start.year + start.month // 12, month=start.month % 12 + 1)
         return AccountUsage(self._used(account.id), account.characters_per_month, start, end)
 
     def _used(self, account_id: str) -> int:
-        """Characters of the current month; what is in flight is of the month in which it ends."""
+        """Return the characters of the current month. A call counts to the month in which it ends."""
         key = (account_id, self._month())
         unconfirmed = self._unconfirmed.used.get(key) if self._unconfirmed else None
         unstored, _ = self._unstored.get(key, (0, 0))
@@ -409,5 +409,5 @@ class Accounts:
 
 
 def _unexpected(error: Exception) -> Exception | None:
-    """The error, where a database that fails does not explain it and its traceback is worth a place in the log."""
+    """Return the error if its traceback belongs in the log: not for a database that fails."""
     return None if isinstance(error, StorageUnavailable | TimeoutError) else error

@@ -26,7 +26,7 @@ SHORTEST_RETRY_S, LONGEST_RETRY_S = 1.0, 60.0
 
 
 def default_limit(slots: int) -> int:
-    """Characters in flight from which on calls are refused, where no limit is set.
+    """Return the limit of characters in flight, for a server whose settings name none.
 
     Enough that slow pipelines of few slots take a burst, and in proportion to what the engines run at the same time.
     """
@@ -75,7 +75,7 @@ class Admission:
         self.state = "draining"
 
     async def drained(self) -> None:
-        """Return once no call is in flight."""
+        """Wait until no call is in flight."""
         await self._empty.wait()
 
     def check_open(self) -> None:
@@ -87,7 +87,7 @@ class Admission:
 
     @contextmanager
     def permit(self, characters: int, priority: Priority = "interactive") -> Generator[Permit]:
-        """Within: a call of so many characters is in flight. Raises `Starting`, `Draining` or `QueueFull`."""
+        """Admit a call of so many characters, for the context. Raises `Starting`, `Draining` or `QueueFull`."""
         if self.state != "serving":
             self.check_open()
         ahead = self._in_flight["interactive"] if priority == "interactive" else self.characters

@@ -35,7 +35,7 @@ log = logging.getLogger("dragoman.cache")
 
 CacheHit = Literal["miss", "stored", "in_flight"]
 ENTRY_BYTES = 420
-"""Of memory that an entry takes besides its text: key, completion, and its place in the order of use."""
+"""Memory of an entry besides its text: key, completion, and its place in the order of use."""
 
 _KEY_BYTES = 16
 _FORMAT = 2  # of the file's entries: others are not read
@@ -48,7 +48,7 @@ _PRIVATE = 0o600
 
 @dataclass(eq=False, slots=True)
 class _Generation:
-    """One generation that is in flight. A completion from the file is `cached`."""
+    """A generation in flight that callers share. A completion that was read from the file is `cached`."""
 
     flight: tuple[bytes, int]  # key and limit of its sequence
     parts: list[str] = field(default_factory=list[str])  # of the text, as they come; none where no stream generates it
@@ -59,7 +59,7 @@ class _Generation:
     )  # streams, for the next part
 
     def wake(self, _: object = None) -> None:
-        """There is another part, or the end."""
+        """Wake the streams that wait: another part has come, or the generation has ended."""
         for waiter in self.waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -67,7 +67,7 @@ class _Generation:
 
 
 class SegmentCache:
-    """Completions by sequence, the least recently used dropped beyond `max_bytes`; 0: no cache and no single-flight.
+    """Stores completions by sequence, and drops the least recently used beyond `max_bytes`; 0: no cache and no single-flight.
 
     Only for one event loop.
     """
@@ -82,7 +82,7 @@ class SegmentCache:
         self._sampling: dict[Sampling, bytes] = {}
 
     async def generate(self, sequence: EngineSequence, engine: Engine) -> Completion:
-        """The sequence's completion, which `engine` generates unless it is stored, or an equal one is in flight.
+        """Return the sequence's completion, which `engine` generates unless it is stored or an equal one is in flight.
 
         The engine's work runs in a task of its own, in the context of the first caller. It goes on while any caller waits
         for it; when the last one is cancelled it is cancelled too, and has ended when that caller ends. Raises what it
@@ -100,9 +100,9 @@ class SegmentCache:
         return completion if is_first else replace(completion, timings=None, cached=True)
 
     async def stream(self, sequence: EngineSequence, engine: Engine) -> AsyncGenerator[Delta | Completion]:
-        """As `generate`, with the text as it comes: parts that are there when the caller asks for the next are joined.
+        """Like `generate`, but yield the text as it comes; parts that have come before the caller asks for the next are joined.
 
-        One that follows an equal sequence in flight is given what came before. A stored completion has no deltas.
+        A caller that joins an equal sequence in flight first gets what came before. A stored completion has no deltas.
         """
         if (key := self._key(sequence)) is None:
             async with aclosing(engine.stream(sequence)) as items:
@@ -136,7 +136,7 @@ class SegmentCache:
         self.bytes = 0
 
     def stats(self) -> CacheStats:
-        """Its size now, and how many lookups had which result."""
+        """Return its size, and the number of lookups by result."""
         return CacheStats(
             stored=self._lookups["stored"],
             in_flight=self._lookups["in_flight"],
@@ -147,17 +147,17 @@ class SegmentCache:
         )
 
     def start(self) -> None:
-        """From here on the file is read and written, if there is one. Starts a thread."""
+        """Start the thread that reads and writes the file, if there is one."""
         if self._file is not None:
             self._file.start()
 
     async def close(self) -> None:
-        """Write what is left to the file, which is not used any more."""
+        """Write what is left to the file, and stop its thread."""
         if self._file is not None:
             await self._file.close()
 
     def _key(self, sequence: EngineSequence) -> bytes | None:
-        """What changes the output, in short; None where the next output may be another one."""
+        """Return a digest of what determines the output; None if sampling or forced lengths make it different each time."""
         if not self.max_bytes or sequence.sampling.temperature > 0 or sequence.forced:
             return None
         sampling = self._sampling.get(sequence.sampling)
@@ -167,7 +167,7 @@ class SegmentCache:
         return blake2b(ids + sampling, digest_size=_KEY_BYTES).digest()
 
     def _find(self, key: bytes, max_tokens: int) -> Completion | None:
-        """The stored completion."""
+        """Return the stored completion, if it fits the limit."""
         stored = self._stored.get(key)
         if stored is None or stored.completion_tokens > max_tokens:
             return None
@@ -178,7 +178,7 @@ class SegmentCache:
     def _join(
         self, key: bytes, sequence: EngineSequence, engine: Engine, *, streamed: bool
     ) -> tuple[_Generation, asyncio.Task[Completion], bool]:
-        """The generation of an equal sequence in flight, or a new one; and whether the caller is the first."""
+        """Join the generation of an equal sequence in flight, or begin one; the last value says whether it was begun."""
         flight = key, sequence.max_tokens
         generation = self._in_flight.get(flight)
         if generation is not None and generation.task is not None:
@@ -190,7 +190,7 @@ class SegmentCache:
         return generation, generation.task, True
 
     async def _leave(self, generation: _Generation, task: asyncio.Task[Completion]) -> None:
-        """A caller has its completion, or does not wait any longer; the last one ends what still runs."""
+        """Count a caller out that has its completion or was cancelled. If it was the last, the generation is cancelled."""
         generation.callers -= 1
         if not generation.callers and not task.done():
             if self._in_flight.get(generation.flight) is generation:
@@ -203,7 +203,7 @@ class SegmentCache:
     async def _generate(
         self, key: bytes, sequence: EngineSequence, engine: Engine, generation: _Generation, *, streamed: bool
     ) -> Completion:
-        """The work of a generation's task."""
+        """Read the completion from the file or generate it: the body of a generation's task."""
         try:
             if self._file is not None and (stored := await self._file.read(key)) is not None:
                 self._store(key, stored)
@@ -249,7 +249,7 @@ class SegmentCache:
 
 
 def size_bytes(completion: Completion) -> int:
-    """Of memory that a stored completion takes, its key included."""
+    """Return the memory that a stored completion takes, with its key."""
     return sys.getsizeof(completion.text) + ENTRY_BYTES
 
 
@@ -281,7 +281,7 @@ class _Stop:
 
 
 class CacheFile:
-    """Completions in a SQLite file, read and written by a thread of its own; the oldest are deleted beyond `max_bytes`.
+    """Stores completions in a SQLite file, which its own thread reads and writes; the oldest are deleted beyond `max_bytes`.
 
     It holds texts: it is readable by this user alone. Writes come up to `_FLUSH_EVERY_S` late, and a server that is killed
     loses those. A file that fails while serving costs one warning and its entries, never a translation.
@@ -313,7 +313,7 @@ class CacheFile:
             ) from None
 
     def start(self) -> None:
-        """Start the thread. Before that nothing is found."""
+        """Start the thread. Before that, reads find nothing."""
         self._thread = Thread(target=self._run, name="dragoman-cache", daemon=True)
         self._thread.start()
 
@@ -325,7 +325,7 @@ class CacheFile:
             await asyncio.to_thread(thread.join)
 
     async def read(self, key: bytes) -> Completion | None:
-        """The stored completion, `cached`; None where there is none, or the file has failed."""
+        """Return the stored completion, marked `cached`; None if there is none, or the file has failed."""
         if self._thread is None or self._has_failed:
             return None
         found: asyncio.Future[Completion | None] = asyncio.get_running_loop().create_future()
@@ -333,7 +333,7 @@ class CacheFile:
         return await found
 
     def write(self, key: bytes, completion: Completion) -> None:
-        """Later, in the thread."""
+        """Queue a completion for the thread to write."""
         if self._thread is not None and not self._has_failed and self._jobs.qsize() < _MAX_QUEUED:
             self._jobs.put(_Write(self._file_key(key), completion))
 
@@ -347,7 +347,7 @@ class CacheFile:
         return database
 
     def _run(self) -> None:
-        """The thread: until `close`."""
+        """Serve reads and writes until `close`: the body of the thread."""
         try:
             with closing(self._connect()) as database:
                 self._serve(database)
@@ -399,7 +399,7 @@ def _select(database: sqlite3.Connection, key: bytes) -> Completion | None:
 
 
 def _insert(database: sqlite3.Connection, batch: list[_Write], max_bytes: int) -> None:
-    """In one transaction; where the file is then too large, a tenth of the entries, the oldest, is deleted, and so on."""
+    """Insert entries in one transaction; delete the oldest tenth as often as the file is too large."""
     rows = [_row(write.key, write.completion) for write in batch]
     database.execute("BEGIN IMMEDIATE")
     database.executemany(

@@ -21,11 +21,11 @@ from dragoman.settings import INTERACTIVE_SHARE
 from dragoman.types import Priority
 
 SLICE_S = 0.003
-"""How long a call works on the event loop before it gives control back."""
+"""Seconds that a call may work on the event loop before it yields control."""
 INTERACTIVE_QUIET_S = 10.0
-"""After the last interactive call ended: how long slots are still kept free for the next one."""
+"""Seconds after the end of the last interactive call for which slots are still kept free for the next."""
 BULK_AGEING_S = 10.0
-"""A bulk sequence that has waited so long no longer waits for interactive ones."""
+"""Seconds after which a waiting bulk sequence no longer waits for interactive ones."""
 
 
 class LoopTurns:
@@ -35,7 +35,7 @@ class LoopTurns:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def next(self) -> None:
-        """Give control back to the event loop; return when it is this caller's turn."""
+        """Yield control to the event loop until it is this caller's turn."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
         self._waiting.append(turn)
@@ -68,7 +68,7 @@ class TimeSlices:
 
 @dataclass(eq=False, slots=True)
 class Waiter:
-    """One sequence that waits for a slot, since `since_s` of the event loop's clock."""
+    """A sequence that has waited for a slot since `since_s` of the event loop's clock."""
 
     granted: asyncio.Future[None]
     since_s: float
@@ -88,7 +88,7 @@ class Dispatcher:
     """
 
     def __init__(self, slots: int, *, queued: int = 0, interactive_share: float = INTERACTIVE_SHARE) -> None:
-        """`queued`: sequences that may wait in the engine beyond its `slots`, so that no slot is empty meanwhile."""
+        """`queued` sequences may wait in the engine beyond its `slots`, so that a free slot is taken at once."""
         self._slots = max(slots, 1)
         self._capacity = self._slots + queued
         self._bulk_slots = max(self._slots - math.ceil(self._slots * interactive_share), 1)
@@ -101,7 +101,7 @@ class Dispatcher:
 
     @contextmanager
     def call(self, priority: Priority = "interactive") -> Generator[CallSlots]:
-        """Within: the slots of one call. Afterwards it holds none."""
+        """Open a call that may take slots; it holds none after the context."""
         interactive = priority == "interactive"
         self._interactive_calls += interactive
         slots = CallSlots(self, priority)
@@ -117,7 +117,7 @@ class Dispatcher:
             self.grant()
 
     def may_submit(self, call: CallSlots, waiting_since_s: float, now_s: float) -> bool:
-        """Whether `call` may submit one more sequence at `now_s`, which waits since then."""
+        """Return whether `call` may submit one more sequence at `now_s`, which has waited since `waiting_since_s`."""
         total = self.submitted["interactive"] + self.submitted["bulk"]
         if call.priority == "interactive":
             waiting = self._waiting["interactive"]
@@ -129,7 +129,7 @@ class Dispatcher:
         return self.submitted["bulk"] < self._bulk_slots and (total < self._slots or has_aged)
 
     def wait(self, call: CallSlots, now_s: float) -> None:
-        """`call` has a sequence that may not be submitted at `now_s`."""
+        """Queue `call`, which has a sequence that may not be submitted at `now_s`."""
         if call not in self._waiting[call.priority]:
             self._waiting[call.priority].append(call)
         self._watch_quiet(now_s)
@@ -152,7 +152,7 @@ class Dispatcher:
             self._watch_quiet(now_s)
 
     def _watch_quiet(self, now_s: float) -> None:
-        """While bulk waits for the end of the quiet time: have it granted its slots then.
+        """Set a timer for the end of the quiet time, if bulk waits for it.
 
         `now_s` is when bulk was refused its slots: a later time may be after the end, and nothing would grant them.
         """
@@ -167,7 +167,7 @@ class Dispatcher:
 
 @dataclass(eq=False, slots=True)
 class CallSlots:
-    """The slots of one call. Used as a context manager, one slot."""
+    """The slots of one call. As a context manager it holds one slot."""
 
     _dispatcher: Dispatcher
     priority: Priority

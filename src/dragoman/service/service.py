@@ -1,4 +1,4 @@
-"""The service: one model, one pipeline, admission in front; its start, its drain and what it knows about itself.
+"""The service: one model behind admission control, from its start to its drain, and what it reports about itself.
 
 Everything above this (HTTP APIs, the command line) sees `TranslationService` alone.
 """
@@ -47,7 +47,7 @@ log = logging.getLogger("dragoman.service")
 
 
 class TranslationService:
-    """Translates while it is open. Make with `from_settings`, or from parts (tests)."""
+    """Translates with one model between `start` and `stop`. Built by `from_settings`; by the constructor in tests."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class TranslationService:
         replica: str = "",
     ) -> None:
         self.settings = settings
-        self.replica = replica  # its name among several that serve one address; empty: it is the only one
+        self.replica = replica  # name of this server among several behind one address; empty: it is the only one
         self.model = model
         self.spec = spec
         self.pipeline = pipeline
@@ -100,8 +100,10 @@ class TranslationService:
 
     @classmethod
     def from_settings(cls, settings: Settings, replica: str = "") -> TranslationService:
-        """Choose model, engine settings and pipeline; nothing heavy runs yet. `replica`: its name among several that serve
-        one address. Raises `ConfigError`."""
+        """Choose model, engine settings and pipeline, and start nothing yet.
+
+        `replica` is the name of this server among several behind one address. Raises `ConfigError`.
+        """
         model = stack.choose_model(settings.model, trust_remote_code=settings.engine.trust_remote_code)
         tracing = Tracing(settings.tracing, model.name) if settings.tracing.endpoint else None
         spec = stack.engine_spec(settings)
@@ -123,7 +125,7 @@ class TranslationService:
     # ---- start, drain, stop
 
     async def start(self) -> None:
-        """The database; engine and tokenizer side by side; then a warm-up translation; open once it was answered.
+        """Open the database, load engine and tokenizer concurrently, translate a warm-up text, and open admission.
 
         Raises what any of these fails with, as soon as it does; all is closed then.
         """
@@ -136,7 +138,7 @@ class TranslationService:
         except BaseException:
             await self.stop()
             raise
-        if self.recorder is not None:  # only now: what the engine forks has no use for a thread
+        if self.recorder is not None:  # after the engine has forked its processes, which would inherit a thread's locks
             self.recorder.start()
         self.cache.start()  # likewise
         if self.tracing is not None:  # likewise
@@ -145,7 +147,7 @@ class TranslationService:
         log.info("ready: %s, pipeline %s, on %s", self.model.name, self.pipeline.name, self.spec.device)
 
     async def _load_and_start(self) -> tuple[PromptEncoder, LengthTable]:
-        """The prompts, once the engine has started too. A model whose prompts cannot be loaded ends the engine's start."""
+        """Load the prompts while the engine starts, and wait for both. A failure of the one cancels the other."""
         loading = asyncio.create_task(self._load_prompts())
         starting = asyncio.create_task(self.pipeline.start())
         try:
@@ -166,11 +168,11 @@ class TranslationService:
         return self._prompts
 
     async def _warm_up(self, encoder: PromptEncoder, lengths: LengthTable) -> None:
-        """Make the translator, and translate one text."""
+        """Create the translator, and translate one text."""
         forced = self.spec.engine.load_format == "dummy"
         planner = Planner(encoder, lengths, self.pipeline.max_model_len, forced_lengths=forced)
         slots = self.spec.slots
-        # Some sequences wait in the engine: no slot is empty meanwhile.
+        # A few sequences wait in the engine, so that a slot that becomes free is taken at its next step.
         share = self.settings.admission.interactive_share
         dispatcher = Dispatcher(slots, queued=max(slots // 8, 1), interactive_share=share)
         self._translator = Translator(self.pipeline, planner, dispatcher, self.turns, self.cache, self.model.confidence)
@@ -183,7 +185,10 @@ class TranslationService:
         self.cache.clear()  # the first call of this text is measured like any other
 
     def freeze_heap(self) -> None:
-        """Once started, in a process that does nothing else: leave the heap as it is, and the workers' cores to the workers."""
+        """Exclude what is on the heap from garbage collection, and leave the cores of vLLM's workers to them.
+
+        To be called after the start, in a process that does nothing else.
+        """
         heap.freeze_heap()
         if self.spec.device == "cpu":
             leave_worker_cores()
@@ -199,7 +204,7 @@ class TranslationService:
         return True
 
     async def stop(self) -> None:
-        """End the engine. What is still in flight fails with `EngineDead`."""
+        """Shut the engine down. Calls that are still in flight fail with `EngineDead`."""
         self.admission.drain()
         await self.pipeline.shutdown()
         await self.cache.close()
@@ -218,7 +223,7 @@ class TranslationService:
         await self.pipeline.check_health()
 
     async def lost(self) -> EngineDead:
-        """Once started: return, with the reason, when the engine has crashed and will not restart."""
+        """Wait until the engine has crashed and will not restart; return the reason."""
         return await self.pipeline.crashed()
 
     # ---- work
@@ -231,21 +236,21 @@ class TranslationService:
 
     @property
     def glossaries(self) -> Glossaries:
-        """Stored glossaries. Raises `UnknownGlossary` where the server has no database."""
+        """Return the stored glossaries. Raises `UnknownGlossary` if the server has no database."""
         if self._glossaries is None:
             raise UnknownGlossary("this server stores no glossaries: its storage.url is empty")
         return self._glossaries
 
     def detect(self, text: str) -> Detection:
-        """The language that a text is in, among those that the model serves. Raises `Starting`."""
+        """Detect the language of a text among those that the model serves. Raises `Starting`."""
         return self.translator.planner.detector.detect(text)
 
     def confidence_inputs(self, translation: Translation) -> list[dict[str, float]]:
-        """What the confidence in a translation is computed from, by segment; empty where the engine reports nothing."""
+        """Return the inputs of a translation's confidence for each segment; none if the engine reports no log-probabilities."""
         return [confidence.inputs(one) for one in translation.features]
 
     def pace(self) -> TimeSlices:
-        """Time slices of the event loop, for work of a call above this."""
+        """Return time slices of the event loop for the work that an API does for a call."""
         return TimeSlices(self.turns)
 
     async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:  # SHIM
@@ -257,7 +262,7 @@ class TranslationService:
     async def translate(
         self, request: TranslationRequest, on_planned: Callable[[], None] | None = None
     ) -> list[Translation]:
-        """All texts of a call, or the one error that the call ends with."""
+        """Translate all texts of a call. Raises the one error that the call ends with."""
         translations: dict[int, Translation] = {}
         async with aclosing(self.events(request)) as events:
             async for event in events:
@@ -268,7 +273,7 @@ class TranslationService:
         return [translations[index] for index in range(len(request.texts))]
 
     async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
-        """The call's events as they come (`Translator.events`). Closing the iterator frees its sequences.
+        """Yield the call's events as they come (`Translator.events`). Closing the iterator aborts its sequences.
 
         Raises the one error that the call ends with; a refusal before the first event.
         """
@@ -292,7 +297,7 @@ class TranslationService:
     # ---- what it reports
 
     async def exposition(self) -> bytes:
-        """Prometheus text: ours and vLLM's."""
+        """Return dragoman's and vLLM's metrics in Prometheus' text format."""
         try:
             await self.check_ready()
         except DragomanError:
@@ -302,7 +307,7 @@ class TranslationService:
         return self.metrics.exposition(REGISTRY)
 
     def stats(self) -> Stats:
-        """`GET /v1/stats`: the engine and admission now, rates over the last minute."""
+        """Return what `GET /v1/stats` reports: the engine and admission now, and rates over the last minute."""
         engine, admission, spec = self.pipeline.stats(), self.admission, self.spec
         known: dict[str, object] = {"kv_cache_bytes_per_token": spec.kv_bytes_per_token}
         if engine.dtype is None and spec.engine.dtype != "auto":
@@ -333,7 +338,7 @@ class TranslationService:
 
 
 def _phase_now(phases: list[StartupPhase]) -> str:
-    """The phase that a start is in, for how long, and how long it takes as a rule."""
+    """Describe the phase of the start: its name, the seconds in it, and the seconds that it usually takes."""
     if not phases:
         return "import vLLM"
     phase = phases[-1]

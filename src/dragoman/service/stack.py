@@ -1,4 +1,4 @@
-"""What it takes to translate with one model, put together from settings: profile, tokenizer, lengths, pipeline.
+"""Builds what translates with one model from the settings: profile, tokenizer, output lengths, pipeline, cache, database.
 
 Heavy libraries are imported here when they are needed, so that `dragoman --help` stays quick. Knows no HTTP.
 """
@@ -45,12 +45,12 @@ log = logging.getLogger("dragoman.service")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Which model, by what name, with which profile."""
+    """A model with the name that clients see and its profile."""
 
     path: str
     name: str
     profile: Profile
-    created_unix_s: int = 0  # when its config.json was written; of a hub id, when this process chose it
+    created_unix_s: int = 0  # time of its config.json; for a hub id, when this process resolved it
     trust_remote_code: bool = False
     confidence: ConfidenceModel = UNCALIBRATED
 
@@ -75,15 +75,15 @@ def choose_model(settings: ModelSettings, *, trust_remote_code: bool = False) ->
 
 
 def engine_spec(settings: Settings) -> EngineSpec:
-    """The engine's settings with every number resolved for this machine and model."""
+    """Resolve every number of the engine's settings for this machine and model."""
     model, engine = settings.model.path or str(phrasebook.model_dir()), settings.engine
-    if engine.token_logprobs is None:  # they cost time in each step: only where there is a calibration to use them
+    if engine.token_logprobs is None:  # they cost time in each step, so only for a model with a calibrated confidence
         engine = replace(engine, token_logprobs=(Path(model) / confidence.FILE).is_file())
     return resolve(model, engine, device())
 
 
 def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
-    """The pipeline that the settings name, not started."""
+    """Build the pipeline that the settings name, without starting it."""
     chosen = settings.pipeline
     if chosen.name == "fake":
         from dragoman.pipelines.fake import FakePipeline
@@ -123,7 +123,7 @@ def build_pipeline(settings: Settings, spec: EngineSpec) -> Pipeline:
 
 
 def _pseudolocalized_prompt(model: str) -> Callable[[EngineSequence], str]:
-    """What the fake engine answers: its prompt's text, so changed that the checks find nothing wrong with it.
+    """Return the fake engine's answer: the prompt's text, changed so that it passes the checks.
 
     An answer with a finding would be generated again, and the overhead of the server would be measured twice.
     """
@@ -135,7 +135,7 @@ def _pseudolocalized_prompt(model: str) -> Callable[[EngineSequence], str]:
 
 
 def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> SegmentCache:
-    """The cache of segments, with its file open where one is named. Raises `ConfigError`."""
+    """Build the cache of segments, and open its file if the settings name one. Raises `ConfigError`."""
     if not settings.file or not settings.max_bytes:
         return SegmentCache(settings.max_bytes)
     engine = spec.engine
@@ -147,7 +147,7 @@ def build_cache(settings: CacheSettings, model: Model, spec: EngineSpec) -> Segm
 
 
 def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
-    """Tokenizer, encoder and measured lengths. Says loudly where the checkpoint's own template differs."""
+    """Load the tokenizer, and build the encoder and the table of output lengths. Warns if the checkpoint's template differs."""
     tokenizer = TextTokenizer.load(model.path, trust_remote_code=model.trust_remote_code)
     difference = check.compare(model.profile, tokenizer)
     if difference is not None:
@@ -161,7 +161,7 @@ def load_prompts(model: Model) -> tuple[PromptEncoder, LengthTable]:
 
 
 def database(settings: StorageSettings) -> Database | None:
-    """The database that the settings name, not opened; None where they name none. Raises `ConfigError`."""
+    """Return the database that the settings name, not opened yet; None if they name none. Raises `ConfigError`."""
     if not settings.url:
         return None
     from dragoman.storage.database import Database
@@ -170,14 +170,14 @@ def database(settings: StorageSettings) -> Database | None:
 
 
 def glossaries(database: Database) -> Glossaries:
-    """The stored glossaries of a database."""
+    """Return the stored glossaries of a database."""
     from dragoman.storage.glossaries import Glossaries
 
     return Glossaries(database)
 
 
 def account_store(database: Database) -> AccountStore:
-    """The accounts of a database, and what they have used."""
+    """Return the accounts of a database with their usage."""
     from dragoman.service.accounts import AccountStore
     from dragoman.storage.keys import Keys
     from dragoman.storage.usage import UsageLedger
@@ -186,7 +186,7 @@ def account_store(database: Database) -> AccountStore:
 
 
 def watch(metrics: Metrics, spec: EngineSpec, stats: Callable[[], Stats], is_ready: Callable[[], bool]) -> None:
-    """Have a service's statistics and its GPUs read whenever its metrics are."""
+    """Register collectors that read a service's statistics and its GPUs at each scrape."""
     metrics.registry.register(StatsCollector(stats, is_ready))
     if spec.device == "cuda" and (gpus := find_gpus()) is not None:
         metrics.registry.register(GpuCollector(gpus.describe(), Fresh(gpus.read)))
