@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import httpx
@@ -15,7 +16,7 @@ from dragoman.errors import EngineFailed
 from dragoman.prompts.profile import Profile
 from dragoman.service.service import TranslationService
 from dragoman.settings import AdmissionSettings, CacheSettings, EngineSettings, Settings
-from dragoman.types import Translation
+from dragoman.types import Event, Planned
 from tests.serving import HeldPipeline, served, service_over
 from tests.waiting import until
 
@@ -156,12 +157,13 @@ async def test_no_heartbeat_before_the_call_is_admitted(monkeypatch: pytest.Monk
     service, _ = held()
     checking = asyncio.Event()
 
-    async def slow_check(*_: object, **__: object) -> list[Translation]:
+    async def slow_check(*_: object, **__: object) -> AsyncGenerator[Event]:
         await checking.wait()
         raise EngineFailed("planted")
+        yield Planned()
 
     async with served(service) as client:
-        monkeypatch.setattr(service, "translate", slow_check)
+        monkeypatch.setattr(service, "events", slow_check)
         call = asyncio.create_task(client.post("/v2/translate", json=BODY))
         await asyncio.wait({call}, timeout=0.1)
         checking.set()

@@ -10,9 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
+from dragoman.api import schemas
 from dragoman.settings import ServerSettings
+from dragoman.types import EngineSequence
 from dragoman.wire import EngineStats, Stats
-from tests.serving import fake_service, served, slow_service
+from tests.serving import fake_service, served, slow_service, source_of
 from tests.waiting import until
 
 LIMITS = ServerSettings(max_body_bytes=20_000, max_texts=4, max_text_characters=5_000)
@@ -47,6 +49,28 @@ async def test_one_text(client: httpx.AsyncClient) -> None:
     assert translation["finish_reason"] == "stop"
     assert body["usage"]["characters"] == 27
     assert body["usage"]["prompt_tokens"] > 4
+
+
+async def test_answers_are_as_openapi_describes_them() -> None:
+    """Of a good translation, of one with a warning and of one that failed; whole and streamed."""
+
+    def answers(sequence: EngineSequence) -> str:
+        return "" if "Evening" in source_of(sequence) else "はい"
+
+    async with served(fake_service(answers)) as client:
+        for text, strict in (("Good morning.", False), ("Evening.", False), ("Evening.", True)):
+            body = {"text": text, "source": "en", "target": "ja", "strict": strict}
+            answer = (await post(client, **body, confidence_inputs=True)).json()
+            schemas.TranslateAnswer.model_validate(answer)
+            assert answer.keys() == schemas.TranslateAnswer.model_fields.keys()
+            [whole] = answer["translations"]
+            assert (whole["error"] is not None, bool(whole["warnings"])) == (strict, text == "Evening.")
+            done = (await events(client, **body))[-1]
+            schemas.UsageOut.model_validate(done["usage"])
+            schemas.TranslationOut.model_validate(done["translation"])
+            described = schemas.TranslationOut.model_fields.keys()
+            assert whole.keys() == described
+            assert done["translation"].keys() == described - {"confidence_inputs"}
 
 
 async def test_several_texts_keep_their_order_and_are_detected_one_by_one(client: httpx.AsyncClient) -> None:

@@ -221,7 +221,7 @@ async def test_a_stream_that_we_break_off_is_one_line(lines: Lines, monkeypatch:
         body = {"text": SECRET, "target": "ja", "stream": True}
         with pytest.raises(httpx.RemoteProtocolError):
             async with client.stream("POST", "/v1/translate", json=body) as answer:
-                monkeypatch.setattr("dragoman.api.answers._line", fault)
+                monkeypatch.setattr("dragoman.api.native.json_bytes", fault)
                 async for _ in answer.aiter_bytes():
                     pass
         await until(lambda: bool(lines.records), "a line")

@@ -62,7 +62,7 @@ async def test_prompts_that_cannot_be_loaded_end_the_start_of_the_engine(tmp_pat
 async def test_closing_a_stream_frees_its_sequences_before_it_returns() -> None:
     service = slow_service()
     await service.start()
-    events = service.stream(TranslationRequest(("Good morning.", "Good night."), "ja", "en"))
+    events = service.events(TranslationRequest(("Good morning.", "Good night."), "ja", "en"), streamed=True)
     await anext(events)
     assert service.pipeline.stats().running == 2
     await events.aclose()

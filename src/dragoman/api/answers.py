@@ -11,18 +11,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
 
 import orjson
 from fastapi import Request
-from fastapi.responses import Response, StreamingResponse
+from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from dragoman.errors import DragomanError
 from dragoman.service.service import TranslationService
 from dragoman.telemetry import requests
 from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, note_fault
-from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import Event, Planned, TextDelta, TextDone, Translation
 
 T = TypeVar("T")
 
@@ -68,94 +69,110 @@ async def closed(request: Request, error: Exception) -> Response:
     return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
-async def while_connected(request: Request, work: Coroutine[Any, Any, T], *, grace_s: float = 0.0) -> T:
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], *, grace_s: float = 0.0) -> T:
     """The result of `work`. When the client disconnects first, it is cancelled after `grace_s`, and `ClientGone` raised.
 
     A client that has given up and tries again within `grace_s` finds its segments in flight or in the cache. The body must
-    have been read.
+    have been read, and `work` must not complete the response: servers report that as a disconnect.
     """
+    task, is_gone = asyncio.current_task(), False
+    assert task is not None
 
-    async def disconnected() -> None:
-        while (await request.receive())["type"] != "http.disconnect":
+    async def watch() -> None:
+        nonlocal is_gone
+        while (await receive())["type"] != "http.disconnect":
             pass
-
-    task = asyncio.create_task(work)
-    watcher = asyncio.create_task(disconnected())
-    try:
-        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
+        is_gone = True
         requests.note_abandoned()
         if grace_s:
-            await asyncio.wait({task}, timeout=grace_s)
-        raise ClientGone
+            await asyncio.sleep(grace_s)
+        task.cancel()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        result = await work
+    except asyncio.CancelledError:
+        if not (is_gone and watcher.done() and task.uncancel() == 0):  # another has cancelled the request
+            raise
+        raise ClientGone from None
+    except Exception:
+        if is_gone:
+            raise ClientGone from None
+        raise
     finally:
         watcher.cancel()
-        task.cancel()
-        await asyncio.gather(task, watcher, return_exceptions=True)
+    if is_gone:
+        raise ClientGone
+    return result
 
 
 # ---- server-sent events
 
-Events = AsyncGenerator[TextDelta | TextDone]
+
+class EventWriter(Protocol):
+    """An API's server-sent events for one call, as bytes."""
+
+    def write(self, event: TextDelta | TextDone) -> bytes:
+        """What an event adds to the stream, which may be nothing."""
+        ...
+
+    def end(self, error: DragomanError | None) -> bytes:
+        """The stream's end: after all texts, or with the error that the call ended with."""
+        ...
 
 
-class EventStream(StreamingResponse):
-    """`lines` are whole `data: ...` lines. Both generators are closed before the response returns.
+class EventStream(Response):
+    """The events of a call of so many `texts`, each sent as it comes; the last text's end and the stream's in one piece.
 
-    Starlette leaves the iterator of a stream whose client disconnected to the garbage collector; its sequences would go on
-    decoding until then. `source` is closed on its own: closing a generator that never started runs nothing in it.
+    The status is sent with the first event, so that a refusal before it is a proper error. When the response ends, however
+    it does, `events` is closed.
     """
 
     media_type = "text/event-stream"
 
-    def __init__(self, lines: AsyncGenerator[bytes], source: AsyncGenerator[Any]) -> None:
-        super().__init__(lines, headers={"Cache-Control": "no-cache"})
-        self._lines = lines
-        self._source = source
+    def __init__(self, events: AsyncGenerator[Event], writer: EventWriter, texts: int) -> None:
+        super().__init__(None, 200, {"Cache-Control": "no-cache"})
+        del self.headers["content-length"]
+        self._events = events
+        self._writer = writer
+        self._texts = texts
+        self._has_started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            rest = await while_connected(receive, self._send_events(send))
+            await self._send(send, rest, more=False)
+        except ClientGone:
+            if not self._has_started:
+                raise
         finally:
-            await self._lines.aclose()
-            await self._source.aclose()
+            await self._events.aclose()
 
-
-async def stream(
-    http: Request,
-    events: Events,
-    objects: Callable[[Events], AsyncGenerator[object]],
-    failure: Callable[[DragomanError], object],
-) -> Response:
-    """The objects that an API makes of a translation's events, and at the end `[DONE]` or the API's error object.
-
-    It waits for the first event before the status is sent, so that a refusal is still a proper error.
-    """
-
-    async def next_event() -> TextDelta | TextDone:
-        return await anext(events)
-
-    first = await while_connected(http, next_event())
-
-    async def all_events() -> Events:
-        yield first
-        async for event in events:
-            yield event
-
-    async def lines() -> AsyncGenerator[bytes]:
+    async def _send_events(self, send: Send) -> bytes:
+        """Send all but the end, which is returned."""
+        unfinished, last, failure = self._texts, b"", None
         try:
-            async for value in objects(all_events()):
-                yield _line(value)
-            yield b"data: [DONE]\n\n"
-        except DragomanError as error:  # the status is already sent: the stream carries the error
-            yield _line(failure(error))
+            async for event in self._events:
+                if isinstance(event, Planned):
+                    continue
+                written = self._writer.write(event)
+                unfinished -= isinstance(event, TextDone)
+                if unfinished:
+                    await self._send(send, written, more=True)
+                else:
+                    last = written
+        except DragomanError as error:
+            if not self._has_started:
+                raise
+            failure = error
+        return last + self._writer.end(failure)
 
-    return EventStream(lines(), source=events)
-
-
-def _line(value: object) -> bytes:
-    return b"data: " + json_bytes(value) + b"\n\n"
+    async def _send(self, send: Send, body: bytes, *, more: bool) -> None:
+        if not self._has_started:
+            self._has_started = True
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if body or not more:
+            await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 # ---- white space for clients that give up early
@@ -167,60 +184,82 @@ EVERY_S = 2.0
 _STREAM_HEADERS = {"Cache-Control": "no-transform", "X-Accel-Buffering": "no"}
 
 
-async def translate_with_heartbeat(
-    http: Request,
-    service: TranslationService,
-    request: TranslationRequest,
-    render: Callable[[list[Translation]], Awaitable[bytes]],
-    *,
-    grace_s: float = 0.0,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
-    """The JSON that `render` makes of the translations, with white space before it where they take long.
+class HeartbeatResponse(Response):
+    """The JSON that `render` makes of a call's translations, with white space before it where they take long.
 
     Until `FIRST_AFTER_S`, and until the service has admitted the call and settled the languages and limits of all its texts, a
     failure is raised, and has its own status. Later only the engine and the call's deadline can fail.
     A client that disconnects leaves the work running for `grace_s`, with its permit, so that its retry joins it.
     """
-    planned = asyncio.Event()
 
-    async def work() -> bytes:
-        return await render(await service.translate(request, on_planned=planned.set))
+    media_type = "application/json"
 
-    task = asyncio.create_task(while_connected(http, work(), grace_s=grace_s))
-    # An HTTP/1.0 client could not distinguish a response that was broken off from a whole one.
-    wait_s = None if http.scope["http_version"] == "1.0" else FIRST_AFTER_S
-    try:
-        await asyncio.wait({task}, timeout=wait_s)
-        while not (task.done() or planned.is_set()):
-            await asyncio.wait({task}, timeout=EVERY_S)
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
-    if task.done():
-        return Response(task.result(), 200, headers, "application/json")
-    return _Heartbeat(task, headers or {})
-
-
-class _Heartbeat(Response):
-    """White space while `body` is awaited, and then the body."""
-
-    def __init__(self, body: asyncio.Task[bytes], headers: Mapping[str, str]) -> None:
-        super().__init__(None, 200, _STREAM_HEADERS | dict(headers), "application/json")
-        del self.headers["content-length"]
-        self._body = body
+    def __init__(
+        self,
+        events: AsyncGenerator[Event],
+        render: Callable[[list[Translation]], Awaitable[bytes]],
+        *,
+        grace_s: float = 0.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(None, 200, headers)
+        self._events = events
+        self._render = render
+        self._grace_s = grace_s
+        self._first_at_s = asyncio.get_running_loop().time() + FIRST_AFTER_S
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_rendered = asyncio.Event()
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._has_started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # An HTTP/1.0 client could not distinguish a response that was broken off from a whole one.
+        beat_send = None if scope["http_version"] == "1.0" else send
         try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            while not self._body.done():
-                await send({"type": "http.response.body", "body": b" ", "more_body": True})
-                await asyncio.wait({self._body}, timeout=EVERY_S)
-            await send({"type": "http.response.body", "body": self._body.result()})
-        except ClientGone:
-            note_fault(CANCELLED)
-        except DragomanError as error:
-            note_fault(error.code)  # and no last chunk: the HTTP server closes the connection
+            self.body = await while_connected(receive, self._read(beat_send), grace_s=self._grace_s)
+            if self._has_started:
+                await send({"type": "http.response.body", "body": self.body})
+            else:
+                self.headers["content-length"] = str(len(self.body))
+                await super().__call__(scope, receive, send)
+        except (ClientGone, DragomanError) as error:
+            if not self._has_started:
+                raise
+            # Without a last chunk the HTTP server closes the connection.
+            note_fault(error.code if isinstance(error, DragomanError) else CANCELLED)
         finally:
-            self._body.cancel()
-            await asyncio.gather(self._body, return_exceptions=True)
+            if self._timer is not None:
+                self._timer.cancel()
+            if self._heartbeat is not None:
+                self._heartbeat.cancel()
+            await self._events.aclose()
+
+    async def _read(self, send: Send | None) -> bytes:
+        translations: dict[int, Translation] = {}
+        async for event in self._events:
+            if isinstance(event, TextDone):
+                translations[event.index] = event.translation
+            elif isinstance(event, Planned) and send is not None:
+                self._timer = asyncio.get_running_loop().call_at(self._first_at_s, self._start, send)
+        body = await self._render([translations[index] for index in range(len(translations))])
+        self._is_rendered.set()
+        if self._heartbeat is not None:
+            await self._heartbeat
+        return body
+
+    def _start(self, send: Send) -> None:
+        self._heartbeat = asyncio.create_task(self._beat(send))
+
+    async def _beat(self, send: Send) -> None:
+        """White space until the answer is there."""
+        if self._is_rendered.is_set():
+            return
+        self._has_started = True
+        del self.headers["content-length"]
+        self.headers.update(_STREAM_HEADERS)
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        while not self._is_rendered.is_set():
+            await send({"type": "http.response.body", "body": b" ", "more_body": True})
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY_S):
+                    await self._is_rendered.wait()

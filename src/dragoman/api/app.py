@@ -11,11 +11,10 @@ from starlette.routing import Route
 
 from dragoman import __version__
 from dragoman.api import errors, glossaries, native, operators
-from dragoman.api.access import MAX_KEYLESS_BODIES, NEEDS_OPERATOR
 from dragoman.api.answers import ClientGone, closed
 from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
-from dragoman.api.middleware import BodyLimit, RequestLog
-from dragoman.api.network import BrowserCheck, RootPath, TranslationCors, comma_separated, host_rule
+from dragoman.api.input import MAX_KEYLESS_BODIES, MAX_VALUES, NEEDS_OPERATOR
+from dragoman.api.middleware import RequestMiddleware, RootPath, comma_separated, host_rule
 from dragoman.api.replicas import Replicas
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
@@ -42,13 +41,11 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
         redoc_url=None,
         servers=[{"url": f"/{server.root_path.strip('/')}"}] if server.root_path.strip("/") else None,
     )
-    behind_proxy = bool(server.trusted_proxies)
-    paths = _translation_paths()
-    _install_middleware(app, service, host_rule(server.allowed_hosts, server.host, behind_proxy=behind_proxy), paths)
+    is_allowed = host_rule(server.allowed_hosts, server.host, behind_proxy=bool(server.trusted_proxies))
+    _install_middleware(app, service, is_allowed, _translation_paths(), comma_separated(server.cors_origins))
     app.state.replicas = replicas
+    app.state.max_values = MAX_VALUES + 4 * server.max_texts
     app.state.keyless_bodies = asyncio.Semaphore(MAX_KEYLESS_BODIES)
-    if origins := comma_separated(server.cors_origins):
-        app.add_middleware(TranslationCors, origins=origins, paths=paths)
     if server.root_path.strip("/"):
         app.add_middleware(RootPath, root_path=server.root_path)
     errors.install(app, {prefix: one for api in COMPAT for prefix, one in api.ERROR_FORMATS.items()})
@@ -80,10 +77,16 @@ def _install_middleware(
     app: FastAPI,
     service: TranslationService,
     is_allowed: Callable[[str], bool],
-    open_to_origins: Sequence[re.Pattern[str]] = (),
+    open_paths: Sequence[re.Pattern[str]] = (),
+    origins: Sequence[str] = (),
 ) -> None:
     app.state.service = service
-    app.add_middleware(BodyLimit, max_body_bytes=service.settings.server.max_body_bytes)
-    app.add_middleware(BrowserCheck, is_allowed=is_allowed, open_to_origins=open_to_origins)
-    # The last one added is the outermost: what may refuse or fail belongs before this.
-    app.add_middleware(RequestLog, count=service.metrics.answered, tracing=service.tracing)
+    app.add_middleware(
+        RequestMiddleware,
+        count=service.metrics.answered,
+        tracing=service.tracing,
+        max_body_bytes=service.settings.server.max_body_bytes,
+        is_allowed=is_allowed,
+        open_paths=open_paths,
+        origins=origins,
+    )

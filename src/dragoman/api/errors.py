@@ -113,11 +113,11 @@ async def _on_bad_body(request: Request, error: Exception) -> Response:
     """JSON of a wrong shape. The caller's input is never echoed back, but for the name of an unknown field."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    places = [str(part) for part in first["loc"][1:] if not _UNION_MEMBER(str(part))]
     if first["type"] == UNKNOWN_FIELD:
-        param = ".".join((*places, first["ctx"]["name"]))
+        *within, name = map(str, first["loc"][1:])
+        param = ".".join((*(place for place in within if not _UNION_MEMBER(place)), name[:200]))
         return response(Fault(422, "invalid_request", f"unknown field {param}", param), request.scope)
-    param = ".".join(places)
+    param = ".".join(place for place in map(str, first["loc"][1:]) if not _UNION_MEMBER(place))
     message = f"{param}: {first['msg']}" if param else f"{first['msg']} (send a JSON object)"
     return response(Fault(422, "invalid_request", message, param or None), request.scope)
 
@@ -126,6 +126,8 @@ async def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, DragomanError):  # raised while the body was read, and wrapped by FastAPI
         return response(error.__cause__, request.scope)
+    if isinstance(error.__cause__, RequestValidationError):  # likewise
+        return await _on_bad_body(request, error.__cause__)
     if isinstance(error.__cause__, ClientDisconnect):  # likewise; no client reads the answer
         return response(Fault(CLIENT_CLOSED_REQUEST, CANCELLED, "the client disconnected"), request.scope)
     code = _CODES.get(error.status_code, "invalid_request" if error.status_code < 500 else "internal_error")

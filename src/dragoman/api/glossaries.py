@@ -18,10 +18,8 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dragoman.api import openapi, schemas
-from dragoman.api.access import NEEDS_KEY, Service
-from dragoman.api.bodies import max_values, parse_json, parsed
+from dragoman.api.input import NEEDS_KEY, Service, parse_json, parsed
 from dragoman.errors import InvalidGlossary
-from dragoman.service.service import TranslationService
 
 if TYPE_CHECKING:
     from dragoman.storage.glossaries import StoredGlossary
@@ -248,7 +246,7 @@ Target = Annotated[str, Query(description="BCP-47 tag of the translations' langu
 async def create(request: Request, service: Service) -> GlossaryOut:
     """A new glossary, with entries or without."""
     body = await request.body()
-    given = await parsed(_parse, body, GlossaryBody, max_values(service))
+    given = await parsed(_parse, body, GlossaryBody, request.app.state.max_values)
     dictionaries: dict[tuple[str, str], dict[str, str]] = {}
     for one in given.dictionaries:
         dictionaries.setdefault((one.source, one.target), {}).update(one.entries)
@@ -316,7 +314,7 @@ async def replace(
     glossary: Reference, source: Source, target: Target, request: Request, service: Service
 ) -> GlossaryOut:
     """JSON, TSV or CSV, by `Content-Type`."""
-    entries = await _read(request, service)
+    entries = await _read(request)
     return GlossaryOut.of(await service.glossaries.replace(glossary, source, target, entries))
 
 
@@ -328,7 +326,7 @@ async def replace(
 )
 async def merge(glossary: Reference, source: Source, target: Target, request: Request, service: Service) -> GlossaryOut:
     """As `PUT`; terms that are not in the body stay."""
-    entries = await _read(request, service)
+    entries = await _read(request)
     return GlossaryOut.of(await service.glossaries.merge(glossary, source, target, entries))
 
 
@@ -338,6 +336,6 @@ async def delete_entries(glossary: Reference, source: Source, target: Target, se
     return GlossaryOut.of(await service.glossaries.delete_dictionary(glossary, source, target))
 
 
-async def _read(request: Request, service: TranslationService) -> dict[str, str]:
+async def _read(request: Request) -> dict[str, str]:
     body = await request.body()
-    return await parsed(_entries, body, request.headers.get("content-type", JSON), max_values(service))
+    return await parsed(_entries, body, request.headers.get("content-type", JSON), request.app.state.max_values)

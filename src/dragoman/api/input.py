@@ -1,19 +1,259 @@
-"""How every API makes a `TranslationRequest`: the texts and options that it read are checked, and the call's own data added."""
+"""What every API reads from a request: who calls, the body and its JSON within bounds, the texts and options of a call.
+
+A key comes in a header (`Authorization: Bearer K`, `Authorization: DeepL-Auth-Key K`, `X-API-Key: K`, `X-Goog-Api-Key: K`);
+the clients of some APIs send it in the body or the query.
+
+A body of a few megabytes can hold millions of values, which would take seconds to parse and to validate. What a body holds is
+therefore counted before it is parsed; large bodies are parsed in a thread, one at a time. Forms are parsed in `forms.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import asyncio
+import json
+import math
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import replace
+from secrets import token_hex
 from time import perf_counter
+from typing import Annotated, Any, TypeVar, cast
 
-from fastapi import Request
+from fastapi import Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
 
 from dragoman import languages
-from dragoman.api.middleware import current_id
-from dragoman.errors import BodyTooLarge, EmptyText, InvalidRequest, TooManyTexts, UnsupportedLanguage
+from dragoman.api.schemas import UNKNOWN_FIELD
+from dragoman.errors import (
+    BodyTooLarge,
+    EmptyText,
+    Forbidden,
+    InvalidJson,
+    InvalidRequest,
+    QueueFull,
+    TooManyTexts,
+    TooManyValues,
+    UnsupportedLanguage,
+    UntranslatableText,
+)
 from dragoman.service.service import TranslationService
 from dragoman.telemetry import requests
 from dragoman.types import Account, ApiName, TranslationRequest
+
+T = TypeVar("T")
+
+# ---- who calls
+
+_SCHEMES = frozenset({"bearer", "deepl-auth-key"})
+MAX_KEYLESS_BODIES = 8
+"""Large bodies that are read concurrently for clients whose key, if they have one, is in the body."""
+SMALL_BYTES = 65_536
+"""A body up to here is read at once, whoever sends it, and parsed where it is: in less than the time that a thread takes."""
+_KEYLESS_WAIT_S = 5.0
+
+
+async def service_of(request: Request) -> TranslationService:
+    """The app's service. Async, though it awaits nothing: FastAPI runs a plain function in a thread."""
+    return cast(TranslationService, request.app.state.service)
+
+
+Service = Annotated[TranslationService, Depends(service_of)]
+
+
+def key_in_headers(request: Request) -> str | None:
+    """The key that a header carries, if one does."""
+    headers = request.headers
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    if scheme.lower() in _SCHEMES and key.strip():
+        return key.strip()
+    return headers.get("x-api-key") or headers.get("x-goog-api-key") or None
+
+
+@asynccontextmanager
+async def key_first(request: Request, service: TranslationService, key: str = "") -> AsyncGenerator[None]:
+    """Around the reading of a body that may have the key: `key`, from the query, or one in a header is looked at before.
+
+    Without either, large bodies are read a few at a time. Raises `Unauthenticated`, `InvalidKey`, and `QueueFull` where
+    others keep all turns for too long.
+    """
+    if known_key := key or key_in_headers(request):
+        await service.accounts.authenticate(known_key)
+        yield
+        return
+    length = request.headers.get("content-length", "0")
+    is_small = "transfer-encoding" not in request.headers and len(length) < 9 and int(length) <= SMALL_BYTES
+    if is_small or not service.accounts.required:
+        yield
+        return
+    turns: asyncio.Semaphore = request.app.state.keyless_bodies
+    try:
+        async with asyncio.timeout(_KEYLESS_WAIT_S):
+            await turns.acquire()
+    except TimeoutError:
+        message = "too many large bodies without a key in a header arrive together: send the key in X-API-Key"
+        raise QueueFull(message, retry_after_s=_KEYLESS_WAIT_S) from None
+    try:
+        yield
+    finally:
+        turns.release()
+
+
+async def _caller(request: Request) -> Account:
+    """The account, which `KeyFirstRoute` has set where it read a body."""
+    known: Account | None = getattr(request.state, "account", None)
+    service: TranslationService = request.app.state.service
+    return known or await service.accounts.authenticate(key_in_headers(request))
+
+
+Caller = Annotated[Account, Depends(_caller)]
+"""The account of a call whose key is in a header."""
+NEEDS_KEY = Depends(_caller)
+"""Requires, on each route of a router, a key in a header where the server needs keys."""
+
+
+async def _operator(account: Caller) -> None:
+    if account.role != "operator":
+        raise Forbidden("this needs an operator's key: dragoman keys create NAME --role operator")
+
+
+NEEDS_OPERATOR = Depends(_operator)
+"""Requires an operator's key on each route of a router."""
+
+
+# ---- bodies
+
+MAX_VALUES = 100_000
+"""Items and entries in the JSON of a body, besides those of texts: as many as a stored glossary may have entries. With those of
+texts they are `app.state.max_values`."""
+_MAX_DIGITS = 100
+_SLICE_BYTES = 500_000
+_PARSER = ThreadPoolExecutor(1, "bodies")
+
+
+async def parsed(parse: Callable[..., T], body: bytes, *arguments: object) -> T:
+    """What `parse` makes of a body. Raises what it raises."""
+    if len(body) <= SMALL_BYTES:
+        return parse(body, *arguments)
+    return await asyncio.get_running_loop().run_in_executor(_PARSER, parse, body, *arguments)
+
+
+def parse_json(body: bytes, most: int) -> Any:
+    """A body's value. It has no lone surrogates, and no number that is not finite.
+
+    Raises `InvalidJson`, `UntranslatableText` for a lone surrogate, and `TooManyValues` for over `most` items of lists and
+    entries of objects.
+    """
+    if len(body) > most:
+        _check_number_of_values(body, most)
+    try:
+        value = _DECODER.decode(body.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InvalidJson(f"the body is not UTF-8 at byte {error.start}") from None
+    except RecursionError:
+        raise InvalidJson("the body is not JSON: nested too deeply") from None
+    except ValueError as error:
+        raise InvalidJson(f"the body is not JSON: {error}") from None
+    if b"\\ud" in body or b"\\uD" in body:
+        _check_unicode(value)
+    return value
+
+
+def _values(structure: bytes) -> int:
+    """At most as many items and entries are in this."""
+    return structure.count(b",") + structure.count(b"[") + structure.count(b"{")
+
+
+def _check_number_of_values(body: bytes, most: int) -> None:
+    if _values(body) <= most:
+        return
+    for part in (body[:_SLICE_BYTES], body):  # the beginning of a body shows far too many
+        without_escapes = part.replace(b"\\\\", b"").replace(b'\\"', b"")
+        has_space = without_escapes.count(b'"') <= 4 * (most + 1)  # two strings for each entry
+        if not has_space or _values(b"".join(without_escapes.split(b'"')[::2])) > most:
+            raise TooManyValues(f"the body has more than {most} values in its lists and objects")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number has over {_MAX_DIGITS} digits")
+    return int(digits)
+
+
+def _float(digits: str) -> float:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number has over {_MAX_DIGITS} digits")
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"the number {digits} is too large")
+    return number
+
+
+def _constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_float, parse_constant=_constant)
+
+
+def _check_unicode(value: object) -> None:
+    """Raises `UntranslatableText` for half of a surrogate pair, which JSON can express and which is not a character."""
+    waiting: list[tuple[str, object]] = [("", value)]
+    while waiting:
+        place, one = waiting.pop()
+        if isinstance(one, dict):
+            entries = cast(dict[str, object], one)
+            waiting += ((place or name, part) for name, item in entries.items() for part in (name, item))
+        elif isinstance(one, list):
+            waiting += ((place, item) for item in cast(list[object], one))
+        elif isinstance(one, str):
+            try:
+                one.encode()
+            except UnicodeEncodeError as error:
+                message = f"{place or 'the body'} is not Unicode text: a lone surrogate at character {error.start}"
+                raise UntranslatableText(message.encode(errors="replace").decode(), param=place or None) from None
+
+
+class _BoundedRequest(Request):
+    """A request whose JSON is parsed within bounds. `known_fields`: those that an object may have; None: any."""
+
+    known_fields: frozenset[str] | None = None
+
+    async def json(self) -> Any:
+        """Raises what `parse_json` raises, and `RequestValidationError` for the first field that is not known."""
+        value = await parsed(parse_json, await self.body(), self.app.state.max_values)
+        if isinstance(value, dict) and self.known_fields is not None:
+            unknown = next((name for name in cast(dict[str, object], value) if name not in self.known_fields), None)
+            if unknown is not None:
+                raise RequestValidationError(
+                    [{"type": UNKNOWN_FIELD, "loc": ("body", unknown), "msg": "unknown field"}]
+                )
+        return value
+
+
+class KeyFirstRoute(APIRoute):
+    """A route that reads its body after the key in its headers; FastAPI itself reads it before all dependencies."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's handler after the key was looked at."""
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+        model = cast(type[BaseModel], self.body_field.field_info.annotation)
+        known_fields = frozenset(model.model_fields) if model.model_config.get("extra") == "forbid" else None
+
+        async def after_key(request: Request) -> Response:
+            service: TranslationService = request.app.state.service
+            request.state.account = await service.accounts.authenticate(key_in_headers(request))
+            bounded = _BoundedRequest(request.scope, request.receive)
+            bounded.known_fields = known_fields
+            return await handle(bounded)
+
+        return after_key
+
+
+# ---- calls
 
 DEADLINE_HEADER = "X-Request-Timeout"
 """Seconds, with decimals, that the client waits for the answer."""
@@ -22,36 +262,6 @@ MAX_CONTEXT_CHARACTERS = 20_000
 MAX_TERMS, MAX_TERM_CHARACTERS = 10_000, 1_000
 MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS = 10, 300
 MAX_TAGS, MAX_TAG_CHARACTERS = 100, 100
-
-
-def _seconds_left(http: Request, given_s: float | None = None) -> float | None:
-    """Seconds that are left for a call: `given_s` of its body or else of its header, less what has passed since it arrived.
-
-    None: it has no deadline. Raises `InvalidRequest` for a header that is not a number of seconds.
-    """
-    header = http.headers.get(DEADLINE_HEADER)
-    if given_s is None and header is not None:
-        try:
-            given_s = float(header)
-        except ValueError:
-            given_s = 0.0
-        if not 0 < given_s <= LONGEST_DEADLINE_S:  # nor is it "nan"
-            raise InvalidRequest(
-                f"{DEADLINE_HEADER} is {header[:40]!r}; give seconds, above 0 and up to {LONGEST_DEADLINE_S:g}",
-                param=DEADLINE_HEADER,
-            )
-    if given_s is None:
-        return None
-    request = requests.current.get()
-    return max(given_s - (perf_counter() - request.began_s if request else 0.0), 0.0)
-
-
-def _check_list(name: str, texts: Collection[str], most: int, characters: int) -> None:
-    """Raises `InvalidRequest` for more than `most` texts, or for one of more than so many characters."""
-    if len(texts) > most:
-        raise InvalidRequest(f"{name}: {len(texts)} entries; this server accepts {most}", param=name)
-    if texts and max(map(len, texts)) > characters:
-        raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
 
 
 def call_of(
@@ -63,30 +273,50 @@ def call_of(
 
     Raises `InvalidRequest` and `UnsupportedLanguage` for languages and options that are not within the limits.
     """
-    _check_options(request)
-    deadline_s = _seconds_left(http, deadline_s)
-    priority = "bulk" if account.priority == "bulk" else request.priority
-    return replace(request, request_id=current_id(), account=account, api=api, deadline_s=deadline_s, priority=priority)
-
-
-def _check_options(request: TranslationRequest) -> None:
-    for name in ("target", "source"):
-        if len(getattr(request, name) or "") > languages.MAX_TAG_CHARACTERS:
+    for name, tag in (("target", request.target), ("source", request.source)):
+        if tag is not None and len(tag) > languages.MAX_TAG_CHARACTERS:
             raise UnsupportedLanguage(f"{name} has over {languages.MAX_TAG_CHARACTERS} characters", param=name)
-    if request.context and len(request.context) > MAX_CONTEXT_CHARACTERS:
+    if request.context is not None and len(request.context) > MAX_CONTEXT_CHARACTERS:
+        message = f"context has {len(request.context)} characters; this server accepts {MAX_CONTEXT_CHARACTERS}"
+        raise InvalidRequest(message, param="context")
+    own_terms: Collection[str] = request.glossary if request.glossary_key is None else ()
+    for name, entries, most, characters in (
+        ("glossary", own_terms, MAX_TERMS, MAX_TERM_CHARACTERS),
+        ("glossary", request.glossary.values() if own_terms else (), MAX_TERMS, MAX_TERM_CHARACTERS),
+        ("keep", request.keep, MAX_TERMS, MAX_TERM_CHARACTERS),
+        ("instructions", request.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS),
+        ("ignore_tags", request.ignore_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
+        ("splitting_tags", request.splitting_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
+        ("non_splitting_tags", request.non_splitting_tags, MAX_TAGS, MAX_TAG_CHARACTERS),
+    ):
+        if len(entries) > most:
+            raise InvalidRequest(f"{name}: {len(entries)} entries; this server accepts {most}", param=name)
+        if entries and max(map(len, entries)) > characters:
+            raise InvalidRequest(f"{name}: an entry has over {characters} characters", param=name)
+    if "" in own_terms:
+        raise InvalidRequest("glossary: a term is empty", param="glossary")
+    trace = requests.current.get()
+    if deadline_s is None and (header := http.headers.get(DEADLINE_HEADER)) is not None:
+        deadline_s = _seconds(header)
+    if deadline_s is not None and trace is not None:  # which has run since the request arrived
+        deadline_s = max(deadline_s - (perf_counter() - trace.began_s), 0.0)
+    request_id = trace.request_id if trace is not None else token_hex(8)
+    priority = "bulk" if account.priority == "bulk" else request.priority
+    return replace(request, request_id=request_id, account=account, api=api, deadline_s=deadline_s, priority=priority)
+
+
+def _seconds(header: str) -> float:
+    """The value of `DEADLINE_HEADER`. Raises `InvalidRequest` for what is not a number of seconds within the limits."""
+    try:
+        given_s = float(header)
+    except ValueError:
+        given_s = 0.0
+    if not 0 < given_s <= LONGEST_DEADLINE_S:  # nor is it "nan"
         raise InvalidRequest(
-            f"context has {len(request.context)} characters; this server accepts {MAX_CONTEXT_CHARACTERS}",
-            param="context",
+            f"{DEADLINE_HEADER} is {header[:40]!r}; give seconds, above 0 and up to {LONGEST_DEADLINE_S:g}",
+            param=DEADLINE_HEADER,
         )
-    if request.glossary_key is None:
-        _check_list("glossary", request.glossary, MAX_TERMS, MAX_TERM_CHARACTERS)
-        _check_list("glossary", request.glossary.values(), MAX_TERMS, MAX_TERM_CHARACTERS)
-        if "" in request.glossary:
-            raise InvalidRequest("glossary: a term is empty", param="glossary")
-    _check_list("keep", request.keep, MAX_TERMS, MAX_TERM_CHARACTERS)
-    _check_list("instructions", request.instructions, MAX_INSTRUCTIONS, MAX_INSTRUCTION_CHARACTERS)
-    for name in ("ignore_tags", "splitting_tags", "non_splitting_tags"):
-        _check_list(name, getattr(request, name), MAX_TAGS, MAX_TAG_CHARACTERS)
+    return given_s
 
 
 async def check_texts(

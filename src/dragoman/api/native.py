@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from dragoman import languages
 from dragoman.api import openapi, schemas
-from dragoman.api.access import NEEDS_KEY, Caller, Service
-from dragoman.api.answers import Events, JsonResponse, json_items, stream, while_connected
-from dragoman.api.bodies import KeyFirstRoute
-from dragoman.api.input import call_of, check_texts
-from dragoman.errors import InvalidRequest
+from dragoman.api.answers import EventStream, JsonResponse, json_bytes, json_items, while_connected
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, check_texts
+from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import TextDelta, Translation, TranslationRequest, Usage
+from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
 
 router = APIRouter(
     prefix="/v1",
@@ -44,10 +41,8 @@ _TRANSLATE_ANSWERS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int) -> tuple[int, ...] | None:
-    wanted = body.force_output_tokens
-    if wanted is None:
-        return None
+def _forced(wanted: int | list[int], service: TranslationService, texts: int) -> tuple[int, ...]:
+    """The output tokens of each text. Raises `InvalidRequest`."""
     if service.spec.engine.load_format != "dummy":
         raise InvalidRequest("force_output_tokens needs a server with dummy weights", param="force_output_tokens")
     lengths = (wanted,) * texts if isinstance(wanted, int) else tuple(wanted)
@@ -56,18 +51,66 @@ def _forced(body: schemas.TranslateBody, service: TranslationService, texts: int
     return lengths
 
 
-async def _glossary(
-    body: schemas.TranslateBody, service: TranslationService
-) -> tuple[Mapping[str, str], tuple[object, ...] | None]:
-    """The entries, and for those of a stored glossary a key. Raises `UnknownGlossary`, or `InvalidRequest`."""
-    if not isinstance(body.glossary, str):
-        return body.glossary or {}, None
+async def _stored_glossary(
+    reference: str, body: schemas.TranslateBody, service: TranslationService
+) -> tuple[Mapping[str, str], tuple[object, ...]]:
+    """The entries of a stored glossary, and a key for them. Raises `UnknownGlossary`, or `InvalidRequest`."""
     if body.source is None:
         raise InvalidRequest(
             "a stored glossary needs the source language: it has entries by language pair", param="source"
         )
-    stored = await service.glossaries.dictionary(body.glossary, body.source, body.target)
+    stored = await service.glossaries.dictionary(reference, body.source, body.target)
     return stored.entries, stored.key
+
+
+def _translation(one: Translation) -> dict[str, Any]:
+    """A `TranslationOut`."""
+    failure = None
+    if one.failed:
+        codes = ", ".join(warning.code for warning in one.warnings)
+        failure = {"code": "check_failed", "message": f"the translation failed a check: {codes}", "param": "text"}
+    return {
+        "text": "" if one.failed else one.text,
+        "source": one.source,
+        "detected": one.detected,
+        "finish_reason": one.finish_reason,
+        "warnings": [
+            {"code": warning.code, "message": warning.message, "missing": list(warning.missing)}
+            for warning in one.warnings
+        ],
+        "confidence": None if one.confidence is None else round(one.confidence, 4),
+        "retries": list(one.retries),
+        "cached": one.cached,
+        "error": failure,
+    }
+
+
+def _usage(translations: Sequence[Translation]) -> dict[str, int]:
+    """A `UsageOut`."""
+    return {
+        "characters": sum(one.usage.characters for one in translations),
+        "prompt_tokens": sum(one.usage.prompt_tokens for one in translations),
+        "completion_tokens": sum(one.usage.completion_tokens for one in translations),
+    }
+
+
+class _Events:
+    """The server-sent events of a stream."""
+
+    def write(self, event: TextDelta | TextDone) -> bytes:
+        """A delta, or a translation with its usage."""
+        value: dict[str, Any] = {"index": event.index}
+        if isinstance(event, TextDelta):
+            value["delta"] = event.text
+        else:
+            value |= {"translation": _translation(event.translation), "usage": _usage([event.translation])}
+        return b"data: %b\n\n" % json_bytes(value)
+
+    def end(self, error: DragomanError | None) -> bytes:
+        """`[DONE]`, or the error."""
+        if error is None:
+            return b"data: [DONE]\n\n"
+        return b"data: %b\n\n" % json_bytes({"error": {"code": error.code, "message": error.message}})
 
 
 @router.post(
@@ -79,7 +122,11 @@ async def _glossary(
 async def translate(body: schemas.TranslateBody, http: Request, service: Service, account: Caller) -> Response:
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
     texts = await check_texts(service, body.text)
-    entries, key = await _glossary(body, service)
+    entries, key, forced = body.glossary or {}, None, None
+    if isinstance(entries, str):
+        entries, key = await _stored_glossary(entries, body, service)
+    if body.force_output_tokens is not None:
+        forced = _forced(body.force_output_tokens, service, len(texts))
     request = TranslationRequest(
         texts,
         body.target,
@@ -96,39 +143,23 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         non_splitting_tags=frozenset(body.non_splitting_tags),
         strict=body.strict,
         priority=body.priority,
-        forced_output_tokens=_forced(body, service, len(texts)),
+        forced_output_tokens=forced,
     )
     request = call_of(http, account, "native", request, body.deadline_s)
-    if not body.stream:
-        translations = await while_connected(http, service.translate(request))
-        return await _answer(translations, service, body.confidence_inputs)
+    if body.stream:
+        if body.confidence_inputs:
+            raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
+        return EventStream(service.events(request, streamed=True), _Events(), len(texts))
+    translations = await while_connected(http.receive, service.translate(request))
+    items = map(_translation, translations)
     if body.confidence_inputs:
-        raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
-    return await stream(
-        http, service.stream(request), _events, lambda error: {"error": {"code": error.code, "message": error.message}}
-    )
-
-
-async def _answer(translations: list[Translation], service: TranslationService, with_inputs: bool) -> Response:
-    """A `TranslateAnswer`."""
-    items = (
-        orjson.Fragment(
-            schemas.TranslationOut.of(one, service.confidence_inputs(one) if with_inputs else None).model_dump_json()
-        )
-        for one in translations
-    )
-    usage = schemas.UsageOut.of(sum((one.usage for one in translations), Usage())).model_dump()
-    return JsonResponse({"translations": await json_items(service, items), "model": service.model.name, "usage": usage})
-
-
-async def _events(events: Events) -> AsyncGenerator[dict[str, Any]]:
-    async for event in events:
-        if isinstance(event, TextDelta):
-            yield {"index": event.index, "delta": event.text}
-        else:
-            translation = schemas.TranslationOut.of(event.translation).model_dump()
-            usage = schemas.UsageOut.of(event.translation.usage).model_dump()
-            yield {"index": event.index, "translation": translation, "usage": usage}
+        items = (_translation(one) | {"confidence_inputs": service.confidence_inputs(one)} for one in translations)
+    answer = {
+        "translations": await json_items(service, items),
+        "model": service.model.name,
+        "usage": _usage(translations),
+    }
+    return JsonResponse(answer)
 
 
 @router.get("/languages", summary="Languages that the model serves")

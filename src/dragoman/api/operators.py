@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from dragoman.api import openapi, schemas
-from dragoman.api.access import Service
+from dragoman.api.input import Service
 from dragoman.api.replicas import Replicas, sum_stats
 from dragoman.wire import MetricsTarget, Stats
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
@@ -14,8 +14,8 @@ T = TypeVar("T")
 
 # ---- bodies: the first fault is reported, and what is after it is not looked at
 
-UNKNOWN_FIELD = "unknown_field"
-"""The type of the error for a field that a body does not have; its `name` is in the error's context."""
+UNKNOWN_FIELD = "extra_forbidden"
+"""Pydantic's type of the error for a field that a body does not have."""
 
 Items = Annotated[list[T], Field(fail_fast=True)]
 """A list in a body."""
@@ -37,15 +37,6 @@ class RequestBody(BaseModel):
     """A body with these fields and no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _check_names(cls, value: Any) -> Any:
-        if isinstance(value, dict):
-            for name in cast(dict[str, object], value):
-                if name not in cls.model_fields:
-                    raise PydanticCustomError(UNKNOWN_FIELD, "unknown field {name}", {"name": name[:200]})
-        return cast(Any, value)
 
 
 # ---- translations
@@ -129,10 +120,6 @@ class WarningOut(BaseModel):
         list[str], Field(description="`copies` and `numbers`: what the translation lacks; else empty.")
     ] = []
 
-    @classmethod
-    def of(cls, warning: translation.TranslationWarning) -> WarningOut:
-        return cls(code=warning.code, message=warning.message, missing=list(warning.missing))
-
 
 class TranslationOut(BaseModel):
     """One text's translation."""
@@ -169,28 +156,6 @@ class TranslationOut(BaseModel):
         ErrorBody | None, Field(description="`strict` alone: this text failed a check; `text` is empty.")
     ] = None
 
-    @classmethod
-    def of(
-        cls, one: translation.Translation, confidence_inputs: list[dict[str, float]] | None = None
-    ) -> TranslationOut:
-        return cls(
-            text="" if one.failed else one.text,
-            source=one.source,
-            detected=one.detected,
-            finish_reason=one.finish_reason,
-            warnings=[WarningOut.of(warning) for warning in one.warnings],
-            confidence=None if one.confidence is None else round(one.confidence, 4),
-            confidence_inputs=confidence_inputs,
-            retries=list(one.retries),
-            cached=one.cached,
-            error=_failure(one) if one.failed else None,
-        )
-
-
-def _failure(one: translation.Translation) -> ErrorBody:
-    codes = ", ".join(warning.code for warning in one.warnings)
-    return ErrorBody(code="check_failed", message=f"the translation failed a check: {codes}", param="text")
-
 
 class UsageOut(BaseModel):
     """What the call cost; characters are the source's."""
@@ -200,12 +165,6 @@ class UsageOut(BaseModel):
     characters: int
     prompt_tokens: int
     completion_tokens: int
-
-    @classmethod
-    def of(cls, usage: translation.Usage) -> UsageOut:
-        return cls(
-            characters=usage.characters, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens
-        )
 
 
 class TranslateAnswer(BaseModel):

@@ -17,7 +17,7 @@ import uvicorn
 
 from dragoman.api import transport
 from dragoman.api.app import create_app, create_operator_app
-from dragoman.api.network import comma_separated
+from dragoman.api.middleware import comma_separated
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.service.service import TranslationService
 

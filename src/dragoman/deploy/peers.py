@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from ray.exceptions import RayError
 
 from dragoman.api.app import create_operator_app
-from dragoman.api.network import comma_separated
+from dragoman.api.middleware import comma_separated
 from dragoman.api.replicas import unreachable_stats
 from dragoman.api.transport import HttpServer, http_config
 from dragoman.errors import ConfigError, DragomanError, Unavailable

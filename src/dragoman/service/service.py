@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import ExitStack, aclosing
 from dataclasses import asdict
 from time import monotonic
@@ -36,7 +36,7 @@ from dragoman.telemetry.requests import CallRegistry
 from dragoman.telemetry.tracing import Tracing
 from dragoman.telemetry.traffic.recorder import Recorder
 from dragoman.text import confidence, detect
-from dragoman.types import Detection, Event, Planned, TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import Detection, Event, Planned, TextDone, Translation, TranslationRequest
 from dragoman.wire import RecorderStats, StartupPhase, Stats
 
 if TYPE_CHECKING:
@@ -253,21 +253,11 @@ class TranslationService:
         """Return time slices of the event loop for the work that an API does for a call."""
         return TimeSlices(self.turns)
 
-    async def stream(self, request: TranslationRequest) -> AsyncGenerator[TextDelta | TextDone]:  # SHIM
-        async with aclosing(self.events(request, streamed=True)) as events:
-            async for event in events:
-                if not isinstance(event, Planned):
-                    yield event
-
-    async def translate(
-        self, request: TranslationRequest, on_planned: Callable[[], None] | None = None
-    ) -> list[Translation]:
+    async def translate(self, request: TranslationRequest) -> list[Translation]:
         """Translate all texts of a call. Raises the one error that the call ends with."""
         translations: dict[int, Translation] = {}
         async with aclosing(self.events(request)) as events:
             async for event in events:
-                if on_planned and isinstance(event, Planned):
-                    on_planned()
                 if isinstance(event, TextDone):
                     translations[event.index] = event.translation
         return [translations[index] for index in range(len(request.texts))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +32,7 @@ from dragoman.prompts import catalog
 from dragoman.service.service import TranslationService
 from dragoman.settings import CacheSettings, ServerSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
-from dragoman.types import ANONYMOUS, PromptOptions
+from dragoman.types import ANONYMOUS, Event, Planned, PromptOptions
 from tests.serving import echoing, served, service_over
 
 HELLO = "Where is the train station?"
@@ -208,10 +208,11 @@ async def test_failures_have_the_statuses_of_deepl(
     error: DragomanError,
     status: int,
 ) -> None:
-    async def fail(*_: object, **__: object) -> None:
+    async def fail(*_: object, **__: object) -> AsyncGenerator[Event]:
         raise error
+        yield Planned()
 
-    monkeypatch.setattr(service, "translate", fail)
+    monkeypatch.setattr(service, "events", fail)
     answer = await client.post("/v2/translate", json={"text": HELLO, "target_lang": "JA"})
     assert checked(answer, schemas.ERROR, status)["message"] == error.message
     assert ("retry-after" in answer.headers) == (status in (429, 503))

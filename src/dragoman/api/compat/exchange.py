@@ -12,11 +12,18 @@ from typing import Any, cast
 from fastapi import Depends, Request
 
 from dragoman import languages
-from dragoman.api.access import Service, account_of, key_first
 from dragoman.api.answers import while_connected
-from dragoman.api.bodies import MAX_FORM_FIELDS, max_values, parse_form, parse_json, parsed
 from dragoman.api.compat import RETRY_GRACE_S
-from dragoman.api.input import call_of, check_texts
+from dragoman.api.forms import MAX_FORM_FIELDS, parse_form
+from dragoman.api.input import (
+    Service,
+    call_of,
+    check_texts,
+    key_first,
+    key_in_headers,
+    parse_json,
+    parsed,
+)
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, ApiName, Detection, TextFormat, Translation, TranslationRequest
@@ -111,7 +118,7 @@ class Call:
         """The translations of the texts of a field, in order. Raises `ClientGone`, and the service's errors."""
         texts = await self.texts(texts_name)
         request = call_of(self.http, self.account, api, TranslationRequest(texts, target, source, format=format))
-        return await while_connected(self.http, self.service.translate(request), grace_s=RETRY_GRACE_S)
+        return await while_connected(self.http.receive, self.service.translate(request), grace_s=RETRY_GRACE_S)
 
     async def texts(self, name: str) -> tuple[str, ...]:
         """The texts of a field, within the server's limits. Raises what `check_texts` raises."""
@@ -131,7 +138,7 @@ async def read_fields(
 ) -> Fields:
     """The fields of the body and of the query; where both have a name, the body's. Raises `InvalidRequest`, and what
     `key_first` raises for a key in the headers or, with one of these names, in the query."""
-    values = _joined(http.query_params.multi_items())
+    values = _joined(http.query_params.multi_items()) if http.scope["query_string"] else {}
     async with key_first(http, service, Fields(values).first(*key_names)):
         if body := await http.body():
             kind = http.headers.get("content-type", "")
@@ -139,13 +146,18 @@ async def read_fields(
                 most = service.settings.server.max_texts + MAX_FORM_FIELDS
                 values |= _joined(await parsed(parse_form, body, kind, most))
             else:
-                values |= _named(await parsed(parse_json, body, max_values(service)))
+                value = await parsed(parse_json, body, http.app.state.max_values)
+                if not isinstance(value, dict):
+                    raise InvalidRequest("the body is not a JSON object")
+                named = cast(dict[str, object], value)
+                values |= {name: one for name, one in named.items() if one is not None}
     return Fields(values, missing)
 
 
 async def authenticated(http: Request, service: TranslationService, fields: Fields, *key_names: str) -> Call:
     """The call of the account whose key one of these fields or a header has. Raises `Unauthenticated`, `InvalidKey`."""
-    return Call(http, service, fields, await account_of(http, service, fields.first(*key_names)))
+    key = fields.first(*key_names) or key_in_headers(http)
+    return Call(http, service, fields, await service.accounts.authenticate(key))
 
 
 def caller(*key_names: str, missing: str = "{} is missing") -> Any:
@@ -169,12 +181,6 @@ def _joined(items: Iterable[tuple[str, Any]]) -> dict[str, object]:
         else:
             values[name] = value
     return values
-
-
-def _named(value: object) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise InvalidRequest("the body is not a JSON object")
-    return {name: one for name, one in cast(dict[str, object], value).items() if one is not None}
 
 
 def served_tag(service: TranslationService, code: str, name: str) -> str:

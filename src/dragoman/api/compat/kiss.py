@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Literal, cast
 
-from dragoman.api.bodies import MAX_VALUES, parse_json
+from dragoman.api.input import MAX_VALUES, parse_json
 from dragoman.errors import InvalidJson, InvalidRequest
 from dragoman.types import Formality, Translation
 

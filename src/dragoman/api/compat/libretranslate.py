@@ -13,11 +13,11 @@ from fastapi.responses import Response
 
 from dragoman import languages
 from dragoman.api import openapi
-from dragoman.api.access import Service
 from dragoman.api.answers import JsonResponse, json_items
 from dragoman.api.compat import plugins
 from dragoman.api.compat.exchange import Call, Fields, authenticated, caller, read_fields, served_tag
 from dragoman.api.errors import ErrorFormat, foreign_format
+from dragoman.api.input import Service
 from dragoman.errors import InvalidRequest
 from dragoman.types import Detection, TextFormat, Translation
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -14,17 +13,15 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman.api import openapi
-from dragoman.api.access import Caller, Service
-from dragoman.api.answers import Events, JsonResponse, stream, while_connected
-from dragoman.api.bodies import KeyFirstRoute
+from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
 from dragoman.api.compat import chat
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
-from dragoman.api.input import call_of, check_texts
+from dragoman.api.input import Caller, KeyFirstRoute, Service, call_of, check_texts
 from dragoman.api.middleware import current_id
 from dragoman.api.schemas import EVENT, Items
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import TextDone, Translation, TranslationRequest, Usage
+from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
 
 router = APIRouter(prefix="/v1/chat", tags=["OpenAI"], route_class=KeyFirstRoute)
 
@@ -222,37 +219,15 @@ async def complete(body: ChatBody, http: Request, service: Service, account: Cal
         formality=task.formality,
     )
     request = call_of(http, account, "openai", request)
-    answer = _Answer(service.model.name)
-    if not body.stream:
-        translations = await while_connected(http, service.translate(request))
-        return JsonResponse(answer.whole(task.write(translations), translations))
-    with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-    return await stream(
-        http,
-        service.stream(request),
-        lambda events: _chunks(events, task, answer, with_usage=with_usage),
-        lambda error: _error(error.status, error),
-    )
-
-
-class _Answer:
-    """The objects of one completion, whole or in chunks."""
-
-    def __init__(self, model: str) -> None:
-        self._common = {"id": f"chatcmpl-{current_id()}", "created": int(time.time()), "model": model}
-
-    def whole(self, content: str, translations: list[Translation]) -> dict[str, Any]:
-        message = {"role": "assistant", "content": content, "refusal": None}
-        reason = _finish_reason(translations)
-        choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
-        return self._common | {"object": "chat.completion", "choices": [choice], "usage": _usage(translations)}
-
-    def chunk(self, delta: dict[str, str], reason: str | None = None) -> dict[str, Any]:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
-        return self._common | {"object": "chat.completion.chunk", "choices": [choice]}
-
-    def usage_chunk(self, translations: list[Translation]) -> dict[str, Any]:
-        return self._common | {"object": "chat.completion.chunk", "choices": [], "usage": _usage(translations)}
+    common = {"id": f"chatcmpl-{current_id()}", "created": int(time.time()), "model": service.model.name}
+    if body.stream:
+        with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
+        chunks = _Chunks(common, task, with_usage=with_usage)
+        return EventStream(service.events(request, streamed=True), chunks, len(texts))
+    translations = await while_connected(http.receive, service.translate(request))
+    message = {"role": "assistant", "content": task.write(translations), "refusal": None}
+    choice = {"index": 0, "message": message, "finish_reason": _finish_reason(translations), "logprobs": None}
+    return JsonResponse(common | {"object": "chat.completion", "choices": [choice], "usage": _usage(translations)})
 
 
 def _finish_reason(translations: list[Translation]) -> str:
@@ -268,36 +243,59 @@ def _usage(translations: list[Translation]) -> dict[str, int]:
     }
 
 
-async def _chunks(
-    events: Events, task: chat.Task, answer: _Answer, *, with_usage: bool
-) -> AsyncGenerator[dict[str, Any]]:
-    done: dict[int, Translation] = {}
-    no_usage = {"usage": None} if with_usage else {}
-    yield answer.chunk({"role": "assistant", "content": ""}) | no_usage
-    async for content in _contents(events, task, done):
-        yield answer.chunk({"content": content}) | no_usage
-    translations = list(done.values())
-    yield answer.chunk({}, _finish_reason(translations)) | no_usage
-    if with_usage:
-        yield answer.usage_chunk(translations)
+class _Chunks:
+    """The chunks of a streamed completion: the texts in order with the separators between them, segments when all are done.
 
+    `common`: what each chunk has. Of a chunk with content only the content is serialised.
+    """
 
-async def _contents(events: Events, task: chat.Task, done: dict[int, Translation]) -> AsyncGenerator[str]:
-    """The answer's content in order, with separators between texts; segments when all are done. Fills `done`."""
-    parts: dict[int, list[str]] = {}  # of texts whose turn it is not yet
-    turn = 0
-    async for event in events:
+    def __init__(self, common: dict[str, Any], task: chat.Task, *, with_usage: bool) -> None:
+        self._common = common | {"object": "chat.completion.chunk"}
+        self._task = task
+        self._with_usage = with_usage
+        self._parts: dict[int, list[str]] = {}  # of texts whose turn it is not yet
+        self._done: dict[int, Translation] = {}
+        self._turn = 0
+        self._before_content, self._after_content = self._chunk({"content": "\0"}).split(b'"\\u0000"')
+        self._start = self._chunk({"role": "assistant", "content": ""})
+
+    def write(self, event: TextDelta | TextDone) -> bytes:
+        """The content that an event adds: nothing where its text's turn has not come."""
+        start, self._start = self._start, b""
         if isinstance(event, TextDone):
-            done[event.index] = event.translation
-        elif task.segments is None:
-            parts.setdefault(event.index, []).append(event.text)
-        while turn < len(task.texts) and task.segments is None:
-            if content := "".join(parts.pop(turn, ())):
-                yield content
-            if turn not in done:
+            self._done[event.index] = event.translation
+        if self._task.segments is not None:
+            return start
+        if isinstance(event, TextDelta):
+            if event.index == self._turn:
+                return start + self._content(event.text)
+            self._parts.setdefault(event.index, []).append(event.text)
+        contents = list[str]()
+        while self._turn < len(self._task.texts):
+            contents += self._parts.pop(self._turn, ())
+            if self._turn not in self._done:
                 break
-            if turn < len(task.separators):
-                yield task.separators[turn]
-            turn += 1
-    if task.segments is not None:
-        yield task.segments.write([done[index] for index in range(len(task.texts))])
+            contents += self._task.separators[self._turn : self._turn + 1]
+            self._turn += 1
+        return start + self._content("".join(contents))
+
+    def end(self, error: DragomanError | None) -> bytes:
+        """Segments, why it ended, what it cost, and `[DONE]`; or the error."""
+        if error is not None:
+            return b"data: %b\n\n" % json_bytes(_error(error.status, error))
+        translations = [self._done[index] for index in range(len(self._done))]
+        segments = self._task.segments
+        chunks = [self._start, self._content(segments.write(translations) if segments is not None else "")]
+        chunks.append(self._chunk({}, _finish_reason(translations)))
+        if self._with_usage:
+            usage = self._common | {"choices": [], "usage": _usage(translations)}
+            chunks.append(b"data: %b\n\n" % json_bytes(usage))
+        return b"".join((*chunks, b"data: [DONE]\n\n"))
+
+    def _content(self, content: str) -> bytes:
+        return self._before_content + json_bytes(content) + self._after_content if content else b""
+
+    def _chunk(self, delta: dict[str, str], reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
+        no_usage = {"usage": None} if self._with_usage else {}
+        return b"data: %b\n\n" % json_bytes(self._common | {"choices": [choice]} | no_usage)

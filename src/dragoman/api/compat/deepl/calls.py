@@ -11,12 +11,14 @@ from typing import Annotated
 
 from fastapi.responses import Response
 
+from dragoman import languages
 from dragoman.api import openapi
 from dragoman.api.answers import JsonResponse
 from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.exchange import Call, caller
+from dragoman.api.compat.exchange import Call, caller, unsupported
 from dragoman.api.errors import Fault, foreign_format
 from dragoman.api.middleware import current_id
+from dragoman.errors import UnsupportedLanguage
 
 MISSING = "Parameter '{}' not specified"
 _STATUSES = {"unauthenticated": 403, "invalid_key": 403, "quota_exceeded": 456, "glossary_exists": 400}
@@ -25,6 +27,19 @@ _STATUSES = {"unauthenticated": 403, "invalid_key": 403, "quota_exceeded": 456, 
 
 DeepLCall = Annotated[Call, caller("auth_key", missing=MISSING)]
 """Older clients send the key in the query or the body."""
+
+
+def language_of(call: Call, name: str) -> str | None:
+    """The language that a parameter names, which the model serves; None where it names none."""
+    if not (value := call.fields.text(name)):
+        return None
+    try:
+        found = languages.match(value, tuple(call.service.model.profile.languages))
+    except UnsupportedLanguage as error:
+        raise unsupported(name, error.message) from None
+    if found is None:
+        raise unsupported(name, f"the model does not serve {value!r}")
+    return languages.normalise(value)
 
 
 def trace_header() -> dict[str, str]:

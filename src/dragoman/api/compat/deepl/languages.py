@@ -16,7 +16,6 @@ from dragoman import languages
 from dragoman.api import openapi
 from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.calls import DeepLCall, answer, answers
-from dragoman.api.compat.exchange import Call, unsupported
 from dragoman.errors import UnsupportedLanguage
 from dragoman.service.service import TranslationService
 from dragoman.types import PromptOptions
@@ -69,19 +68,6 @@ def target_tags(service: TranslationService) -> list[str]:
     """The tags of the targets that DeepL's clients know, in the order of the model's languages."""
     served = service.model.profile.languages
     return list(dict.fromkeys(variant for tag in served for variant in _VARIANTS.get(tag, (tag,))))
-
-
-def language_of(call: Call, name: str) -> str | None:
-    """The language that a parameter names, which the model serves; None where it names none."""
-    if not (value := call.fields.text(name)):
-        return None
-    try:
-        found = _served(call.service, value)
-    except UnsupportedLanguage as error:
-        raise unsupported(name, error.message) from None
-    if found is None:
-        raise unsupported(name, f"the model does not serve {value!r}")
-    return languages.normalise(value)
 
 
 def can_express(service: TranslationService, source: str | None, target: str, options: PromptOptions) -> bool:

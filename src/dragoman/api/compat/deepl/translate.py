@@ -14,13 +14,13 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman.api import openapi
-from dragoman.api.answers import json_bytes, json_items, translate_with_heartbeat
+from dragoman.api.answers import HeartbeatResponse, json_bytes, json_items
 from dragoman.api.compat import RETRY_GRACE_S
 from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import DeepLCall, answers, trace_header
-from dragoman.api.compat.deepl.languages import can_express, language_of, source_code
+from dragoman.api.compat.deepl.calls import DeepLCall, answers, language_of
+from dragoman.api.compat.deepl.languages import can_express, source_code
 from dragoman.api.compat.exchange import Call, Fields, unsupported
-from dragoman.api.input import MAX_INSTRUCTION_CHARACTERS, MAX_INSTRUCTIONS, call_of
+from dragoman.api.input import MAX_INSTRUCTION_CHARACTERS, MAX_INSTRUCTIONS, call_of, check_texts
 from dragoman.errors import InvalidRequest, UnknownGlossary
 from dragoman.types import Formality, PromptOptions, TextFormat, Translation, TranslationRequest
 
@@ -29,6 +29,7 @@ router = APIRouter(default_response_class=Response)
 MAX_GLOSSARIES = 5
 MAX_LISTED_CHARACTERS = 20_000
 """Of a list with commas."""
+_TAG_LISTS = ("ignore_tags", "splitting_tags", "non_splitting_tags")
 _MODEL_TYPES = ("quality_optimized", "latency_optimized", "prefer_quality_optimized")
 _IGNORED_FLAGS = ("preserve_formatting", "outline_detection", "show_billed_characters", "enable_beta_languages")
 
@@ -41,7 +42,15 @@ _IGNORED_FLAGS = ("preserve_formatting", "outline_detection", "show_billed_chara
 )
 async def translate(call: DeepLCall) -> Response:
     """JSON or a form. `text` may be one text or several."""
-    request, options = await _request(call), _constant_fields(call.fields)
+    fields, service = call.fields, call.service
+    request = await _request(call)
+    # The end of each translation: what the call's parameters ask for.
+    constant: dict[str, str] = {}
+    if model_type := fields.choice("model_type", *_MODEL_TYPES):
+        constant["model_type_used"] = model_type.removeprefix("prefer_")
+    version = fields.choice("tag_handling_version", "v1", "v2", default="v2")
+    if fields.text("tag_handling"):
+        constant["tag_handling_version"] = version
 
     async def render(translations: list[Translation]) -> bytes:
         items = (
@@ -49,15 +58,14 @@ async def translate(call: DeepLCall) -> Response:
                 "detected_source_language": source_code(one.source),
                 "text": one.text,
                 "billed_characters": one.usage.characters,
-                **options,
+                **constant,
             }
             for one in translations
         )
-        return json_bytes({"translations": await json_items(call.service, items)})
+        return json_bytes({"translations": await json_items(service, items)})
 
-    return await translate_with_heartbeat(
-        call.http, call.service, request, render, grace_s=RETRY_GRACE_S, headers=trace_header()
-    )
+    headers = {"X-Trace-ID": request.request_id}
+    return HeartbeatResponse(service.events(request), render, grace_s=RETRY_GRACE_S, headers=headers)
 
 
 async def _request(call: Call) -> TranslationRequest:
@@ -66,9 +74,12 @@ async def _request(call: Call) -> TranslationRequest:
     if target is None:
         raise fields.absent("target_lang")
     source = language_of(call, "source_lang")
-    texts = await call.texts("text")
+    texts = await check_texts(call.service, fields.texts("text"), "text", allow_empty=True)
     _check_ignored(fields)
-    entries, key = await _glossary(call, source, target)
+    entries, key = {}, None
+    if "glossary_id" in fields or "glossary_ids" in fields:
+        entries, key = await _glossary(call, source, target)
+    tags = {name: frozenset(_listed(fields, name)) for name in _TAG_LISTS if name in fields}
     request = TranslationRequest(
         texts,
         target,
@@ -77,11 +88,9 @@ async def _request(call: Call) -> TranslationRequest:
         context=fields.text("context", most=None) or None,
         glossary=entries,
         glossary_key=key,
-        formality=_formality(call, source, target),
-        instructions=_instructions(call, source, target),
-        ignore_tags=frozenset(_listed(fields, "ignore_tags")),
-        splitting_tags=frozenset(_listed(fields, "splitting_tags")),
-        non_splitting_tags=frozenset(_listed(fields, "non_splitting_tags")),
+        formality=_formality(call, source, target) if "formality" in fields else "default",
+        instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
+        **tags,
     )
     return call_of(call.http, call.account, "deepl", request)
 
@@ -150,14 +159,3 @@ async def _glossary(call: Call, source: str | None, target: str) -> tuple[Mappin
     if len(found) == 1:
         return found[0].entries, found[0].key
     return ChainMap(*(dict(stored.entries) for stored in found)), tuple(stored.key for stored in found)
-
-
-def _constant_fields(fields: Fields) -> dict[str, str]:
-    """The end of each translation: what the call's parameters ask for."""
-    constant: dict[str, str] = {}
-    if model_type := fields.choice("model_type", *_MODEL_TYPES):
-        constant["model_type_used"] = model_type.removeprefix("prefer_")
-    version = fields.choice("tag_handling_version", "v1", "v2", default="v2")
-    if fields.text("tag_handling"):
-        constant["tag_handling_version"] = version
-    return constant
