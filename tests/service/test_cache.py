@@ -56,6 +56,17 @@ class Engine(FakePipeline):
             self.ended += 1
 
 
+async def generate(cache: SegmentCache, one: EngineSequence, engine: FakePipeline) -> Completion:
+    key = cache.key(one)
+    return await engine.generate(one) if key is None else await cache.generate(key, one, engine)
+
+
+def stream(cache: SegmentCache, one: EngineSequence, engine: FakePipeline) -> AsyncGenerator[Delta | Completion]:
+    key = cache.key(one)
+    assert key is not None
+    return cache.stream(key, one, engine)
+
+
 class Absent(Engine):
     """Fails on what is to be generated."""
 
@@ -66,13 +77,13 @@ class Absent(Engine):
 async def store(cache: SegmentCache, one: EngineSequence, completion: Completion) -> None:
     engine = Engine()
     engine.completion = completion
-    await cache.generate(one, engine)
+    await generate(cache, one, engine)
 
 
 async def find(cache: SegmentCache, one: EngineSequence) -> Completion | None:
     """What is stored."""
     try:
-        return await cache.generate(one, Absent())
+        return await generate(cache, one, Absent())
     except KeyError:
         return None
 
@@ -80,7 +91,7 @@ async def find(cache: SegmentCache, one: EngineSequence) -> Completion | None:
 async def looked_up(cache: SegmentCache, one: EngineSequence, engine: Engine) -> tuple[Completion, str]:
     """The completion, and where it came from; only while no other lookup ends."""
     before = cache.stats()
-    completion = await cache.generate(one, engine)
+    completion = await generate(cache, one, engine)
     after = cache.stats()
     [hit] = [name for name in ("stored", "in_flight", "misses") if getattr(after, name) > getattr(before, name)]
     return completion, hit.replace("misses", "miss")
@@ -121,7 +132,7 @@ async def test_what_changes_the_output_is_in_the_key() -> None:
 
 async def test_a_stored_output_serves_every_limit_that_it_fits() -> None:
     cache, engine = SegmentCache(MIB), Engine()
-    await cache.generate(sequence(max_tokens=50), engine)
+    await generate(cache, sequence(max_tokens=50), engine)
     assert (await looked_up(cache, sequence(max_tokens=4), engine))[1] == "stored"
     assert (await looked_up(cache, sequence(max_tokens=3), engine))[1] == "miss"
 
@@ -130,7 +141,7 @@ async def test_only_outputs_that_ended_by_themselves_are_stored() -> None:
     cache, engine = SegmentCache(MIB), Engine()
     for reason in ("length", "repetition"):
         engine.completion = replace(engine.completion, reason=reason)
-        await cache.generate(sequence(), engine)
+        await generate(cache, sequence(), engine)
     assert (engine.began, cache.stats().entries) == (2, 0)
 
 
@@ -141,7 +152,7 @@ async def test_only_outputs_that_ended_by_themselves_are_stored() -> None:
 async def test_what_is_not_cached_shares_no_generation_either(max_bytes: int, change: dict[str, object]) -> None:
     cache, engine = SegmentCache(max_bytes), Engine()
     one = replace(sequence(), **change)  # type: ignore[arg-type]
-    await asyncio.gather(*(cache.generate(one, engine) for _ in range(2)))
+    await asyncio.gather(*(generate(cache, one, engine) for _ in range(2)))
     assert (cache.stats().misses, cache.stats().in_flight, engine.began) == (0, 0, 2)
     assert cache.stats().stored == cache.stats().misses == cache.stats().entries == 0
 
@@ -153,20 +164,20 @@ async def test_the_least_recently_used_are_dropped() -> None:
     engine = Engine()
     cache = SegmentCache(3 * size_bytes(engine.completion))
     for number in (1, 2, 3, 1, 4):  # 2 is the least recently used when 4 comes
-        await cache.generate(sequence(number), engine)
+        await generate(cache, sequence(number), engine)
     assert [await find(cache, sequence(number)) is not None for number in (1, 2, 3, 4)] == [True, False, True, True]
     assert cache.bytes == cache.max_bytes
 
 
 async def test_a_text_larger_than_the_bound_is_not_stored() -> None:
     cache = SegmentCache(1000)
-    await cache.generate(sequence(), Engine("a" * 2000))
+    await generate(cache, sequence(), Engine("a" * 2000))
     assert (cache.bytes, cache.stats().entries) == (0, 0)
 
 
 async def test_an_entry_that_is_stored_again_counts_once() -> None:
     cache, engine = SegmentCache(MIB), Engine()
-    await asyncio.gather(*(cache.generate(sequence(max_tokens=limit), engine) for limit in (5, 50)))
+    await asyncio.gather(*(generate(cache, sequence(max_tokens=limit), engine) for limit in (5, 50)))
     assert (engine.began, cache.bytes, cache.stats().entries) == (2, size_bytes(engine.completion), 1)
 
 
@@ -195,7 +206,7 @@ async def test_equal_sequences_in_flight_share_one_generation_in_the_first_ones_
 
     async def call(name: str) -> Completion:
         CALLER.set(name)
-        return await cache.generate(sequence(id=name), engine)
+        return await generate(cache, sequence(id=name), engine)
 
     completions = await asyncio.gather(*map(call, ("first", "second", "third")))
     assert [completion.cached for completion in completions] == [False, True, True]
@@ -221,7 +232,7 @@ async def test_callers_that_follow_get_what_was_generated_and_then_each_part() -
     texts: dict[str, list[str]] = {"first": [], "joined": [], "left": [], "stored": []}
 
     async def follow(name: str) -> Completion:
-        async with aclosing(cache.stream(sequence(id=name), engine)) as items:
+        async with aclosing(stream(cache, sequence(id=name), engine)) as items:
             async for item in items:
                 if isinstance(item, Completion):
                     return item
@@ -246,16 +257,16 @@ async def test_callers_that_follow_get_what_was_generated_and_then_each_part() -
 async def test_a_stream_that_is_closed_between_two_parts_ends_the_generation_that_no_other_follows() -> None:
     pipeline, cache = FakePipeline(lambda _: "a b c", step_s=0.001), SegmentCache(MIB)
     await pipeline.start()
-    items = cache.stream(sequence(), pipeline)
+    items = stream(cache, sequence(), pipeline)
     assert await anext(items) == Delta("a")
     await items.aclose()
     assert pipeline.stats().running == 0
-    assert await cache.generate(sequence(), pipeline) == Completion("a b c", "stop", 3, 3)
+    assert await generate(cache, sequence(), pipeline) == Completion("a b c", "stop", 3, 3)
 
 
 async def test_parts_that_came_while_the_caller_did_something_else_are_joined() -> None:
     cache, engine = SegmentCache(MIB), Parts()
-    items = cache.stream(sequence(), engine)
+    items = stream(cache, sequence(), engine)
     engine.parts.put_nowait("駅")
     assert await anext(items) == Delta("駅")
     for part in ("で", "す。"):
@@ -269,7 +280,7 @@ async def test_parts_that_came_while_the_caller_did_something_else_are_joined() 
 async def test_a_caller_that_is_cancelled_does_not_cancel_what_another_waits_for(leaving: int) -> None:
     cache, engine = SegmentCache(MIB), Engine()
     engine.may_answer.clear()
-    calls = [asyncio.create_task(cache.generate(sequence(), engine)) for _ in range(2)]
+    calls = [asyncio.create_task(generate(cache, sequence(), engine)) for _ in range(2)]
     await settle()
     calls[leaving].cancel()
     await settle()
@@ -282,7 +293,7 @@ async def test_a_caller_that_is_cancelled_does_not_cancel_what_another_waits_for
 async def test_a_generation_ends_before_its_last_caller_does() -> None:
     cache, engine = SegmentCache(MIB), Engine()
     engine.may_answer.clear()
-    calls = [asyncio.create_task(cache.generate(sequence(), engine)) for _ in range(2)]
+    calls = [asyncio.create_task(generate(cache, sequence(), engine)) for _ in range(2)]
     await settle()
     for call in calls:
         call.cancel()
@@ -295,19 +306,19 @@ async def test_a_generation_ends_before_its_last_caller_does() -> None:
 async def test_a_caller_that_comes_while_a_generation_is_being_cancelled_starts_its_own() -> None:
     cache, engine = SegmentCache(MIB), Engine()
     engine.may_answer.clear()
-    leaving = asyncio.create_task(cache.generate(sequence(), engine))
+    leaving = asyncio.create_task(generate(cache, sequence(), engine))
     await settle()
     leaving.cancel()
     await asyncio.sleep(0)  # it has cancelled the generation, which has not ended
     engine.may_answer.set()
-    assert await cache.generate(sequence(), engine) == engine.completion
+    assert await generate(cache, sequence(), engine) == engine.completion
     assert leaving.cancelled()
 
 
 async def test_a_failure_reaches_all_callers_and_is_not_kept() -> None:
     cache, engine = SegmentCache(MIB), Engine()
     engine.failure = EngineFailed("broken")
-    results = await asyncio.gather(*(cache.generate(sequence(), engine) for _ in range(3)), return_exceptions=True)
+    results = await asyncio.gather(*(generate(cache, sequence(), engine) for _ in range(3)), return_exceptions=True)
     assert [type(result) for result in results] == [EngineFailed] * 3
     assert engine.began == 1
     engine.failure = None
@@ -329,7 +340,7 @@ async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
                 raise EngineFailed("broken") from None
             raise AssertionError
 
-    call = asyncio.create_task(cache.generate(sequence(), Failing()))
+    call = asyncio.create_task(generate(cache, sequence(), Failing()))
     await began.wait()
     call.cancel()
     await asyncio.wait([call])
@@ -342,7 +353,7 @@ async def test_a_failure_that_no_caller_waits_for_is_not_reported() -> None:
 async def test_over_a_pipeline_a_cancelled_call_frees_the_engines_slot() -> None:
     pipeline, cache = FakePipeline(step_s=3600.0, slots=1), SegmentCache(MIB)
     await pipeline.start()
-    call = asyncio.create_task(cache.generate(sequence(), pipeline))
+    call = asyncio.create_task(generate(cache, sequence(), pipeline))
     await settle()
     assert pipeline.stats().running == 1
     call.cancel()
@@ -369,7 +380,7 @@ async def test_a_file_keeps_segments_over_a_restart(tmp_path: Path) -> None:
     async with filed(path) as cache:
         assert (await looked_up(cache, sequence(), engine))[1] == "miss"
     async with filed(path) as cache:
-        calls = (cache.generate(sequence(), engine) for _ in range(2))
+        calls = (generate(cache, sequence(), engine) for _ in range(2))
         results = await asyncio.gather(*calls)
         assert [(completion, completion.cached) for completion in results] == [(engine.completion, True)] * 2
         assert (cache.stats().stored, cache.stats().in_flight) == (1, 1)
@@ -406,7 +417,7 @@ async def test_a_file_of_an_older_format_is_emptied(tmp_path: Path) -> None:
 async def test_a_file_of_another_model_has_nothing(tmp_path: Path) -> None:
     path, engine = tmp_path / "cache.sqlite", Engine()
     async with filed(path, "one") as cache:
-        await cache.generate(sequence(), engine)
+        await generate(cache, sequence(), engine)
     async with filed(path, "other") as cache:
         assert await find(cache, sequence()) is None
 
@@ -453,7 +464,7 @@ def test_a_file_that_cannot_be_opened_is_an_error_of_the_settings(tmp_path: Path
 async def test_a_file_that_fails_costs_its_entries_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, engine = tmp_path / "cache.sqlite", Engine()
     async with filed(path) as cache:
-        await cache.generate(sequence(), engine)
+        await generate(cache, sequence(), engine)
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA journal_mode = DELETE")
         database.execute("DROP TABLE entries")

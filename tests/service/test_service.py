@@ -16,7 +16,7 @@ from dragoman.service.service import TranslationService
 from dragoman.service.stack import choose_model
 from dragoman.settings import ModelSettings, Settings, StorageSettings
 from dragoman.storage.database import Database
-from dragoman.types import TranslationRequest
+from dragoman.types import Planned, TextDelta, TranslationRequest
 from tests.serving import service_over, slow_service
 
 
@@ -63,7 +63,7 @@ async def test_closing_a_stream_frees_its_sequences_before_it_returns() -> None:
     service = slow_service()
     await service.start()
     events = service.events(TranslationRequest(("Good morning.", "Good night."), "ja", "en"), streamed=True)
-    await anext(events)
+    assert [type(await anext(events)) for _ in range(2)] == [Planned, TextDelta]
     assert service.pipeline.stats().running == 2
     await events.aclose()
     assert service.pipeline.stats().running == 0

@@ -81,15 +81,26 @@ class SegmentCache:
         self._lookups: Counter[CacheHit] = Counter()
         self._sampling: dict[Sampling, bytes] = {}
 
-    async def generate(self, sequence: EngineSequence, engine: Engine) -> Completion:
+    def key(self, sequence: EngineSequence) -> bytes | None:
+        """Return a digest of what determines the output; None if the sequence is not cached.
+
+        That is where the cache has no memory, and where sampling or forced lengths make the output different each time.
+        """
+        if not self.max_bytes or sequence.sampling.temperature > 0 or sequence.forced:
+            return None
+        sampling = self._sampling.get(sequence.sampling)
+        if sampling is None:
+            sampling = self._sampling[sequence.sampling] = repr(sequence.sampling).encode()
+        ids = array("I", sequence.prompt_token_ids).tobytes()
+        return blake2b(ids + sampling, digest_size=_KEY_BYTES).digest()
+
+    async def generate(self, key: bytes, sequence: EngineSequence, engine: Engine) -> Completion:
         """Return the sequence's completion, which `engine` generates unless it is stored or an equal one is in flight.
 
         The engine's work runs in a task of its own, in the context of the first caller. It goes on while any caller waits
         for it; when the last one is cancelled it is cancelled too, and has ended when that caller ends. Raises what it
         raises, to all its callers.
         """
-        if (key := self._key(sequence)) is None:
-            return await engine.generate(sequence)
         if (stored := self._find(key, sequence.max_tokens)) is not None:
             return stored
         generation, task, is_first = self._join(key, sequence, engine, streamed=False)
@@ -99,16 +110,11 @@ class SegmentCache:
             await self._leave(generation, task)
         return completion if is_first else replace(completion, timings=None, cached=True)
 
-    async def stream(self, sequence: EngineSequence, engine: Engine) -> AsyncGenerator[Delta | Completion]:
+    async def stream(self, key: bytes, sequence: EngineSequence, engine: Engine) -> AsyncGenerator[Delta | Completion]:
         """Like `generate`, but yield the text as it comes; parts that have come before the caller asks for the next are joined.
 
         A caller that joins an equal sequence in flight first gets what came before. A stored completion has no deltas.
         """
-        if (key := self._key(sequence)) is None:
-            async with aclosing(engine.stream(sequence)) as items:
-                async for item in items:
-                    yield item
-            return
         if (stored := self._find(key, sequence.max_tokens)) is not None:
             yield stored
             return
@@ -155,16 +161,6 @@ class SegmentCache:
         """Write what is left to the file, and stop its thread."""
         if self._file is not None:
             await self._file.close()
-
-    def _key(self, sequence: EngineSequence) -> bytes | None:
-        """Return a digest of what determines the output; None if sampling or forced lengths make it different each time."""
-        if not self.max_bytes or sequence.sampling.temperature > 0 or sequence.forced:
-            return None
-        sampling = self._sampling.get(sequence.sampling)
-        if sampling is None:
-            sampling = self._sampling[sequence.sampling] = repr(sequence.sampling).encode()
-        ids = array("I", sequence.prompt_token_ids).tobytes()
-        return blake2b(ids + sampling, digest_size=_KEY_BYTES).digest()
 
     def _find(self, key: bytes, max_tokens: int) -> Completion | None:
         """Return the stored completion, if it fits the limit."""

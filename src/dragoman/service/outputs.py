@@ -150,21 +150,15 @@ class SegmentTranslator:
         self.cache = cache
         self.confidence = confidence
 
-    async def translate(
-        self, call: CallContext, job: TextJob, suffix: str, segment: Segment
-    ) -> AsyncGenerator[str | Output]:
-        """Translate `segment`, in a slot that the call has acquired for it, and that is released here.
-
-        Yields the text as it comes, where the call is streamed and the segment can be shown so, and then the output.
-        """
-        if call.streamed and _is_shown_as_it_comes(job, segment):
-            async with aclosing(self._stream(call, job, suffix, segment)) as items:
-                async for item in items:
-                    yield item
-        elif any(mark.pieces for mark in segment.marks):
-            yield await self._with_attributes(call, job, suffix, segment)
-        else:
-            yield await self._retried(call, job, suffix, segment)
+    async def translate(self, call: CallContext, job: TextJob, suffix: str, segment: Segment) -> Output:
+        """Translate `segment`, in a slot that the call has acquired for it; it is released after the first attempt."""
+        if any(mark.pieces for mark in segment.marks):
+            return await self._with_attributes(call, job, suffix, segment)
+        try:
+            first = await self._attempt(call, job, suffix, segment)
+        finally:
+            call.slots.release()
+        return await self._retried(call, job, suffix, segment, first) if first.findings else first
 
     # ---- one attempt
 
@@ -188,7 +182,10 @@ class SegmentTranslator:
                 sequence = longer or self.planner.sequence(job, suffix, attempt, limit_factor=1 + is_piece)
                 if span is not None:
                     span.submit(sequence)
-                completion = await self.cache.generate(sequence, self.pipeline)
+                if (key := self.cache.key(sequence)) is None:
+                    completion = await self.pipeline.generate(sequence)
+                else:
+                    completion = await self.cache.generate(key, sequence, self.pipeline)
                 if span is not None:
                     span.complete(completion)
             generated += not completion.cached
@@ -202,10 +199,13 @@ class SegmentTranslator:
             return output
         return replace(output, generated=generated, retries=(checks.LENGTH_LIMIT,))
 
-    async def _stream(
+    async def stream(
         self, call: CallContext, job: TextJob, suffix: str, segment: Segment
     ) -> AsyncGenerator[str | Output]:
-        """The one attempt of a segment that is shown as it comes. White space at its end is shown only if something follows."""
+        """Yield the text of a segment that is shown as it comes, and then the output of its one attempt.
+
+        White space at its end is shown only if something follows. The slot that the call has acquired for it is released.
+        """
         # Of plain text all that is to be kept can be shown to the model as it is, and needs no replacing in the deltas.
         segment = replace(segment, marks=tuple(replace(mark, word=True) for mark in segment.marks))
         write = segment.writer or str
@@ -219,7 +219,11 @@ class SegmentTranslator:
                 sequence = self.planner.sequence(job, suffix, attempt, limit_factor=2)
                 if span is not None:
                     span.submit(sequence)
-                async with aclosing(self.cache.stream(sequence, self.pipeline)) as items:
+                key = self.cache.key(sequence)
+                source = (
+                    self.pipeline.stream(sequence) if key is None else self.cache.stream(key, sequence, self.pipeline)
+                )
+                async with aclosing(source) as items:
                     async for item in items:
                         if isinstance(item, Completion):
                             completion = item
@@ -282,14 +286,8 @@ class SegmentTranslator:
 
     # ---- when a check fails
 
-    async def _retried(self, call: CallContext, job: TextJob, suffix: str, segment: Segment) -> Output:
-        """The best output of a segment. The slot is released after the first attempt."""
-        try:
-            first = await self._attempt(call, job, suffix, segment)
-        finally:
-            call.slots.release()
-        if not first.findings:
-            return first
+    async def _retried(self, call: CallContext, job: TextJob, suffix: str, segment: Segment, first: Output) -> Output:
+        """Return the best output of a segment whose first one failed a check."""
         best = first
         for remedies in RETRIES.get(first.findings[0].code, _DEFAULT):
             for remedy in remedies:
@@ -424,7 +422,7 @@ class SegmentTranslator:
         texts = (value.text for value in values)
         translated = tuple(marks.with_translated_pieces(mark, texts) for mark in segment.marks)
         await call.slots.acquire()
-        output = await self._retried(call, job, suffix, replace(segment, marks=translated))
+        output = await self.translate(call, job, suffix, replace(segment, marks=translated))
         findings = checks.worst_first(finding for one in (output, *values) for finding in one.findings)
         return replace(with_costs(output, output, *values), findings=findings)
 
@@ -435,7 +433,7 @@ class SegmentTranslator:
             whole = Segment(block.text, True, block.marks, block.writer)
             return await self._in_pieces(call, job, suffix, whole, segments)
         await call.slots.acquire()
-        return await self._retried(call, job, suffix, segments[0])
+        return await self.translate(call, job, suffix, segments[0])
 
 
 def quarters(planner: Planner, job: TextJob, segment: Segment) -> tuple[Segment, ...]:
@@ -459,7 +457,7 @@ def most_attempts(planner: Planner, job: TextJob, segment: Segment) -> int:
     return MOST_ATTEMPTS + len(pieces) + 2 * len(apart) + texts
 
 
-def _is_shown_as_it_comes(job: TextJob, segment: Segment) -> bool:
+def is_shown_as_it_comes(job: TextJob, segment: Segment) -> bool:
     """Whether a segment of a stream is: not if its structure could be incomplete, or if its text may be refused."""
     if job.request.strict or any(mark.closing is not None for mark in segment.marks):
         return False

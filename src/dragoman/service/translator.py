@@ -19,7 +19,7 @@ from dataclasses import replace
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
-from dragoman.service.outputs import CallContext, Output, SegmentTranslator, worst
+from dragoman.service.outputs import CallContext, Output, SegmentTranslator, is_shown_as_it_comes, worst
 from dragoman.service.planner import UNDETERMINED, Planner, TextJob
 from dragoman.telemetry import requests
 from dragoman.text import checks, marks
@@ -233,8 +233,12 @@ class Translator:
                         yield text, number, None
                         continue
                     await call.wait_for(call.slots.acquire())
-                    async with aclosing(self.segments.translate(call, text.job, str(number), segment)) as outputs:
-                        while (item := await call.wait_for(anext(outputs, None))) is not None:
+                    if not (call.streamed and is_shown_as_it_comes(text.job, segment)):
+                        output = self.segments.translate(call, text.job, str(number), segment)
+                        yield text, number, await (output if call.until_s is None else call.wait_for(output))
+                        continue
+                    async with aclosing(self.segments.stream(call, text.job, str(number), segment)) as items:
+                        while (item := await call.wait_for(anext(items, None))) is not None:
                             yield text, number, item
                 return
             queue: asyncio.Queue[Item | None] = asyncio.Queue()  # None: no more
@@ -270,8 +274,11 @@ class Translator:
         """Translate segments, those `begun` first, each when a slot is free for it; what comes of them goes to the queue."""
 
         async def translate(text: TextAssembly, number: int, segment: Segment) -> None:
-            async with aclosing(self.segments.translate(call, text.job, str(number), segment)) as outputs:
-                async for item in outputs:
+            if not (call.streamed and is_shown_as_it_comes(text.job, segment)):
+                queue.put_nowait((text, number, await self.segments.translate(call, text.job, str(number), segment)))
+                return
+            async with aclosing(self.segments.stream(call, text.job, str(number), segment)) as items:
+                async for item in items:
                     queue.put_nowait((text, number, item))
 
         async def start(work: Work) -> None:
