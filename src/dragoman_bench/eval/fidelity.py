@@ -106,19 +106,21 @@ _INTRODUCTION = """# Fidelity: hard inputs whose structure must be kept
 
 <!-- Written by `dragoman eval --fidelity --page docs/fidelity.md`. Do not edit. -->
 
-The command sends {count} hard inputs that were written for this project ([hard_inputs.jsonl](../src/dragoman_bench/eval/hard_inputs.jsonl)),
-in {directions} directions among {languages}, to a server, and judges the answers. It parses source and translation with standard
-parsers, not with the server's own.
+The command sends {count} hard inputs, which were written for this project
+([hard_inputs.jsonl](../src/dragoman_bench/eval/hard_inputs.jsonl)), in {directions} directions among {languages}, to a server,
+and judges the answers. It parses source and translation with standard parsers, not with the server's own.
 
-- **structure**: the translation has the source's tags with their attributes, nesting and text; entities and references; lines,
-  bullets, blank lines and trailing white space; arguments and branches of messages. Inline tags may move within a block, as words do.
+- **structure**: the translation has the source's tags with their attributes, nesting and text; entities and references;
+  lines, bullets, blank lines and trailing white space; arguments and branches of messages. Inline tags may move within a
+  block, as words do.
 - **kept**: placeholders, URLs, code and other untranslatable text occur exactly as often as in the source.
 - **content**: the translation has certain words. This depends on the model as much as on the server.
-- **clean**: the output is only a translation in the target's script: no copy of the source, commentary, refusal, answer or repetition.
+- **clean**: the output is only a translation in the target's script: no copy of the source, commentary, refusal, answer or
+  repetition.
 
-The other columns are shares of the texts. *again*: a segment was translated again; *cut around*: the text between tags was translated
-separately; *aligned*: tags were inserted at positions in proportion to the source; *warned*: the answer has a warning of a check;
-*unsure*: it has the warning `low_confidence`.
+The other columns are shares of the texts. *again*: a segment was translated again; *cut around*: the text between tags was
+translated separately; *aligned*: tags were inserted at positions in proportion to the source; *warned*: the answer has a
+warning of a check; *unsure*: it has the warning `low_confidence`.
 """
 
 
