@@ -1,4 +1,4 @@
-"""`dragoman eval --fidelity`: the hard inputs through a server, judged; the table by kind, and docs/fidelity.md."""
+"""`dragoman eval --fidelity`: sends the hard inputs to a server and judges them; writes a table and docs/fidelity.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MISSES_SHOWN = 40
 async def run_fidelity(
     api: TranslationApi, inputs: Path, observer: Observer, interrupted: asyncio.Event
 ) -> EvalResults:
-    """Translates all hard inputs of a file and judges each. Interrupted, it has those that were done."""
+    """Translate all hard inputs of a file and judge each; after an interrupt, those that were done before."""
     hard = read_inputs(inputs)
     conditions = await EvalConditions.of(api, inputs)
     observer.phase(f"{len(hard)} hard inputs", len(hard))
@@ -69,14 +69,15 @@ _FALLBACKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
 
 
 def kinds_of(rows: Iterable[JudgedRow]) -> list[tuple[str, list[JudgedRow]]]:
-    """The rows of all kinds, then those of each."""
+    """Return the rows of all kinds, then those of each kind."""
     listed = list(rows)
     some = [(kind, [row for row in listed if row.kind == kind]) for kind in KINDS]
     return [("all", listed), *((kind, of_kind) for kind, of_kind in some if of_kind)]
 
 
 def kind_table(results: EvalResults, without: EvalResults | None = None) -> Table:
-    """By kind: what held; without and with where there are two results; and the share that needed each fallback."""
+    """Return a table by kind: the share that meets each criterion, without and with if there are two results, and the share
+    that needed each fallback."""
     before = dict(kinds_of(without.judged)) if without else {}
     rows: list[list[Cell | str]] = []
     for kind, some in kinds_of(results.judged):
@@ -125,7 +126,7 @@ warning of a check; *unsure*: it has the warning `low_confidence`.
 
 
 def fidelity_page(results: EvalResults, without: EvalResults | None, inputs: Sequence[HardInput]) -> str:
-    """The page as Markdown, with the model's name where the server tells it."""
+    """Return the page as Markdown, with the model's name if the server reports it."""
     name = str(results.conditions.server.get("model", "server"))
     directions = {(one.source, one.target) for one in inputs}
     introduction = _INTRODUCTION.format(
