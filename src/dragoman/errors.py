@@ -53,7 +53,7 @@ class DragomanError(Exception):
 
 
 def codes(root: type[DragomanError] = DragomanError) -> tuple[str, ...]:
-    """Every code that a caller can be answered with."""
+    """Return every code that a caller can receive."""
     of_subclasses = (code for cls in root.__subclasses__() if cls is not ConfigError for code in codes(cls))
     return tuple(dict.fromkeys((root.code, *of_subclasses)))
 
@@ -139,7 +139,7 @@ class RateLimited(DragomanError):
 
 
 class DeadlineExceeded(DragomanError):
-    """The deadline that the request named has passed before it was translated."""
+    """The deadline of the request passed before it was translated."""
 
     status = 504
     code = "deadline_exceeded"
@@ -231,17 +231,17 @@ class EngineRestarting(Unavailable):
 
 
 class EngineDead(Unavailable):
-    """The engine (or a worker process) has crashed; what it had in flight did not finish."""
+    """The engine (or a worker process) has crashed; its sequences in flight did not finish."""
 
     code = "engine_dead"
 
 
 class EngineHung(EngineDead):
-    """The engine made no step while it had sequences; it is killed as if it had crashed."""
+    """The engine made no step while it had sequences; it is killed and restarted as after a crash."""
 
 
 class StorageUnavailable(Unavailable):
-    """The database does not answer; what needs no stored data is still served."""
+    """The database does not answer; calls that need no stored data are still served."""
 
     code = "storage_unavailable"
 
@@ -260,6 +260,6 @@ class EngineFailed(DragomanError):
 
 
 class ConfigError(DragomanError):
-    """A setting, a flag or a file named by one is wrong."""
+    """A setting or a flag is wrong, or a file that it names."""
 
     code = "config_error"

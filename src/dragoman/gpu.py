@@ -1,7 +1,7 @@
-"""NVIDIA GPUs of this machine through NVML (nvidia-ml-py): what they are, how busy they are, what memory they hold.
+"""Reads the NVIDIA GPUs of this machine through NVML (nvidia-ml-py): names, utilisation, memory.
 
-NVML counts every GPU of the machine, in the order of the PCI bus; `find_gpus` leaves those of CUDA_VISIBLE_DEVICES. A
-reading blocks for up to some milliseconds: callers on an event loop use a thread.
+NVML lists all GPUs of the machine, in the order of the PCI bus; `find_gpus` selects those of CUDA_VISIBLE_DEVICES. A
+reading blocks for some milliseconds: use a thread on an event loop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FRESH_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU, by NVML's index."""
+    """A GPU, with NVML's index."""
 
     index: int
     name: str
@@ -29,7 +29,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`utilisation_percent`: the share of the last sampling period in which a kernel ran."""
+    """A reading of one GPU. `utilisation_percent`: the share of the last sampling period in which a kernel ran."""
 
     gpu: int
     utilisation_percent: float
@@ -44,7 +44,7 @@ class NvmlGpus:
         self._handles = [(index, nvml.nvmlDeviceGetHandleByIndex(index)) for index in indexes]
 
     def describe(self) -> tuple[Gpu, ...]:
-        """The GPUs that answer. Raises nothing."""
+        """Return the GPUs that can be read. Does not raise."""
         found: list[Gpu] = []
         for index, handle in self._handles:
             try:
@@ -56,7 +56,7 @@ class NvmlGpus:
         return tuple(found)
 
     def read(self) -> tuple[Reading, ...]:
-        """One reading for each GPU that answers. Raises nothing."""
+        """Return a reading for each GPU that can be read. Does not raise."""
         found: list[Reading] = []
         for index, handle in self._handles:
             try:
@@ -69,7 +69,7 @@ class NvmlGpus:
 
 
 def find_gpus() -> NvmlGpus | None:
-    """The GPUs that CUDA_VISIBLE_DEVICES leaves; None without any, and without nvidia-ml-py or a driver."""
+    """Return the GPUs of CUDA_VISIBLE_DEVICES; None if there are none, or without nvidia-ml-py or a driver."""
     try:
         nvml = import_module("pynvml")
     except ImportError:
@@ -83,9 +83,9 @@ def find_gpus() -> NvmlGpus | None:
 
 
 def visible_indexes(nvml: Any, setting: str | None) -> tuple[int, ...]:
-    """NVML's indexes of the GPUs that CUDA_VISIBLE_DEVICES leaves a process; all of them where it is not set.
+    """Return NVML's indexes of the GPUs of CUDA_VISIBLE_DEVICES; all of them if it is not set.
 
-    Entries are indexes or the beginning of a UUID; as in CUDA, the first that names no GPU ends the list.
+    Entries are indexes or beginnings of a UUID; as in CUDA, the first entry without a GPU ends the list.
     """
     count: int = nvml.nvmlDeviceGetCount()
     if setting is None:
@@ -103,7 +103,7 @@ def visible_indexes(nvml: Any, setting: str | None) -> tuple[int, ...]:
 
 
 class Fresh:
-    """The same readings for a while, however many ask for them."""
+    """Caches readings for a short time, so that several callers cause one reading."""
 
     def __init__(
         self,

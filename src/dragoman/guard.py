@@ -1,14 +1,14 @@
-"""A guard: a process that ends all that another one has started, once that one has ended, whatever ended it.
+"""A guard is a process that kills all child processes of another process after that one has ended in any way.
 
-No process can do that for itself: SIGKILL leaves it no time, and its children then have another parent. vLLM's processes and a
-server under test lead no group that could be killed; Ray gives its own sessions of their own, and overwrites their environment
-with a title. So a guard knows what it has to end in two ways:
+A process cannot do this itself: on SIGKILL it has no time, and its children then get another parent. Killing a process group
+does not work either: vLLM's processes and servers under test are not in one group, and Ray starts sessions and overwrites
+its processes' environment with a title. So a guard finds the processes in two ways:
 
-- while the process lives, the guard notes twice a second what runs below it;
-- what was started since then has the guard's mark in its environment, which a process has from its first moment.
+- while the process runs, the guard records its descendants twice a second;
+- processes that were started after that have the guard's mark in their environment from the beginning.
 
 `python -m dragoman.guard ROOT OWNER MARK [FOLDER]` guards the process ROOT, its parent, until its standard input is closed,
-which happens however ROOT ends, or until the process OWNER has ended. FOLDER is deleted then.
+which happens however ROOT ends, or until the process OWNER has ended. Then it deletes FOLDER.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ import psutil
 
 _NOTE_S = 0.5
 _SETTLE_S = 0.5
-"""So long nothing is found before the guard of a process that was killed exits: a child that was just started has its mark by
-then."""
+"""After a kill the guard exits when it has found no process for this time, in which a child that was just started gets its
+mark."""
 _KILL_S = 10.0
 _SENT_TO_ALL = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-"""A service manager sends them to every process; they are blocked in the guard from its first moment: it has work then."""
+"""Signals that a service manager sends to all processes. They are blocked in the guard, which must then do its work."""
 _EXITED_OR_FOREIGN = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
 
 
 class Guard:
-    """The guard of this process. What this process starts must inherit its environment.
+    """Starts the guard of this process. Child processes must inherit its environment.
 
-    `owner`: the process (pid) whose end counts as well, for a program that is to end with the one that started it; a guard of
-    such a program may be kept over `exec`, by `keep_over_exec`. `folder` is deleted at the end.
+    `owner`: another process (pid) whose end also starts the kill, for a program that must end with the one that started it.
+    `keep_over_exec` keeps the guard of such a program over `exec`. `folder` is deleted at the end.
     """
 
     def __init__(self, *, owner: int | None = None, folder: Path | None = None) -> None:
@@ -54,47 +54,47 @@ class Guard:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "dragoman.guard", str(root), str(owner or root), self._mark, str(folder or "")],
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,  # who reads what this process prints is not to wait for the guard
+                stdout=subprocess.DEVNULL,  # a reader of this process's output must not wait for the guard to close it
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # a terminal's Ctrl-C and hang-up are not meant for it
+                start_new_session=True,  # without a terminal's Ctrl-C and hang-up
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.environ[self._mark] = "1"
 
     def keep_over_exec(self) -> None:
-        """Have this guard guard the program that this process becomes, which itself ends with `owner`."""
+        """Keep the guard for the program that this process executes, which must end with `owner`."""
         assert self._process.stdin is not None
         os.set_inheritable(self._process.stdin.fileno(), True)
 
     def close(self) -> None:
-        """Have it end what is left and delete the folder, and wait until it has."""
+        """Make the guard kill remaining processes and delete the folder, and wait for it."""
         os.environ.pop(self._mark, None)
         self._process.communicate()
 
 
 def guard_children() -> None:
-    """From now on nothing that this process starts outlives it. A second call changes nothing."""
+    """Start a guard, so that no child process outlives this process. A second call has no effect."""
     _guard_of(os.getpid())
 
 
 @cache
 def _guard_of(pid: int) -> Guard:
-    """By pid: a fork has children of its own."""
+    """Return the guard of a process. A fork, with another pid, needs its own."""
     guard = Guard()
     atexit.register(guard.close)
     return guard
 
 
 def _processes(pid: int) -> set[psutil.Process]:
-    """The process, or none if it has ended."""
+    """Return the process, or nothing if it has ended."""
     with suppress(*_EXITED_OR_FOREIGN):
         return {psutil.Process(pid)}
     return set()
 
 
 def _below(pids: Iterable[int]) -> set[psutil.Process]:
-    """All processes below these. Processes are equal if pid and time of creation are."""
+    """Return all descendants of these. Processes are equal if their pid and creation time are."""
     found: set[psutil.Process] = set()
     for pid in pids:
         with suppress(*_EXITED_OR_FOREIGN):
@@ -103,7 +103,7 @@ def _below(pids: Iterable[int]) -> set[psutil.Process]:
 
 
 def _marked(mark: str) -> set[psutil.Process]:
-    """Processes with the mark in the environment that they were started with."""
+    """Return the processes that were started with the mark in their environment."""
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with suppress(*_EXITED_OR_FOREIGN, OSError):
@@ -122,14 +122,14 @@ def _running(processes: Iterable[psutil.Process]) -> set[psutil.Process]:
 
 
 def _is_resource_tracker(process: psutil.Process) -> bool:
-    """Python's own, which removes the shared memory of processes once all of them have ended, and then exits."""
+    """Whether it is Python's resource tracker, which removes shared memory after the processes have ended, and exits."""
     with suppress(*_EXITED_OR_FOREIGN):
         return any("resource_tracker" in word for word in process.cmdline())
     return False
 
 
 def _note_until_end(root: int, owners: set[psutil.Process]) -> set[psutil.Process]:
-    """Return what has run below `root` and still does, once it, or its owner, has ended."""
+    """Wait for the end of `root` or its owner, and return the descendants of `root` that still run."""
     noted: set[psutil.Process] = set()
     while os.getppid() == root and _running(owners):
         if select.select([sys.stdin], [], [], _NOTE_S)[0]:
@@ -139,11 +139,11 @@ def _note_until_end(root: int, owners: set[psutil.Process]) -> set[psutil.Proces
 
 
 def _end(root: int, mark: str, noted: set[psutil.Process]) -> None:
-    """Kill what was noted, what has the mark, and what runs below those, until nothing is left."""
+    """Kill the recorded processes, those with the mark, and their descendants, until there are none."""
     began_s = settled_s = monotonic()
     while settled_s - began_s < _KILL_S:
         noted |= _below(process.pid for process in noted) | _marked(mark)
-        is_closed = os.getppid() == root  # and not killed: all that it has started is below it
+        is_closed = os.getppid() == root  # and not killed: all its child processes are its descendants
         if is_closed:
             noted |= _below([root])
         running = {process for process in _running(noted) if not _is_resource_tracker(process)}
@@ -158,7 +158,7 @@ def _end(root: int, mark: str, noted: set[psutil.Process]) -> None:
 
 
 def main(root: int, owner: int, mark: str, folder: str) -> None:
-    """Guard until the end of `root` or `owner`."""
+    """Run the guard until the end of `root` or `owner`."""
     noted = _note_until_end(root, _processes(owner))  # the owner may have ended before this guard was there to see it
     if owner != root and os.getppid() == root:
         noted |= _processes(root)

@@ -1,7 +1,7 @@
-"""The process's heap once it has started: the objects are permanent, and the garbage collector is kept from walking them.
+"""Freezes the process's heap after its start, so that the garbage collector skips permanent objects.
 
-vLLM, torch and a tokenizer's tables are half a million objects that never become garbage. The collector walks all of them now
-and then, which stops every stream and holds the engine's next step. `vllm serve` freezes its heap for that reason too.
+vLLM, torch and a tokenizer's tables are half a million objects that never become garbage. A full collection visits all of
+them, which stops every stream and delays the engine's next step. `vllm serve` freezes its heap for the same reason.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ _is_frozen = False  # not the count of frozen objects: Python 3.12 starts with s
 
 
 def freeze_heap() -> None:
-    """Collect what is garbage and freeze the rest. Again after more was loaded: what has become garbage since is freed.
+    """Collect garbage and freeze all other objects. Call it again after more was loaded, which also frees new garbage.
 
-    Holds the interpreter for some tenths of a second.
+    It blocks the interpreter for some tenths of a second.
     """
     global _is_frozen
     gc.unfreeze()
     gc.collect()
     gc.freeze()
     if not _is_frozen:
-        atexit.register(gc.unfreeze)  # else Python leaves it all behind, and extension modules complain of leaks
+        atexit.register(
+            gc.unfreeze
+        )  # so that Python frees the objects at exit; extension modules report leaks otherwise
     _is_frozen = True
 
 

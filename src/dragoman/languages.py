@@ -1,7 +1,7 @@
-"""Language tags: parsing, normalising, matching against what a model serves, and names.
+"""Parses and normalises language tags, matches them with the languages that a model serves, and returns their names.
 
-Tags are BCP-47, canonicalised as CLDR does (`iw` is `he`, `cmn` is `zh`, `zh_tw` is `zh-TW`). The names that a model's
-prompts use for languages are not here: they are a profile's data.
+Tags are BCP-47, canonicalised as CLDR does (`iw` is `he`, `cmn` is `zh`, `zh_tw` is `zh-TW`). The names of languages in
+a model's prompts are in its profile, not here.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _OTHER_NAMES = {
     "brazilian portuguese": "pt-BR",
     "european portuguese": "pt-PT",
 }
-"""Names in use that CLDR's list of languages lacks, folded."""
+"""Common names that CLDR's list of languages lacks, folded."""
 
 _TAG_PREFIX = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z]{2,4})?(?![A-Za-z])")
 
 
 @lru_cache(maxsize=4096)
 def normalise(tag: str) -> str:
-    """The canonical tag for a BCP-47 tag (any case, `_` for `-`), or for a language's exact English or own name.
+    """Return the canonical tag for a BCP-47 tag (any case, `_` for `-`), or for a language's exact English or own name.
 
-    Extensions and private-use subtags are dropped: they name no language. Raises `UnsupportedLanguage`, which suggests
-    the nearest tag where there is one, for anything else.
+    Extensions and private-use subtags are dropped: they name no language. Raises `UnsupportedLanguage`, with a suggestion if
+    there is one, for anything else.
     """
     text = tag.strip()
     if not text:
@@ -64,7 +64,7 @@ def normalise(tag: str) -> str:
 
 
 def find(text: str) -> str | None:
-    """As `normalise`; None for what is no language. For words of which only some are names: nothing is suggested."""
+    """Like `normalise`, but return None if the text names no language, without the time for a suggestion."""
     text = text.strip()
     if not 0 < len(text) <= MAX_TAG_CHARACTERS:
         return None
@@ -84,7 +84,7 @@ def _match(tag: str, served: tuple[str, ...]) -> str | None:
 
 
 def match(tag: str, served: Sequence[str]) -> str | None:
-    """The entry of `served`, as spelt there, that serves `tag`; None when none does.
+    """Return the entry of `served`, as spelt there, that serves `tag`; None if there is none.
 
     An entry serves a tag when both are one language in one script: `zh-CN` is served by `zh`, `zh-TW` by `zh-Hant` and
     never by `zh`, `pt-BR` by `pt` or else by `pt-PT`, `nb` by `no`. A related language is not served: `yue` is not `zh`,
@@ -113,25 +113,25 @@ def tagger(served: Sequence[str]) -> Callable[[str], str]:
 
 @lru_cache(maxsize=4096)
 def name(tag: str, in_language: str = "en") -> str:
-    """The language's name in another language: `name("zh-TW")` is "Chinese (Traditional, Taiwan)"."""
+    """Return the language's name in another language: `name("zh-TW")` is "Chinese (Traditional, Taiwan)"."""
     return Language.get(_scripted(normalise(tag))).display_name(normalise(in_language))
 
 
 @lru_cache(maxsize=4096)
 def native_name(tag: str) -> str:
-    """The language's name in itself, or in English where CLDR has none."""
+    """Return the language's own name, or its English name if CLDR has none."""
     return Language.get(_scripted(normalise(tag))).autonym()
 
 
 @lru_cache(maxsize=4096)
 def script(tag: str) -> str:
-    """The ISO 15924 code of the script that the language is written in: `Hant` for `zh-TW`, `Zzzz` where unknown."""
+    """Return the ISO 15924 code of the language's script: `Hant` for `zh-TW`, `Zzzz` if unknown."""
     return Language.get(normalise(tag)).maximize().script or "Zzzz"
 
 
 @lru_cache(maxsize=4096)
 def primary(tag: str) -> str:
-    """The language subtag alone: `zh` for `zh-Hant-TW`."""
+    """Return the language subtag: `zh` for `zh-Hant-TW`."""
     return normalise(tag).partition("-")[0]
 
 
@@ -147,7 +147,7 @@ def uses_spaces(tag: str) -> bool:
 
 
 def _parsed(text: str) -> str | None:
-    """The canonical tag; None where the text is no tag or names no language."""
+    """Return the canonical tag; None if the text is not a tag of a language."""
     try:
         full = Language.get(langcodes.standardize_tag(text, macro=True))
     except LanguageTagError:
@@ -160,7 +160,7 @@ def _parsed(text: str) -> str | None:
 
 
 def _named(text: str) -> str | None:
-    """The tag of a language with that English name. `find` accepts similar names, so that the result is compared."""
+    """Return the tag of a language with this English name. `langcodes.find` accepts similar names, so compare the result."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z ()'-]{2,}", text):
         return None
     try:
@@ -171,7 +171,7 @@ def _named(text: str) -> str | None:
 
 
 def _nearest(text: str) -> str | None:
-    """A tag to suggest: a country's language for its code (`jp`), a tag's valid beginning, or that of a similar name."""
+    """Return a tag to suggest: the language of a country code (`jp`), a valid beginning, or the tag of a similar name."""
     if re.fullmatch(r"[A-Za-z]{2}", text):
         return _spoken_in(Language.make(territory=text.upper()))
     prefix = _TAG_PREFIX.match(text)
@@ -190,13 +190,13 @@ def _spoken_in(country: Language) -> str | None:
 
 @lru_cache(maxsize=1)
 def _known_names() -> dict[str, str]:
-    """Folded name -> tag, in English and in the language itself, for each language that CLDR can name."""
+    """Map folded English and own names to tags, for each language that CLDR can name."""
     tags = sorted({tag for code in (*CLDR_LANGUAGES, *_MORE_NAMED) if (tag := _parsed(code))})
     return {_folded(spelt): tag for tag in tags for spelt in (native_name(tag), name(tag))} | _OTHER_NAMES
 
 
 def prepare() -> None:
-    """Load the tables of names now. It takes seconds, which the first misspelt tag would have to wait for."""
+    """Load the tables of names before the first misspelt tag needs them. It takes seconds."""
     _named("English")
     _known_names()
 
@@ -206,13 +206,13 @@ def _folded(text: str) -> str:
 
 
 def _group(tag: str) -> tuple[str, str]:
-    """One tag can serve another of the same group: the language (`no` means Bokmål) and the script."""
+    """Return language and script (`no` means Bokmål). A tag can serve another one with the same language and script."""
     language = primary(tag)
     return "no" if language == "nb" else language, script(tag)
 
 
 def _scripted(tag: str) -> str:
-    """The tag with its script where its region implies an unusual one: CLDR can name zh-Hant-TW, not zh-TW."""
+    """Add the script if the region implies an unusual one: CLDR can name zh-Hant-TW, not zh-TW."""
     language = Language.get(tag)
     if language.territory is None or language.script is not None:
         return tag

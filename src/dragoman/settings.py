@@ -1,8 +1,8 @@
-"""Settings: frozen sections, and where each value came from.
+"""Settings: immutable sections, and the source of each value.
 
-Written once, here: a field's type, bounds, default and meaning. Later sources win: defaults, then the TOML file, then the
-environment (`DRAGOMAN_SECTION_KEY`), then flags. Unknown keys are refused with the nearest known one. Each component is
-handed only its own section. Knows nothing of click: `cli/options.py` makes flags out of these fields.
+This module defines type, bounds, default and meaning of each setting. Values are read from defaults, then the TOML file, then
+the environment (`DRAGOMAN_SECTION_KEY`), then flags; the last one wins. Unknown keys are refused, with the nearest known one.
+Each component gets only its own section. `cli/options.py` makes flags of the fields; this module does not import click.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REMOVED: Mapping[str, str] = {
     "tracing.service_name": "set the variable OTEL_SERVICE_NAME",
     "traffic.file_bytes": "bound the folder with traffic.max_bytes",
 }
-"""Settings of earlier versions, and what to do instead."""
+"""Removed settings, and what to do instead."""
 
 GRAPH_CEILING = 1024  # with vLLM's own, steps that take a few prompts beside many sequences run without a graph
 INTERACTIVE_SHARE = 0.25
@@ -45,7 +45,7 @@ Group = Literal["server", "model", "engine", "access", "traffic", "log", "cache"
 
 
 def _setting(default: Any, help: str, group: Group | None = None) -> Any:
-    """A field. `group`: where `--help` lists it; None: there it is not listed, and docs/operating.md has it."""
+    """Define a field. `group`: where `--help` lists it; None: it is only in docs/operating.md."""
     return field(default=default, metadata={"help": help, "group": group})
 
 
@@ -59,7 +59,7 @@ class ServerSettings:
         20.0, "headers that are not complete after this are refused with 408"
     )
     body_timeout_s: Annotated[float, Bound(gt=0)] = _setting(
-        30.0, "a body of which less than 500 bytes a second arrive for so long is refused with 408"
+        30.0, "a body that arrives with less than 500 bytes a second over this time is refused with 408"
     )
     max_texts: Positive = _setting(10_000, "more texts in one call are refused with 413")
     max_text_characters: Positive = _setting(1_000_000, "a longer text is refused with 413")
@@ -70,8 +70,8 @@ class ServerSettings:
     operator_host: str = _setting("127.0.0.1", "address of the operator's port", "server")
     allowed_hosts: str = _setting(
         "",
-        "names that requests may have in their Host header, separated by commas, *.example.org for all under one; "
-        "empty: on a loopback address its names, on others all",
+        "names that the Host header of requests may have, separated by commas, such as *.example.org; "
+        "empty: all names, on a loopback address only those of loopback",
         "access",
     )
     cors_origins: str = _setting(
@@ -79,13 +79,13 @@ class ServerSettings:
     )
     root_path: str = _setting("", "path under which a proxy serves this server, such as /translate", "server")
     trusted_proxies: str = _setting(
-        "", "addresses or networks of proxies whose X-Forwarded headers count, separated by commas", "access"
+        "", "addresses or networks of proxies whose X-Forwarded headers are used, separated by commas", "access"
     )
-    tls_certificate: str = _setting("", "PEM file of the certificate and those between it and the root", "access")
+    tls_certificate: str = _setting("", "PEM file of the certificate and its intermediate certificates", "access")
     tls_key: str = _setting("", "PEM file of the certificate's key; empty: it is in the certificate's file", "access")
     replicas: Positive | Literal["auto"] | None = _setting(
         None,
-        "whole servers behind one address, each with its own engine, one a GPU (or tensor_parallel_size GPUs); "
+        "number of servers behind one address, each with its own engine on its own GPU (or tensor_parallel_size GPUs); "
         "auto: one for each GPU; default: one server without Ray",
         "server",
     )
@@ -107,7 +107,7 @@ class AuthSettings:
 class ModelSettings:
     path: str = _setting("", "model folder or hub id; empty: the packaged phrasebook model", "model")
     name: str = _setting("", "the model's name in answers; empty: from its path", "model")
-    profile: str = _setting("", "prompt profile; empty: picked from the model's config", "model")
+    profile: str = _setting("", "prompt profile; empty: selected by the model's config", "model")
     profile_file: str = _setting("", "a TOML file with a profile of your own", "model")
 
 
@@ -129,7 +129,7 @@ class EngineSettings:
     )
     gpu_memory_utilization: Annotated[float, Bound(gt=0, le=1)] = _setting(0.9, "share of the GPU's memory", "engine")
     kv_cache_memory_bytes: Positive | None = _setting(
-        None, "KV cache size; default: from memory (GPU), from need (CPU)", "engine"
+        None, "KV cache size; default: from free memory (GPU), from max_num_seqs (CPU)", "engine"
     )
     load_format: Literal["auto", "safetensors", "dummy"] = _setting("auto", "dummy: random weights, forced lengths")
     max_cudagraph_capture_size: Annotated[int, Bound(ge=0)] | None = _setting(
@@ -144,7 +144,9 @@ class EngineSettings:
     enable_prefix_caching: bool = _setting(True, "keep the KV cache of shared prompt beginnings")
     quantization: str | None = _setting(None, "vLLM's quantization method, such as fp8; changes translations", "engine")
     kv_cache_dtype: Literal["auto", "bfloat16", "float16", "fp8", "fp8_e4m3", "fp8_e5m2"] = _setting(
-        "auto", "KV cache; auto: as the activations; fp8 holds twice the tokens and changes translations", "engine"
+        "auto",
+        "dtype of the KV cache; auto: that of the activations; fp8 holds twice the tokens and changes translations",
+        "engine",
     )
     tensor_parallel_size: Positive = _setting(1, "GPUs that share one copy of the model", "engine")
     stream_interval_ms: Annotated[float, Bound(ge=0, le=250)] = _setting(
@@ -154,26 +156,26 @@ class EngineSettings:
     )
     token_logprobs: bool | None = _setting(
         None,
-        "report how probable the model's tokens were, from which the confidence in a translation is computed; "
-        "default: where the model's folder has a confidence.json",
+        "report the probabilities of the model's tokens, from which the confidence in a translation is computed; "
+        "default: if the model's folder has a confidence.json",
     )
     trust_remote_code: bool = _setting(False, "run code that comes with the model", "model")
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    name: PipelineName = _setting("continuous", "how sequences reach the engine")
+    name: PipelineName = _setting("continuous", "how sequences are submitted to the engine")
     workers: Positive = _setting(1, "workers: processes, each with an engine of its own")
     batch_size: Positive = _setting(16, "static_batch: requests that make a batch")
     batch_timeout_ms: Seconds = _setting(50.0, "static_batch: how long a batch waits to fill")
     hang_timeout_s: Annotated[float, Bound(ge=1)] | None = _setting(
         None,
-        "continuous: an engine with sequences that makes no step for so long is restarted; "
+        "continuous: an engine with sequences that makes no step for this time is restarted; "
         "default: 5 times its longest step, at least 30 s",
     )
     fork_server: bool = _setting(
         True,
-        "continuous: fork the engine's processes from one that has imported vLLM, on Linux; false: each imports it itself",
+        "continuous: fork the engine's processes from one that has imported vLLM, on Linux; false: each imports vLLM itself",
     )
     fake_step_ms: Seconds = _setting(0.0, "fake: how long it takes to generate each word, in milliseconds")
 
@@ -182,7 +184,7 @@ class PipelineSettings:
 class AdmissionSettings:
     max_in_flight_characters: Positive | None = _setting(
         None,
-        "calls are refused with 429 while those in flight have as many characters; "
+        "calls are refused with 429 while those in flight have this many characters; "
         "default 250,000, and 4,000 for each sequence that the engines run at the same time",
         "traffic",
     )
@@ -199,7 +201,7 @@ class CacheSettings:
         64 * 2**20, "memory for translations of segments, with greedy decoding; 0: nothing is kept or shared", "cache"
     )
     file: str = _setting(
-        "", "SQLite file that keeps them over restarts, and so stores texts; empty: they are in memory alone", "cache"
+        "", "SQLite file that keeps them over restarts, and so stores translations; empty: only in memory", "cache"
     )
     file_max_bytes: Annotated[int, Bound(ge=2**20)] = _setting(
         2**30, "the file's oldest entries are deleted beyond this"
@@ -238,13 +240,13 @@ class TracingSettings:
         "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing", "log"
     )
     sample_ratio: Annotated[float, Bound(ge=0, le=1)] = _setting(
-        1.0, "share of the requests to trace; a caller's traceparent decides for its own"
+        1.0, "share of the requests to trace; for a request with a traceparent, that decides"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All sections. Built by `load`, or from the defaults."""
+    """All sections, from `load` or with their defaults."""
 
     server: ServerSettings = field(default_factory=ServerSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
@@ -271,7 +273,7 @@ _SECTIONS_IN_FLAGS = {"auth", "cache", "log", "storage", "tracing", "traffic"}
 
 
 def flag_of(path: str) -> str:
-    """A setting's flag on command lines: its key, where this says enough."""
+    """Return a setting's flag on command lines, which is its key, sometimes with its section."""
     section, key = path.split(".", 1)
     name = f"{section}-{key}" if section in _SECTIONS_IN_FLAGS else key
     return f"--{_FLAGS.get(path, name.replace('_', '-'))}"
@@ -279,7 +281,7 @@ def flag_of(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting as the outside sees it."""
+    """A setting with its path, type, default and help."""
 
     section: str
     key: str
@@ -293,7 +295,7 @@ class Option:
         return f"{self.section}.{self.key}"
 
     def parse(self, value: Any, origin: str) -> Any:
-        """Check one value. Raises `ConfigError` naming the setting and where the value came from."""
+        """Check and convert a value. Raises `ConfigError` with the setting and the source of the value."""
         type_ = TypeAdapter[Any](self.type)
         if isinstance(value, str) and any(category(character) in ("Cc", "Cs") for character in value):
             raise ConfigError(
@@ -314,7 +316,7 @@ def _sections() -> dict[str, type]:
 
 
 def options() -> dict[str, Option]:
-    """Every setting, by its path (`engine.max_num_seqs`)."""
+    """Return all settings, by path (`engine.max_num_seqs`)."""
     found: dict[str, Option] = {}
     for section, cls in _sections().items():
         hints = get_type_hints(cls, include_extras=True)
@@ -366,7 +368,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, st
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The effective settings, and for each path where its value came from."""
+    """The effective settings, and the source of the value of each path."""
 
     settings: Settings
     origins: Mapping[str, str]
@@ -377,7 +379,7 @@ def load(
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Loaded:
-    """Read and join all sources; `flags` maps paths to values. Without `file`, ./dragoman.toml is read if it is there.
+    """Read and merge all sources; `flags` maps paths to values. Without `file`, ./dragoman.toml is read if it exists.
 
     Raises `ConfigError` for an unreadable file, an unknown or removed key or a value out of bounds.
     """

@@ -1,6 +1,7 @@
 """Typed models of `GET /v1/stats`, `/v1/replicas` and `dragoman models --json`, used by server and bench.
 
-A field that a later version adds has a default, and unknown fields are ignored, so that a bench reads older and newer servers.
+A field that a later version adds has a default, and unknown fields are ignored, so that the load tests can read the
+statistics of older and newer servers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pydantic import BaseModel, Field
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """How a field of several replicas becomes one (`api/replicas.py`); a field without it is that of one replica."""
+    """How the values of several replicas are combined (`api/replicas.py`); a field without it is taken from one replica."""
 
     by: Callable[[list[Any]], Any]
 
@@ -31,11 +32,11 @@ class Exported:
 Sum = Annotated[int, Combined(sum)]
 SumFloat = Annotated[float, Combined(sum)]
 Seconds = Annotated[float | None, Combined(max)]
-"""A latency; of several replicas the largest, which that of all their texts together cannot exceed."""
+"""A latency. For several replicas it is the largest, which the percentile of all their texts together cannot exceed."""
 
 
 class Percentiles(BaseModel):
-    """Latencies in seconds; null where nothing was measured yet."""
+    """Latencies in seconds; null if nothing was measured yet."""
 
     p50: Seconds = None
     p95: Seconds = None
@@ -43,7 +44,7 @@ class Percentiles(BaseModel):
 
 
 class StartupPhase(BaseModel):
-    """One phase of the last engine start, which may be going on."""
+    """A phase of the last engine start, finished or not."""
 
     name: str
     duration_s: float
@@ -51,7 +52,7 @@ class StartupPhase(BaseModel):
 
 
 class EngineStats(BaseModel):
-    """One moment of an engine. Counters count since the server's start, over all runs of the engine."""
+    """The current state of an engine. Counters count since the server's start, over all restarts of the engine."""
 
     running: Annotated[
         Sum, Exported("engine_running_sequences"), Field(description="Sequences prefilling or decoding.")
@@ -109,7 +110,7 @@ class EngineStats(BaseModel):
 
 
 class CacheStats(BaseModel):
-    """The cache of segments: its size now, and lookups since the start. All 0: it is off, or the server has none."""
+    """The cache of segments: its current size, and lookups since the start. All are 0 if it is off."""
 
     stored: Annotated[Sum, Field(description="Lookups that found the segment.")] = 0
     in_flight: Annotated[Sum, Field(description="Lookups that found it in flight, and waited for it.")] = 0
@@ -130,7 +131,7 @@ class LastMinute(BaseModel):
 
 
 class RecorderStats(BaseModel):
-    """The traffic recorder on disk; `failing`: its folder cannot be written now."""
+    """The state of the traffic recorder; `failing`: its folder cannot be written."""
 
     state: Literal["on", "off", "failing"] = "off"
     written: Annotated[Sum, Field(description="Texts written since the start.")] = 0
@@ -138,11 +139,11 @@ class RecorderStats(BaseModel):
 
 
 class Stats(BaseModel):
-    """`GET /v1/stats`: the engine and admission now, rates over the last minute.
+    """`GET /v1/stats`: the current state of engine and admission, and rates over the last minute.
 
-    Of several replicas: counters, sequences, limits, sizes and rates are added up; `kv_cache_usage` is the share of all
-    their caches; a percentile is the largest of any replica; `uptime_s`, `startup` and `settings` are those of the replica
-    that runs longest.
+    For several replicas, counters, sequences, limits, sizes and rates are sums; `kv_cache_usage` is the share of all
+    caches together; a percentile is the largest of any replica; `uptime_s`, `startup` and `settings` are those of the
+    replica that has run longest.
     """
 
     state: Annotated[
@@ -191,22 +192,22 @@ class Stats(BaseModel):
 
 
 class MetricsTarget(BaseModel):
-    """An entry of `GET /v1/replicas`, as Prometheus' HTTP and file service discovery read it: where one replica's
-    `/metrics` are."""
+    """An entry of `GET /v1/replicas` in the format of Prometheus' HTTP and file service discovery: the address of a
+    replica's `/metrics`."""
 
     targets: Annotated[list[str], Field(description="One address, host:port, that the Prometheus server can reach.")]
     labels: Annotated[dict[str, str], Field(description="`replica`, and what else distinguishes the replicas.")] = {}
 
 
 class PromptTemplate(BaseModel):
-    """A trained prompt: slots in braces, such as `{text}` and `{source}`."""
+    """A prompt with slots in braces, such as `{text}` and `{source}`."""
 
     text: str
     system: str = ""
 
 
 class ModelDescription(BaseModel):
-    """`dragoman models --json`: a model, and the prompts of the profile that is chosen for it."""
+    """`dragoman models --json`: a model, and the prompts of its profile."""
 
     path: Annotated[str, Field(description="The folder or hub id that vLLM is given.")]
     name: str

@@ -1,1 +1,1 @@
-"""Load tests, reports, the journey and the tuner. Speaks HTTP to any server; installed with the extra `bench`."""
+"""Load tests, reports, the journey, the tuner and quality tests, over HTTP; installed with the extra `bench`."""

@@ -1,1 +1,1 @@
-"""The command line, one file a command. Talks to people; decides nothing that a library user would miss."""
+"""The command line, one file for each command: options, output and exit codes. Other packages do the work."""

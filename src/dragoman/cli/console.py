@@ -1,6 +1,6 @@
-"""Where commands print: answers to stdout, all else (progress, logs, errors) to stderr.
+"""Consoles of the commands: results go to stdout, everything else (progress, logs, errors) to stderr.
 
-Names, paths and texts are printed as they are, so that no string is markup: what has a colour is a `Text` or has a `style`.
+Strings are never read as markup, so that names, paths and texts are printed unchanged; use a `Text` or `style` for colours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ error_console = Console(stderr=True, markup=False, emoji=False)
 
 
 def steady_error_console() -> Console:
-    """A console on a copy of today's stderr: it still reaches the user while file descriptor 2 points elsewhere."""
+    """Return a console on a copy of stderr, which still works after file descriptor 2 is redirected."""
     copy = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="backslashreplace", buffering=1)
     return Console(
         file=copy, force_terminal=error_console.is_terminal, width=error_console.width, markup=False, emoji=False

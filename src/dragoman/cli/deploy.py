@@ -1,4 +1,4 @@
-"""`dragoman deploy`: what a Ray cluster of several hosts needs."""
+"""`dragoman deploy`: writes the configuration for a Ray cluster of several hosts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dragoman.settings import Loaded
 
 @click.group("deploy")
 def command() -> None:
-    """Serve on several hosts: one address for whole servers on a Ray cluster."""
+    """Serve on several hosts: replicas behind one address on a Ray cluster."""
 
 
 @command.command("config", cls=SettingsCommand)

@@ -1,4 +1,4 @@
-"""`dragoman doctor`: what this machine can run, and why. Starts no engine."""
+"""`dragoman doctor`: reports what this machine can run, and why. Does not start an engine."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _port(settings: Settings) -> Diagnosis:
 @click.command("doctor", cls=SettingsCommand)
 @settings_options("server", "auth", "model", "engine")
 def command(loaded: Loaded) -> None:
-    """Report what this machine can run, and why. Exit code 1 when the server could not start as configured."""
+    """Report what this machine can run, and why. Exit code 1 if the server could not start as configured."""
     checks: tuple[Callable[[], Diagnosis], ...] = (
         _python,
         _memory,

@@ -1,4 +1,4 @@
-"""Which packages of dragoman's extras are installed."""
+"""Finds missing packages of dragoman's extras."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from packaging.requirements import Requirement
 
 
 def missing_packages(extra: str) -> list[str]:
-    """Packages of one of dragoman's extras that are not installed."""
+    """Return the packages of an extra that are not installed."""
     wanted = (Requirement(line) for line in metadata.requires("dragoman") or ())
     missing: list[str] = []
     for requirement in wanted:

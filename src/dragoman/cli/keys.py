@@ -1,4 +1,4 @@
-"""`dragoman keys`: accounts and their keys, in the database itself, so that it needs no running server."""
+"""`dragoman keys`: manages accounts and their keys directly in the database; no server needs to run."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _DATES = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"])
 def command() -> None:
     """Create, list, rotate and revoke keys, and show what each has used.
 
-    NAME is the name or the id of one. A running server knows a change within seconds (auth.refresh_s), or after
-    SIGHUP or `POST /v1/reload`.
+    NAME is the name or the id of a key. A running server reads changes within seconds (auth.refresh_s), or on SIGHUP or
+    `POST /v1/reload`.
     """
 
 
@@ -68,7 +68,7 @@ def create(
     priority: Priority,
     expires: datetime | None,
 ) -> None:
-    """Create a key, and print it: it is not stored, and cannot be shown again."""
+    """Create a key and print it. Only its digest is stored, so it cannot be shown again."""
     limits = Account(
         id="",
         name=name,
@@ -96,7 +96,7 @@ def create(
 )
 @settings_options("storage")
 def rotate(loaded: Loaded, name: str, overlap_h: float) -> None:
-    """Print a new key with the limits and the usage of the one that it replaces."""
+    """Replace a key: print a new one with the same limits and usage."""
     _, key = _run(loaded, lambda store: store.keys.rotate(name, overlap_h * 3600))
     _print_key(key)
 
@@ -105,7 +105,7 @@ def rotate(loaded: Loaded, name: str, overlap_h: float) -> None:
 @click.argument("name")
 @settings_options("storage")
 def revoke(loaded: Loaded, name: str) -> None:
-    """Make a key invalid. What it has used stays stored."""
+    """Make a key invalid. Its usage stays stored."""
     account = _run(loaded, lambda store: store.keys.revoke(name))
     error_console.print(f"revoked {account.name} ({account.id})", markup=False, highlight=False)
 
@@ -131,7 +131,7 @@ def list_(loaded: Loaded, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @settings_options("storage")
 def usage(loaded: Loaded, name: str | None, as_json: bool) -> None:
-    """Show what each key, or one, has used in each calendar month (UTC)."""
+    """Show the usage of all keys, or of one, by calendar month (UTC)."""
 
     async def read(store: AccountStore) -> list[dict[str, object]]:
         accounts = {one.account.id: one.account for one in await store.keys.list()}
@@ -163,7 +163,7 @@ def usage(loaded: Loaded, name: str | None, as_json: bool) -> None:
 
 
 def _run(loaded: Loaded, work: Callable[[AccountStore], Awaitable[T]]) -> T:
-    """The result of `work` on the settings' database, which is created or migrated where it has to be."""
+    """Return the result of `work` on the settings' database, which is created or migrated if necessary."""
     opened = database(loaded.settings.storage)
     if opened is None:
         raise ConfigError("keys are stored in the database, and storage.url is empty", param="storage.url")
@@ -179,7 +179,7 @@ def _run(loaded: Loaded, work: Callable[[AccountStore], Awaitable[T]]) -> T:
 
 
 def _print_key(key: str) -> None:
-    """The key alone on standard output, so that a program can read it."""
+    """Print only the key to standard output, so that a program can read it."""
     error_console.print("Store this key now: it cannot be shown again.", highlight=False)
     click.echo(key)
 

@@ -1,4 +1,4 @@
-"""`dragoman`: the commands, and how errors leave: one line on stderr, exit code 2 for what the caller can fix, else 1."""
+"""`dragoman`: the list of commands, and error reports: one line on stderr, exit code 2 for wrong input, else 1."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _COMMANDS = {
 }
 _BENCH_COMMANDS = {
     "bench": "Load-test a translation server.",
-    "eval": "Score translations, and send hard inputs that must come back whole.",
+    "eval": "Score translations against references, and test a server with hard inputs.",
     "check-model": "Check a model before you serve it: its prompt, languages, marks, speed.",
     "report": "Make a report from results files.",
-    "journey": "Measure every architecture of the story on this machine.",
-    "plan": "Compute how many GPUs a recorded traffic needs, from a measurement of one.",
-    "tune": "Find the engine settings that serve your traffic best, and say why.",
+    "journey": "Measure the steps from one worker process to continuous batching on this machine.",
+    "plan": "Compute how many GPUs your recorded traffic needs, from a measurement of one.",
+    "tune": "Find the engine settings that serve your traffic best, with reasons.",
 }
 _ENTRY_POINTS = "dragoman.commands"
 
 
 def _bench_command(name: str) -> click.Command:
-    """A command of `dragoman_bench`. Raises `ConfigError` where the extra `bench` is not installed."""
+    """Load a command of `dragoman_bench`. Raises `ConfigError` if the extra `bench` is not installed."""
     if missing := missing_packages("bench"):
         raise ConfigError(
             f"dragoman {name} needs the extra 'bench' ({', '.join(missing)} not installed): pip install 'dragoman[bench]'"
@@ -50,7 +50,7 @@ def _bench_command(name: str) -> click.Command:
 
 
 class _Commands(click.Group):
-    """Imports a command's module when it is asked for: `dragoman --help` loads nothing heavy."""
+    """Imports the module of a command only when it is used, so that `dragoman --help` is fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_COMMANDS, *_BENCH_COMMANDS]
@@ -76,7 +76,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """The console script."""
+    """Run the console script."""
     try:
         sys.exit(cli.main(standalone_mode=False) or 0)
     except click.exceptions.Exit as leave:

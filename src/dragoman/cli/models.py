@@ -1,4 +1,4 @@
-"""`dragoman models`: the profiles, their languages and the memory that they need."""
+"""`dragoman models`: lists the profiles, their languages and the memory that they need."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(name: str | None, as_json: bool, model: str) -> None:
 
 
 def describe(model: Model) -> ModelDescription:
-    """A model with the prompts that it gets for each direction, without options."""
+    """Describe a model, with its prompt for each direction without options."""
     profile = model.profile
     served = [(one, other) for one in profile.languages for other in profile.languages if one != other]
     templates = {
@@ -66,7 +66,7 @@ def describe(model: Model) -> ModelDescription:
 
 
 def weights(profile: Profile) -> str:
-    """The memory that the published checkpoints' weights take."""
+    """Return the memory of the published checkpoints' weights."""
     sizes = sorted(model.bf16_gib for model in profile.models)
     if not sizes:
         return "-"

@@ -1,4 +1,4 @@
-"""Settings as flags: every field of `dragoman.settings` becomes an option, named after its key."""
+"""Makes flags of settings: every field of `dragoman.settings` becomes an option, named after its key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class SettingsCommand(click.Command):
-    """Lists the settings that people change by their groups; the flags of the others work and are not listed."""
+    """A command whose help lists the settings that have a group, by group; the other flags work but are not listed."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups = {_name(path): option.group for path, option in settings.options().items()}
@@ -32,12 +32,12 @@ class SettingsCommand(click.Command):
 
 
 def _leaves(annotation: Any) -> list[Any]:
-    """The types and the literal values that an annotation is made of."""
+    """Return the types and literal values in an annotation."""
     return [leaf for part in get_args(annotation) for leaf in _leaves(part)] or [annotation]
 
 
 def _flag(option: settings.Option) -> Callable[[F], F]:
-    """The flag takes a text: `settings.load` parses and checks it."""
+    """Make the flag of a setting. Its value is a text, which `settings.load` parses and checks."""
     leaves = _leaves(option.type)
     is_number = int in leaves or float in leaves
     metavar = "N" if is_number else "BOOL" if bool in leaves else option.key.rsplit("_", 1)[-1].upper()
@@ -56,9 +56,9 @@ def _name(path: str) -> str:
 
 
 def settings_options(*sections: str) -> Callable[[F], F]:
-    """Decorate a command with `--config` and the flags of `sections`, by default of all.
+    """Return a decorator that adds `--config` and the flags of `sections`, by default of all, to a command.
 
-    It receives `loaded: settings.Loaded`. A removed setting's flag is taken as well, so that `load` names it as removed.
+    The command receives `loaded: settings.Loaded`. Flags of removed settings are accepted, so that `load` can report them.
     """
 
     def wanted(known: Iterable[str]) -> list[str]:

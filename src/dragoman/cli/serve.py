@@ -1,4 +1,4 @@
-"""`dragoman serve`: the server, from settings to exit code."""
+"""`dragoman serve`: runs the server or several replicas, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger("dragoman.serve")
 
 
 class _PhaseColumn(ProgressColumn):
-    """The phases of the engine's start so far, and the time of each."""
+    """A progress column with the phases of the engine's start so far, and the time of each."""
 
     def __init__(self, service: TranslationService) -> None:
         super().__init__()
@@ -45,14 +45,14 @@ class _PhaseColumn(ProgressColumn):
 
 
 class Messages:
-    """What the command itself prints: for people on the console, for machines as records of the log."""
+    """The messages of the command itself: on the console for people, as log records with `--log-format json`."""
 
     def __init__(self, settings: Settings, console: Console) -> None:
         self._console = console
         self.as_json = settings.log.format == "json"
 
     def progress(self, service: TranslationService) -> Progress:
-        """With log lines for the same phases above it; alone they are shown where there is no terminal."""
+        """Return a progress display, above which the log has the same phases; without a terminal there is only the log."""
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
@@ -76,7 +76,7 @@ class Messages:
 
 
 def _run(settings: Settings, console: Console) -> int:
-    """Listen, start, serve, drain. Raises `ConfigError` before anything heavy runs."""
+    """Listen, start, serve, drain. Raises `ConfigError` before slow imports."""
     forkserver.prepare(settings)  # what is imported below takes half a second
 
     import uvloop
@@ -119,7 +119,7 @@ def _run(settings: Settings, console: Console) -> int:
 
 
 def _run_replicas(settings: Settings, console: Console) -> int:
-    """The same with several replicas. Raises `ConfigError` where the extra `ray` is not installed."""
+    """Run several replicas. Raises `ConfigError` if the extra `ray` is not installed."""
     if missing := missing_packages("ray"):
         raise ConfigError(
             f"--replicas needs the extra 'ray' ({', '.join(missing)} not installed): pip install 'dragoman[ray]'",

@@ -1,4 +1,4 @@
-"""`dragoman traffic`: what the recorder of a server wrote, as distributions (`show`) or as a workload (`export`)."""
+"""`dragoman traffic`: shows the recorded traffic as distributions (`show`), or writes it as a workload (`export`)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def command() -> None:
 def show_command(folders: tuple[Path, ...], config: Path | None, since: str, per_replica: bool, as_json: bool) -> None:
     """Print how many texts were in flight, how long they were, how long they took and how they ended.
 
-    Where several replicas recorded at the same time, the texts in flight are counted anew, over all of them.
+    If several replicas recorded at the same time, the texts in flight are counted again over all of them.
     """
     reading = TrafficReader(_folders(folders, config), _since(since))
     entries, counted_anew = _read(reading, per_replica=per_replica)
@@ -77,9 +77,9 @@ def export(
 ) -> None:
     """Write the traffic as a trace, one JSON line a text, for `dragoman bench --workload FILE --replay`.
 
-    Lengths are in tokens of the served model: give the bench its tokenizer.json with --tokenizer. Where several replicas
-    recorded at the same time, the texts in flight are counted anew, over all of them; `dragoman tune` sets up one replica, so
-    for it export with --per-replica.
+    Lengths are in tokens of the served model: specify its tokenizer.json to `dragoman bench` with --tokenizer. If several
+    replicas recorded at the same time, the texts in flight are counted again over all of them. Use --per-replica for
+    `dragoman tune`, which tunes a single replica.
     """
     if out is not None and out.suffix not in (".jsonl", ".ndjson"):
         raise ConfigError(f"{out}: the bench takes a trace from a file that ends in .jsonl", param="out")
@@ -99,7 +99,7 @@ def export(
 
 
 def _read(reading: TrafficReader, *, per_replica: bool) -> tuple[list[TrafficEntry], bool]:
-    """The entries, and whether the texts in flight are counted anew. Raises `ConfigError` where there are none."""
+    """Return the entries, and whether texts in flight were counted again. Raises `ConfigError` if there are none."""
     entries = list(reading)
     if not entries:
         raise _nothing(reading)
@@ -108,7 +108,7 @@ def _read(reading: TrafficReader, *, per_replica: bool) -> tuple[list[TrafficEnt
 
 
 def _pairs(entries: Sequence[TrafficEntry]) -> list[tuple[str, int]]:
-    """Languages and the number of their texts, the most frequent first."""
+    """Return language pairs with their number of texts, the most frequent first."""
     return Counter(f"{entry.source or '?'}-{entry.target}" for entry in entries).most_common()
 
 
@@ -173,7 +173,7 @@ def _folders(folders: tuple[Path, ...], config: Path | None) -> tuple[Path, ...]
 
 
 def _since(text: str) -> float:
-    """The time (Unix) that many seconds ago. Raises ConfigError."""
+    """Return the Unix time where the period begins. Raises ConfigError."""
     if text == "all":
         return 0.0
     found = _SPAN.fullmatch(text)

@@ -1,6 +1,6 @@
-"""`dragoman translate`: a text from the command line, a file or standard input, through a server or an engine of its own.
+"""`dragoman translate`: translates an argument, a file or standard input, with a server or with an engine of its own.
 
-A server that needs keys gets the one in the variable `DRAGOMAN_API_KEY`: a flag could be read in the list of processes.
+The server's key is in the variable `DRAGOMAN_API_KEY`, because other users could read a flag in the list of processes.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def _source_text(text: str | None, file: Path | None) -> str:
 
 
 def _through_server(url: str, text: str, target: str, source: str | None) -> tuple[str, list[str]]:
-    """The translation and its warnings. Raises `ConfigError` for a refusal and for no server, `Unavailable` for a status
-    from 500."""
+    """Return the translation and its warnings. Raises `ConfigError` if the server refuses the request or cannot be reached,
+    `Unavailable` for a status from 500."""
     body = {"text": text, "target": target} | ({"source": source} if source else {})
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get(KEY_VARIABLE):

@@ -1,1 +1,1 @@
-"""Several whole servers behind one address, placed, balanced, restarted and updated by Ray Serve. The only importer of ray."""
+"""Replicas behind one address, which Ray Serve starts, balances, restarts and updates. Only this package imports ray."""

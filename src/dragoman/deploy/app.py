@@ -1,7 +1,7 @@
-"""The Ray Serve application: each replica is a whole server, the same app over the same service as without Ray.
+"""The Ray Serve application: each replica is a complete server, with the same app and service as without Ray.
 
-`build` makes it from plain values, for `dragoman serve --replicas` and for `serve deploy` alike. A replica counts as ready
-when its service has started; Serve replaces it when its engine has crashed for good, which is when `check_health` raises.
+`build` makes it from plain values, for `dragoman serve --replicas` and for `serve deploy`. A replica is ready when its
+service has started. Serve replaces it when its engine cannot be restarted, because `check_health` then raises.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from dragoman.telemetry import logs
 _ray: Any = ray  # typed in part
 APPLICATION = "dragoman"
 MAX_ONGOING_REQUESTS = 1_000_000
-"""More than admission lets in flight: its answers, with Retry-After, are what clients see, and not Ray's."""
+"""More than admission ever admits, so that clients get dragoman's refusals, with Retry-After, and not Ray's."""
 LOOPBACK = "127.0.0.1"
 
 
 def arguments(settings: Settings, deployment: config.Deployment, *, folder: str, log_to: str) -> dict[str, Any]:
-    """What `build` takes, in plain values, for replicas on this machine.
+    """Return the arguments of `build`, as plain values, for replicas on this machine.
 
-    `folder`: where relative paths of the settings begin; `log_to`: a named pipe that takes the replicas' logs.
+    `folder`: the base of relative paths in the settings; `log_to`: a named pipe for the replicas' logs.
     """
     return {"settings": asdict(settings), "deployment": asdict(deployment), "folder": folder, "log_to": log_to}
 
 
 def _settings(args: Mapping[str, Any], several_hosts: bool) -> Settings:
-    """Of several hosts, each completes them by its environment."""
+    """Return the settings; with several hosts, each host's environment completes them."""
     return config.settings_of(args["settings"], environment=os.environ if several_hosts else None)
 
 
 def build(args: Mapping[str, Any]) -> Any:
-    """The application, from `arguments`, or those of `serve.yaml`, for which `serve deploy` calls it.
+    """Build the application from `arguments`, or for `serve deploy` from those in `serve.yaml`.
 
     Raises `ConfigError` for settings that several replicas cannot have.
     """
@@ -76,7 +76,7 @@ def build(args: Mapping[str, Any]) -> Any:
 
 
 class Replica:
-    """One server. Made by Ray, in a process of its own."""
+    """A server that Ray runs in a process of its own."""
 
     async def __init__(self, args: dict[str, Any]) -> None:
         if folder := args.get("folder"):
@@ -115,13 +115,13 @@ class Replica:
         return create_app(self.service, self._peers)
 
     async def check_health(self) -> None:
-        """Raises `EngineDead` once the engine is lost: Serve then replaces the replica. A restart of the engine is its
-        server's, which holds calls meanwhile."""
+        """Raises `EngineDead` if the engine cannot be restarted: Serve then replaces the replica. While the server restarts its
+        engine, it holds calls, and this does not raise."""
         if self._lost is not None and self._lost.done():
             raise self._lost.result()
 
     async def __del__(self) -> None:
-        """Serve has waited for requests by now."""
+        """Stop the server. Serve has already waited for requests."""
         if self._lost is None:
             return
         self._lost.cancel()
@@ -132,7 +132,7 @@ class Replica:
 
 
 def _own_settings(settings: Settings, name: str, operator_host: str) -> Settings:
-    """Files that one process alone may write get the replica's name."""
+    """Add the replica's name to files that only one process may write."""
 
     def own(file: str) -> str:
         path = Path(file)
@@ -147,7 +147,7 @@ def _own_settings(settings: Settings, name: str, operator_host: str) -> Settings
 
 
 def _configure_logging(settings: Settings, log_to: str, name: str) -> None:
-    """To the named pipe `log_to`, or to standard error, which Ray keeps in a file of the replica's."""
+    """Log to the named pipe `log_to`, or to standard error, which Ray writes to a file for each replica."""
     stream = sys.stderr
     if log_to:
         descriptor = os.open(log_to, os.O_WRONLY | os.O_NONBLOCK)  # lines are lost when the other end does not read
@@ -155,18 +155,18 @@ def _configure_logging(settings: Settings, log_to: str, name: str) -> None:
     logs.configure_logging(settings.log.level, settings.log.format, Console(file=stream), timed=True, replica=name)
 
 
-# ---- what Ray has no options for
+# ---- changes of Ray Serve for which it has no options
 
 
 def _replace(module: ModuleType, name: str, replacement: Any) -> None:
-    """Put `replacement` in the place of what a module of Ray's has. Raises `DragomanError` where it has no such name."""
+    """Replace a name in one of Ray's modules. Raises `DragomanError` if the module has no such name."""
     if not hasattr(module, name):
         raise DragomanError(f"{module.__name__} has no {name}: install the version of Ray that dragoman[ray] asks for")
     setattr(module, name, replacement)
 
 
 def _keep_to_loopback() -> None:
-    """Have Serve's gRPC server of this replica, which only its controller calls, listen on loopback."""
+    """Make Serve's gRPC server of this replica, which only its controller calls, listen on loopback."""
     from ray.serve._private import replica
 
     add_port: Any = getattr(replica, "add_port_to_grpc_server", None)
@@ -178,7 +178,7 @@ def _keep_to_loopback() -> None:
 
 
 class _Unchanged:
-    """In place of a middleware of Serve's: changes nothing."""
+    """Replaces a middleware of Serve, and changes nothing."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -188,7 +188,7 @@ class _Unchanged:
 
 
 def _answer_with_our_request_ids() -> None:
-    """Have Serve add no X-Request-ID to answers, which have ours."""
+    """Prevent Serve from adding X-Request-ID to answers, which have dragoman's."""
     from ray.serve._private import http_util
 
     _replace(http_util, "RequestIdMiddleware", _Unchanged)

@@ -1,6 +1,6 @@
-"""What is checked and written before Ray starts: settings that replicas can have, Ray's environment, `serve.yaml`.
+"""Checks settings for replicas, and computes Ray's environment and `serve.yaml`, before Ray starts.
 
-Imports no ray: its environment is read when it is imported.
+This module must not import ray, which reads its environment when it is imported.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from dragoman.gpu import find_gpus
 from dragoman.settings import Settings
 
 DRAIN_PERIOD_S = 10
-"""How long a replica that is replaced answers on, so that every HAProxy has a configuration without it."""
+"""Seconds for which a replica that is replaced still answers, until every HAProxy has a configuration without it."""
 STOP_S = 30
-"""For an engine to end, after its calls have."""
+"""Seconds for an engine to end after its calls."""
 LONGEST_REQUEST_S = 900
-"""After a change of replicas, a request that runs for longer than this from then on is cut off."""
+"""Seconds after a change of replicas at which HAProxy cuts off requests that still run."""
 BUFFER_BYTES = 64 * 1024
-"""Of HAProxy, taken up to twice for each connection: it repeats a request on another replica only if it fits in one."""
+"""HAProxy's buffer, of which a connection uses up to two. A request is repeated on another replica only if it fits in one."""
 OF_KNEE = 0.7
-"""In-flight requests to scale for, as a share of the knee of a tune's ladder: a further replica takes minutes to start."""
+"""The target of autoscaling, as a share of the knee of a tune's ladder: another replica takes minutes to start."""
 _AUTOSCALING = {"upscale_delay_s": 15.0, "downscale_delay_s": 600.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """How the application is deployed. `num_gpus` and `num_cpus` are of one replica; `autoscaling` replaces `replicas`."""
+    """Parameters of a deployment. `num_gpus` and `num_cpus` are for each replica; `autoscaling` replaces `replicas`."""
 
     replicas: int = 1
     num_cpus: float = 1
@@ -44,13 +44,13 @@ class Deployment:
 
 
 def settings_of(values: Mapping[str, Mapping[str, Any]], *, environment: Mapping[str, str] | None = None) -> Settings:
-    """Settings from plain values by section and key; others are those of `environment`, and then defaults."""
+    """Build settings from plain values by section and key, then from `environment`, then from defaults."""
     flags = {f"{section}.{key}": value for section, table in values.items() for key, value in table.items()}
     return known.load(flags=flags, environment=environment or {}).settings
 
 
 def changed(settings: Settings) -> dict[str, dict[str, Any]]:
-    """The values that differ from the defaults."""
+    """Return the values that differ from the defaults."""
     defaults = asdict(Settings())
     return {
         section: differing
@@ -86,7 +86,7 @@ def check(settings: Settings, *, several_hosts: bool) -> None:
 
 
 def check_cluster(nodes: int) -> None:
-    """Raises `ConfigError` in a cluster of several nodes whose ports run anybody's code."""
+    """Raises `ConfigError` in a cluster of several nodes without token authentication."""
     if nodes > 1 and os.environ.get("RAY_AUTH_MODE", "").lower() != "token":
         raise ConfigError(
             "this Ray cluster accepts code from all who reach its ports: set RAY_AUTH_MODE=token and the same RAY_AUTH_TOKEN "
@@ -95,14 +95,14 @@ def check_cluster(nodes: int) -> None:
 
 
 def gpus_per_replica(settings: Settings) -> int:
-    """GPUs that one engine runs on, where there are any; 0 without an engine."""
+    """Return the number of GPUs of one engine, if the machine has GPUs; 0 without an engine."""
     if settings.pipeline.name == "fake":
         return 0
     return settings.engine.tensor_parallel_size
 
 
 def local_deployment(settings: Settings) -> Deployment:
-    """How `--replicas` deploys on this machine. Raises `ConfigError` where its GPUs do not suffice."""
+    """Return the deployment of `--replicas` on this machine. Raises `ConfigError` if it has too few GPUs."""
     found = find_gpus()
     gpus = len(found.describe()) if found is not None and settings.pipeline.name != "fake" else 0
     each = gpus_per_replica(settings) if gpus else 0
@@ -118,12 +118,12 @@ def local_deployment(settings: Settings) -> Deployment:
 
 
 def graceful_shutdown_s(settings: Settings) -> float:
-    """How long Serve waits for a replica that it replaces: its drain, and some more for the engine to end."""
+    """Return how long Serve waits for a replica that it replaces: its drain, and some seconds for the engine to end."""
     return settings.server.drain_timeout_s + DRAIN_PERIOD_S + STOP_S
 
 
 def ray_environment(settings: Settings) -> dict[str, str]:
-    """Ray's variables, on each node, before Ray starts. Ray Serve's defaults cost 10 ms a request and lose requests."""
+    """Return the variables that Ray needs on each node. Ray Serve's defaults add 10 ms to a request and lose requests."""
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     # HAProxy needs 2.5 files for each connection, and does not start when it cannot have them.
     connections = 20_000 if most_files == resource.RLIM_INFINITY else min(20_000, (most_files - 200) * 2 // 5)
@@ -149,9 +149,9 @@ def ray_environment(settings: Settings) -> dict[str, str]:
 
 
 def serve_yaml(settings: Settings, deployment: Deployment) -> str:
-    """A configuration for `serve deploy`, with what each node needs before `ray start` in comments.
+    """Write a configuration for `serve deploy`; its comments have the variables that each node needs before `ray start`.
 
-    Without the database's address, which holds a password: nodes have it in their environment, as they have Ray's token. Raises
+    The database's address, which has a password, and Ray's token are not in it: nodes have them in their environment. Raises
     `ConfigError`.
     """
     import yaml
@@ -197,7 +197,7 @@ def _quoted(value: str) -> str:
 
 
 def tuned_target(path: Path) -> float:
-    """In-flight requests of one replica to scale for, from a `tune.json` or the folder of a tune. Raises `ConfigError`."""
+    """Return the target of in-flight requests of a replica, from a `tune.json` or a tune's folder. Raises `ConfigError`."""
     file = path / "tune.json" if path.is_dir() else path
     try:
         document: Any = json.loads(file.read_text(encoding="utf-8"))
@@ -215,7 +215,7 @@ def tuned_target(path: Path) -> float:
 
 
 def autoscaling(fewest: int, most: int, target_in_flight: float) -> dict[str, Any]:
-    """Serve's autoscaling: so many in-flight requests a replica. Raises `ConfigError`."""
+    """Return Serve's autoscaling options for a target of in-flight requests per replica. Raises `ConfigError`."""
     if not 1 <= fewest <= most:
         raise ConfigError(f"replicas from {fewest} to {most}: the first must be at least 1 and no more than the second")
     return {

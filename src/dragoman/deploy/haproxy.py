@@ -1,19 +1,19 @@
-"""Starts HAProxy with what Ray Serve's configuration of it has no option for. Ray runs this in place of the binary.
+"""Starts HAProxy with settings for which Ray Serve has no option. Ray runs this command instead of HAProxy's binary.
 
-Ray writes HAProxy's configuration anew at each change of replicas, and then starts `BINARY -f FILE ...`, where BINARY is
-RAY_SERVE_HAPROXY_BINARY_PATH. This adapts FILE, and becomes HAProxy:
+At each change of replicas Ray writes HAProxy's configuration again, and then starts `BINARY -f FILE ...`, where BINARY is
+RAY_SERVE_HAPROXY_BINARY_PATH. This command changes FILE and then executes HAProxy, so that:
 
 - its statistics (8404) and metrics (9101) listen on loopback, not on all interfaces; only this user may use its socket;
-- `HAPROXY_FRONTEND_HOST` is the address that clients reach, where it is set: the replicas' own ports stay on loopback;
-- replicas learn of a client that has left from their own connection, not from Ray, which would cancel the call without the
-  time that its API gives a client to try again; and Ray's own time limit, which clients could set, does not apply;
-- headers and bodies arrive in the time that the settings give (the buffer bounds headers), and offers of an upgrade, with
-  which uvicorn would lose the body, are removed;
-- a request goes to a replica once its body is complete, or the buffer is full: else HAProxy does not repeat it on another
-  replica when this one crashes;
+- HAProxy listens on `HAPROXY_FRONTEND_HOST`, if it is set, while the replicas' own ports stay on loopback;
+- replicas detect a disconnected client by their own connection, not through Ray, which would cancel the call without its
+  grace period; and Ray's own time limit, which clients could set, does not apply;
+- headers and bodies must arrive within the time limits of the settings (the buffer limits headers), and offers of an
+  upgrade, with which uvicorn would lose the body, are removed;
+- a request is sent to a replica when its body is complete or the buffer is full: otherwise HAProxy could not repeat it on
+  another replica after a crash;
 - HAProxy ends with the process that started it.
 
-Imports little: clients may wait for it.
+The module imports little, because clients may wait for it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _ADAPTED = "# adapted by dragoman\n"
 
 
 class UnknownConfiguration(Exception):
-    """Ray's configuration is not the one that this module knows how to change."""
+    """This module cannot change Ray's configuration, which is not the expected one."""
 
 
 def adapted(configuration: str, host: str = "", *, header_timeout_s: float = 20, body_timeout_s: float = 30) -> str:
-    """Ray's configuration of HAProxy with the changes above; `host` empty: the frontend listens where Ray says.
+    """Return Ray's configuration of HAProxy with these changes; with an empty `host` the frontend's address stays Ray's.
 
-    Raises `UnknownConfiguration` where a place to change is missing, as in another version of Ray.
+    Raises `UnknownConfiguration` if a place to change is missing, as it may be in another version of Ray.
     """
     if configuration.startswith(_ADAPTED):
         return configuration
@@ -51,7 +51,7 @@ def adapted(configuration: str, host: str = "", *, header_timeout_s: float = 20,
             (
                 f"{found[1]}{address}:{found[3]}",
                 "option http-buffer-request",
-                # With that option for the whole request, or as much as fits in the buffer.
+                # With that option this is the limit for the complete request, or the part that fits in the buffer.
                 f"timeout http-request {round(1_000 * (header_timeout_s + body_timeout_s))}ms",
                 f"timeout client {round(1_000 * body_timeout_s)}ms",
                 f"timeout http-keep-alive {KEEP_ALIVE_S}s",
@@ -79,7 +79,7 @@ def adapted(configuration: str, host: str = "", *, header_timeout_s: float = 20,
 
 
 def main() -> None:
-    """`dragoman-haproxy -f FILE ...`, as Ray starts it."""
+    """Run `dragoman-haproxy -f FILE ...`, as Ray does."""
     file = Path(sys.argv[sys.argv.index("-f") + 1])
     timeouts = {
         name: float(os.environ[variable])

@@ -1,7 +1,7 @@
-"""`dragoman serve --replicas`: Ray Serve on this machine alone, from start to exit code.
+"""`dragoman serve --replicas`: runs Ray Serve on this machine, from the start to the exit code.
 
-Ray, HAProxy and the replicas are processes of their own; this one starts them, shows how far they are, and has them drain and
-stop. Whatever way it ends, a `Guard` leaves none of them behind. Ray is imported only once its environment is set.
+Ray, HAProxy and the replicas are separate processes, which this one starts, watches, drains and stops. However it ends, a
+`Guard` ends all of them. Ray is imported only after its environment is set.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SILENT_POLLS = 50
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the command shows. `status`: how far the start is; `ready`: the address; `output`: lines of replicas' logs."""
+    """Callbacks of the command. `status`: progress of the start; `ready`: the address; `output`: log lines of the replicas."""
 
     status: Callable[[str], None]
     ready: Callable[[str], None]
@@ -54,15 +54,15 @@ class Progress:
 
 
 class Run:
-    """One run of Ray, HAProxy and replicas: a private folder, an environment, and the processes that inherit it."""
+    """A run of Ray, HAProxy and replicas: a private folder, an environment, and the processes that inherit it."""
 
     def __init__(self, settings: Settings, deployment: config.Deployment) -> None:
-        """Raises `ConfigError` when the address is not available."""
+        """Raises `ConfigError` if the address is not available."""
         self.settings = settings
         self.deployment = deployment
         server = settings.server
-        # A free port where it is 0, and an error if it is taken. No other program can take it before HAProxy, which listens
-        # with the same option.
+        # A free port if it is 0; an error if it is in use. No other program can use it before HAProxy, which listens with the
+        # same option.
         self._reserved = bind(server.host, server.port)
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         self.url, self.port = url_of(self._reserved), self._reserved.getsockname()[1]
@@ -98,7 +98,7 @@ class Run:
         }
 
     def start_ray(self) -> None:
-        """Start Ray and HAProxy; blocks for some seconds."""
+        """Start Ray and HAProxy. Blocks for some seconds."""
         import ray
         from ray import serve
 
@@ -121,13 +121,13 @@ class Run:
         )
 
     def stop_ray(self) -> None:
-        """End Ray's processes, and with them HAProxy; blocks for some seconds."""
+        """End Ray's processes, and with them HAProxy. Blocks for some seconds."""
         import ray
 
         cast(Any, ray).shutdown()
 
     def deploy(self) -> None:
-        """Deploy the application; where it is deployed already, replace its replicas, one or a fifth of them at a time."""
+        """Deploy the application. If it is deployed already, replace its replicas, one or a fifth of them at a time."""
         from ray import serve
 
         from dragoman.deploy import app
@@ -137,14 +137,14 @@ class Run:
         serve.run_many([target], wait_for_ingress_deployment_creation=False, wait_for_applications_running=False)
 
     def failure(self) -> str:
-        """Why Serve has given the application up; empty while it has not."""
+        """Return why Serve cannot deploy the application; empty if it can."""
         from ray import serve
 
         status = serve.status().applications.get("dragoman")
         return status.message if status is not None and status.status == "DEPLOY_FAILED" else ""
 
     def exposed(self) -> list[processes.Listener]:
-        """Sockets that others can reach, besides the service's own."""
+        """Return sockets that other machines can reach, except the service's own."""
         found = processes.listeners(psutil.Process().children(recursive=True))
         return [one for one in found if not one.is_loopback and one.port != self.port]
 
@@ -155,7 +155,7 @@ class Run:
 
 
 def _free_port(preferred: int) -> int:
-    """The port, or where it is taken another one."""
+    """Return the port, or another one if it is in use."""
     for port in (preferred, 0):
         with socket.socket() as trial:
             with suppress(OSError):
@@ -165,8 +165,8 @@ def _free_port(preferred: int) -> int:
 
 
 class LocalServer:
-    """Serves with several replicas until a signal: SIGINT and SIGTERM drain, SIGHUP has keys read again, SIGUSR2 replaces
-    the replicas one after the other."""
+    """Serves with several replicas until a signal: SIGINT and SIGTERM drain, SIGHUP makes replicas read keys, SIGUSR2
+    replaces the replicas one after the other."""
 
     def __init__(self, run: Run, progress: Progress) -> None:
         self._run = run
@@ -180,7 +180,7 @@ class LocalServer:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> int:
-        """The exit code: 0 after a drain, 1 when it timed out or Ray crashed. Raises what a replica could not start for."""
+        """Return the exit code: 0 after a drain, 1 if it timed out or Ray crashed. Raises why a replica could not start."""
         self._install_signals()
         self._forward_logs()
         try:
@@ -240,7 +240,7 @@ class LocalServer:
             log.info("keys and limits are read again")
 
     def _forward_logs(self) -> None:
-        """Pass on what replicas write to the named pipe. Open for writing too: it never ends while there is no replica."""
+        """Forward log lines from the named pipe. It is also opened for writing, so that it does not end without a replica."""
         descriptor = os.open(self._run.log_pipe, os.O_RDWR | os.O_NONBLOCK)
         rest = b""
 
@@ -275,7 +275,7 @@ class LocalServer:
             )
 
     async def _all_serve(self) -> bool:
-        """Whether all replicas have started, and HAProxy passes requests on. Raises for a replica that has failed."""
+        """Whether all replicas have started and HAProxy forwards requests to them. Raises if a replica has failed."""
         entries = await self._entries()
         for entry in entries:
             if entry.state == "failed":
@@ -290,7 +290,7 @@ class LocalServer:
         return len(serving) >= replicas and await _distributed(self._run.stats_port, replicas)
 
     async def _watch(self) -> None:
-        """Until it is cancelled. Raises `DragomanError` when Ray has crashed."""
+        """Watch the replicas until this is cancelled. Raises `DragomanError` if Ray has crashed."""
         while True:
             entries = [entry for entry in await self._entries() if entry.state != "failed"]
             before, now = ({(one.tag, one.name) for one in found if one.address} for found in (self._known, entries))
@@ -304,7 +304,8 @@ class LocalServer:
             await asyncio.sleep(POLL_S)
 
     async def _entries(self) -> list[Entry]:
-        """The directory's; those known last where it does not answer. Raises `DragomanError` when Ray has crashed."""
+        """Return the directory's entries, or the last known ones if it does not answer. Raises `DragomanError` if Ray has
+        crashed."""
         assert self._directory is not None
         from ray.exceptions import RayError
 
@@ -319,7 +320,7 @@ class LocalServer:
         return found
 
     def _write_targets(self) -> None:
-        """Where each replica's metrics are, for Prometheus' file service discovery."""
+        """Write the addresses of the replicas' metrics, for Prometheus' file service discovery."""
         from dragoman.deploy.peers import targets_of
 
         document = [target.model_dump() for target in targets_of(self._known)]
@@ -340,7 +341,8 @@ class LocalServer:
         return 0 if drained and all(entry.state == "drained" for entry in drained) else 1
 
     async def _instruct(self, instruction: Instruction, states: set[str], timeout_s: float) -> list[Entry] | None:
-        """The replicas' entries once all are in one of these states; None after the time, or a second signal."""
+        """Wait for all replicas to be in one of these states; return their entries, or None after the time limit or a second
+        signal."""
         assert self._directory is not None
         await self._directory.instruct(instruction)
         until_s = monotonic() + timeout_s
@@ -353,7 +355,7 @@ class LocalServer:
 
 
 def describe(entries: Sequence[Entry], replicas: int) -> str:
-    """How far the start of the replicas is, in a line."""
+    """Describe the progress of the replicas' start in a line."""
     serving = sum(entry.state == "serving" for entry in entries)
     phases = [
         f"{entry.name}: " + " > ".join(f"{phase.name} {phase.duration_s:.0f} s" for phase in entry.startup)
@@ -364,7 +366,7 @@ def describe(entries: Sequence[Entry], replicas: int) -> str:
 
 
 async def _distributed(stats_port: int, replicas: int) -> bool:
-    """Whether HAProxy passes requests on to that many replicas: while it does not know them, to a slow proxy of Ray's."""
+    """Whether HAProxy forwards requests to this many replicas; before, it forwards them to a slow proxy of Ray."""
     import aiohttp
 
     url = f"http://{LOOPBACK}:{stats_port}/stats;csv"
@@ -378,7 +380,8 @@ async def _distributed(stats_port: int, replicas: int) -> bool:
 
 
 def serve(settings: Settings, progress: Progress) -> int:
-    """Serve until a signal; the exit code as without replicas. Raises `ConfigError`, and `DragomanError` for a failure."""
+    """Serve until a signal, and return the exit code as without replicas. Raises `ConfigError`, or `DragomanError` for a
+    failure."""
     config.check(settings, several_hosts=False)
     run = Run(settings, config.local_deployment(settings))
     loop = asyncio.new_event_loop()

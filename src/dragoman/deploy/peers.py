@@ -1,7 +1,7 @@
-"""Which replicas there are, how far each has started, where each reports, and what they are to do.
+"""The directory of replicas: the state and address of each, and instructions to them.
 
-A small Ray actor holds the directory. Each replica writes its entry every second and reads its instruction in return; an
-entry that is not renewed expires. What operators ask is fetched from each replica's own port.
+The directory is a small Ray actor. Each replica writes its entry every second and gets its instruction in return; an entry
+that is not renewed expires. Statistics and other operators' data are requested from each replica's own port.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ ReplicaState = Literal["starting", "serving", "draining", "drained", "timed_out"
 NAME, NAMESPACE = "dragoman-directory", "dragoman"
 REPORT_S = 0.5
 EXPIRES_S = 5.0
-"""An entry that was not renewed for so long is of a replica that has crashed, or whose node has."""
+"""Seconds after which an entry that is not renewed expires: the replica or its node has crashed."""
 ASK_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one replica says of itself. `tag` is unique; `name` is its rank, which its successor gets."""
+    """A replica's entry. `tag` is unique; `name` is its rank, which the replica that replaces it gets too."""
 
     tag: str
     name: str
@@ -57,7 +57,7 @@ class Entry:
 
 
 class Directory:
-    """The entries, and the one instruction for all. Runs as a Ray actor; `clock` returns seconds."""
+    """Stores the entries and one instruction for all replicas. Runs as a Ray actor; `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -65,33 +65,33 @@ class Directory:
         self._instruction: Instruction = "serve"
 
     def report(self, entry: Entry) -> Instruction:
-        """Renew a replica's entry; one that has stopped leaves by the end of its time."""
+        """Renew a replica's entry, and return the instruction. The entry of a replica that has stopped expires."""
         self._entries[entry.tag] = self._clock(), entry
         return self._instruction
 
     def leave(self, tag: str) -> None:
-        """The replica has ended as it was asked to."""
+        """Remove a replica that has ended as instructed."""
         self._entries.pop(tag, None)
 
     def entries(self) -> list[Entry]:
-        """The replicas that have renewed their entry in time, by name."""
+        """Return the entries that have not expired, by name."""
         oldest_s = self._clock() - EXPIRES_S
         self._entries = {tag: held for tag, held in self._entries.items() if held[0] >= oldest_s}
         return sorted((entry for _, entry in self._entries.values()), key=lambda entry: (entry.name, entry.tag))
 
     def instruct(self, instruction: Instruction) -> None:
-        """What replicas are to do from their next report on."""
+        """Set the instruction that replicas get with their next report."""
         self._instruction = instruction
 
 
 def failed(entry: Entry, error: Exception) -> Entry:
-    """The last entry of a replica that could not start."""
+    """Return the last entry of a replica that could not start."""
     message = error.message if isinstance(error, DragomanError) else f"{type(error).__name__}: {error}"
     return replace(entry, state="failed", failure=message, is_config_error=isinstance(error, ConfigError))
 
 
 class DirectoryClient:
-    """The directory of this Ray cluster, made where there is none: the one place that calls its actor."""
+    """Calls the directory's actor of this Ray cluster, which is created if there is none."""
 
     def __init__(self) -> None:
         options: dict[str, Any] = {
@@ -106,24 +106,24 @@ class DirectoryClient:
         self._actor: Any = remote.options(**options).remote()
 
     async def report(self, entry: Entry) -> Instruction:
-        """As `Directory.report`."""
+        """See `Directory.report`."""
         return await self._actor.report.remote(entry)
 
     async def leave(self, tag: str) -> None:
-        """As `Directory.leave`."""
+        """See `Directory.leave`."""
         await self._actor.leave.remote(tag)
 
     async def entries(self) -> list[Entry]:
-        """As `Directory.entries`."""
+        """See `Directory.entries`."""
         return await self._actor.entries.remote()
 
     async def instruct(self, instruction: Instruction) -> None:
-        """As `Directory.instruct`."""
+        """See `Directory.instruct`."""
         await self._actor.instruct.remote(instruction)
 
 
 def targets_of(entries: list[Entry]) -> list[MetricsTarget]:
-    """Entries for Prometheus' service discovery."""
+    """Convert entries to targets for Prometheus' service discovery."""
     return [
         MetricsTarget(targets=[entry.address], labels={"replica": entry.name, "node": entry.node})
         for entry in entries
@@ -132,7 +132,7 @@ def targets_of(entries: list[Entry]) -> list[MetricsTarget]:
 
 
 class OperatorPort:
-    """Serves what operators ask of one replica, without keys, on a free port of the node's address."""
+    """Serves the operators' endpoints of a replica, without keys, on a free port of the node's address."""
 
     def __init__(self, service: TranslationService, host: str) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -143,7 +143,7 @@ class OperatorPort:
         self._serving: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Answer from now on."""
+        """Start to listen."""
         self._serving = asyncio.create_task(self._server.serve([self._listener]))
 
     async def close(self) -> None:
@@ -154,7 +154,7 @@ class OperatorPort:
 
 
 async def request(settings: Settings, method: str, entry: Entry, path: str) -> bytes | None:
-    """Ask a replica at its operators' port: the body of a 2xx answer; None for anything else."""
+    """Send a request to a replica's operators' port. Return the body of a 2xx answer; None for anything else."""
     if not entry.address:
         return None
     names = comma_separated(settings.server.allowed_hosts)
@@ -170,7 +170,7 @@ async def request(settings: Settings, method: str, entry: Entry, path: str) -> b
 
 
 class Peers:
-    """The `Replicas` of an app: this replica's service directly, the others over HTTP."""
+    """The `Replicas` of an app: calls this replica's service directly, and the others over HTTP."""
 
     def __init__(self, directory: DirectoryClient, service: TranslationService, tag: str) -> None:
         self._directory = directory
@@ -179,7 +179,7 @@ class Peers:
         self._tag = tag
 
     async def stats(self) -> list[Stats]:
-        """Each replica's own, at the same time."""
+        """Request the statistics of all replicas concurrently."""
 
         async def stats_of(entry: Entry) -> Stats:
             if entry.tag == self._tag:
@@ -193,11 +193,11 @@ class Peers:
         return list(await asyncio.gather(*map(stats_of, await self._directory.entries())))
 
     async def targets(self) -> list[MetricsTarget]:
-        """Where each reports its metrics."""
+        """Return the address of each replica's metrics."""
         return targets_of(await self._directory.entries())
 
     async def reload(self) -> None:
-        """Have each read keys, limits and usage. Raises `Unavailable`, with the names, where one was not reached."""
+        """Make all replicas read keys, limits and usage. Raises `Unavailable` with the names of those not reached."""
         await self._service.accounts.reload()
         others = [entry for entry in await self._directory.entries() if entry.tag != self._tag]
         done = await asyncio.gather(*(request(self._settings, "POST", entry, "/v1/reload") for entry in others))
@@ -206,7 +206,7 @@ class Peers:
 
 
 class Membership:
-    """Writes this replica's entry until it ends, and does as the directory instructs: drain, then stop."""
+    """Writes this replica's entry until it ends, and follows the directory's instructions: drain, then stop."""
 
     def __init__(self, directory: DirectoryClient, service: TranslationService, entry: Entry) -> None:
         self._directory = directory
@@ -216,15 +216,15 @@ class Membership:
         self._obeying: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Report from now on."""
+        """Start to report."""
         self._reporting = asyncio.create_task(self._report())
 
     def serving(self, address: str) -> None:
-        """It has started, and operators may ask at `address`."""
+        """Report that the replica serves, with its operators' port at `address`."""
         self._entry = replace(self._entry, state="serving", address=address)
 
     async def leave(self) -> None:
-        """End as the deployment asked."""
+        """End because the deployment stops this replica."""
         for task in (self._reporting, self._obeying):
             if task is not None:
                 task.cancel()

@@ -1,4 +1,4 @@
-"""Where the processes below `dragoman serve --replicas` listen."""
+"""Lists the sockets on which the child processes of `dragoman serve --replicas` listen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Listener:
 
 
 def listeners(processes: Iterable[psutil.Process]) -> list[Listener]:
-    """Where these processes listen, by address. A socket that two processes share is listed once."""
+    """Return the listening sockets of these processes, by address. A socket that two processes share is listed once."""
     found: dict[tuple[str, int], Listener] = {}
     for process in processes:
         try:
@@ -40,7 +40,7 @@ def listeners(processes: Iterable[psutil.Process]) -> list[Listener]:
 
 
 def _name(process: psutil.Process) -> str:
-    """What it is, shortly: Ray's workers name themselves in their command line, `ray::ServeReplica:...`."""
+    """Return a short name of a process. Ray's workers have one in their command line, `ray::ServeReplica:...`."""
     words = process.cmdline()
     if words and words[0].startswith("ray::"):
         return words[0].split()[0]

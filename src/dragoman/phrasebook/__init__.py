@@ -1,8 +1,7 @@
 """The packaged model: a small translation model for everyday messages in four languages.
 
-It is a demonstration and a test instrument: with it a laptop runs the real engine on real translations, and a benchmark has
-realistic messages to send. `tools/phrasebook` makes it. To servers and engines its weights are one more Hugging Face model
-directory.
+It is for demonstrations and tests: it runs on a laptop with the same engine as other models, and benchmarks send its
+messages. `tools/phrasebook` trains it. For servers and engines it is an ordinary Hugging Face model directory.
 """
 
 from pathlib import Path
@@ -12,12 +11,12 @@ LANGUAGES: tuple[str, ...] = ("en", "ja", "ko", "zh")
 
 
 def model_dir() -> Path:
-    """The packaged weights, tokenizer and configuration, loadable as any Hugging Face causal language model."""
+    """Return the folder of the packaged weights, tokenizer and configuration, a Hugging Face causal language model."""
     return Path(__file__).parent / "weights"
 
 
 def sentences_file() -> Path:
-    """Sentences for load tests: gzip, one JSON array a line, one text for each of `LANGUAGES`."""
+    """Return the file of sentences for load tests: gzip, a JSON array in each line, a text for each of `LANGUAGES`."""
     return Path(__file__).parent / "sentences.jsonl.gz"
 
 

@@ -1,1 +1,1 @@
-"""Model profiles: how a segment becomes token ids for a given model. Knows no engine."""
+"""Model profiles and prompts: turns a segment into token ids for a given model. Knows nothing of engines."""

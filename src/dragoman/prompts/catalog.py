@@ -1,4 +1,4 @@
-"""The packaged profiles (data: `catalog/*.toml`), and the one that a checkpoint gets."""
+"""Loads the packaged profiles (`catalog/*.toml`), and selects the profile for a checkpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKER = "dragoman_profile"  # a key of config.json by which a checkpoint names 
 
 @cache
 def profiles() -> Mapping[str, Profile]:
-    """Every packaged profile, by name."""
+    """Return all packaged profiles, by name."""
     return MappingProxyType({name: parse_profile(tables, name, _tables_of) for name, tables in _catalog().items()})
 
 
@@ -33,10 +33,11 @@ def select(
     has_chat_template: bool | None = None,
     trust_remote_code: bool = False,
 ) -> Profile:
-    """The profile for a checkpoint, chosen by the first of these that decides; `config` is its config.json.
+    """Select the profile for a checkpoint; `config` is its config.json. Raises `ConfigError`.
 
-    A user's file, the name of a profile, the checkpoint's own marker, its name, its architecture and vocabulary, and last
-    the generic chat profile if it has a chat template (None: its tokenizer is loaded to see). Raises `ConfigError`.
+    The first of these decides: a user's file, the name of a profile, the checkpoint's own marker, its name, its
+    architecture and vocabulary. Otherwise it is the generic chat profile, if the checkpoint has a chat template (None:
+    the tokenizer is loaded to find out).
     """
     if file is not None:
         return read_profile(file, _tables_of)
@@ -77,7 +78,7 @@ def _known() -> str:
 
 
 def _by_name(model: str, config: Mapping[str, Any]) -> Profile | None:
-    """By the name of the folder or on the hub, then by that in config.json, if the architecture does not contradict it."""
+    """Match the name of the folder or hub id, then the name in config.json, if the architecture does not contradict it."""
     for name in (Path(model).name, str(config.get("_name_or_path", ""))):
         for profile in profiles().values():
             if any(re.search(pattern, name, re.IGNORECASE) for pattern in profile.match.names) and (
@@ -93,7 +94,7 @@ def _fits_architecture(profile: Profile, config: Mapping[str, Any]) -> bool:
 
 
 def _fits_config(profile: Profile, config: Mapping[str, Any]) -> bool:
-    """Only profiles that give vocabulary sizes can be recognised by config.json alone."""
+    """Match config.json alone, which is possible only for profiles that list vocabulary sizes."""
     text_model: Mapping[str, Any] = config.get("text_config") or config  # multimodal models keep it apart
     return text_model.get("vocab_size") in profile.match.vocab_sizes and _fits_architecture(profile, config)
 

@@ -1,7 +1,7 @@
-"""Whether a profile still fits its checkpoint: an ordinary text rendered and encoded by both is compared at startup.
+"""Compares a profile with its checkpoint at startup: both render and encode an ordinary text.
 
-A vendor may change a chat template, a copy of a model may have another one, a profile may be wrong: each lowers the
-quality silently.
+They differ if a vendor has changed a chat template, if a copy of a model has another one, or if a profile is wrong. Each
+of these lowers the quality without any other sign.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMMON_TAGS = ("en", "de", "zh", "ja")
 
 @dataclass(frozen=True, slots=True)
 class TemplateDifference:
-    """The profile and the checkpoint disagree. `at`: the first place, in characters of a rendering or in tokens."""
+    """A difference of profile and checkpoint. `at`: its first place, in characters of the rendering or in tokens."""
 
     profile: str
     what: Literal["rendering", "tokens"]
@@ -47,7 +47,7 @@ class TemplateDifference:
 
 
 def compare(profile: Profile, tokenizer: TextTokenizer) -> TemplateDifference | None:
-    """The first difference over every template of the profile, or None."""
+    """Return the first difference over all templates of the profile, or None."""
     encoder = PromptEncoder(profile, tokenizer)
     for template, source, target in _samples(profile):
         options = _options_of(template)
@@ -60,7 +60,7 @@ def compare(profile: Profile, tokenizer: TextTokenizer) -> TemplateDifference | 
 
 
 def _samples(profile: Profile) -> Iterator[tuple[Template, str | None, str]]:
-    """For each template a direction that uses it, if there is one."""
+    """Return for each template a direction that uses it, if there is one."""
     served = [tag for tag in _COMMON_TAGS if tag in profile.languages] + list(profile.languages)[:4]
     pairs: list[tuple[str | None, str]] = [*permutations(dict.fromkeys(served), 2), *((None, tag) for tag in served)]
     for template in profile.templates:
@@ -73,7 +73,7 @@ def _samples(profile: Profile) -> Iterator[tuple[Template, str | None, str]]:
 
 
 def _options_of(template: Template) -> PromptOptions:
-    """The options that the template has a place for, and no others."""
+    """Return options for all slots of the template, and no others."""
     wanted = template.needs or (_OPTIONS.given if "instructions" in template.slots else frozenset[str]())
     return PromptOptions(
         context=_OPTIONS.context if "context" in wanted else None,

@@ -1,10 +1,10 @@
-"""A segment and its languages become the token ids of a prompt, in which no text of a client can be a control token.
+"""Encodes a segment as the token ids of a prompt, in which no text of a client can become a control token.
 
-A profile's prompt for one direction is rendered first, with slots where the client's texts go. Where a profile has no
-wire format of its own, the checkpoint's chat template renders it, with marks in the slots. Then the control tokens of the
-template are found, before any text is in it. Each becomes its id; what is between two of them, template words and text
-together, is encoded by a tokenizer that has no control tokens. So the ids equal the vendor's own rendering for ordinary
-text (the text encoded by itself would break merges where it meets the template's words), and hostile text stays text.
+A profile's prompt for one direction is rendered first, with slots for the client's texts. If the profile has no wire format
+of its own, the checkpoint's chat template renders it, with placeholders in the slots. Then the control tokens of the
+template are found, before any text is in it, and each becomes its id. The parts between two control tokens, template words
+together with text, are encoded by a tokenizer without control tokens. So the ids equal the vendor's own rendering for
+ordinary text (to encode the text separately would break merges at its edges), and hostile text stays text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PROBE = "Good morning."
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt for the engine. `source_tokens`: how many of the ids are those of the text to translate."""
+    """A prompt for the engine. `source_tokens`: the number of ids of the text to translate."""
 
     token_ids: tuple[int, ...]
     source_tokens: int
@@ -40,7 +40,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What is between two control tokens and has slots."""
+    """A part of a prompt between two control tokens."""
 
     parts: tuple[Part, ...]
     prefix: bool  # the tokenizer puts a space before it
@@ -55,16 +55,16 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A prompt for one direction, encoded except for the runs with slots. `overhead`: ids of the prompt with empty slots."""
+    """A prompt for one direction, encoded except for runs with slots. `overhead`: the number of ids with empty slots."""
 
     items: tuple[tuple[int, ...] | _Run, ...]
     overhead: int
 
 
 class PromptEncoder:
-    """Prompts of one profile for one tokenizer. Raises `ConfigError` when the two do not belong together.
+    """Encodes the prompts of a profile with a tokenizer. Raises `ConfigError` if the two do not fit.
 
-    `difference`: of the profile from the checkpoint's own chat template; empty: none.
+    `difference`: how the profile differs from the checkpoint's own chat template; empty: it does not.
     """
 
     def __init__(self, profile: Profile, tokenizer: TextTokenizer, difference: str = "") -> None:
@@ -75,11 +75,11 @@ class PromptEncoder:
         self._plans: dict[tuple[str | None, str, Template], _Plan] = {}  # at most one for each direction and template
         self._templates: dict[tuple[str | None, str, frozenset[PromptOption]], Template] = {}
         self.sampling = _with_stop_ids(profile, tokenizer)
-        """The profile's sampling, its stop tokens as ids."""
+        """The profile's sampling, with ids of the stop tokens."""
         self._check_wire()
 
     def encode(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> Prompt:
-        """The prompt. Options that no prompt of the profile for this direction can express are ignored.
+        """Encode the prompt. Options for which the profile has no prompt in this direction are ignored.
 
         Raises `UnsupportedLanguage` for a direction that the model does not serve, `UntranslatableText` for a lone
         surrogate.
@@ -96,14 +96,14 @@ class PromptEncoder:
         return Prompt(tuple(ids), max(source_tokens, 1))
 
     def overhead(self, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> int:
-        """How many ids of a prompt are not those of the text; one more or less where text and template meet."""
+        """Return the number of a prompt's ids that are not the text's, give or take one where text and template meet."""
         template = self._template(source, target, options)
         if template.slots.isdisjoint(SLOTS):
             return self._plan(template, source, target).overhead
         return len(self.encode("", source, target, options).token_ids)
 
     def render(self, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> str:
-        """The prompt as the vendor would write it, for comparisons and for people. Never encode it: it has a client's text."""
+        """Render the prompt as the vendor does, for comparisons and for people. Never encode it: it has a client's text."""
         template = self._template(source, target, options)
         values = self._values(template, text, target, options)
         parts = render_parts(self.profile, self.tokenizer, template, source, target)
@@ -112,7 +112,7 @@ class PromptEncoder:
     def answer(
         self, output: str, text: str, source: str | None, target: str, options: PromptOptions = NO_OPTIONS
     ) -> str:
-        """The translation in an output: without what the template makes the model write around it, marks as in `text`."""
+        """Extract the translation from an output: remove the template's answer format, and write marks as in `text`."""
         template = self._template(source, target, options)
         before, _, after = template.answer.partition("{text}")
         if before or after:
@@ -161,7 +161,7 @@ class PromptEncoder:
         return _Plan(tuple(_merged(items)), overhead)
 
     def _runs(self, parts: tuple[Part, ...]) -> tuple[list[tuple[Part, ...]], list[str]]:
-        """Runs and the control tokens between them: one run more than there are tokens."""
+        """Split the parts into runs and the control tokens between them: one run more than tokens."""
         runs: list[list[Part]] = [[]]
         controls: list[str] = []
         for part in parts:
@@ -182,13 +182,13 @@ class PromptEncoder:
         strip_left = bool(before) and self.tokenizer.absorbs_space(before)[1]
         strip_right = bool(after) and self.tokenizer.absorbs_space(after)[0]
         run = _Run(parts, prefix=True, strip_left=strip_left, strip_right=strip_right)
-        # Tokenizers differ in where they put a space of their own: see what the vendor's does with this run.
+        # Tokenizers differ in where they add a space: test the vendor's with this run.
         probe = run.fill(dict.fromkeys(_NAMES, _PROBE))
         expected = self.tokenizer.encode_template(before + probe)[1 if before else 0 :]
         return replace(run, prefix=self.tokenizer.encode_text(probe, prefix=False) != expected)
 
     def _check_wire(self) -> None:
-        """Raise `ConfigError` unless the tokenizer has every control token of the profile, in each language it may name."""
+        """Raise `ConfigError` unless the tokenizer has every control token of the profile, for each language."""
         for token in self.profile.control_tokens:
             for tag in self.profile.languages if "{" in token else ("",):
                 values = language_values(self.profile, self.profile.templates[0], tag, tag) if tag else {}
@@ -203,7 +203,7 @@ def _with_stop_ids(profile: Profile, tokenizer: TextTokenizer) -> Sampling:
 
 
 def _merged(items: list[tuple[int, ...] | _Run]) -> list[tuple[int, ...] | _Run]:
-    """With neighbouring ids in one tuple."""
+    """Join neighbouring ids into one tuple."""
     merged: list[tuple[int, ...] | _Run] = []
     for item in items:
         if merged and isinstance(item, tuple) and isinstance(merged[-1], tuple):
@@ -239,7 +239,7 @@ _AT_SLOT = re.compile("|".join(rf"\{{{name}\}}" for name in _NAMES))
 
 
 def slot_values(profile: Profile, template: Template, text: str, target: str, options: PromptOptions) -> dict[str, str]:
-    """What comes into a template's slots for client's text: the text and the call's options."""
+    """Return the values of a template's slots for the client's text and the call's options."""
     text = text.strip() if profile.trim_text else text
     if template.tags:
         text = escape_tags(text, template.tags)
@@ -260,7 +260,7 @@ def slot_values(profile: Profile, template: Template, text: str, target: str, op
 
 
 def language_values(profile: Profile, template: Template, source: str | None, target: str) -> dict[str, str]:
-    """The languages' values for a template's slots."""
+    """Return the values of a template's slots for languages."""
     into = profile.languages[target]
     values = {"target": into.name(template.names), "target_code": into.code}
     if source is not None:
@@ -272,7 +272,7 @@ def language_values(profile: Profile, template: Template, source: str | None, ta
 def render_parts(
     profile: Profile, tokenizer: TextTokenizer, template: Template, source: str | None, target: str
 ) -> tuple[Part, ...]:
-    """The whole prompt. Raises `ConfigError` when the checkpoint's chat template cannot carry it."""
+    """Render the prompt with its slots. Raises `ConfigError` if the checkpoint's chat template cannot render it."""
     values = language_values(profile, template, source, target)
     system, user = fill(template.system, values), fill(template.text, values)
     if profile.wire is not None:
@@ -284,7 +284,7 @@ def render_parts(
 
 
 def render_chat(profile: Profile, tokenizer: TextTokenizer, system: str, user: str) -> str:
-    """One translation turn by the checkpoint's chat template; a system prompt that it does not take opens the turn."""
+    """Render one turn by the checkpoint's chat template. If it takes no system prompt, that begins the user's turn."""
     if not system:
         return tokenizer.render_chat(_messages("", user), profile.chat_arguments)
     try:

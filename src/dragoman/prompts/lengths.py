@@ -1,13 +1,13 @@
-"""How long a translation may become: a bound on output tokens from the number of source tokens.
+"""Computes the limit of output tokens of a translation from the number of source tokens.
 
-"Twice the source" is wrong in both directions: English from Chinese needs four times the characters, Chinese from English
-a quarter, and how many tokens that is depends on the tokenizer. Therefore one short text in many languages is encoded
-with the loaded tokenizer, which gives R = target tokens per source token for every pair.
+A constant ratio would be wrong: English from Chinese needs four times the characters, Chinese from English a quarter, and
+the number of tokens depends on the tokenizer. Therefore the loaded tokenizer encodes one short text in many languages,
+which gives R = target tokens per source token for every pair.
 
 The factor of 2 over R: in the Universal Declaration of Human Rights, 650 ordered pairs of 26 languages, the article that
 differs most from its pair's mean is 1.92 times as long as expected (99% are under 1.67). The constant of 32 and the minimum
-of 48 are for short texts, whose ratio means little: "OK" may become a sentence. A translation that reaches the bound ends
-as `length`, never as a success.
+of 48 are for short texts, whose ratio varies: "OK" may become a sentence. A translation that reaches the limit has the
+finish reason `length`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNKNOWN_RATIO_DENSE = 4.0  # source tokens may be words, or the source is unkno
 
 @dataclass(frozen=True, slots=True)
 class LengthTable:
-    """Tokens of the same text in each language, as one tokenizer counts them."""
+    """The number of tokens of the same text in each language, for one tokenizer."""
 
     tokens: Mapping[str, int]
 
@@ -42,14 +42,14 @@ class LengthTable:
         return cls({tag: sum(map(tokenizer.count, sentences)) for tag, sentences in parallel_text().items()})
 
     def ratio(self, source: str | None, target: str) -> float:
-        """Target tokens per source token. A guess where the text lacks one of the languages."""
+        """Return target tokens per source token; an estimate if the parallel text lacks one of the languages."""
         given, wanted = self._measured(source), self._measured(target)
         if given and wanted:
             return wanted / given
         return _UNKNOWN_RATIO_DENSE if source is None or is_cjk(source) else _UNKNOWN_RATIO
 
     def _measured(self, tag: str | None) -> int | None:
-        """The count for the tag, or for the nearest that is the same language in the same script: `pt-BR` is `pt`."""
+        """Return the count for the tag, or for the nearest tag of the same language and script: `pt` for `pt-BR`."""
         known = None if tag is None else match(tag, tuple(self.tokens))
         return None if known is None else self.tokens[known]
 
@@ -65,6 +65,6 @@ def max_output_tokens(ratio: float, source_tokens: int, available_tokens: int) -
 
 @cache
 def parallel_text() -> Mapping[str, tuple[str, ...]]:
-    """The text in each language, sentence by sentence."""
+    """Load the parallel text: its sentences in each language."""
     table = tomllib.loads((files("dragoman.prompts") / "data" / "parallel.toml").read_text(encoding="utf-8"))
     return {tag: tuple(sentences) for tag, sentences in table.items()}

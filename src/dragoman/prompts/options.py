@@ -1,7 +1,7 @@
-"""What a prompt says besides the text: terms, marks, context, formality, instructions, each put into words or slots.
+"""Writes the options of a call into a prompt: terms, marks, context, formality, instructions.
 
-Vendors trained some models on prompts with terms or marks; a template of such a model has slots for them, and names the
-form that the vendor uses. General instruct models get all of it in sentences, as one block (`instruction_block`).
+Some models were trained on prompts with terms or marks: their templates have slots for these, and define their format.
+General instruct models get all options as sentences in one block (`instruction_block`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 
 @cache
 def slots_of(template: str) -> frozenset[str]:
-    """The names in braces: `{text}` and the like. Every other brace is literal."""
+    """Return the names in braces, such as `{text}`. All other braces are literal."""
     return frozenset(_SLOT.findall(template))
 
 
@@ -56,12 +56,12 @@ _FORMALITY = FormalityWords(
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, so that it stays in its line of a list."""
+    """Remove line breaks, so that the text stays in its line of a list."""
     return " ".join(text.split())
 
 
 def term_lines(line: str, options: PromptOptions) -> str:
-    """The terms, each in the form `line`."""
+    """Return the terms as lines in the format `line`."""
     return "\n".join(
         fill(line, {"term": one_line(term), "translation": one_line(translation)})
         for term, translation in options.terms
@@ -69,7 +69,7 @@ def term_lines(line: str, options: PromptOptions) -> str:
 
 
 def instruction_lines(line: str, options: PromptOptions) -> str:
-    """The caller's instructions, each in the form `line`, numbered from 1."""
+    """Return the caller's instructions as lines in the format `line`, numbered from 1."""
     return "\n".join(
         fill(line, {"number": str(number), "instruction": one_line(instruction)})
         for number, instruction in enumerate(options.instructions, 1)
@@ -77,10 +77,10 @@ def instruction_lines(line: str, options: PromptOptions) -> str:
 
 
 def instruction_block(options: PromptOptions, marks: MarkForm, target: str, apart: frozenset[str]) -> str:
-    """The options as paragraphs of a system prompt, in English. `target`: the language's name.
+    """Return the options as paragraphs of a system prompt, in English. `target`: the target language's name.
 
-    `apart`: options that have a slot of their own, and are left out. Context comes last, because it may be long and may
-    itself read like instructions.
+    `apart`: options that have a slot of their own, and are left out here. Context is last, because it may be long and look
+    like instructions.
     """
     return "\n\n".join(_paragraphs(options, marks, target, apart))
 
@@ -110,17 +110,17 @@ def _paragraphs(options: PromptOptions, marks: MarkForm, target: str, apart: fro
 
 @cache
 def tags_around_text(template: str) -> frozenset[str]:
-    """`a` for `<a>{text}</a>`, else nothing."""
+    """Return the tags directly around `{text}`: `a` for `<a>{text}</a>`."""
     return frozenset(re.findall(r"<(\w+)>\{text\}</\1>", template))
 
 
 def escape_tags(text: str, names: frozenset[str]) -> str:
-    """The text with these tags in full-width brackets: it cannot end the element that it is put into."""
+    """Write these tags in full-width brackets, so that the text cannot end the element around it."""
     return re.sub(rf"<(/?(?:{'|'.join(sorted(names))}))>", "＜\\1＞", text)
 
 
 def unescape_tags(output: str, text: str, names: frozenset[str]) -> str:
-    """The output with the brackets as `text` had them before `escape_tags`."""
+    """Undo `escape_tags` in an output: write the brackets as `text` has them."""
     for name in names:
         for tag in (name, f"/{name}"):
             if f"<{tag}>" in text:
@@ -135,14 +135,14 @@ _CANONICAL = re.compile(r"<(/?)g(\d{1,5})>|<x(\d{1,5})/>")
 
 @dataclass(frozen=True, slots=True)
 class MarkForm:
-    """How a model was trained to see the marks `<g1>`, `</g1>` and `<x1/>`; `{n}` is the number."""
+    """The form of the marks `<g1>`, `</g1>` and `<x1/>` on which a model was trained; `{n}` is the number."""
 
     opening: str = "<g{n}>"
     closing: str = "</g{n}>"
     single: str = "<x{n}/>"
 
     def write(self, text: str) -> str:
-        """A text with marks in this form."""
+        """Write the marks of a text in this form."""
         if self == _DEFAULT or "<" not in text:
             return text
 
@@ -153,10 +153,10 @@ class MarkForm:
         return _CANONICAL.sub(written, text)
 
     def read(self, output: str, source: str) -> str:
-        """An output in this form with the marks of `<g1>…</g1>` and `<x1/>` again.
+        """Convert the marks of an output from this form to `<g1>…</g1>` and `<x1/>`.
 
-        `source`: the text before `write`, which says whether a number is that of a pair or of a single. Where a single is
-        written as a pair, what the model puts between the two halves stays.
+        `source`: the text before `write`, in which a number is that of a pair or of a single. If a single is written as a
+        pair, text that the model puts between its two tags is kept.
         """
         if self == _DEFAULT:
             return output
@@ -179,7 +179,7 @@ _DEFAULT = MarkForm()
 
 @cache
 def _reader(form: MarkForm) -> re.Pattern[str]:
-    """Finds the three kinds of marks; the longest is tried first."""
+    """Return a pattern for the three kinds of marks; the longest is tried first."""
     forms = {"single": form.single, "opening": form.opening, "closing": form.closing}
     longest_first = sorted(forms.items(), key=lambda item: -len(item[1]))
     patterns: list[str] = []

@@ -1,8 +1,8 @@
-"""Profiles: how the prompts of one model family look, and how profiles are read from TOML.
+"""Defines profiles, which describe the prompts of a model family, and reads them from TOML.
 
-A profile is data: the prompt templates that a model was trained on, the language names that those templates use, the
-format around a turn, how tokens are sampled and when to stop. A TOML file may say `extends = "<name>"`: it then takes
-every top-level key that it does not set from that profile.
+A profile has the prompt templates on which a model was trained, the language names in these templates, the format around a
+turn, the sampling parameters and the stop tokens. With `extends = "<name>"` a TOML file inherits every top-level key that it
+does not set from that profile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ORDER: tuple[PromptOption, ...] = get_args(PromptOption)
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One served language as the model's prompts name it. `zh` is empty where no template uses Chinese names."""
+    """The names of a served language in the model's prompts. `zh` is empty if no template uses Chinese names."""
 
     en: str
     code: str
@@ -54,10 +54,10 @@ def _slots_of_template(text: str, system: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One prompt that the model was trained on. It needs what its slots name, such as `{source}` or `{context}`.
+    """A prompt on which the model was trained. It requires values for its slots, such as `{source}` or `{context}`.
 
-    `{instructions}` is the block of `prompts.options.instruction_block`, which carries every option that has no slot; with
-    an `instruction`, it is the caller's instructions alone, and `{number}` is the number after the last one.
+    `{instructions}` is the block of `prompts.options.instruction_block` with every option that has no slot. If `instruction`
+    is set, it is only the caller's instructions, and `{number}` is the number after the last one.
     """
 
     text: str
@@ -67,7 +67,7 @@ class Template:
     marks: bool = False  # made for texts with marks
     term: str = ""  # a line of `{terms}`, with the slots `{term}` and `{translation}`
     instruction: str = ""  # a line of `{instructions}`, with the slots `{number}` and `{instruction}`
-    formality: FormalityWords | None = None  # what `{formality}` is
+    formality: FormalityWords | None = None  # the values of `{formality}`
     answer: str = "{text}"  # how the model writes its answer
 
     @property
@@ -81,7 +81,7 @@ class Template:
 
     @property
     def has_block(self) -> bool:
-        """Whether it has every option in sentences."""
+        """Whether the prompt expresses every option in sentences."""
         return "instructions" in self.slots and not self.instruction
 
     @property
@@ -89,7 +89,7 @@ class Template:
         return bool({"source", "source_code"} & self.slots)
 
     def fits(self, source: str | None, target: str, given: frozenset[PromptOption]) -> bool:
-        """Whether it needs nothing that the call does not give."""
+        """Whether the call has everything that the prompt requires."""
         if self.needs_source and source is None:
             return False
         if (self.needs - given) or (self.has_block and not given):
@@ -98,12 +98,12 @@ class Template:
 
     @property
     def needs(self) -> frozenset[PromptOption]:
-        """The options that it has a place of their own for."""
+        """The options that have a slot of their own."""
         slots = self.slots - {"instructions"} if self.has_block else self.slots
         return frozenset(name for name in _ORDER if name in slots or (name == "marks" and self.marks))
 
     def covers(self, given: frozenset[PromptOption]) -> frozenset[PromptOption]:
-        """Those of the given options that the prompt will express."""
+        """Return the given options that the prompt expresses."""
         return given if self.has_block else given & self.needs
 
 
@@ -131,9 +131,9 @@ class ModelSize:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Everything that the prompts of one model family need. `wire` None: the checkpoint's own chat template is used.
+    """The prompts, languages and sampling of a model family. `wire` None: use the checkpoint's own chat template.
 
-    Raises `ConfigError` when it contradicts itself.
+    Raises `ConfigError` if values contradict each other.
     """
 
     name: str
@@ -172,7 +172,7 @@ class Profile:
         return all(template.needs_source for template in self.templates)
 
     def serves(self, source: str | None, target: str) -> bool:
-        """Whether the model was made for this direction. `source` None: the language is not known."""
+        """Whether the model supports this direction. `source` None: the language is not known."""
         if target not in self.languages or (source is not None and source not in self.languages):
             return False
         if source is None:
@@ -180,7 +180,7 @@ class Profile:
         return not self.pivots or source in self.pivots or target in self.pivots
 
     def template(self, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> Template:
-        """The template that covers most of the options among those that fit; terms count most, instructions least.
+        """Select, of the templates that fit, the one that covers most options; terms count most, instructions least.
 
         Raises `UnsupportedLanguage` for a direction the model does not serve.
         """
@@ -193,7 +193,7 @@ class Profile:
         return max(fitting, key=lambda item: [name in item.covers(given) for name in _ORDER])
 
     def honours(self, source: str | None, target: str, options: PromptOptions) -> frozenset[PromptOption]:
-        """Which of the given options the prompt for this direction expresses. Raises `UnsupportedLanguage`."""
+        """Return the given options that the prompt for this direction expresses. Raises `UnsupportedLanguage`."""
         return self.template(source, target, options).covers(options.given)
 
     def _unsupported(self, source: str | None, target: str) -> UnsupportedLanguage:
@@ -214,7 +214,7 @@ def _is_chinese(tag: str | None) -> bool:
 
 
 def _faults(profile: Profile) -> list[str]:
-    """What contradicts itself, in words."""
+    """Return a message for each contradiction."""
     faults = [fault for template in profile.templates for fault in _template_faults(template, profile)]
     if not profile.templates:
         faults.append("has no templates")
@@ -263,7 +263,7 @@ Base = Callable[[str], Tables]
 
 
 def read_profile(path: Path, base: Base) -> Profile:
-    """The profile in a TOML file. `base` returns the tables of a profile that is extended. Raises `ConfigError`."""
+    """Read a profile from a TOML file. `base` returns the tables of an extended profile. Raises `ConfigError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as fault:
@@ -272,7 +272,7 @@ def read_profile(path: Path, base: Base) -> Profile:
 
 
 def parse_tables(text: str, where: str) -> Tables:
-    """A profile's TOML. `where` names it in errors. Raises `ConfigError`."""
+    """Parse a profile's TOML. `where` names the file in errors. Raises `ConfigError`."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
@@ -280,7 +280,7 @@ def parse_tables(text: str, where: str) -> Tables:
 
 
 def parse_profile(tables: Tables, where: str, base: Base) -> Profile:
-    """The profile in a file's tables. Raises `ConfigError` that names an unknown or missing key, or a wrong type."""
+    """Build a profile from a file's tables. Raises `ConfigError` for an unknown or missing key, or a wrong type."""
     merged = dict(_extended(tables, where, base))
     merged["languages"] = _languages(merged.get("languages"))
     for key, known, at in _keys(merged):
@@ -289,7 +289,7 @@ def parse_profile(tables: Tables, where: str, base: Base) -> Profile:
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
             raise ConfigError(f"profile {where}: unknown key {key!r}; {hint}{at}")
     try:
-        # JSON: there a list may stand for a tuple while every other type must be exactly right.
+        # As JSON: a list is then accepted for a tuple, while every other type must match exactly.
         return _adapter().validate_json(json.dumps(merged, default=str), strict=True)
     except ValidationError as fault:
         first = fault.errors(include_url=False)[0]
@@ -321,7 +321,7 @@ def _languages(value: Any) -> Any:
 
 
 def _keys(tables: Tables) -> Iterator[tuple[str, frozenset[str], str]]:
-    """Every key that must be a field, the fields that it may be, and the table that it is in."""
+    """Yield each key that must be a field, the allowed fields, and the key's table."""
     nested: tuple[tuple[str, type, list[Any]], ...] = (
         ("", Profile, [tables]),
         ("templates", Template, _items(tables.get("templates"))),

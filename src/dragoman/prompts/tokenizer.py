@@ -1,10 +1,10 @@
-"""The model's tokenizer, twice: as the vendor made it, for templates, and without its control tokens, for text.
+"""Loads the model's tokenizer twice: unchanged for templates, and without its control tokens for text.
 
-A tokenizer looks for its added tokens (`<|im_end|>`, `</s>`, `<think>`) in every text, so that a client could write them.
-Options that promise otherwise (`split_special_tokens`, `encode_special_tokens`) still accept tokens whose `special` is
+A tokenizer finds its added tokens (`<|im_end|>`, `</s>`, `<think>`) in every text, so that a client could write them.
+The options against this (`split_special_tokens`, `encode_special_tokens`) still accept tokens whose `special` is
 false. Therefore the control tokens are removed from the JSON of the second tokenizer: from the added tokens, from the
-model's vocabulary, and with them the merges that would still make them in models converted from SentencePiece. Runs of
-white space (added tokens in Gemma) stay: they are layout, not control, and the vendor's rendering uses them.
+model's vocabulary, and from the merges, which would otherwise make them in models converted from SentencePiece. Runs of
+white space (added tokens in Gemma) are kept: they are layout, not control, and the vendor's rendering uses them.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Json = dict[str, Any]
 
 _MOST_CACHED_CHARACTERS = 2000
 _PLAIN_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-"""Names of one class: before transformers 5, and since."""
+"""Names of the same class before transformers 5, and since."""
 
 
 class ChatTemplate(Protocol):
-    """What a transformers tokenizer offers for rendering a conversation."""
+    """The method of a transformers tokenizer that renders a conversation."""
 
     def apply_chat_template(self, conversation: list[Message], **arguments: Any) -> Any: ...
 
 
 def _from_pretrained(model: str | Path, trust_remote_code: bool) -> Any:
-    """transformers' tokenizer of a checkpoint. It is imported here, because that takes a second; AutoTokenizer imports torch
-    too, and so takes three more."""
+    """Load the tokenizer of a checkpoint with transformers. It is imported here, because the import takes a second, and three
+    more for AutoTokenizer, which imports torch."""
     if _names_plain_class(Path(model)):
         from transformers import PreTrainedTokenizerFast
 
@@ -49,8 +49,8 @@ def _from_pretrained(model: str | Path, trust_remote_code: bool) -> Any:
 
 
 def _names_plain_class(folder: Path) -> bool:
-    """Whether AutoTokenizer would take the plain fast class, as a folder's files name it: of some architectures it takes
-    another one than is named, but of Llama's, such as the packaged model, it does not."""
+    """Whether AutoTokenizer would use the plain fast class, which a folder's files name. For some architectures it uses
+    another class than the named one, but not for Llama, which the packaged model is."""
     found: Json = {}
     for name in ("tokenizer_config.json", "config.json"):
         file = folder / name
@@ -61,7 +61,7 @@ def _names_plain_class(folder: Path) -> bool:
 
 
 class TextTokenizer:
-    """Encodes text that a client may have written, and finds control tokens in templates, which are trusted."""
+    """Encodes text of clients without control tokens, and finds control tokens in templates, which are trusted."""
 
     def __init__(self, tokenizer_json: str, chat: ChatTemplate | None = None, name: str = "tokenizer") -> None:
         tables = json.loads(tokenizer_json)
@@ -76,7 +76,7 @@ class TextTokenizer:
             str(token["content"]): token for token in tables["added_tokens"] if not is_layout(token)
         }
         self.added_ids = frozenset(int(token["id"]) for token in self._added.values()) - {unknown_id(tables["model"])}
-        """Ids that no text may become: every added token but runs of white space and the token for unknown characters."""
+        """Ids that a text must not have: all added tokens except runs of white space and the unknown token."""
         # Planning counts the same text for its segments, its prompt and its longest output.
         self._cached_count = lru_cache(maxsize=512)(self._count)
         tokens = sorted(self._added, key=len, reverse=True)  # the longest wins, as in the tokenizer
@@ -84,7 +84,7 @@ class TextTokenizer:
 
     @classmethod
     def load(cls, model: str | Path, *, trust_remote_code: bool = False) -> TextTokenizer:
-        """From a model folder or a hub id. Raises `ConfigError` where there is no fast tokenizer.
+        """Load the tokenizer of a model folder or hub id. Raises `ConfigError` if it has no fast tokenizer.
 
         `trust_remote_code`: let transformers run a tokenizer class that comes with the model.
         """
@@ -106,7 +106,7 @@ class TextTokenizer:
         return len(self.encode_text(text))
 
     def encode_text(self, text: str, *, prefix: bool = True) -> list[int]:
-        """Ids of `text`, none of them in `added_ids`. Without `prefix`, no space is put before it.
+        """Return ids of `text`, none of them in `added_ids`. Without `prefix`, no space is put before it.
 
         Raises `UntranslatableText` for a text with lone surrogates.
         """
@@ -116,12 +116,12 @@ class TextTokenizer:
             raise UntranslatableText("the text has a lone surrogate, which is not Unicode text") from fault
 
     def encode_template(self, text: str) -> list[int]:
-        """Ids of trusted text, control tokens and all, exactly as the vendor's tokenizer gives them."""
+        """Return ids of trusted text including control tokens, exactly as the vendor's tokenizer does."""
         return self._full.encode(text, add_special_tokens=False).ids
 
     @property
     def opening_ids(self) -> tuple[int, ...]:
-        """What the tokenizer puts before every text: usually BOS or nothing."""
+        """The ids that the tokenizer puts before every text: usually BOS or none."""
         encoding = self._full.encode("a", add_special_tokens=True)
         opening: list[int] = []
         for number, special in zip(encoding.ids, encoding.special_tokens_mask, strict=True):
@@ -131,7 +131,7 @@ class TextTokenizer:
         return tuple(opening)
 
     def control_id(self, token: str) -> int:
-        """Raises `ConfigError` when the tokenizer lacks the token."""
+        """Return the id of a control token. Raises `ConfigError` if the tokenizer lacks it."""
         found = self._added.get(token)
         if found is None:
             raise ConfigError(
@@ -143,12 +143,12 @@ class TextTokenizer:
         return token in self._added
 
     def absorbs_space(self, token: str) -> tuple[bool, bool]:
-        """Whether the token takes the white space on its left, and on its right."""
+        """Whether the token absorbs white space on its left, and on its right."""
         found = self._added[token]
         return bool(found["lstrip"]), bool(found["rstrip"])
 
     def split(self, template: str) -> list[str]:
-        """A trusted text split at its control tokens, which are at the odd places."""
+        """Split a trusted text at its control tokens, which have the odd indexes of the result."""
         return self._pattern.split(template)
 
     @property
@@ -158,7 +158,7 @@ class TextTokenizer:
     def render_chat(
         self, messages: Sequence[Message], arguments: Mapping[str, object], *, generation_prompt: bool = True
     ) -> str:
-        """The checkpoint's own rendering. Raises `ConfigError` when there is no chat template or it fails."""
+        """Render with the checkpoint's chat template. Raises `ConfigError` if there is none or it fails."""
         if self._chat is None:
             raise ConfigError(
                 f"{self.name} has no chat template: name a profile with --profile, or"
@@ -179,19 +179,19 @@ _UNREACHABLE_SCORE = -1e9
 
 
 def is_layout(token: Mapping[str, Any]) -> bool:
-    """Whether an added token is white space only, which text may contain."""
+    """Whether an added token is only white space, which text may contain."""
     return not token["special"] and not str(token["content"]).replace("▁", " ").strip()
 
 
 def unknown_id(model: Mapping[str, Any]) -> int | None:
-    """The id of characters that the vocabulary lacks."""
+    """Return the id of the token for unknown characters, or None."""
     if "unk_id" in model:
         return model["unk_id"]
     return model["vocab"].get(model.get("unk_token"))
 
 
 def without_control_tokens(tokenizer: Json) -> Json:
-    """The tokenizer's JSON, unable to make the id of any added token but layout. `tokenizer` is not changed."""
+    """Return the tokenizer's JSON without any added token except layout. `tokenizer` is not changed."""
     plain = {**tokenizer, "truncation": None, "padding": None, "post_processor": None}
     plain["model"] = dict(tokenizer["model"])
     added: list[Json] = tokenizer["added_tokens"]
@@ -211,10 +211,10 @@ def without_control_tokens(tokenizer: Json) -> Json:
 
 
 def without_prefix(tokenizer: Json) -> Json | None:
-    """The JSON without the space that some tokenizers put before text, or None where they put none.
+    """Return the JSON without the space that some tokenizers put before text; None if this one puts none.
 
-    SentencePiece tokenizers mark the start of the text with a space; after a control token there is no start, and whether
-    the mark comes again differs between them (`legacy`, `prepend_scheme`).
+    SentencePiece tokenizers put a space before the text. Some of them also put one after a control token (`legacy`,
+    `prepend_scheme`).
     """
     changed = copy.copy(tokenizer)
     changed["normalizer"] = _no_prefix(tokenizer.get("normalizer"))
@@ -245,14 +245,14 @@ def _vocabulary(
 
 
 def _unigram_vocabulary(vocab: list[list[Any]], control: set[int]) -> list[list[Any]]:
-    """Ids are positions, so a control token keeps its place, with a name and a score that no tokenization prefers."""
+    """Make control tokens of a unigram vocabulary unusable by their name and score; ids are positions, so they stay."""
     return [
         [f"\ufdd0{number}", _UNREACHABLE_SCORE] if number in control else entry for number, entry in enumerate(vocab)
     ]
 
 
 def _merges(merges: list[Any], control: set[str]) -> list[Any]:
-    """Without those that have or make a control token."""
+    """Remove merges that use or make a control token."""
 
     def makes_control(merge: Any) -> bool:
         left, right = merge.split(" ", 1) if isinstance(merge, str) else merge

@@ -1,1 +1,1 @@
-"""What the server keeps: keys, usage and glossaries, in a SQLite file or in PostgreSQL. SQLAlchemy is imported here alone."""
+"""Stores keys, usage and glossaries in a SQLite file or in PostgreSQL. Only this package imports SQLAlchemy."""

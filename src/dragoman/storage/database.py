@@ -1,6 +1,6 @@
-"""The database: a SQLite file or a PostgreSQL server, its schema brought up to date when it is opened.
+"""Opens the database, a SQLite file or a PostgreSQL server, migrates its schema, and runs transactions.
 
-Nothing of it runs on the event loop. SQLite has one thread, which is also its one writer in this process; other processes
+All work runs in threads, never on the event loop. SQLite has one thread, the only writer of this process; several processes
 that share the file wait for each other (`busy_timeout`). PostgreSQL has a small pool of threads and connections.
 """
 
@@ -42,7 +42,7 @@ _ALEMBIC = Lock()  # what a migration runs in is a global of alembic: two databa
 
 
 class Database:
-    """Runs pieces of work in transactions, each in a thread. Raises `ConfigError` for an unusable URL."""
+    """Runs functions in transactions, each in a thread. Raises `ConfigError` for an unusable URL."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -65,11 +65,11 @@ class Database:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="dragoman-storage")
 
     async def open(self) -> None:
-        """Connect and bring the schema up to date. Raises `ConfigError` when the database cannot be used."""
+        """Connect and migrate the schema. Raises `ConfigError` if the database cannot be used."""
         await self._in_thread(self._open)
 
     async def close(self) -> None:
-        """Wait for work that runs, and disconnect."""
+        """Wait for running transactions, and disconnect."""
 
         def close() -> None:
             if self._engine is not None:
@@ -82,7 +82,7 @@ class Database:
             self._threads.shutdown(wait=False)
 
     async def back_up(self, target: Path) -> None:
-        """Copy a SQLite database to a new file, consistently, while others use it. Raises `ConfigError`."""
+        """Make a consistent copy of a SQLite database while others use it. Raises `ConfigError`."""
         if self._file in (None, "", ":memory:"):
             raise ConfigError("only a SQLite file is backed up so; use pg_dump for PostgreSQL", param="storage.url")
         source = Path(self._file or "")
@@ -91,7 +91,7 @@ class Database:
             if not source.is_file():
                 raise ConfigError(f"there is no database {source}", param="storage.url")
             try:
-                target.touch(mode=0o600, exist_ok=False)  # keys' digests and glossaries are for this user alone
+                target.touch(mode=0o600, exist_ok=False)  # only this user may read digests of keys and glossaries
                 with closing(sqlite3.connect(source)) as of, closing(sqlite3.connect(target)) as to:
                     of.backup(to)
             except FileExistsError:
@@ -102,11 +102,11 @@ class Database:
         await self._in_thread(copy)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """The result of `work` in a transaction that writes nothing. Raises `StorageUnavailable`."""
+        """Run `work` in a read-only transaction, and return its result. Raises `StorageUnavailable`."""
         return await self._in_thread(lambda: self._transaction(work, writes=False))
 
     async def write(self, work: Callable[[Connection], T]) -> T:
-        """The result of `work` in a transaction, which is undone when it raises. Raises `StorageUnavailable`."""
+        """Run `work` in a transaction, and return its result. Rolls back if it raises. Raises `StorageUnavailable`."""
         return await self._in_thread(lambda: self._transaction(work, writes=True))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:

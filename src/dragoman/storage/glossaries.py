@@ -1,7 +1,7 @@
-"""Stored glossaries: named, versioned, with a dictionary for each pair of languages.
+"""Stores glossaries, which have a name, a version, and a dictionary for each pair of languages.
 
-A glossary has an id, which never changes, and a name, by which callers may refer to it as well. Each change of its entries
-makes a new version: caches of translations have it in their keys.
+A glossary has an id, which never changes, and a name; callers may use either. Each change of its entries increases the
+version, which is part of the keys of cached translations.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from dragoman.storage.database import METADATA, Database
 
 MAX_NAME_CHARACTERS = 200
 MAX_TERM_CHARACTERS = 500
-"""With the languages and the id, as much as an index row of PostgreSQL takes."""
+"""With the languages and the id, the largest that fits into an index row of PostgreSQL."""
 MAX_ENTRIES = 100_000
-"""Of one glossary."""
+"""The limit of one glossary."""
 _CACHED_DICTIONARIES = 64
 
 _glossaries = Table(
@@ -71,7 +71,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class DictionaryInfo:
-    """One pair of languages of a glossary."""
+    """A pair of languages of a glossary, with its number of entries."""
 
     source: str
     target: str
@@ -106,7 +106,7 @@ class StoredDictionary:
 
 
 class Glossaries:
-    """The repository. A `reference` is a glossary's id or its name; languages are tags or names of languages.
+    """The repository of glossaries. A `reference` is a glossary's id or name; languages are tags or names.
 
     All methods raise `StorageUnavailable`; those with a reference raise `UnknownGlossary`; those with languages raise
     `UnsupportedLanguage`; those with entries raise `InvalidGlossary`, and `BodyTooLarge` for too many of them.
@@ -117,7 +117,7 @@ class Glossaries:
         self._cached: OrderedDict[tuple[str, int, str, str], StoredDictionary] = OrderedDict()
 
     async def create(self, name: str, dictionaries: Mapping[Pair, Mapping[str, str]] | None = None) -> StoredGlossary:
-        """A new glossary, version 1. Raises `GlossaryExists` where the name is in use."""
+        """Create a glossary with version 1. Raises `GlossaryExists` if the name is in use."""
         name = _checked_name(name)
         checked: dict[Pair, dict[str, str]] = {}
         for pair, entries in (dictionaries or {}).items():
@@ -140,7 +140,7 @@ class Glossaries:
         return await self._database.write(create)
 
     async def list(self) -> tuple[StoredGlossary, ...]:
-        """All glossaries, by name."""
+        """Return all glossaries, by name."""
 
         def read(connection: Connection) -> tuple[StoredGlossary, ...]:
             counts = _counts(connection)
@@ -151,13 +151,13 @@ class Glossaries:
         return await self._database.read(read)
 
     async def get(self, reference: str) -> StoredGlossary:
-        """One glossary."""
+        """Return a glossary without its entries."""
         return await self._database.read(lambda connection: _described(connection, _row(connection, reference).id))
 
     async def dictionary(self, reference: str, source: str, target: str) -> StoredDictionary:
-        """The entries for a direction. A dictionary of `en` serves `en-US` too; none that serves it: no entries.
+        """Return the entries for a direction; none if there is no dictionary. A dictionary for `en` also applies to `en-US`.
 
-        The same object again while the version is the same and it is in the cache.
+        Returns the same object while the version is the same and the object is in the cache.
         """
         source, target = _checked_pair(source, target)
 
@@ -178,11 +178,11 @@ class Glossaries:
         return await self._database.read(read)
 
     async def replace(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
-        """Make `entries` the only ones of a direction."""
+        """Replace all entries of a direction."""
         return await self._changed(reference, _checked_pair(source, target), entries, keep=False)
 
     async def merge(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
-        """Add `entries` to those of a direction; a term that is there gets the new translation."""
+        """Add entries to a direction; an existing term gets the new translation."""
         return await self._changed(reference, _checked_pair(source, target), entries, keep=True)
 
     async def delete_dictionary(self, reference: str, source: str, target: str) -> StoredGlossary:
@@ -190,7 +190,7 @@ class Glossaries:
         return await self._changed(reference, _checked_pair(source, target), {}, keep=False)
 
     async def rename(self, reference: str, name: str) -> StoredGlossary:
-        """Give a glossary another name; its version stays. Raises `GlossaryExists` where the name is in use."""
+        """Rename a glossary without a new version. Raises `GlossaryExists` if the name is in use."""
         name = _checked_name(name)
 
         def rename(connection: Connection) -> StoredGlossary:
@@ -263,7 +263,7 @@ def _checked_pair(source: str, target: str) -> Pair:
 
 
 def _checked_entries(entries: Mapping[str, str]) -> dict[str, str]:
-    """Terms and translations without white space around them."""
+    """Return the entries without white space around terms and translations. Raises `InvalidGlossary`, `BodyTooLarge`."""
     checked: dict[str, str] = {}
     for given, translation in entries.items():
         term, translation = given.strip(), translation.strip()
@@ -290,7 +290,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def _is_line(text: str) -> bool:
-    """Whether it is Unicode text without control characters and line ends."""
+    """Whether the text is valid Unicode without control characters and line ends."""
     return _CONTROL.search(text) is None
 
 
@@ -302,7 +302,7 @@ def _now() -> datetime:
 
 
 def _row(connection: Connection, reference: str, *, for_update: bool = False) -> Row[tuple[object, ...]]:
-    """The glossary with this id, or else with this name."""
+    """Return the glossary with this id, else the one with this name."""
     if len(reference) > MAX_NAME_CHARACTERS or not _is_line(reference):
         raise UnknownGlossary("there is no such glossary")
     wanted = select(_glossaries).where(or_(_glossaries.c.id == reference, _glossaries.c.name == reference))
@@ -313,7 +313,7 @@ def _row(connection: Connection, reference: str, *, for_update: bool = False) ->
 
 
 def _dictionary_number(connection: Connection, glossary_id: str, pair: Pair) -> int:
-    """That of a glossary's dictionary, or the next one where there is none for these languages."""
+    """Return the number of a glossary's dictionary, or the next free number if it has none for these languages."""
     c = _entries.c
     numbers = select(func.max(c.dictionary)).where(c.glossary_id == glossary_id)
     own = connection.scalar(numbers.where(c.source == pair[0], c.target == pair[1]))
@@ -336,7 +336,7 @@ def _insert(connection: Connection, glossary_id: str, pair: Pair, entries: Mappi
 
 
 def _serving(connection: Connection, glossary_id: str, source: str, target: str) -> Pair | None:
-    """The pair of a glossary's dictionary that serves a direction: the same, or the nearest of the same languages."""
+    """Return the dictionary's pair for a direction: the same pair, or the nearest of the same languages."""
     pairs = [(one.source, one.target) for one in _counts(connection, glossary_id).get(glossary_id, ())]
     if (source, target) in pairs:
         return source, target
@@ -355,7 +355,7 @@ def _entries_of(connection: Connection, glossary_id: str, pair: Pair) -> dict[st
 
 
 def _counts(connection: Connection, glossary_id: str | None = None) -> dict[str, tuple[DictionaryInfo, ...]]:
-    """The dictionaries of each glossary, or of one."""
+    """Return the dictionaries of all glossaries, or of one."""
     columns = (_entries.c.glossary_id, _entries.c.source, _entries.c.target)
     query = select(*columns, func.count()).group_by(*columns)
     if glossary_id is not None:

@@ -1,4 +1,4 @@
-"""Stored accounts and their keys. Of a key, the SHA-256 digest alone is stored: it is 256 random bits, which need no salt.
+"""Stores accounts and their keys. Only the SHA-256 digest of a key is stored; keys are 256 random bits and need no salt.
 
 An account has an id, which never changes, a name, limits, and one key or, for a while after a rotation, several.
 """
@@ -36,7 +36,7 @@ from dragoman.storage.database import METADATA, Database
 from dragoman.types import Account, KeyRole, Priority
 
 KEY_PREFIX = "drg_"
-"""So that programs that search for leaked secrets can find keys."""
+"""Programs that search for leaked secrets can recognise keys by this prefix."""
 _DEEPL_SUFFIX = ":fx"  # which DeepL's clients expect of keys of the free plan
 _MAX_NAME_CHARACTERS = 100
 _MAX_LANGUAGES_CHARACTERS = 2000
@@ -69,7 +69,7 @@ _keys = Table(
 
 
 def digest_of(key: str) -> str:
-    """What is stored of a key, and what it is found by. DeepL's suffix of free plans does not count."""
+    """Return the digest of a key, which is stored. DeepL's suffix for free plans is ignored."""
     return hashlib.sha256(key.removesuffix(_DEEPL_SUFFIX).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -79,19 +79,19 @@ def _new_key() -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """A key that is not revoked: whose it is, and until when (None: for ever)."""
+    """A key that is not revoked: its account and its expiry (None: never)."""
 
     account: Account
     expires_at: datetime | None
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether it has not expired."""
+        """Whether the key has not expired."""
         return self.expires_at is None or now < self.expires_at
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAccount:
-    """An account as it is listed. Times are in UTC."""
+    """An account with its times, in UTC."""
 
     account: Account
     created_at: datetime
@@ -109,7 +109,7 @@ class Keys:
         self._database = database
 
     async def create(self, limits: Account, expires_at: datetime | None = None) -> tuple[Account, str]:
-        """A new account like `limits`, whose id is ignored, and its key, which is stored nowhere.
+        """Create an account with these limits (their id is ignored). Return it and its key, which is not stored.
 
         Raises `ConfigError` for a name that is in use or a limit out of bounds, and `UnsupportedLanguage`.
         """
@@ -143,7 +143,7 @@ class Keys:
         return await self._database.write(create), key
 
     async def list(self) -> tuple[StoredAccount, ...]:
-        """All accounts, the oldest first, revoked ones included."""
+        """Return all accounts, also revoked ones, the oldest first."""
 
         def read(connection: Connection) -> tuple[StoredAccount, ...]:
             rows = connection.execute(select(ACCOUNTS).order_by(ACCOUNTS.c.created_at, ACCOUNTS.c.id)).all()
@@ -152,7 +152,7 @@ class Keys:
         return await self._database.read(read)
 
     async def revoke(self, reference: str) -> Account:
-        """No key of the account is valid any more. What it has used stays."""
+        """Make all keys of the account invalid. Its usage stays."""
 
         def revoke(connection: Connection) -> Account:
             account = _found(connection, reference)
@@ -162,7 +162,7 @@ class Keys:
         return await self._database.write(revoke)
 
     async def rotate(self, reference: str, overlap_s: float) -> tuple[Account, str]:
-        """A new key for the account. Its others are valid for `overlap_s` from now, or less where they expire before.
+        """Create a new key for the account. Its other keys stay valid for `overlap_s`, or until they expire.
 
         Raises `ConfigError` for an overlap out of bounds.
         """
@@ -180,7 +180,7 @@ class Keys:
         return await self._database.write(rotate), key
 
     async def valid(self, digests: Collection[str] | None = None) -> Mapping[str, StoredKey]:
-        """All keys that are neither revoked nor expired, or those with one of these digests; by digest."""
+        """Return keys that are neither revoked nor expired, by digest: all, or those with one of these digests."""
         selected = _selected() if digests is None else _selected().where(_keys.c.digest.in_(digests))
 
         def read(connection: Connection) -> dict[str, StoredKey]:
@@ -191,7 +191,7 @@ class Keys:
 
 
 def _selected() -> Select[tuple[object, ...]]:
-    """Keys of accounts that are not revoked."""
+    """Select keys of accounts that are not revoked."""
     selected = select(_keys.c.digest, _keys.c.expires_at.label("key_expires_at"), *ACCOUNTS.c)
     return cast(
         "Select[tuple[object, ...]]",
@@ -210,7 +210,7 @@ def _found(connection: Connection, reference: str) -> Account:
 
 
 def _check_bounds(what: str, value: float | None, lowest: float, highest: float) -> None:
-    """Raises `ConfigError` for a value out of bounds, or that is not a number."""
+    """Raises `ConfigError` for a value that is out of bounds or not a number."""
     if value is not None and not lowest <= value <= highest:
         raise ConfigError(f"{what} is {value:,}: specify {lowest:,} to {highest:,}")
 
@@ -251,7 +251,7 @@ def _utc_now() -> datetime:
 
 
 def _now() -> datetime:
-    """As it is stored: without its zone, which is UTC."""
+    """Return the time as it is stored: in UTC, without a time zone."""
     return _utc_now().replace(tzinfo=None)
 
 

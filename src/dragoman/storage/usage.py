@@ -1,7 +1,7 @@
-"""What accounts have used: characters and requests by calendar month, in UTC.
+"""Stores the usage of accounts: characters and requests by calendar month, in UTC.
 
-Servers add to the same rows, in batches. A batch has an id, which is stored in the transaction that adds it: a batch whose
-commit was not confirmed is added again under the same id, and counts once.
+Several servers add to the same rows, in batches. The transaction that adds a batch also stores its id. So a batch whose
+commit was not confirmed can be added again with the same id, and counts once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _batches = Table(
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """Characters of the sources, and requests."""
+    """The number of source characters and of requests."""
 
     characters: int = 0
     requests: int = 0
@@ -48,7 +48,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class UsageBatch:
-    """What accounts have used since the batch before, by account id and month."""
+    """The usage since the previous batch, by account id and month."""
 
     id: str
     used: Mapping[tuple[str, str], Used]
@@ -62,9 +62,9 @@ class UsageLedger:
         self._until_deletion = 0
 
     async def add(self, batch: UsageBatch) -> None:
-        """Add a batch to the stored sums, unless it was added before. Accounts that are not stored are left out.
+        """Add a batch to the stored sums, unless it was added before. Usage of accounts that are not stored is dropped.
 
-        They are deleted by hand, or with the database of a backup; their usage must not keep that of others.
+        Such accounts were deleted by hand or by restoring a backup, and must not prevent that other usage is stored.
         """
         self._until_deletion = (self._until_deletion or _BATCHES_BETWEEN_DELETIONS) - 1
         deletes = self._until_deletion == 0
@@ -91,7 +91,7 @@ class UsageLedger:
         await self._database.write(add)
 
     async def of_month(self, month: str) -> Mapping[str, Used]:
-        """What each account has used in a month, by its id."""
+        """Return the usage of all accounts in a month, by account id."""
 
         def read(connection: Connection) -> dict[str, Used]:
             rows = connection.execute(select(USAGE).where(USAGE.c.month == month))
@@ -100,7 +100,7 @@ class UsageLedger:
         return await self._database.read(read)
 
     async def by_month(self) -> Mapping[tuple[str, str], Used]:
-        """All that is stored, by month and account id, in this order."""
+        """Return all stored usage, sorted by month and account id."""
 
         def read(connection: Connection) -> dict[tuple[str, str], Used]:
             rows = connection.execute(select(USAGE).order_by(USAGE.c.month, USAGE.c.account_id))

@@ -152,7 +152,7 @@ class Joiner:
 
 
 def adds_spaces(source: str | None, target: str) -> bool:
-    """Whether the target has spaces between words and sentences, and the source has none."""
+    """Whether the target language has spaces between words and sentences, and the source language has none."""
     return source is not None and not languages.uses_spaces(source) and languages.uses_spaces(target)
 
 
@@ -424,7 +424,7 @@ class _Places:
         return (self._starts[at], self._stops[at]) if at >= 0 and place < self._stops[at] else None
 
     def _grapheme_edge(self, start: int, ideal: int, stop: int) -> int:
-        """The last edge up to the ideal, or the first after it; the ideal itself where there is only one grapheme.
+        """Return the last grapheme edge up to the ideal, or the first after it; the ideal within one very long grapheme.
 
         `start` is an edge, and each cut starts at the previous one, so that the text is scanned once.
         """

@@ -1,1 +1,1 @@
-"""Load generation and measurement over HTTP, against any server. Imports nothing of the server itself."""
+"""Generates load and measures servers over HTTP. Does not import the server."""

@@ -1,7 +1,7 @@
-"""A benchmark from start to end: check the server, record the conditions, measure every load level, collect the points.
+"""Runs a benchmark: checks the server, records the conditions, measures all load levels, and collects the points.
 
-Repeats go round the load levels (1, 2, 4, 1, 2, 4) rather than through them (1, 1, 2, 2), so that a machine whose speed
-drifts spreads its drift over all points. An interrupt keeps what was measured.
+All load levels are measured once before any is repeated (1, 2, 4, 1, 2, 4 and not 1, 1, 2, 2), so that drift of the machine
+affects all points. An interrupt keeps all measurements.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _CHECK_TIMEOUT_S = 10.0
 
 
 def texts_needed(clients: int, duration_s: float) -> int:
-    """As many as a fast GPU answers in a closed loop; where a server answers more, texts are sent again."""
+    """Return how many texts a fast GPU answers in a closed loop; for a faster server the texts repeat."""
     return max(200, round(min(5 * clients, 75 + 2 * clients) * duration_s))
 
 
 @dataclass(frozen=True, slots=True)
 class Warmup:
-    """Sent before each measurement and not counted. Neither: none."""
+    """The requests, or seconds of load, before each measurement, which are not counted. Neither: no warm-up."""
 
     requests: int | None = None
     duration_s: float | None = None
@@ -69,7 +69,7 @@ class Warmup:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured, with which load levels, how often. Raises ConfigError where it contradicts itself."""
+    """A plan of measurements: server, workload, load levels, repeats. Raises ConfigError if values contradict each other."""
 
     url: str
     target: TargetOptions
@@ -100,7 +100,7 @@ class Plan:
             raise ConfigError(f"{self.processes} client processes cannot share {fewest} clients", param="concurrency")
 
     def job(self, load: Load, variation: int) -> Job:
-        """One measurement's work, of all processes. Raises ConfigError where an open loop has no schedule."""
+        """Return the work of all processes in a measurement. Raises ConfigError if an open loop has no schedule."""
         times: tuple[float, ...] | None = None
         if load.open:
             recorded_s = [item.at_s for item in self.workload.items(self.workload.size or 0, 0)]
@@ -126,7 +126,7 @@ class Plan:
         )
 
     def window_s(self, load: Load, last_done_s: float, stopped_s: float | None) -> float:
-        """What rates are over: until the stop, the end of sending or, where only a count ends it, the last answer."""
+        """Return the window of rates: until the interrupt, the end of sending or, if only a count ends it, the last answer."""
         if stopped_s is not None:
             return stopped_s
         if self.requests is not None or self.duration_s is None or load.kind == "replay":
@@ -136,14 +136,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBenchmark:
-    """A server that answered its checks, ready to be measured. `replace(..., plan=...)` measures it with another plan."""
+    """A server that passed the checks and can be measured. `replace(..., plan=...)` measures it with another plan."""
 
     plan: Plan
     sampler: Sampler
     conditions: Conditions
 
     async def run(self, observer: Observer, interrupted: asyncio.Event) -> Results:
-        """All points; those measured so far, marked partial, where `interrupted` is set before the end."""
+        """Measure all points. If `interrupted` is set before the end, return those so far, marked as partial."""
         measured: dict[int, list[Measurement]] = {}
         for repeat in range(self.plan.repeats):
             for number in range(len(self.plan.loads)):
@@ -158,7 +158,7 @@ class PreparedBenchmark:
     async def measure(
         self, number: int, repeat: int, observer: Observer, interrupted: asyncio.Event
     ) -> Measurement | None:
-        """One repeat of the plan's load level `number`, after its warm-up; None where it was interrupted before it began.
+        """Measure a repeat of the plan's load level `number` after its warm-up; None if it was interrupted before.
 
         Texts depend on `number` and `repeat` alone.
         """
@@ -230,7 +230,7 @@ async def _send(
 
 @asynccontextmanager
 async def prepared(plan: Plan) -> AsyncGenerator[PreparedBenchmark]:
-    """Checks the server and records the conditions. Raises ConfigError where the server cannot do what the plan asks."""
+    """Check the server and record the conditions. Raises ConfigError if the server does not support the plan."""
     plan = replace(plan, url=check_url(plan.url))
     local = urlsplit(plan.url).hostname in _LOCAL_HOSTS
     async with open_session() as session:
@@ -261,7 +261,7 @@ async def prepared(plan: Plan) -> AsyncGenerator[PreparedBenchmark]:
 
 
 async def run_benchmark(plan: Plan, observer: Observer, interrupted: asyncio.Event) -> Results:
-    """Prepares and runs. Raises ConfigError before anything is measured."""
+    """Prepare and run a benchmark. Raises ConfigError before anything is measured."""
     async with prepared(plan) as bench:
         return await bench.run(observer, interrupted)
 
@@ -280,12 +280,11 @@ def _options(plan: Plan) -> dict[str, Any]:
     return chosen
 
 
-# Checks before anything is measured: a benchmark whose requests all fail for one reason has measured nothing. Each
-# reason is a ConfigError of one line.
+# Checks before the measurement: if all requests would fail for the same reason, raise a ConfigError of one line.
 
 
 def check_url(url: str) -> str:
-    """The URL without its last slash. Raises ConfigError."""
+    """Return the URL without a slash at its end. Raises ConfigError."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{url!r} is not a URL like http://127.0.0.1:8000", param="url")
@@ -293,7 +292,7 @@ def check_url(url: str) -> str:
 
 
 async def resolve(session: aiohttp.ClientSession, url: str, options: TargetOptions) -> TargetOptions:
-    """The options with what they leave to the server: an OpenAI-compatible server's model, whether dragoman accepts forced
+    """Complete the options with values from the server: an OpenAI-compatible server's model, whether dragoman accepts forced
     lengths. Raises ConfigError."""
     if options.kind == "dragoman" and options.forced is None:
         stats = await DragomanStats(session, f"{url}/v1/stats").read()
@@ -314,7 +313,7 @@ async def resolve(session: aiohttp.ClientSession, url: str, options: TargetOptio
 async def check_server(
     session: aiohttp.ClientSession, url: str, options: TargetOptions, items: Iterable[Item], timeout_s: float
 ) -> None:
-    """Sends each item. Raises ConfigError on the first that the server cannot answer."""
+    """Send each item. Raises ConfigError for the first one that the server cannot answer."""
     target = make_target(replace(options, stream=False))
     url += target.path
     for item in items:

@@ -1,8 +1,8 @@
-"""The APIs that can be measured, and one request to them over HTTP, timed.
+"""The APIs that can be measured, and the HTTP client that sends and times requests.
 
-A `Target` says how one text is sent to an API and how its answer is read; it does no I/O. Sending, timing and classifying
-errors are the `Client`'s, the same for all, so that servers compare. Every request ends in exactly one record; errors are
-classified, never raised and never dropped. The time limit counts from the intended send, as a user's does.
+A `Target` makes the request for a text and reads its answer, without I/O. The `Client` sends, measures times and classifies
+errors in the same way for all APIs, so that servers can be compared. Every request has exactly one record; errors are
+classified, never raised and never dropped. The time limit counts from the intended send time, as for a user.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _FIELD = re.compile(r"\{(text|source|target|source_name|target_name)\}")
 
 
 class RefusalError(Exception):
-    """A status that is not 2xx."""
+    """The answer has a status that is not 2xx."""
 
 
 class BadReplyError(Exception):
-    """An answer that is not in the API's format."""
+    """The answer is not in the API's format."""
 
 
 class StreamedError(Exception):
-    """An error that the server reported inside a stream that had begun well."""
+    """The server reported an error in a stream after its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """Which API, and what is sent to it. `model` and all that follows but `forced` are for OpenAI-compatible servers.
+    """An API and the options of its requests. `model` and all later fields except `forced` are for OpenAI-compatible servers.
 
     `max_tokens` None: the server's own limit; forced lengths override it. `forced`: whether dragoman is sent the output
     lengths that items have, which it accepts with dummy weights alone. None: sent, unless the server reports that it would
@@ -76,13 +76,13 @@ class TargetOptions:
 
     @property
     def bearer(self) -> dict[str, str]:
-        """The key as an Authorization header."""
+        """Return the Authorization header for a key."""
         return {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole answer, or one event of a stream, which `end` closes. `output_tokens` and the reason: where reported."""
+    """A complete answer, or an event of a stream, which `end` closes. `output_tokens` and the reason: if reported."""
 
     text: str = ""
     output_tokens: int | None = None
@@ -91,7 +91,7 @@ class Reply:
 
 
 class Target(ABC):
-    """An API. `path` is below the server's URL."""
+    """An API. `path` is relative to the server's URL."""
 
     path: str
 
@@ -101,14 +101,14 @@ class Target(ABC):
 
     @abstractmethod
     def body(self, item: Item) -> dict[str, Any]:
-        """What is posted, as JSON."""
+        """Return the request's body, for JSON."""
 
     @abstractmethod
     def whole(self, payload: Any) -> Reply:
-        """Reads a JSON answer. Raises BadReplyError."""
+        """Read a JSON answer. Raises BadReplyError."""
 
     def event(self, data: str) -> Reply:
-        """Reads one server-sent event's data. Raises BadReplyError, or StreamedError."""
+        """Read the data of a server-sent event. Raises BadReplyError, or StreamedError."""
         if data == "[DONE]":
             return Reply(end=True)
         try:
@@ -122,12 +122,12 @@ class Target(ABC):
         return self.delta(payload)
 
     def delta(self, payload: dict[str, Any]) -> Reply:
-        """Reads one event. Raises BadReplyError."""
+        """Read an event. Raises BadReplyError."""
         raise BadReplyError(f"a streamed event that was not asked for: {str(payload)[:80]}")
 
 
 class Native(Target):
-    """dragoman's own API: `POST /v1/translate`, whole or streamed."""
+    """dragoman's own API: `POST /v1/translate`, with or without streaming."""
 
     path = "/v1/translate"
 
@@ -224,13 +224,13 @@ class DeepL(Target):
 
 
 def make_target(options: TargetOptions) -> Target:
-    """Raises ConfigError where an OpenAI-compatible server has no model or no usable template."""
+    """Make a target. Raises ConfigError if an OpenAI-compatible server has no model or no usable template."""
     kinds = {"dragoman": Native, "libretranslate": LibreTranslate, "deepl": DeepL}
     return kinds.get(options.kind, OpenAI)(options)
 
 
 def filled(template: str, item: Item) -> str:
-    """The template with an item's fields, in one pass: a text that looks like a field stays a text."""
+    """Fill a template with an item's fields, in one pass, so that text that looks like a field is not replaced."""
     fields = {
         "text": item.text,
         "source": item.source or "auto",
@@ -242,7 +242,7 @@ def filled(template: str, item: Item) -> str:
 
 
 def part(payload: Any, *path: str | int) -> Any:
-    """`payload["a"][0]["b"]` of an answer. Raises BadReplyError with the path."""
+    """Return `payload["a"][0]["b"]` of an answer. Raises BadReplyError with the path."""
     here = payload
     for step in path:
         try:
@@ -254,7 +254,7 @@ def part(payload: Any, *path: str | int) -> Any:
 
 
 def text_at(payload: Any, *path: str | int) -> str:
-    """The same where a string must be. Raises BadReplyError."""
+    """Like `part`, for a string. Raises BadReplyError."""
     value = part(payload, *path)
     if not isinstance(value, str):
         raise BadReplyError(f"{'.'.join(map(str, path))} is not a text: {str(value)[:80]}")
@@ -266,7 +266,7 @@ def _tokens(payload: Any) -> int | None:
 
 
 async def event_data(lines: AsyncIterable[bytes]) -> AsyncIterator[str]:
-    """The data of each server-sent event (HTML standard, section 9.2) at its blank line; an incomplete one is dropped."""
+    """Yield the data of each server-sent event (HTML standard, section 9.2) at its blank line; drop an incomplete one."""
     data: list[str] = []
     async for raw in lines:
         line = raw.rstrip(b"\r\n")
@@ -279,7 +279,7 @@ async def event_data(lines: AsyncIterable[bytes]) -> AsyncIterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Seconds since `start`, an instant of `monotonic()`, which all processes of a machine share."""
+    """A clock in seconds since `start`, a time of `monotonic()`, which is the same for all processes of a machine."""
 
     start: float
 
@@ -287,7 +287,7 @@ class Clock:
         return monotonic() - self.start
 
     async def reach(self, at_s: float, stop: asyncio.Event) -> bool:
-        """Waits until `at_s`, yielding at least once; False as soon as `stop` is set."""
+        """Wait until `at_s`, and at least one turn of the event loop; return False as soon as `stop` is set."""
         remaining_s = at_s - self.now()
         if remaining_s <= 0:
             await asyncio.sleep(0)
@@ -299,7 +299,7 @@ class Clock:
 
 
 def open_session() -> aiohttp.ClientSession:
-    """A session without aiohttp's own limits: its pool of 100 connections would hide waiting inside the client."""
+    """Open a session without aiohttp's limits: its pool of 100 connections would hide waiting time in the client."""
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
     no_limit = aiohttp.ClientTimeout(total=None, sock_connect=None, sock_read=None)
     return aiohttp.ClientSession(connector=connector, timeout=no_limit, read_bufsize=_LINE_LIMIT_BYTES)
@@ -307,7 +307,7 @@ def open_session() -> aiohttp.ClientSession:
 
 @dataclass(slots=True)
 class Exchange:
-    """What is known of one request while it is in flight."""
+    """The state of a request in flight."""
 
     sent_s: float | None = None
     event_s: list[float] = field(default_factory=list[float])
@@ -317,14 +317,14 @@ class Exchange:
     finish_reason: str | None = None
 
     def add(self, reply: Reply) -> None:
-        """An answer, or the next event of one."""
+        """Add an answer, or its next event."""
         if reply.output_tokens is not None:
             self.output_tokens = reply.output_tokens
         self.finish_reason = reply.finish_reason or self.finish_reason
 
 
 class Client:
-    """Sends items to one server. `connections` None: as many as there are requests in flight."""
+    """Sends items to a server. `connections` None: no limit."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class Client:
         self.itl_histogram: Counter[int] = Counter()
 
     async def request(self, item: Item, *, index: int, text: int, intended_s: float) -> RequestRecord:
-        """Sends the item and reads the answer. `index`: its place in the plan; `text`: in the workload.
+        """Send the item and read the answer. `index`: its place in the plan; `text`: in the workload.
 
         On cancellation the request is recorded as unfinished.
         """

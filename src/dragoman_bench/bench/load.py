@@ -1,12 +1,12 @@
-"""When requests are sent, by one process or several: open loops and closed loops.
+"""Sends requests in open or closed loops, from one process or several.
 
-Open loops (`constant`, `poisson`, `replay`) have a schedule that is computed before the first request is sent: a
-server that stalls gets its requests all the same, and every latency counts from the scheduled time. That avoids
+Open loops (`constant`, `poisson`, `replay`) have a schedule that is computed before the first request is sent: requests are
+also sent while a server stalls, and every latency counts from the scheduled time. This avoids
 coordinated omission (Gil Tene, "How NOT to Measure Latency"; wrk2): a client that waits for a stalled server before it
 sends the next request measures one long latency where its users had many.
 
-A closed loop has no schedule: each of its clients sends when its previous answer has come; its intended time is the moment
-when the client became free. It measures a system with that many users, who do wait, not latency at a rate.
+A closed loop has no schedule: each client sends when its previous answer has arrived, which is the intended send time. It
+measures a system with this many users, who wait for answers, not the latency at a rate.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def schedule(
     recorded_s: Sequence[float] = (),
     seed: int = 0,
 ) -> tuple[float, ...]:
-    """Intended send times of an open loop, ascending, in seconds from its start; bounded by count, duration or both.
+    """Return ascending send times of an open loop, in seconds from its start, limited by count, duration or both.
 
-    Raises ConfigError where nothing bounds it, or nothing would be sent.
+    Raises ConfigError if there is no limit, or if nothing would be sent.
     """
     rate_rps = load.rate_rps or 0.0
     if load.kind == "replay":
@@ -70,9 +70,9 @@ def schedule(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What one process sends; picklable. With `schedule` it is an open loop, without one closed with `clients`.
+    """The requests of a process; picklable. With `schedule` it is an open loop, otherwise a closed one with `clients`.
 
-    Of a plan shared by `of` processes this is part `part`: its requests are those whose index modulo `of` is `part`.
+    If `of` processes share a plan, this is part `part`: the requests whose index modulo `of` is `part`.
     """
 
     url: str
@@ -88,13 +88,13 @@ class Job:
     of: int = 1
 
     def indexes(self) -> Iterator[int]:
-        """This part's requests in order, without end unless the plan has one."""
+        """Yield the indexes of this part's requests in order, without end unless the plan has one."""
         if self.requests is None:
             return count_from(self.part, self.of)
         return iter(range(self.part, self.requests, self.of))
 
     def share(self, part: int, of: int) -> Job:
-        """Part `part` of this job: its requests, its clients and its connections, which add up to the whole's."""
+        """Return part `part` of this job, with its share of requests, clients and connections."""
         clients = self.clients // of + (part < self.clients % of)
         connections = self.connections and max(1, self.connections // of + (part < self.connections % of))
         return replace(self, clients=clients, connections=connections, part=part, of=of)
@@ -102,7 +102,7 @@ class Job:
 
 @dataclass(slots=True)
 class Tally:
-    """How many requests are in flight and ended, for progress."""
+    """The number of requests in flight and of ended ones, for progress."""
 
     in_flight: int = 0
     done: int = 0
@@ -111,7 +111,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What was sent, by index. `itl_histogram`: of the gaps between events. `cpu_share`: of one core, of the busiest
+    """The records of all requests, by index. `itl_histogram`: gaps between events. `cpu_share`: of one core, by the busiest
     process."""
 
     records: tuple[RequestRecord, ...]
@@ -120,10 +120,10 @@ class Sent:
 
 
 async def drive(job: Job, clock: Clock, tally: Tally, stop: asyncio.Event) -> Sent:
-    """Sends the job from the clock's zero on.
+    """Send the job from the clock's zero on.
 
-    It returns when every request has ended. When `stop` is set nothing more is sent, and what is in flight is cancelled
-    and recorded as unfinished.
+    It returns when every request has ended. When `stop` is set, no further requests are sent, and those in flight are
+    cancelled and recorded as unfinished.
     """
     began_s, cpu_s = monotonic(), process_time()
     async with open_session() as session:
@@ -201,7 +201,7 @@ LoadGenerator = Callable[[Clock, Tally, asyncio.Event], Awaitable[Sent]]
 
 @asynccontextmanager
 async def load_generator(job: Job, processes: int) -> AsyncGenerator[LoadGenerator]:
-    """Within: one or several processes are ready to send the job. Raises DragomanError where one cannot be started."""
+    """Start the processes that send the job, as a context manager. Raises DragomanError if one cannot be started."""
     if processes == 1:
         yield partial(drive, job)
         return

@@ -1,4 +1,4 @@
-"""What a command shows while it measures, always on stderr, and the Ctrl-C that stops it but keeps what was measured."""
+"""Shows progress on stderr, and handles Ctrl-C, which stops a command and keeps its measurements."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _T = TypeVar("_T")
 
 
 class Observer(Protocol):
-    """What measuring reports to. `total` None: the number of requests is not known."""
+    """An observer of measurements. `total` None: the number of requests is not known."""
 
     def phase(self, label: str, total: int | None) -> None:
-        """The next part of the work begins."""
+        """Report that the next phase begins."""
 
     def update(self, done: int, failed: int, in_flight: int) -> None:
-        """Requests of this phase."""
+        """Report the number of requests in this phase."""
 
     def note(self, text: str) -> None:
-        """A line that stays."""
+        """Show a line permanently."""
 
 
 class NoProgress(Observer):
@@ -37,7 +37,7 @@ class NoProgress(Observer):
 
 
 class ProgressLines(Observer):
-    """A line when a phase begins, and then one every five seconds. `where`: what the phases are of, where there are several."""
+    """Prints a line when a phase begins, and then every five seconds. `where`: the step or server, if there are several."""
 
     def __init__(self, console: Console) -> None:
         self.where = ""
@@ -60,7 +60,7 @@ class ProgressLines(Observer):
 
 
 def run_async(work: Coroutine[Any, Any, _T]) -> _T:
-    """`asyncio.run` on uvloop where it is installed: a load generator's own overhead is part of what it reports."""
+    """Run on uvloop if it is installed, because a load generator's own overhead is part of the results."""
     try:
         factory = import_module("uvloop").new_event_loop
     except ImportError:
@@ -70,13 +70,13 @@ def run_async(work: Coroutine[Any, Any, _T]) -> _T:
 
 
 def observed(work: Callable[[ProgressLines], Coroutine[Any, Any, _T]]) -> _T:
-    """Runs the work, which reports its progress on stderr, and returns its result."""
+    """Run the work with progress on stderr, and return its result."""
     return run_async(work(ProgressLines(error_console)))
 
 
 @contextmanager
 def interrupts(*only: signal.Signals) -> Generator[asyncio.Event]:
-    """An event that the first Ctrl-C or SIGTERM (or the first of the signals given) sets; a second ends the program."""
+    """Return an event that the first Ctrl-C or SIGTERM (or one of the given signals) sets; a second ends the program."""
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
     signals = only or (signal.SIGINT, signal.SIGTERM)
 

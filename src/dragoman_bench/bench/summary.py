@@ -1,8 +1,8 @@
-"""From records to numbers: percentiles, throughput, service level objectives (SLO), goodput, and spread over repeats.
+"""Summarises records: percentiles, throughput, service level objectives (SLO), goodput, and spread over repeats.
 
-Latency distributions are over completed requests and count from the intended send. An SLO is judged over all requests:
+Latency distributions are over completed requests and count from the intended send time. An SLO is judged over all requests:
 one that failed, was refused or timed out counts as later than any limit, so that a server cannot pass by dropping slow
-requests. Rates count what completed inside the measurement's window.
+requests. Rates count requests that completed within the measurement's window.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ UNKNOWN_SPREAD = 0.10
 
 
 def percentiles(values: Sequence[float] | FloatArray, *percents: float) -> list[float]:
-    """Nearest-rank percentiles: each the smallest of `values` (not empty) that at least that share do not exceed.
+    """Return nearest-rank percentiles: the smallest of `values` (not empty) that at least this share does not exceed.
 
-    They are values that were observed, and infinities are allowed.
+    They are observed values. Infinities are allowed.
     """
     exact = [percent - 1e-9 for percent in percents]  # 55 % of 100 is rank 55, which floating point exceeds by a little
     return np.percentile(values, exact, method="inverted_cdf").tolist()
 
 
 def nearest_rank(values: Sequence[float] | FloatArray, percent: float) -> float:
-    """One percentile."""
+    """Return a percentile."""
     return percentiles(values, percent)[0]
 
 
 def distribution(values_s: Iterable[float]) -> Distribution | None:
-    """None without values."""
+    """Return the distribution; None without values."""
     values = np.fromiter(values_s, float)
     if not len(values):
         return None
@@ -71,17 +71,17 @@ def distribution(values_s: Iterable[float]) -> Distribution | None:
 
 
 def bucket_value(bucket: int) -> float:
-    """In seconds."""
+    """Return a bucket's value in seconds."""
     return FLOOR_S * GROWTH**bucket
 
 
 def bucket_counts(values_s: Iterable[float]) -> Counter[int]:
-    """How many values each bucket has; those at or under 10 µs share bucket 0."""
+    """Return the number of values in each bucket; those of at most 10 µs are in bucket 0."""
     return Counter(0 if value_s <= FLOOR_S else round(log(value_s / FLOOR_S, GROWTH)) for value_s in values_s)
 
 
 def bucket_values(histogram: Mapping[int, int]) -> FloatArray:
-    """Each bucket's value as often as it was counted."""
+    """Return each bucket's value as often as it was counted."""
     return np.repeat([bucket_value(bucket) for bucket in histogram], list(histogram.values()))
 
 
@@ -95,7 +95,7 @@ _TERM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One term of an SLO. `percentile` None: a limit on each request."""
+    """A term of an SLO. `percentile` None: a limit on each request."""
 
     metric: SloMetric
     limit_s: float
@@ -109,7 +109,7 @@ class Limit:
         return f"{self.metric} {where} ≤ {limit}"
 
     def allows(self, record: RequestRecord) -> bool:
-        """Whether this request is within the limit. A completed answer of one event has no inter-token latency to limit."""
+        """Whether a request is within the limit. A completed answer of one event is within limits of inter-token latency."""
         value_s = metric_of(record, self.metric)
         if value_s is None:
             return self.metric in ("itl", "tpot") and record.first_token_s is not None
@@ -118,14 +118,14 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """Service level objective; `text` is as it was stated."""
+    """A service level objective; `text` is the user's."""
 
     text: str
     limits: tuple[Limit, ...]
 
     @property
     def per_request(self) -> tuple[Limit, ...]:
-        """The limits of goodput: those on each request; where there are none, the numbers of the percentile limits."""
+        """Return the limits for goodput: those on each request; if there are none, those of the percentile limits."""
         return tuple(limit for limit in self.limits if limit.percentile is None) or self.limits
 
     @property
@@ -134,7 +134,7 @@ class Slo:
         return any(limit.metric in STREAMED for limit in self.limits)
 
     def attained(self, record: RequestRecord) -> bool:
-        """Whether the request completed within the SLO: the one definition of what goodput counts.
+        """Whether the request completed within the SLO, and so counts for goodput.
 
         As in DistServe (arXiv 2401.09670), goodput is the rate of requests that meet the objective.
         """
@@ -142,14 +142,14 @@ class Slo:
 
 
 def metric_of(record: RequestRecord, metric: SloMetric) -> float | None:
-    """One request's value in seconds; its inter-token latency is its mean gap between events."""
+    """Return a request's value in seconds; its inter-token latency is its mean gap between events."""
     if metric == "itl":
         return record.itl_mean_s
     return {"e2e": record.e2e_s, "ttft": record.ttft_s, "tpot": record.tpot_s}[metric]
 
 
 def parse_slo(text: str) -> Slo:
-    """From `p95_s=2,ttft_ms_p95=300` (over all requests) or `e2e_s=2` (for each). Raises ConfigError naming the term.
+    """Parse `p95_s=2,ttft_ms_p95=300` (over all requests) or `e2e_s=2` (for each). Raises ConfigError with the bad term.
 
     A limit is `[metric_]unit[_pNN]` (or `pNN_unit`, whose metric is e2e) `=number`; metrics are e2e, ttft, itl and tpot,
     units s and ms.
@@ -179,7 +179,7 @@ def _parse_limit(term: str) -> Limit:
 
 
 def summarise(observed: Observed, slo: Slo | None = None) -> Summary:
-    """One measurement in numbers. Rates are per second of the window."""
+    """Summarise a measurement. Rates are per second of the window."""
     records, window_s = observed.records, observed.window_s
     completed = [record for record in records if record.completed]
     inside = [record for record in completed if record.done_s <= window_s]
@@ -240,7 +240,7 @@ def _server_load(samples: Sequence[ServerSample]) -> dict[str, Any]:
 
 
 def engine_busy_share(samples: Sequence[ServerSample]) -> float | None:
-    """From the server's busy time; where it reports none, the share of samples in which a sequence was running."""
+    """Return the share from the server's busy time; if it reports none, the share of samples with a running sequence."""
     timed = [(sample.t_s, sample.busy_s) for sample in samples if sample.busy_s is not None]
     if len(timed) >= 2 and timed[-1][0] > timed[0][0]:
         share = (timed[-1][1] - timed[0][1]) / (timed[-1][0] - timed[0][0])
@@ -281,7 +281,7 @@ _PLAIN_METRICS = (
 
 
 def metrics(summary: Summary) -> dict[str, float]:
-    """What is compared between points, by name (`rps`, `e2e_p95_s`); without what is unknown."""
+    """Return the metrics by which points are compared (`rps`, `e2e_p95_s`), without unknown ones."""
     found: dict[str, float | None] = {name: getattr(summary, name) for name in _PLAIN_METRICS}
     for name in ("e2e", "ttft", "itl", "tpot"):
         of: Distribution | None = getattr(summary, name)
@@ -291,28 +291,28 @@ def metrics(summary: Summary) -> dict[str, float]:
 
 
 def point_of(load: Load, repeats: Sequence[Measurement]) -> Point:
-    """A load level with its repeats and their spreads."""
+    """Make a point of a load level and its repeats."""
     return Point(load, tuple(repeats), spreads(repeats))
 
 
 def spreads(repeats: Sequence[Measurement]) -> dict[str, Spread]:
-    """Of every metric that each repeat has."""
+    """Return the spread of each metric that all repeats have."""
     rows = [metrics(repeat.summary) for repeat in repeats]
     names = [name for name in (rows[0] if rows else ()) if all(name in row for row in rows)]
     return {name: spread_of([row[name] for row in rows]) for name in names}
 
 
 def spread_of(values: Sequence[float]) -> Spread:
-    """Median and range."""
+    """Return median and range."""
     return Spread(median(values), min(values), max(values), len(values))
 
 
 def compare(left: Spread, right: Spread) -> Literal["equal", "lower", "higher"]:
-    """How `left` compares with `right`.
+    """Compare `left` with `right`.
 
-    Two points are equal where their medians are no farther apart than the wider of the two ranges (highest minus lowest
-    repeat): repeats of the same point differ by that much. A point measured once has no range; 10 % of its median stands
-    for it. With three repeats this prevents calling noise a result; it is not a test of significance.
+    Two points are equal if their medians differ by no more than the wider of the two ranges (highest minus lowest
+    repeat), because repeats of the same point differ by as much. The range of a point that was measured once is taken as
+    10 % of its value. With three repeats this avoids most false differences; it is not a test of significance.
     """
     widths = [abs(s.median) * UNKNOWN_SPREAD if s.repeats < 2 else s.high - s.low for s in (left, right)]
     if abs(left.median - right.median) <= max(widths):

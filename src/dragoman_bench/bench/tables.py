@@ -1,7 +1,7 @@
-"""How results are written: numbers, tables, tables as Markdown, and a benchmark's results as such a table.
+"""Formats results: numbers, tables, and tables as Markdown, also of a benchmark's results.
 
-A `Table` is data. `markdown` writes it; a page writes it with its own template. Load tests, reports, journeys and tuning
-all use these, so that a number looks the same everywhere.
+A `Table` is data. `markdown` formats it; a page has its own template for it. Load tests, reports, journeys and tuning all use
+this module, so that numbers have the same format everywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MARKUP = re.compile(r"[\\|<*]|(?<!\w)_|_(?!\w)|(?<=\])(?=\()")
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, all digits before the point, no exponent: `1,234`, `12.3`, `0.0457`."""
+    """Format with three significant digits, all digits before the point, no exponent: `1,234`, `12.3`, `0.0457`."""
     if value is None:
         return NONE
     if value == 0:
@@ -35,29 +35,29 @@ def number(value: float | None) -> str:
 
 
 def count(value: float | None) -> str:
-    """A whole number: `12,345`."""
+    """Format a whole number: `12,345`."""
     return NONE if value is None else f"{value:,.0f}"
 
 
 def percent(share: float | None, decimals: int = 0) -> str:
-    """A share of 0 to 1: `12 %`."""
+    """Format a share of 0 to 1: `12 %`."""
     return NONE if share is None else f"{share * 100:.{decimals}f} %"
 
 
 def seconds(value_s: float | None) -> str:
-    """`30 ms`, `1.5 s`."""
+    """Format a time: `30 ms`, `1.5 s`."""
     if value_s is None:
         return NONE
     return f"{value_s * 1000:.3g} ms" if value_s < 0.9995 else f"{number(value_s)} s"
 
 
 def about(value_s: float) -> str:
-    """An estimate of how long something takes: `about 40 s`, `about 7 min`."""
+    """Format an estimated duration: `about 40 s`, `about 7 min`."""
     return f"about {round(value_s / 60)} min" if value_s >= 90 else f"about {max(10, round(value_s / 10) * 10)} s"
 
 
 def size(value_bytes: float | None) -> str:
-    """`1.5 GiB`, `256 MiB`."""
+    """Format bytes: `1.5 GiB`, `256 MiB`."""
     if value_bytes is None:
         return NONE
     value, units = float(abs(value_bytes)), ["B", "KiB", "MiB", "GiB", "TiB"]
@@ -67,7 +67,7 @@ def size(value_bytes: float | None) -> str:
 
 
 def ranged(found: Spread | None, scale: float = 1.0, unit: str = "") -> str:
-    """`54.1 [53.2..55.0]` with `unit` after the median, or the median alone where it was measured once."""
+    """Format `54.1 [53.2..55.0]` with `unit` after the median, or only the median of a single measurement."""
     cell = Cell.ranged(found, scale, unit)
     return f"{cell.text} {cell.detail}".rstrip()
 
@@ -86,7 +86,7 @@ class Cell:
 
     @classmethod
     def ranged(cls, found: Spread | None, scale: float = 1.0, unit: str = "", tone: Tone = "") -> Cell:
-        """The median times `scale`, which converts units, and the lowest and highest of the repeats as detail."""
+        """Return a cell with the median times `scale`, which converts units, and the range of the repeats as detail."""
         if found is None:
             return EMPTY
         low, high = number(found.low * scale), number(found.high * scale)
@@ -106,10 +106,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One cell for each column. `flags` are short warnings beside the last head cell.
+    """A row with a cell for each column. `flags` are short warnings beside the last head cell.
 
-    `note`: text in place of the cells after the heads, as in "skipped: ...". `marked`: the row to look at first.
-    `series`: the number of the result that the row belongs to, for its colour in a page.
+    `note`: text instead of the cells after the heads, as in "skipped: ...". `marked`: the most important row. `series`:
+    the number of the row's result, for its colour in a page.
     """
 
     cells: tuple[Cell, ...]
@@ -121,7 +121,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The first `heads` columns name a row. `slug` is the table's id in a page; `note` explains it."""
+    """A table. The first `heads` columns name a row. `slug` is the table's id in a page; `note` explains it."""
 
     title: str
     columns: tuple[Column, ...]
@@ -131,7 +131,7 @@ class Table:
     heads: int = 1
 
     def pruned(self) -> Table:
-        """Without the columns, heads excepted, that have no value in any row."""
+        """Return the table without columns, except heads, that have no value in any row."""
         full = [row.cells for row in self.rows if not row.note]
         kept = [n for n in range(len(self.columns)) if n < self.heads or any(not cells[n].empty for cells in full)]
         rows = [row if row.note else replace(row, cells=tuple(row.cells[n] for n in kept)) for row in self.rows]
@@ -147,7 +147,7 @@ def table(
     slug: str = "",
     heads: int = 1,
 ) -> Table:
-    """A table of plain values, None for an empty cell. Heads and columns given as `Column(name, "left")` align left."""
+    """Make a table of plain values, None for an empty cell. Heads and columns of `Column(name, "left")` align left."""
     made = [column if isinstance(column, Column) else Column(column) for column in columns]
     made[:heads] = [replace(column, align="left") for column in made[:heads]]
     cells = (tuple(cell if isinstance(cell, Cell) else Cell(cell or NONE) for cell in row) for row in rows)
@@ -155,7 +155,7 @@ def table(
 
 
 def markdown(found: Table) -> str:
-    """A heading where the table has a title, the table, and its note."""
+    """Format the table as Markdown, with its title as a heading and its note."""
     lines = [
         [escaped(column.name) for column in found.columns],
         ["---" if column.align == "left" else "---:" for column in found.columns],
@@ -179,7 +179,7 @@ def _text(cell: Cell) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text on one line, without what Markdown would read as a table's, a tag's, a link's or an emphasis's marks.
+    """Escape text on one line, so that Markdown does not read a table, a tag, a link or emphasis in it.
 
     Backticks stay, and so do underscores inside words: the result is read in terminals too.
     """
@@ -187,7 +187,7 @@ def escaped(text: str) -> str:
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """A Markdown list."""
+    """Format a Markdown list."""
     return "\n".join(f"- {escaped(line)}" for line in lines)
 
 
@@ -207,7 +207,7 @@ _METRICS: tuple[tuple[str, str, float, str], ...] = (
 
 
 def points_table(named: Mapping[str, Results], title: str = "") -> Table:
-    """A row for each load level of each result, without columns that no point has a number for. Load levels ascend."""
+    """Return a table with a row for each load level of each result, ascending, and only columns that have numbers."""
     heads = 2 if len(named) > 1 else 1
     rows: list[tuple[Load, Row]] = []
     for place, (name, results) in enumerate(named.items()):
@@ -223,7 +223,7 @@ def points_table(named: Mapping[str, Results], title: str = "") -> Table:
 
 
 def failed_cell(point: Point) -> Cell:
-    """The share of requests that failed, and by kind how many."""
+    """Return a cell with the share of failed requests, and their number by kind."""
     kinds = sum((Counter[str](repeat.summary.errors) for repeat in point.repeats), Counter[str]())
     if not kinds:
         return Cell("0")
@@ -232,7 +232,7 @@ def failed_cell(point: Point) -> Cell:
 
 
 def results_markdown(results: Results) -> str:
-    """The conditions in a few lines, the table of all load levels, and notes on what limits the numbers."""
+    """Return the conditions in a few lines, the table of all load levels, and notes on limits of the numbers."""
     notes = bullets(notes_on(results))
     points = replace(points_table({"": results}), note="")
     return "\n".join([*_headline(results.conditions), "", markdown(points), *(["", notes] if notes else [])])
@@ -253,13 +253,13 @@ def _headline(conditions: Conditions) -> Iterator[str]:
 
 
 def machine_text(machine: Machine) -> str:
-    """CPU with its instruction sets, cores, GPUs."""
+    """Describe a machine: CPU with its instruction sets, cores, GPUs."""
     sets = f" ({', '.join(machine.cpu_instruction_sets)})" if machine.cpu_instruction_sets else ""
     return ", ".join([f"{machine.cpu}{sets}", f"{machine.cores} cores", *(gpu.name for gpu in machine.gpus)])
 
 
 def slo_cell(point: Point) -> Cell:
-    """Whether the repeats met the SLO."""
+    """Return a cell that says whether the repeats met the SLO."""
     met = [repeat.summary.slo_met for repeat in point.repeats]
     if None in met:
         return EMPTY
@@ -269,7 +269,7 @@ def slo_cell(point: Point) -> Cell:
 
 
 def notes_on(results: Results) -> Iterator[str]:
-    """What would mislead a reader who does not know it."""
+    """Return notes on limits of the numbers."""
     if results.partial:
         yield "Interrupted: these are the measurements made so far."
     for point in results.points:

@@ -1,8 +1,8 @@
-"""What is sent: texts with their languages and lengths, generated (`uniform`, `variable`) or read from a file.
+"""Workloads: texts with their languages and lengths, generated (`uniform`, `variable`) or read from a file.
 
-A workload returns the items of one measurement. The same seed gives every measurement the same lengths, pairs and order,
-so that load levels compare; a generated workload gives each measurement other texts, so that neither a translation memory
-nor a prefix cache answers instead of the engine. A file's texts are always the same.
+A workload returns the items of a measurement. With the same seed all measurements have the same lengths, pairs and order, so
+that load levels can be compared. A generated workload has different texts for each measurement, so that neither a translation
+memory nor a prefix cache answers instead of the engine. The texts of a file are always the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SPACED = frozenset({"en", "ko"})
 
 
 class Texts(Protocol):
-    """Makes texts of about a wanted length, in `languages`."""
+    """Generates texts of about a given length, in `languages`."""
 
     @property
     def languages(self) -> tuple[str, ...]: ...
@@ -47,7 +47,7 @@ class Texts(Protocol):
 
 
 class PhrasebookTexts:
-    """Plain messages that the phrasebook's model was not trained on; the same seed makes the same ones.
+    """Generates messages on which the phrasebook's model was not trained; the same seed gives the same messages.
 
     Every sentence is used once before any is used again.
     """
@@ -61,7 +61,7 @@ class PhrasebookTexts:
         self._made: set[str] = set()
 
     def make(self, language: str, tokens: int) -> str:
-        """One sentence at least; more while they bring the text closer to `tokens`. No text twice."""
+        """Make a text of at least one sentence; add sentences while the length gets closer to `tokens`. No text twice."""
         text = ""
         for _ in range(_TRIES):  # short sentences with nothing to vary come up again
             text = self._text(language, tokens)
@@ -106,9 +106,9 @@ def _sentences() -> dict[str, list[str]]:
 
 
 def token_counter(tokenizer: Path | None = None) -> tuple[TokensOf, str]:
-    """A counter and its name, for the conditions: of the tokenizer.json given, else the phrasebook's.
+    """Return a token counter and its name for the conditions: of the given tokenizer.json, else of the phrasebook.
 
-    Raises ConfigError where the file given is not a tokenizer.
+    Raises ConfigError if the file is not a tokenizer.
     """
     path = tokenizer or Path(str(_DATA / "weights" / "tokenizer.json"))
     library = import_module("tokenizers")  # loaded only where tokens are counted
@@ -144,7 +144,7 @@ class Pair:
 
 
 def parse_pairs(text: str) -> tuple[Pair, ...]:
-    """`source-target[:weight],...`, as in `en-ja:3,zh-en:1`; tags with regions are written `zh-Hant>en`.
+    """Parse `source-target[:weight],...`, as in `en-ja:3,zh-en:1`; write tags with regions as `zh-Hant>en`.
 
     Raises ConfigError.
     """
@@ -164,18 +164,18 @@ def parse_pairs(text: str) -> tuple[Pair, ...]:
 
 
 def choose(pairs: tuple[Pair, ...], random: Random) -> Pair:
-    """One of them, by weight."""
+    """Choose a pair by weight."""
     return random.choices(pairs, weights=[pair.weight for pair in pairs])[0]
 
 
 def describe(pairs: tuple[Pair, ...]) -> str:
-    """The text form."""
+    """Format pairs as text."""
     return ",".join(f"{pair.label}:{pair.weight:g}" for pair in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One text to translate. `source_tokens` is measured; `wanted_tokens` is what the generator was asked for."""
+    """A text to translate. `source_tokens` is measured; `wanted_tokens` is the length that the generator aimed at."""
 
     text: str
     source: str | None
@@ -191,26 +191,26 @@ class Item:
 
 
 class Workload(Protocol):
-    """`items` returns `count` of them for the measurement numbered `variation`; called again, the same ones."""
+    """A workload. `items` returns `count` items for the measurement `variation`; the same ones when called again."""
 
     @property
     def description(self) -> str: ...
 
     @property
     def size(self) -> int | None:
-        """How many items there are before they repeat; None: as many as asked for."""
+        """The number of items before they repeat; None: they do not repeat."""
         ...
 
     def items(self, count: int, variation: int) -> tuple[Item, ...]: ...
 
     def samples(self) -> tuple[Item, ...]:
-        """One item of each language pair."""
+        """Return an item of each language pair."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRatio:
-    """Forced output lengths: source tokens times a ratio drawn evenly from `low..high`."""
+    """Forced output lengths: source tokens times a ratio from a uniform distribution over `low..high`."""
 
     low: float
     high: float
@@ -221,8 +221,8 @@ class OutputRatio:
 
 @dataclass(frozen=True, slots=True)
 class GeneratedWorkload:
-    """Generated texts whose lengths lie log-evenly in `low..high` tokens: as many of 10 to 20 as of 100 to 200, so that
-    short and long are mixed as in messages. `low == high` is uniform."""
+    """Generated texts whose lengths have a log-uniform distribution over `low..high` tokens: as many of 10 to 20 as of 100 to
+    200, as in messages. `low == high` is the uniform workload."""
 
     name: str
     low: int
@@ -280,7 +280,7 @@ class GeneratedWorkload:
 
 @dataclass(frozen=True, slots=True)
 class RecordedWorkload:
-    """Texts of a file, in its order; never more than it has. `note`: what must be known of them."""
+    """The texts of a file, in its order, never more than it has. `note`: a remark for the conditions."""
 
     name: str
     recorded: tuple[Item, ...]
@@ -302,7 +302,7 @@ class RecordedWorkload:
 
 
 def read_workload(path: Path, tokens_of: TokensOf, texts: Texts) -> RecordedWorkload:
-    """A JSONL file (`.jsonl`, also compressed, `.jsonl.gz`). Raises ConfigError naming the line.
+    """Read a JSONL file (`.jsonl`, also compressed, `.jsonl.gz`). Raises ConfigError with the bad line.
 
     A line is {"text", "source"?, "target", "output_tokens"?, "at_s"?}; with `at_s` the file is a trace, sorted by it. A line
     may hold a length instead of a text ({"source_tokens", "source", "target", "at_s"}), as `dragoman traffic export` writes
@@ -331,8 +331,8 @@ def read_workload(path: Path, tokens_of: TokensOf, texts: Texts) -> RecordedWork
 
 
 class TextLine(BaseModel):
-    """One line of a JSONL workload or trace: a text, or its length alone. `in_flight`: texts in flight when it arrived, itself
-    included."""
+    """A line of a JSONL workload or trace: a text, or only its length. `in_flight`: texts in flight when it arrived, including
+    itself."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
     text: str | None = None
@@ -346,7 +346,7 @@ class TextLine(BaseModel):
 
 
 def read_trace(path: Path) -> list[TextLine]:
-    """The lines of a JSONL file, as `dragoman traffic export` writes it. Raises ConfigError naming the line."""
+    """Read the lines of a JSONL file from `dragoman traffic export`. Raises ConfigError with the bad line."""
     return [line for _, line in _read_lines(path, "trace")]
 
 
@@ -371,7 +371,7 @@ def _read_lines(path: Path, param: str) -> Iterator[tuple[int, TextLine]]:
 
 @dataclass(frozen=True, slots=True)
 class CachedWorkload:
-    """A workload that makes each variation once: several servers are sent the same ones.
+    """A workload that generates each variation once, so that several servers get the same texts.
 
     Another `first_variation` selects other texts of the same lengths.
     """

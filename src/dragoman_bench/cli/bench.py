@@ -1,6 +1,6 @@
-"""`dragoman bench`: load-test a translation server and report the numbers with the conditions of the measurement.
+"""`dragoman bench`: load-tests a translation server and reports the numbers with the conditions of the measurement.
 
-stdout gets the table and, with --json, one JSON document as its last line; progress goes to stderr.
+stdout has the table and, with --json, one JSON document as its last line; progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 def command(out: Path | None, as_json: bool, **options: Any) -> None:
     """Load-test a translation server: dragoman, an OpenAI-compatible server, LibreTranslate or DeepL.
 
-    Latency counts from the intended send of a request. Failures are counted, never dropped. Ctrl-C stops and keeps what
-    was measured.
+    Latency counts from the intended send time of a request. Failures are counted, never dropped. Ctrl-C stops and keeps all
+    measurements.
     """
     plan = make_plan(options)
 
@@ -98,7 +98,7 @@ def command(out: Path | None, as_json: bool, **options: Any) -> None:
 
 
 def make_plan(options: Mapping[str, Any]) -> Plan:
-    """The plan that the command's options, by their parameters' names, ask for. Raises ConfigError."""
+    """Make a plan of the command's options, by their parameters' names. Raises ConfigError."""
     requests, duration_s = options["requests"], options["duration"]
     if requests is not None and duration_s is not None:
         raise ConfigError("--requests and --duration exclude each other", param="duration")
@@ -140,7 +140,7 @@ def _workload(options: Mapping[str, Any]) -> Workload:
 
 
 def load_levels(options: Mapping[str, Any]) -> tuple[Load, ...]:
-    """The load levels of a run: a sweep over clients or over rates, or one replay. Raises ConfigError."""
+    """Return the load levels of a run: a sweep over clients or rates, or one replay. Raises ConfigError."""
     given = [f"--{name}" for name in ("concurrency", "rate", "replay") if options[name]]
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(given)} exclude each other", param=given[1])
@@ -153,7 +153,7 @@ def load_levels(options: Mapping[str, Any]) -> tuple[Load, ...]:
 
 
 def parse_warmup(text: str) -> Warmup:
-    """`20` requests, `10s` seconds, `0` none. Raises ConfigError."""
+    """Parse a warm-up: `20` requests, `10s` seconds, `0` none. Raises ConfigError."""
     if text in ("0", "0s"):
         return Warmup()
     if text.endswith("s"):
@@ -162,7 +162,7 @@ def parse_warmup(text: str) -> Warmup:
 
 
 def interval(text: str, option: str) -> tuple[float, float]:
-    """`low..high`, or one number that is both. Raises ConfigError naming the option."""
+    """Parse `low..high`, or one number for both. Raises ConfigError with the option's name."""
     low, dots, high = text.partition("..")
     ends = numbers(low, option)[0], numbers(high if dots else low, option)[0]
     if ends[0] > ends[1]:
@@ -171,7 +171,7 @@ def interval(text: str, option: str) -> tuple[float, float]:
 
 
 def whole_numbers(text: str, option: str) -> tuple[int, ...]:
-    """`1,2,4,8`. Raises ConfigError naming the option."""
+    """Parse whole numbers such as `1,2,4,8`. Raises ConfigError with the option's name."""
     found = numbers(text, option)
     if any(value != int(value) for value in found):
         raise ConfigError(f"{option} {text!r}: the numbers must be whole", param=option)
@@ -179,7 +179,7 @@ def whole_numbers(text: str, option: str) -> tuple[int, ...]:
 
 
 def numbers(text: str, option: str) -> tuple[float, ...]:
-    """One or more numbers above 0, between commas, in the order given. Raises ConfigError naming the option."""
+    """Parse one or more numbers above 0, separated by commas. Raises ConfigError with the option's name."""
     try:
         found = tuple(float(term) for term in text.split(",") if term.strip())
     except ValueError:

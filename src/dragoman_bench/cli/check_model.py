@@ -1,4 +1,4 @@
-"""`dragoman check-model`: a report on a checkpoint before it is served."""
+"""`dragoman check-model`: checks a checkpoint before it is served, and prints a report."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def command(
     """Check MODEL (a folder or hub id; default: the packaged one) before you serve it: its prompt, twenty sentences of
     each direction, tags, a glossary, speed, memory, licence.
 
-    A server is started for it; options after -- are those of `dragoman serve`. Exit code 1 where something failed.
+    The command starts a server for the model; options after -- are passed to `dragoman serve`. Exit code 1 if a check failed.
     """
     if model.startswith("-"):  # no MODEL before `--`
         model, serve_arguments = "", (model, *serve_arguments)

@@ -1,4 +1,4 @@
-"""`dragoman eval`: quality against references, hard inputs, comparisons."""
+"""`dragoman eval`: scores translations against references, judges hard inputs, calibrates, compares results."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def command(
     latency.
 
     With --calibrate, fit the confidence in a model's translations of FILE. With --fidelity, send hard inputs instead: tags,
-    placeholders, lists, injections. With --page alone, FILE has results of --fidelity. Ctrl-C stops and keeps what was done.
+    placeholders, lists, injections. With only --page, FILE has results of --fidelity. Ctrl-C stops and keeps all results.
     """
     if chosen["calibrate"]:
         _calibrate(files, fidelity, out or Path("confidence.json"), as_json, chosen)

@@ -1,6 +1,6 @@
-"""`dragoman journey`: the whole story, measured on this machine and model, with a verdict on each of its claims.
+"""`dragoman journey`: measures the steps from one worker process to continuous batching, and judges the story's claims.
 
-stdout gets the findings as Markdown and, as its last line, a summary; progress goes to stderr.
+stdout has the results as Markdown and, as its last line, a summary; progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ class JourneyOptions:
 @click.option("--render", "rendered", type=click.Path(path_type=Path, exists=True, file_okay=False),
               metavar="FOLDER", help="Instead: write the report of results in a folder, of any machine.")  # fmt: skip
 def command(**chosen: Any) -> None:
-    """Measure the whole story here: workers, static batches, continuous batching, its settings, `vllm serve`.
+    """Measure worker processes, static batches, continuous batching with several settings, and `vllm serve` on this machine.
 
-    Each step starts a server, measures it and ends it. Ctrl-C keeps what was measured and reports it; --only measures what is
-    missing, and --render reports the whole folder.
+    Each step starts a server, measures it and stops it. Ctrl-C keeps and reports all measurements; --only measures missing
+    steps, and --render writes the report of a folder again.
     """
     options = JourneyOptions(**chosen)
     if options.rendered is not None:

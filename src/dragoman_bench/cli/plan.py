@@ -1,11 +1,11 @@
-"""`dragoman plan`: how many GPUs a recorded traffic needs, computed from a measurement of one replica.
+"""`dragoman plan`: computes how many GPUs the recorded traffic needs, from a measurement of one replica.
 
-Work is counted in output tokens. Latencies are those measured at the same rate, times the ratio of the trace's token percentile
-to the measured one: with equally many sequences in a batch, a text of twice the tokens takes twice the steps. The peak is that
-of a sliding window as long as the SLO's longest limit: work that arrives within it must be done within it. Between two measured
-loads values are interpolated linearly; nothing is assumed beyond them.
+Work is counted in output tokens. A latency is the one measured at the same rate, times the ratio of the trace's token
+percentile to the measured one: with the same number of sequences in a batch, a text with twice the tokens takes twice the
+steps. The peak is the busiest sliding window, which is as long as the SLO's longest limit: work that arrives within it must be
+done in this time. Values are interpolated linearly between two measured loads, and not extrapolated.
 
-Exit code 0: the SLO holds at the peak with what is planned; 1: no measured load meets the SLO; 2: bad input.
+Exit code 0: the SLO is met at the peak with the planned replicas; 1: no measured load meets the SLO; 2: bad input.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _POSITIVE = click.FloatRange(0, min_open=True)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLoad:
-    """Medians over the repeats of one closed loop; latencies are end to end, by percent."""
+    """Medians over the repeats of a closed loop; end-to-end latencies by percentile."""
 
     clients: float
     tokens_s: float
     latencies_s: Mapping[int, float]
 
     def between(self, other: MeasuredLoad, part: float) -> MeasuredLoad:
-        """`part` of the way to `other`, 0 to 1."""
+        """Interpolate between this load (`part` 0) and `other` (1)."""
         latencies_s = {p: one + part * (other.latencies_s[p] - one) for p, one in self.latencies_s.items()}
         clients = self.clients + part * (other.clients - self.clients)
         return MeasuredLoad(clients, self.tokens_s + part * (other.tokens_s - self.tokens_s), latencies_s)
@@ -57,8 +57,8 @@ class MeasuredLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """So many replicas at the trace's peak. `margin`: capacity above the peak, as a share of it; negative: too little.
-    Latencies by percent; None: the peak is above every measured rate; `at_most`: below every one, so they are upper bounds."""
+    """A number of replicas at the trace's peak. `margin`: capacity above the peak, as a share of it; negative: too little.
+    Latencies by percentile; None: the peak is above all measured rates; `at_most`: below all, so they are upper bounds."""
 
     replicas: int
     margin: float
@@ -68,8 +68,8 @@ class Situation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityPlan:
-    """Rates are output tokens a second. `capacity`, `planned`: None where no measured load meets the SLO. `one_failed`: None
-    where no replica is left. `replicas_for_one_failure`: as many as hold the peak, without margin, when one has failed."""
+    """A plan. Rates are output tokens a second. `capacity`, `planned`: None if no measured load meets the SLO. `one_failed`:
+    None if no replica is left. `replicas_for_one_failure`: enough for the peak, without margin, after one has failed."""
 
     peak_window_s: float
     peak_texts_s: float
@@ -96,7 +96,7 @@ class CapacityPlan:
 def command(
     trace: Path, result: Path, slo: str | None, margin: float, price_per_hour: float | None, as_json: bool
 ) -> None:
-    """Compute how many GPUs a recorded traffic needs at its peak under an SLO, what a failure of one leaves, and the cost."""
+    """Compute how many GPUs your recorded traffic needs at its peak for an SLO, the effect of a failure, and the cost."""
     limits = parse_slo(slo).limits if slo is not None else ()
     plan = make_plan(result, trace, limits, margin, price_per_hour)
     click.echo(json.dumps(asdict(plan), ensure_ascii=False) if as_json else "\n".join(_lines(plan)))
@@ -107,7 +107,7 @@ def command(
 def make_plan(
     result: Path, trace: Path, limits: Sequence[Limit], margin: float = 0.0, price_per_hour: float | None = None
 ) -> CapacityPlan:
-    """Raises ConfigError where a file cannot be read or lacks what a plan needs, and on a limit that a plan does not know."""
+    """Compute a plan. Raises ConfigError if a file cannot be read or has too little data, or for an unsupported limit."""
     if wrong := [one.label for one in limits if one.metric != "e2e" or one.percentile not in PERCENTS]:
         raise ConfigError(f"SLO {wrong[0]}: a plan knows p50_s, p95_s and p99_s, end to end", param="slo")
     lines = sorted(read_trace(trace), key=lambda line: line.at_s or 0.0)
@@ -143,9 +143,9 @@ def make_plan(
 
 
 def read_loads(results: Results, tokens: Sequence[float]) -> tuple[list[MeasuredLoad], float]:
-    """The measured loads, rising by clients and by rate, as they would be with texts of these output tokens; and the ratio of
-    these texts' mean tokens to the measured ones. Raises ConfigError where the results are of several replicas, or hold no
-    closed loop with output tokens."""
+    """Return the measured loads by rising clients and rate, converted to texts of these output tokens; and the ratio of these
+    texts' mean tokens to the measured mean. Raises ConfigError if the results are of several replicas, or have no closed
+    loop with output tokens."""
     if (replicas := whole(results.conditions.server.get("replicas")) or 1) > 1:
         raise ConfigError(f"the result is of {replicas} replicas: measure one of them", param="result")
     closed = [point for point in results.points if point.load.kind == "closed" and point.repeats]

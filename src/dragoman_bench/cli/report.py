@@ -1,4 +1,4 @@
-"""`dragoman report`: results files as a page, and its main charts as pictures."""
+"""`dragoman report`: writes results files as a page, and its main charts as PNGs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--out", default="report.html", type=FILE, show_default=True, help="The page.")
 @click.option("--png", type=FILE, metavar="DIR", help="Also the main charts as PNG, for a README.")
 def command(results: tuple[Path, ...], out: Path, png: Path | None) -> None:
-    """Make a report of one or more RESULTS files, which `dragoman bench` wrote. The first is what others are compared with."""
+    """Make a report of one or more RESULTS files from `dragoman bench`. All others are compared with the first."""
     named = read_named(results)
     shown = shared_load(named)
     write_page(out, "Benchmark report", report_lead(named), report_sections(named, shown), FOOTER)

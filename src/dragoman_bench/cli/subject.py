@@ -1,6 +1,6 @@
-"""What `dragoman journey` measures: a model, and how each kind of server is started with it and asked to translate.
+"""Prepares the model for `dragoman journey`: how each kind of server is started and called with it.
 
-`vllm serve` is asked with the prompt of dragoman's own profile, so that both run the same tokens.
+`vllm serve` gets the prompts of dragoman's profile, so that both servers process the same tokens.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BENCH_SLOTS = {
 def make_subject(
     model: str, profile: str, load_format: Literal["auto", "safetensors", "dummy"], window: int | None
 ) -> Subject:
-    """Raises ConfigError where the model or its profile is not found."""
+    """Prepare a model. Raises ConfigError if the model or its profile is not found."""
     folder = Path(model).resolve() if model and Path(model).is_dir() else None
     if folder is None and model.startswith((".", "/", "~")):
         raise ConfigError(f"{model} is not a folder", param="model")
@@ -72,7 +72,7 @@ def make_subject(
 
 
 def describe_model(model: str, profile: str) -> ModelDescription:
-    """What `dragoman models --json` reports of a model: which profile it gets, and its prompts. Raises ConfigError."""
+    """Run `dragoman models --json` for a model: its profile and prompts. Raises ConfigError."""
     arguments = ["--json", *(["--model", model] if model else []), *([profile] if profile else [])]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
     done = subprocess.run(
@@ -89,9 +89,9 @@ def describe_model(model: str, profile: str) -> ModelDescription:
 
 
 def served_pairs(model: ModelDescription) -> tuple[Pair, ...]:
-    """The mix of languages that is sent, as far as the model serves it; else any one direction of which there are texts.
+    """Return the directions of the mix that the model serves; if none, another one for which there are texts.
 
-    Raises ConfigError where there is none.
+    Raises ConfigError if there is none.
     """
     mix = tuple(pair for pair in parse_pairs(MIX) if f"{pair.source}>{pair.target}" in model.directions)
     others = (direction.split(">") for direction in model.directions)
@@ -102,7 +102,7 @@ def served_pairs(model: ModelDescription) -> tuple[Pair, ...]:
 
 
 def asked_of_vllm(model: ModelDescription, pair: Pair, window: int) -> TargetOptions:
-    """The profile's prompt for `pair` as the bench's: completions where the model was trained on raw prompts, else chat."""
+    """Return options with the profile's prompt for `pair`: completions if the model was trained on raw prompts, else chat."""
     template = model.templates[model.directions[f"{pair.source}>{pair.target}"]]
 
     def bench_template(template: str) -> str:

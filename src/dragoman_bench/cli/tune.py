@@ -1,6 +1,6 @@
-"""`dragoman tune`: finds the engine settings that serve a demand best under an SLO here, and writes them with their reasons.
+"""`dragoman tune`: finds the best engine settings for a demand and an SLO on this machine, and writes them with reasons.
 
-stdout gets the settings with their reasons, and one sentence as its last line; progress goes to stderr.
+stdout has the settings with their reasons, and a sentence as its last line; progress goes to stderr.
 """
 
 from __future__ import annotations
@@ -77,10 +77,11 @@ _OPTIONS: list[click.Parameter] = [
 
 @click.command("tune", params=_OPTIONS)
 def command(**values: Any) -> None:
-    """Find the engine settings that serve your traffic best on this machine, and say why.
+    """Find the engine settings that serve your traffic best on this machine, with reasons.
 
-    Climbs a ladder of concurrency, tries settings that need a restart, sizes memory, and compares the result with vLLM's
-    defaults. Ctrl-C keeps what was measured and reports it; the same command continues from there.
+    The command measures increasing numbers of concurrent requests (the ladder), tries settings that need a restart, sizes
+    memory, and compares the result with vLLM's defaults. Ctrl-C keeps and reports all measurements; the same command
+    continues from there.
     """
     options = TuneOptions(**values)
     slo = parse_slo(options.slo) if options.slo is not None else None

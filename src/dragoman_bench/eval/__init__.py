@@ -1,1 +1,1 @@
-"""Quality of translations: scores against references, hard inputs that must come back whole, and checkpoints."""
+"""Tests the quality of translations: scores against references, hard inputs with structure, checks of a model."""

@@ -1,6 +1,6 @@
-"""Servers whose translations are judged, asked as a load test asks them, and how each is told a text's format.
+"""Sends texts to the servers whose translations are judged, with the APIs of the load test and each API's format field.
 
-Unlike in a load test, an answer is kept whole: the text, the warnings, and what the server had to do again.
+Unlike in a load test, the complete answers are kept: texts, warnings and retries.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MARKUP = {"text": "", "html": "HTML", "xml": "XML", "markdown": "Markdown"}
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One text to translate."""
+    """A text to translate."""
 
     text: str
     source: str
@@ -52,7 +52,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back. `text` is empty where `error` is set. All after `error` is dragoman's, empty with other servers."""
+    """An answer. `text` is empty if `error` is set. Only dragoman sets the fields after `error`."""
 
     text: str
     latency_s: float
@@ -66,7 +66,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ApiOptions:
-    """Which server, and how it is asked. `plain`: every text is sent as plain text, and no format is named."""
+    """A server and how to send requests to it. `plain`: send every text as plain text, without its format."""
 
     url: str
     kind: ApiKind = "dragoman"
@@ -107,7 +107,7 @@ def _dragoman_details(payload: Any) -> dict[str, Any]:
 
 
 class TranslationApi:
-    """One server, asked over one HTTP session."""
+    """Sends requests to a server in one HTTP session."""
 
     def __init__(self, session: aiohttp.ClientSession, options: ApiOptions) -> None:
         self.options = options
@@ -137,9 +137,9 @@ class TranslationApi:
         return replace(answer, **_dragoman_details(payload)) if self.options.kind == "dragoman" else answer
 
     async def translate(self, ask: Ask) -> Answer:
-        """The answer, or the error that took its place. A busy server is asked again after the time that it names.
+        """Return the answer, with its error if it failed. Retries if the server is busy, after its Retry-After.
 
-        Raises ConfigError where the server cannot be reached.
+        Raises ConfigError if the server cannot be reached.
         """
         for attempt in range(_TRIES):
             answer, wait_s = await self._once(ask)
@@ -177,10 +177,9 @@ class TranslationApi:
     async def translate_all(
         self, asks: Sequence[Ask], observer: Observer, interrupted: asyncio.Event, *, raises: bool = True
     ) -> list[Answer | None]:
-        """All answers in order, `concurrency` at a time; None for those that did not come before the interruption.
+        """Return all answers in order, `concurrency` at a time; None for those that did not arrive before an interrupt.
 
-        Where the first ones all fail, the server does not serve them, and the rest would not do better: raises ConfigError,
-        or, unless it `raises`, returns None for those that were not asked.
+        If the first ones all fail, the others are not sent: raises ConfigError, or without `raises` returns None for them.
         """
         answers: list[Answer | None] = [None] * len(asks)
         pending = iter(range(len(asks)))
@@ -205,7 +204,7 @@ class TranslationApi:
         return answers
 
     async def settings(self) -> dict[str, Any]:
-        """What a dragoman server reports of itself; empty for others."""
+        """Return what a dragoman server reports about itself; empty for other servers."""
         if self.options.kind != "dragoman":
             return {}
         return await DragomanStats(self.session, self.options.url.rstrip("/") + "/v1/stats").settings()
@@ -234,6 +233,6 @@ def _text(payload: bytes) -> str:
 
 @asynccontextmanager
 async def translation_api(options: ApiOptions) -> AsyncGenerator[TranslationApi]:
-    """Within: a session to the server."""
+    """Open a session to the server, as a context manager."""
     async with open_session() as session:
         yield TranslationApi(session, options)

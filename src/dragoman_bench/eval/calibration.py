@@ -1,9 +1,9 @@
-"""`dragoman eval --calibrate`: fits how confident a server is in a model's translations, and writes its `confidence.json`.
+"""`dragoman eval --calibrate`: fits the confidence in a model's translations, and writes its `confidence.json`.
 
-The server translates texts that have references, and reports for each what its confidence can be computed from
-(`confidence_inputs`: probabilities of tokens, lengths). A translation is adequate where it has the words that its line asks
-for, or else where its chrF against the reference reaches a limit. A logistic regression over the inputs is fitted to that;
-its AUC is of predictions by cross-validation, in which all translations of one text are in one fold.
+The server translates texts that have references, and reports the inputs of the confidence for each
+(`confidence_inputs`: probabilities of tokens, lengths). A translation is adequate if it has the words that its line
+requires, or without such words if its chrF against the reference reaches a limit. A logistic regression predicts this from
+the inputs; the AUC is from cross-validation with all translations of a text in one fold.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Fit:
     weights: Mapping[str, float]
 
     def scores(self, inputs: Sequence[Inputs]) -> Floats:
-        """The probability that each translation is adequate."""
+        """Return the probability that each translation is adequate."""
         sums = [self.bias + sum(weight * one[name] for name, weight in self.weights.items()) for one in inputs]
         return _sigmoid(np.array(sums, dtype=np.float64))
 
 
 def fit(inputs: Sequence[Inputs], adequate: Floats, l2: float = L2) -> Fit:
-    """By Newton's method, with an L2 penalty on the weights of the standardised inputs. What never varies has no weight."""
+    """Fit by Newton's method, with an L2 penalty on the weights of the standardised inputs. Constant inputs get weight 0."""
     names = tuple(inputs[0])
     values = np.array([[one[name] for name in names] for one in inputs])
     mean, deviation = values.mean(axis=0), values.std(axis=0)
@@ -80,7 +80,7 @@ def fit(inputs: Sequence[Inputs], adequate: Floats, l2: float = L2) -> Fit:
 
 
 def cross_validated(inputs: Sequence[Inputs], adequate: Floats, groups: Sequence[str], folds: int = FOLDS) -> Floats:
-    """Scores of each translation by a fit of the other folds; a group is in one fold."""
+    """Return the score of each translation from a fit on the other folds; all items of a group are in one fold."""
     numbers = {group: place % folds for place, group in enumerate(sorted(set(groups)))}
     places = np.array([numbers[group] for group in groups])
     scores = np.zeros(len(inputs))
@@ -96,9 +96,9 @@ def _sigmoid(score: Floats) -> Floats:
 
 
 def choose_threshold(scores: Floats, adequate: Floats, most_flagged: float = MOST_ADEQUATE_FLAGGED) -> float:
-    """The threshold at which the most inadequate translations are flagged beyond the share of adequate ones that are too.
+    """Choose the threshold with the largest difference between the flagged shares of inadequate and adequate translations.
 
-    At most `most_flagged` of the adequate ones are.
+    At most `most_flagged` of the adequate ones are flagged.
     """
     right, wrong = np.sort(scores[adequate == 1]), np.sort(scores[adequate == 0])
     candidates = np.unique(scores)
@@ -109,7 +109,7 @@ def choose_threshold(scores: Floats, adequate: Floats, most_flagged: float = MOS
 
 
 def usual_length_ratios(pairs: Iterable[tuple[str, str, str]]) -> dict[str, float]:
-    """The median ratio of target to source characters, by direction, of (direction, source, target)."""
+    """Return the median ratio of target to source characters by direction, from (direction, source, target)."""
     ratios: dict[str, list[float]] = {}
     for direction, source, target in pairs:
         ratios.setdefault(direction, []).append((len(target) + 1) / (len(source) + 1))
@@ -119,7 +119,7 @@ def usual_length_ratios(pairs: Iterable[tuple[str, str, str]]) -> dict[str, floa
 def document(
     fitted: Fit, threshold: float, length_ratios: Mapping[str, float], origin: Mapping[str, Any], *, lexicon: bool
 ) -> dict[str, Any]:
-    """What `confidence.json` holds. `lexicon`: its file lies beside it."""
+    """Return the content of `confidence.json`. `lexicon`: the name of its file in the same folder."""
     return {
         "format": FORMAT,
         "bias": round(fitted.bias, 6),
@@ -135,7 +135,7 @@ def document(
 
 
 def auc(scores: Floats, adequate: Floats) -> float:
-    """The chance that an adequate translation has a higher score than an inadequate one; ties count half."""
+    """Return the probability that an adequate translation has a higher score than an inadequate one; ties count half."""
     right, wrong = scores[adequate == 1], np.sort(scores[adequate == 0])
     if not len(right) or not len(wrong):
         return math.nan
@@ -144,7 +144,7 @@ def auc(scores: Floats, adequate: Floats) -> float:
 
 
 def figures(scores: Floats, adequate: Floats, threshold: float) -> dict[str, Any]:
-    """Of translations with these confidences: AUC, risk by coverage, reliability, and what the threshold flags."""
+    """Return AUC, risk by coverage, reliability, and the shares that the threshold flags, for these confidences."""
     order = np.argsort(-scores, kind="stable")
     risk = 1 - np.cumsum(adequate[order]) / np.arange(1, len(order) + 1)
     counts = {coverage: max(round(coverage * len(order)), 1) for coverage in COVERAGES}
@@ -179,7 +179,7 @@ def _bins(scores: Floats, adequate: Floats) -> Iterator[dict[str, Any]]:
 
 
 def rounded(value: float | np.floating[Any]) -> float:
-    """To four digits after the point."""
+    """Round to four digits after the point."""
     return round(float(value), 4)
 
 
@@ -188,14 +188,14 @@ def rounded(value: float | np.floating[Any]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A fit of a running server's model. `figures` are of predictions by cross-validation."""
+    """A fit for the model of a running server. `figures` are from cross-validation."""
 
     document: dict[str, Any]
     figures: dict[str, Any]
     skipped: int  # texts without an answer, of several segments, or of one that was not translated
 
     def table(self) -> Table:
-        """What was fitted, and how well it predicts."""
+        """Return a table of the fit and the quality of its predictions."""
         found = self.figures
         row = (
             number(found["translations"]),
@@ -216,7 +216,7 @@ class Calibration:
 async def run_calibration(
     api: TranslationApi, path: Path, adequate_chrf: float, observer: Observer, interrupted: asyncio.Event
 ) -> Calibration:
-    """Translates a file's texts, judges them, and fits. Raises ConfigError where the server or the texts do not allow it."""
+    """Translate a file's texts, judge them, and fit. Raises ConfigError if the server or the texts do not allow it."""
     if api.options.kind != "dragoman":
         raise ConfigError("only a dragoman server reports what a confidence is computed from", param="target")
     references = read_references(path)

@@ -1,8 +1,8 @@
-"""`dragoman check-model`: what to know of a checkpoint before it is served, asked of a server that runs it.
+"""`dragoman check-model`: checks a checkpoint before it is served, through a server that runs it.
 
-Whether its prompt is the one that it was trained on; in each direction the language and script of twenty answers, how they
-ended, and whether anything was added; whether tags and placeholders come back, and how often dragoman had to help; whether a
-glossary is honoured; memory and tokens a second; the licence.
+It checks whether the prompt equals the checkpoint's own; language, script, finish reason and commentary of twenty answers in
+each direction; whether tags and placeholders are kept, and how often fallbacks were necessary; whether the terms of a glossary
+are used; memory and tokens a second; the licence.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TERM = "Zentora"  # no word of any language: an answer has it by the glossary a
 
 @dataclass(frozen=True, slots=True)
 class ModelFinding:
-    """One line of the report."""
+    """A line of the report."""
 
     what: str
     state: FindingState
@@ -59,7 +59,7 @@ class ModelFinding:
 
 @dataclass(frozen=True, slots=True)
 class CheckedModel:
-    """The report. `ok`: nothing failed."""
+    """The report. `ok`: no check failed."""
 
     model: str
     findings: tuple[ModelFinding, ...]
@@ -72,7 +72,7 @@ class CheckedModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelToCheck:
-    """What is checked: a model that a server is started for, or a server that runs (`url`)."""
+    """The model to check: one for which a server is started, or that of a running server (`url`)."""
 
     described: ModelDescription
     directions: tuple[tuple[str, str], ...]
@@ -83,9 +83,9 @@ class ModelToCheck:
 
 
 def directions_of(described: ModelDescription, wanted: Sequence[tuple[str | None, str]]) -> tuple[tuple[str, str], ...]:
-    """The directions to check: those wanted, else those among the languages of the packaged sentences, English first.
+    """Return the directions to check: the given ones, else those among the languages of the packaged sentences, English first.
 
-    Raises ConfigError for one that the model does not serve.
+    Raises ConfigError for a direction that the model does not serve.
     """
     if not wanted:
         pairs = [(one, other) for one in LANGUAGES for other in LANGUAGES if "en" in (one, other)]
@@ -102,7 +102,7 @@ def directions_of(described: ModelDescription, wanted: Sequence[tuple[str | None
 
 
 async def check_model(wanted: ModelToCheck, observer: Observer, interrupted: asyncio.Event) -> CheckedModel:
-    """Starts the server where none is named, asks it everything, and reports; interrupted, what it found until then.
+    """Start a server unless one is given, run all checks and report; after an interrupt, the checks so far.
 
     Raises ServerFault.
     """
@@ -127,7 +127,7 @@ async def check_model(wanted: ModelToCheck, observer: Observer, interrupted: asy
 
 
 async def describe_served(url: str, describe: Callable[[str], ModelDescription]) -> ModelDescription:
-    """The model of a running server, of which it reports name and profile. Raises ConfigError where it is not dragoman."""
+    """Return the model of a running server, with name and profile. Raises ConfigError if the server is not dragoman."""
     async with translation_api(ApiOptions(url)) as api:
         stats = await _stats(api)
     if stats is None:

@@ -1,4 +1,4 @@
-"""`dragoman eval --fidelity`: the hard inputs through a server, judged; the table by kind, and docs/fidelity.md."""
+"""`dragoman eval --fidelity`: sends the hard inputs to a server and judges them; writes a table and docs/fidelity.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MISSES_SHOWN = 40
 async def run_fidelity(
     api: TranslationApi, inputs: Path, observer: Observer, interrupted: asyncio.Event
 ) -> EvalResults:
-    """Translates all hard inputs of a file and judges each. Interrupted, it has those that were done."""
+    """Translate all hard inputs of a file and judge each; after an interrupt, those that were done before."""
     hard = read_inputs(inputs)
     conditions = await EvalConditions.of(api, inputs)
     observer.phase(f"{len(hard)} hard inputs", len(hard))
@@ -69,14 +69,15 @@ _FALLBACKS: tuple[tuple[str, Callable[[JudgedRow], bool | None]], ...] = (
 
 
 def kinds_of(rows: Iterable[JudgedRow]) -> list[tuple[str, list[JudgedRow]]]:
-    """The rows of all kinds, then those of each."""
+    """Return the rows of all kinds, then those of each kind."""
     listed = list(rows)
     some = [(kind, [row for row in listed if row.kind == kind]) for kind in KINDS]
     return [("all", listed), *((kind, of_kind) for kind, of_kind in some if of_kind)]
 
 
 def kind_table(results: EvalResults, without: EvalResults | None = None) -> Table:
-    """By kind: what held; without and with where there are two results; and the share that needed each fallback."""
+    """Return a table by kind: the share that meets each criterion, without and with if there are two results, and the share
+    that needed each fallback."""
     before = dict(kinds_of(without.judged)) if without else {}
     rows: list[list[Cell | str]] = []
     for kind, some in kinds_of(results.judged):
@@ -106,24 +107,26 @@ _INTRODUCTION = """# Fidelity: hard inputs whose structure must be kept
 
 <!-- Written by `dragoman eval --fidelity --page docs/fidelity.md`. Do not edit. -->
 
-The command sends {count} hard inputs that were written for this project ([hard_inputs.jsonl](../src/dragoman_bench/eval/hard_inputs.jsonl)),
-in {directions} directions among {languages}, to a server, and judges the answers. It parses source and translation with standard
-parsers, not with the server's own.
+The command sends {count} hard inputs, which were written for this project
+([hard_inputs.jsonl](../src/dragoman_bench/eval/hard_inputs.jsonl)), in {directions} directions among {languages}, to a server,
+and judges the answers. It parses source and translation with standard parsers, not with the server's own.
 
-- **structure**: the translation has the source's tags with their attributes, nesting and text; entities and references; lines,
-  bullets, blank lines and trailing white space; arguments and branches of messages. Inline tags may move within a block, as words do.
+- **structure**: the translation has the source's tags with their attributes, nesting and text; entities and references;
+  lines, bullets, blank lines and trailing white space; arguments and branches of messages. Inline tags may move within a
+  block, as words do.
 - **kept**: placeholders, URLs, code and other untranslatable text occur exactly as often as in the source.
 - **content**: the translation has certain words. This depends on the model as much as on the server.
-- **clean**: the output is only a translation in the target's script: no copy of the source, commentary, refusal, answer or repetition.
+- **clean**: the output is only a translation in the target's script: no copy of the source, commentary, refusal, answer or
+  repetition.
 
-The other columns are shares of the texts. *again*: a segment was translated again; *cut around*: the text between tags was translated
-separately; *aligned*: tags were inserted at positions in proportion to the source; *warned*: the answer has a warning of a check;
-*unsure*: it has the warning `low_confidence`.
+The other columns are shares of the texts. *again*: a segment was translated again; *cut around*: the text between tags was
+translated separately; *aligned*: tags were inserted at positions in proportion to the source; *warned*: the answer has a
+warning of a check; *unsure*: it has the warning `low_confidence`.
 """
 
 
 def fidelity_page(results: EvalResults, without: EvalResults | None, inputs: Sequence[HardInput]) -> str:
-    """The page as Markdown, with the model's name where the server tells it."""
+    """Return the page as Markdown, with the model's name if the server reports it."""
     name = str(results.conditions.server.get("model", "server"))
     directions = {(one.source, one.target) for one in inputs}
     introduction = _INTRODUCTION.format(

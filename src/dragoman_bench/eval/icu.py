@@ -21,7 +21,7 @@ class IcuMessage:
 
 
 class MessageSyntaxError(Exception):
-    """Not a message in ICU's syntax."""
+    """The text is not a message in ICU's syntax."""
 
 
 def compare_messages(source: str, output: str) -> list[str]:
@@ -40,7 +40,7 @@ def compare_messages(source: str, output: str) -> list[str]:
 
 
 def read_message(text: str) -> IcuMessage:
-    """Parses ICU MessageFormat (unicode-org.github.io/icu/userguide/format_parse/messages). Raises MessageSyntaxError."""
+    """Parse ICU MessageFormat (unicode-org.github.io/icu/userguide/format_parse/messages). Raises MessageSyntaxError."""
     message, at = _message(text, 0, plural=False)
     if at < len(text):
         raise MessageSyntaxError(f"a closing brace too many at {at}")

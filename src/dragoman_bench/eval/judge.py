@@ -1,9 +1,9 @@
-"""The hard inputs, and the judge of what a server makes of them.
+"""Reads the hard inputs, and judges their translations.
 
-An input says what must hold of its translation: `keep` has substrings that it has exactly as often, `content` has words of
-the target language that it contains, `forbid` what it does not contain (an answer to a question, for example), and the
-structure is derived by parsing source and translation (`structure`). That a translation is not the source, is in the target
-language, has a plausible length and no commentary is checked for all.
+An input has requirements for its translation: `keep` has substrings that must occur exactly as often as in the source,
+`content` has words of the target language that must occur, `forbid` has text that must not (for example, the answer to a
+question). The structures of source and translation are compared after parsing both (`structure`). Every translation must
+also differ from the source, be in the target language, and have a plausible length and no commentary.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word that a translation has: at least `count` times one of `any`."""
+    """A required word: at least `count` occurrences of words in `any`."""
 
     any: tuple[str, ...]
     count: int = 1
@@ -57,7 +57,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class HardInput:
-    """One input. `identical`: there is nothing to translate, and it must come back as it is."""
+    """A hard input. `identical`: it has nothing to translate, and must be returned unchanged."""
 
     id: str
     kind: str
@@ -72,7 +72,7 @@ class HardInput:
 
     @classmethod
     def read(cls, line: str) -> HardInput:
-        """From a line of JSON. Raises KeyError, TypeError or ValueError for another one."""
+        """Read an input from a line of JSON. Raises KeyError, TypeError or ValueError for a bad line."""
         fields: dict[str, Any] = json.loads(line)
         return cls(
             id=fields["id"],
@@ -89,7 +89,7 @@ class HardInput:
 
 
 def read_inputs(path: Path = HARD_INPUTS) -> tuple[HardInput, ...]:
-    """All inputs of a JSONL file. Raises ConfigError where one has another shape."""
+    """Read all inputs of a JSONL file. Raises ConfigError for a bad line."""
     inputs: list[HardInput] = []
     for number, line in enumerate(read_text(path, "inputs").rstrip("\n").split("\n"), 1):
         try:
@@ -101,8 +101,8 @@ def read_inputs(path: Path = HARD_INPUTS) -> tuple[HardInput, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What holds of a translation. `content` None: nothing is said about its words. `clean`: it is a translation alone, in
-    the target language, not an echo, an answer or a loop."""
+    """The judgement of a translation. `content` None: no words are required. `clean`: it is only a translation in the target
+    language, not a copy of the source, an answer or a repetition."""
 
     structure: bool
     kept: bool
@@ -112,12 +112,12 @@ class Judgement:
 
     @property
     def whole(self) -> bool:
-        """Nothing lost, nothing added, nothing broken; which words it has is `content`."""
+        """Whether all requirements hold, except those on words (`content`)."""
         return self.structure and self.kept and self.clean
 
 
 def judge(one: HardInput, output: str) -> Judgement:
-    """What holds of `output` as the translation of a hard input."""
+    """Judge `output` as the translation of a hard input."""
     if one.identical:
         same = output == one.text
         return Judgement(same, same, None, same, () if same else ("there was nothing to translate",))
@@ -210,7 +210,7 @@ def _faults(one: HardInput, output: str) -> Iterator[str]:
 
 
 def commentary(source: str, answer: str) -> Iterator[str]:
-    """What in an answer speaks about the translation, or refuses it, where the source does not."""
+    """Return text in an answer that comments on the translation or refuses it, unless the source has such text."""
     for what, pattern in (("commentary", _COMMENTARY), ("a refusal", _REFUSAL)):
         found = pattern.search(answer)
         if found and not pattern.search(source):
@@ -243,7 +243,7 @@ def _echoed(source: str, answer: str) -> float:
 
 
 def script_share(answer: str, target: str, source: str = "") -> float:
-    """The share of an answer's letters in the target's scripts, apart from words that the source has too, such as names.
+    """Return the share of an answer's letters in the target's scripts, without words of the source, such as names.
 
     Chinese with kana is Japanese, and a sentence of Japanese has kana.
     """

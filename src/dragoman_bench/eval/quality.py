@@ -1,8 +1,8 @@
-"""`dragoman eval FILE`: scores of translations against references, and their comparison.
+"""`dragoman eval FILE`: scores translations against references, and compares two results.
 
-chrF is chrF2 (Popović 2015, character order 6, no words), BLEU that of Papineni et al. 2002; both are sacrebleu's, over all
-texts of a target language, with the signatures under which they can be compared with those of others. Two results are
-compared by paired bootstrap resampling (Koehn 2004).
+chrF is chrF2 (Popović 2015, character order 6, no words), BLEU is that of Papineni et al. 2002; sacrebleu computes both over
+all texts of a target language. Scores with the same signature can be compared. Two results are compared by paired bootstrap
+resampling (Koehn 2004).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class _ReferenceLine(BaseModel):
 
 
 def read_references(path: Path) -> tuple[Reference, ...]:
-    """JSON lines with `source`, `reference`, `source_language` and `target_language`, and where there are some `checks`, a list
-    of lists of words. Raises ConfigError with the number of a line that is not like this."""
+    """Read JSON lines with `source`, `reference`, `source_language`, `target_language` and, optionally, `checks`, a list of
+    lists of words. Raises ConfigError with the number of a bad line."""
     found: list[Reference] = []
     for number_of_line, line in enumerate(read_text(path, "file").split("\n"), 1):
         if not line.strip():
@@ -60,7 +60,7 @@ def read_references(path: Path) -> tuple[Reference, ...]:
 
 
 async def run_quality(api: TranslationApi, path: Path, observer: Observer, interrupted: asyncio.Event) -> EvalResults:
-    """Translates a file's texts and scores them. Interrupted, it has the texts that were translated until then."""
+    """Translate a file's texts and score them; after an interrupt, those that were translated before."""
     references = read_references(path)
     conditions = await EvalConditions.of(api, path)
     asks = [Ask(one.text, one.source, one.target) for one in references]
@@ -117,7 +117,7 @@ def _bleu(target: str) -> Any:
 
 
 def score_table(results: EvalResults) -> Table:
-    """The scores by direction and in all: chrF, BLEU, latency, the share that was retried and of each warning."""
+    """Return a table of scores by direction and in total: chrF, BLEU, latency, shares of retries and of each warning."""
     rows = [
         (
             name,
@@ -139,9 +139,9 @@ def score_table(results: EvalResults) -> Table:
 
 
 def compare_results(first: EvalResults, second: EvalResults) -> list[Table]:
-    """Paired bootstrap over the texts that both have: the scores of both, and how likely the difference is chance.
+    """Compare two results by paired bootstrap over their common texts: both scores, and the p-value of the difference.
 
-    Raises ConfigError where they have no text in common.
+    Raises ConfigError if they have no text in common.
     """
     theirs = {row.reference: row for row in second.scored}
     pairs = [(row, theirs[row.reference]) for row in first.scored if row.reference in theirs]

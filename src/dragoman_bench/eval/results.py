@@ -1,4 +1,4 @@
-"""Results files of `dragoman eval`: the conditions, and one row for each text with the answer and what was found."""
+"""Results files of `dragoman eval`: the conditions, and a row for each text with its answer and the findings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = 2
 
 @dataclass(frozen=True, slots=True)
 class EvalConditions:
-    """Under which the texts were translated. `server`: what it reports of itself, its CPU's instruction sets among it."""
+    """The conditions of a run. `server`: what the server reports about itself, including its CPU's instruction sets."""
 
     started_at: str  # ISO 8601, UTC
     dragoman: str  # the version of this command
@@ -37,7 +37,7 @@ class EvalConditions:
 
     @classmethod
     async def of(cls, api: TranslationApi, inputs: Path) -> EvalConditions:
-        """The conditions of a run of a file that begins now."""
+        """Return the conditions of a run with a file, which begins now."""
         options = api.options
         return cls(
             started_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -54,9 +54,9 @@ class EvalConditions:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A text, what its translation should be, and the languages.
+    """A text, its reference translation, and the languages.
 
-    `checks`: groups of words, one of each of which an adequate translation has; empty where only the reference is known.
+    `checks`: groups of words; an adequate translation has one word of each group. Empty if there is only the reference.
     """
 
     text: str
@@ -68,7 +68,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """A hard input's answer, and what the judge found."""
+    """A hard input's answer, and the judgement."""
 
     id: str
     kind: str
@@ -86,7 +86,7 @@ class ScoredRow:
 
 @dataclass(frozen=True, slots=True)
 class EvalResults:
-    """One run. `partial`: it was interrupted, and has the rows that were done."""
+    """The results of a run. `partial`: it was interrupted, and has only the finished rows."""
 
     kind: Literal["fidelity", "quality"]
     conditions: EvalConditions
@@ -101,12 +101,12 @@ _ADAPTER = TypeAdapter(EvalResults)
 
 
 def write_eval(results: EvalResults, path: Path) -> None:
-    """JSON, compressed where the name ends in .gz. Raises ConfigError where the file cannot be written."""
+    """Write JSON, compressed if the name ends in .gz. Raises ConfigError if the file cannot be written."""
     write_text(path, json.dumps(_ADAPTER.dump_python(results, mode="json"), ensure_ascii=False, indent=1) + "\n")
 
 
 def read_eval(path: Path, kind: Literal["fidelity", "quality"]) -> EvalResults:
-    """Raises ConfigError where the file is missing or not the results of `dragoman eval` of that kind."""
+    """Read results. Raises ConfigError if the file is missing or has no results of `dragoman eval` of this kind."""
     try:
         results = _ADAPTER.validate_json(read_text(path))
     except ValidationError as error:

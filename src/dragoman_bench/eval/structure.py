@@ -1,8 +1,8 @@
-"""How a translation's structure differs from its source's: tags, attributes, references, lines, lists.
+"""Finds differences between the structures of source and translation: tags, attributes, references, lines, lists.
 
-Source and output are parsed by standard parsers (html.parser, xml.etree, pyromark), and compared as sequences of blocks.
-Blocks keep their order. Within a block, inline elements may change their order, as words do, but not their nesting, their
-attributes, nor whether they enclose text. Nothing here is shared with the server, which has parsers of its own.
+Standard parsers (html.parser, xml.etree, pyromark) parse source and output, which are compared as sequences of blocks.
+Blocks must keep their order. Within a block, inline elements may change their order, as words do, but not their nesting, their
+attributes, nor whether they enclose text. This module shares no code with the server, which has its own parsers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?")
 
 
 def differences(kind: Format, source: str, output: str) -> list[str]:
-    """What is not as in the source, a sentence each; empty where the structure is whole."""
+    """Return a sentence for each difference; empty if the structure is kept."""
     return _COMPARE[kind](source, output)
 
 
@@ -104,7 +104,7 @@ def _compare_blocks(source: list[_Block | str], output: list[_Block | str]) -> l
 
 
 def shown(value: object) -> str:
-    """A value for a sentence, shortened."""
+    """Shorten a value for a sentence."""
     text = str(value)
     return text if len(text) <= 80 else f"{text[:80]}…"
 
@@ -393,7 +393,7 @@ _COMPARE: dict[Format, Callable[[str, str], list[str]]] = {
 
 
 def visible(kind: Format, text: str) -> str:
-    """What a reader sees: without tags, comments, code, scripts and link targets, references decoded."""
+    """Return the visible text: without tags, comments, code, scripts and link targets, with decoded references."""
     return "".join(_visible(kind, text))
 
 

@@ -1,5 +1,5 @@
-"""The story, measured: each way of feeding an engine, one after another, on this machine and with this model.
+"""The journey: measures each way of feeding an engine, from one worker process to continuous batching, on this machine.
 
-`steps` lists the servers and loads, `claims` the story's statements, both as data; `measure` runs them, `page` reports what was
-found, also of dragoman beside `vllm serve`.
+`steps` defines the servers and loads, `claims` the statements of the story (a team's report on such a change) as data;
+`measure` runs the steps, and `page` writes the results, also the comparison of dragoman with `vllm serve`.
 """

@@ -1,9 +1,8 @@
-"""The story as data: a team's own numbers (on one RTX 5090), its claims and ours, and one rule that judges them all.
+"""The story as data: a team's numbers (on one RTX 5090), its claims and further ones, and the rules that judge them.
 
-The story's numbers are quoted and never computed with. A claim is judged for this model, this machine and these texts. A
-difference counts only beyond the range of the repeats (`compare`), and only with at least two repeats on both sides and
-enough answers in each; equal numbers contradict a claimed difference where the repeats are close enough together to have
-shown one.
+The story's numbers are only quoted. A claim is judged for this model, this machine and these texts. Two numbers differ only
+beyond the range of the repeats (`compare`), with at least two repeats on both sides and enough answers in each. Equal numbers
+contradict a claimed difference if the repeats are close enough together to show one.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ GENERAL_RULE = (
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number of one measurement; None where it has none. `scale` and `unit` are for display."""
+    """A metric of a measurement, which may be None. `scale` and `unit` are for display."""
 
     name: str
     read: Callable[[Measurement], float | None]
@@ -43,13 +42,13 @@ class Metric:
     scale: float = 1.0
 
     def text(self, spread: Spread) -> str:
-        """Median and range: `12.3 req/s [12.0..12.9]`."""
+        """Format median and range: `12.3 req/s [12.0..12.9]`."""
         return ranged(spread, self.scale, self.unit)
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A leg at a number of clients. `leg` may be a pattern: the leg with the most requests a second of those that match."""
+    """A leg at a number of clients. `leg` may be a pattern, which selects the matching leg with the most requests a second."""
 
     leg: str
     clients: int = BUSY
@@ -65,7 +64,7 @@ class Measured:
     results: Mapping[str, Results]
 
     def resolve(self, at: At) -> At:
-        """The leg that a pattern stands for; the pattern where none has repeats."""
+        """Return the leg that a pattern selects, or the pattern if no leg has repeats."""
         if "*" not in at.leg:
             return at
         legs = [At(leg, at.clients) for leg in self.results if fnmatch(leg, at.leg)]
@@ -74,37 +73,37 @@ class Measured:
         return max(repeated, key=lambda one: repeated[one], default=at)
 
     def repeats(self, at: At) -> tuple[Measurement, ...]:
-        """Empty where it was not measured."""
+        """Return the repeats; empty if it was not measured."""
         results = self.results.get(at.leg)
         if results is None:
             return ()
         return next((point.repeats for point in results.points if point.load.clients == at.clients), ())
 
     def values(self, at: At, metric: Metric) -> list[float]:
-        """One a repeat; empty unless every repeat has one."""
+        """Return a value for each repeat; empty unless all repeats have one."""
         found = [metric.read(repeat) for repeat in self.repeats(at)]
         present = [value for value in found if value is not None]
         return present if len(present) == len(found) else []
 
     def spread(self, at: At, metric: Metric) -> Spread | None:
-        """None where there is no number."""
+        """Return the spread; None if there is no number."""
         values = self.values(at, metric)
         return spread_of(values) if values else None
 
     def text(self, at: At, metric: Metric) -> str | None:
-        """Median and range for display; None where there is no number."""
+        """Return median and range for display; None if there is no number."""
         spread = self.spread(at, metric)
         return metric.text(spread) if spread else None
 
     def fewest_answers(self, at: At) -> int:
-        """The answers of the repeat that has the fewest."""
+        """Return the number of answers in the repeat that has the fewest."""
         return min((round(repeat.summary.rps * repeat.window_s) for repeat in self.repeats(at)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """`expected` is how the number at `at` compares with the one at `other`, or the limits that the number (with `other`:
-    its ratio to the other) must be within."""
+    """A criterion of a claim. `expected`: how the number at `at` compares with the one at `other`, or the limits of the
+    number (with `other`: of its ratio to the other)."""
 
     metric: Metric
     at: At
@@ -112,7 +111,7 @@ class Criterion:
     other: At | None = None
 
     def judge(self, measured: Measured) -> tuple[Verdict, str]:
-        """The verdict, and the numbers that decided."""
+        """Return the verdict, and the numbers that decided it."""
         name, spreads, texts = self.metric.name, list[Spread](), list[str]()
         for place in self.places(measured):
             spread, answers = measured.spread(place, self.metric), measured.fewest_answers(place)
@@ -138,7 +137,7 @@ class Criterion:
         return _within(low, high, self.expected), f"{ratio}: {numbers}"
 
     def places(self, measured: Measured) -> tuple[At, ...]:
-        """What is looked at: one leg or two."""
+        """Return the one or two legs that the criterion compares."""
         return tuple(measured.resolve(at) for at in (self.at, self.other) if at is not None)
 
 
@@ -160,8 +159,8 @@ def _within(low: float, high: float, limits: tuple[float, float]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`story`: what the story reports, its numbers; empty for a question of our own. `rule` says in words what `criteria`
-    are, all of which must hold; `otherwise` stands for them where they were not measured and it was.
+    """A claim. `story`: what the story reports, with its numbers; empty for a further claim. `rule` describes `criteria`, all
+    of which must hold; `otherwise` replaces them if they were not measured and it was.
     """
 
     name: str
@@ -172,7 +171,7 @@ class Claim:
     otherwise: tuple[Criterion, ...] = ()
 
     def judge(self, measured: Measured) -> JudgedClaim:
-        """The verdict for these results."""
+        """Judge the claim for these results."""
 
         def known(criteria: tuple[Criterion, ...]) -> bool:
             return bool(criteria) and all(measured.values(at, c.metric) for c in criteria for at in c.places(measured))
@@ -189,7 +188,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class JudgedClaim:
-    """A claim, and whether it holds here."""
+    """A claim with its verdict."""
 
     claim: Claim
     verdict: Verdict
@@ -197,25 +196,25 @@ class JudgedClaim:
 
     @property
     def document(self) -> dict[str, str]:
-        """As in `journey.json`."""
+        """Return the claim as in `journey.json`."""
         one = {"claim": self.claim.name, "statement": self.claim.statement, "story": self.claim.story}
         return one | {"rule": self.claim.rule, "verdict": self.verdict, "because": self.because}
 
 
 def judge_all(measured: Measured) -> tuple[JudgedClaim, ...]:
-    """Every claim, in the story's order."""
+    """Judge all claims, in the story's order."""
     return tuple(claim.judge(measured) for claim in CLAIMS)
 
 
 def s_per_token(measurement: Measurement) -> float | None:
-    """Seconds in the system for each output token, over all completed requests."""
+    """Return the seconds of latency for each output token, over all completed requests."""
     done = [record for record in measurement.records if record.completed and record.output_tokens]
     tokens = sum(record.output_tokens or 0 for record in done)
     return sum(record.e2e_s for record in done) / tokens if tokens else None
 
 
 def quarter_p50_s(measurement: Measurement, *, longest: bool = False) -> float | None:
-    """Median latency of the quarter of requests with the shortest texts, or with the longest."""
+    """Return the median latency of the quarter of requests with the shortest texts, or with the longest."""
     done = sorted((r for r in measurement.records if r.completed), key=lambda record: record.source_tokens)
     if len(done) < QUARTER_FEWEST:
         return None
@@ -224,13 +223,13 @@ def quarter_p50_s(measurement: Measurement, *, longest: bool = False) -> float |
 
 
 def short_to_long(measurement: Measurement) -> float | None:
-    """That of the shortest over that of the longest quarter: near 1, all requests wait for the longest."""
+    """Return the ratio of the shortest quarter's latency to the longest quarter's. Near 1, all wait for the longest."""
     short, long = quarter_p50_s(measurement), quarter_p50_s(measurement, longest=True)
     return short / long if short is not None and long else None
 
 
 def percentile(name: str, which: str) -> Callable[[Measurement], float | None]:
-    """Reads a percentile (`p50_s` and so on) of a summary's `e2e`, `ttft`, `itl` or `tpot`."""
+    """Return a function that reads a percentile (`p50_s` and so on) of a summary's `e2e`, `ttft`, `itl` or `tpot`."""
 
     def read(measurement: Measurement) -> float | None:
         found = getattr(measurement.summary, name)

@@ -1,10 +1,10 @@
-"""Runs a journey: starts each step's server, measures its legs and keeps the results, one file a leg.
+"""Runs a journey: starts each step's server, measures its legs and stores the results, a file for each leg.
 
-`JourneyRun.compare` runs two steps together, measured in turn (A B, B A, A B): while one server is measured the other is idle,
-and a machine whose speed drifts affects both.
+`JourneyRun.compare` runs the servers of two steps at the same time and measures them in turn (A B, B A, A B): one server is
+idle while the other is measured, and drift of the machine affects both.
 
-Every step sends the same texts at the same level and repeat: what differs between two results is the server. An
-interrupted journey keeps what was measured; `--only` measures single steps, and `read_folder` reads them all.
+All steps send the same texts at the same level and repeat, so that only the server differs. An interrupted journey keeps its
+measurements; `--only` measures single steps, and `read_folder` reads all results.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _STREAMED_VARIATION = WARMUP_VARIATION // 2  # other texts than those of plain m
 
 
 def make_workloads(subject: Subject) -> dict[WorkloadName, CachedWorkload]:
-    """Uniform and variable texts for the subject. Raises ConfigError where its tokenizer cannot be read."""
+    """Make uniform and variable texts for the subject. Raises ConfigError if its tokenizer cannot be read."""
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     pairs, texts = parse_pairs(subject.pairs), partial(PhrasebookTexts, tokens_of=tokens_of)
     ratio = OutputRatio(*subject.forced) if subject.forced else None
@@ -75,8 +75,8 @@ def make_workloads(subject: Subject) -> dict[WorkloadName, CachedWorkload]:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredServer:
-    """A running server. `announce` is called before each measurement, `check` after it; `check` raises where the process
-    has exited. `notes` go into the conditions of its results."""
+    """A running server. `announce` is called before each measurement, `check` after it; `check` raises if the process has
+    exited. `notes` are added to the conditions of its results."""
 
     name: str
     url: str
@@ -88,8 +88,8 @@ class MeasuredServer:
 
 @dataclass(frozen=True, slots=True)
 class LoadMeter:
-    """What measuring needs beside a server and a leg. Streams get other texts of the same lengths than whole answers, so that
-    no prompt is in a prefix cache, and several client processes, as one would be busy with reading their events."""
+    """Measures legs of servers. Streams get different texts of the same lengths, so that no prompt is in a prefix cache, and
+    several client processes, because one would be busy with reading events."""
 
     workloads: dict[WorkloadName, CachedWorkload]
     pace: Pace
@@ -99,11 +99,11 @@ class LoadMeter:
     path: str | None = None  # of the model: a server may report it, and results leave it out
 
     async def measure(self, leg: Leg, servers: Sequence[MeasuredServer]) -> dict[Mode, dict[str, Results]]:
-        """Results by mode and server: the n-th repeat of one belongs to the n-th of the others. A round that not all
-        servers finished is dropped, and results are partial where it was interrupted. Each repeat goes over all numbers of
-        clients, so that a machine whose speed drifts affects all alike.
+        """Measure, and return results by mode and server: the n-th repeats of all servers belong together. A round that not all
+        servers finished is dropped; results are partial after an interrupt. Each repeat measures all numbers of clients, so
+        that drift of the machine affects all of them.
 
-        Raises ConfigError where a server cannot do what is asked, and what a server's `check` raises.
+        Raises ConfigError if a server does not support the load, and what a server's `check` raises.
         """
         measured: dict[tuple[Mode, str], dict[int, list[Measurement]]] = {}
         async with AsyncExitStack() as stack:
@@ -139,7 +139,7 @@ class LoadMeter:
         return found
 
     def plan(self, url: str, target: TargetOptions, leg: Leg, mode: Mode = "plain") -> Plan:
-        """One for all levels: a measurement's number, and with it its texts, must not depend on what else is measured."""
+        """Return one plan for all levels: a measurement's number, which selects its texts, must not depend on other levels."""
         workload, streamed = self.workloads[leg.workload], mode == "streamed"
         return Plan(
             url=url,
@@ -169,7 +169,7 @@ class LoadMeter:
     def gather(
         self, bench: PreparedBenchmark, measured: Mapping[int, Sequence[Measurement]], notes: Mapping[str, Any]
     ) -> Results:
-        """Results of what was measured, by clients."""
+        """Return the results of all measurements, by clients."""
         points = tuple(point_of(Load("closed", clients=n), measured[n]) for n in sorted(measured))
         conditions = without_path(bench.conditions, self.path, label=notes.get("label"), journey=dict(notes))
         loads = tuple(point.load for point in points)
@@ -178,7 +178,7 @@ class LoadMeter:
 
 @dataclass(slots=True)
 class JourneyResults:
-    """Results by leg name in the route's order, and why others are missing."""
+    """Results by leg name in the order of the steps, and the reasons why others are missing."""
 
     results: dict[str, Results] = field(default_factory=dict[str, Results])
     failures: dict[str, str] = field(default_factory=dict[str, str])  # by step: the whole message
@@ -188,7 +188,7 @@ class JourneyResults:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Results by mode and server name; empty where it was interrupted before both servers were measured once."""
+    """Results by mode and server name; empty after an interrupt before both servers were measured once."""
 
     names: tuple[str, str]
     results: dict[Mode, dict[str, Results]]
@@ -196,9 +196,9 @@ class Comparison:
 
 
 def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
-    """All legs in a folder, of another machine too; steps without any count as not reached.
+    """Read all legs in a folder, which may come from another machine; steps without results count as not reached.
 
-    Raises ConfigError where there are none, or a results file cannot be read.
+    Raises ConfigError if there are none, or a results file cannot be read.
     """
     found: dict[str, Results] = {}
     for path in sorted([*folder.glob("*.*.json"), *folder.glob("*.*.json.gz")]):
@@ -215,7 +215,7 @@ def read_folder(folder: Path, *, quick: bool = False) -> JourneyResults:
 
 @dataclass(frozen=True, slots=True)
 class JourneyRun:
-    """`command` builds a server's command line."""
+    """Runs the steps. `command` builds a server's command line."""
 
     steps: tuple[Step, ...]
     subject: Subject
@@ -225,7 +225,7 @@ class JourneyRun:
     command: Callable[[Step, Subject, Path], ServerCommand] = command_of
 
     async def run(self) -> JourneyResults:
-        """All steps. Raises ConfigError where results cannot be written."""
+        """Run all steps. Raises ConfigError if results cannot be written."""
         journey = JourneyResults()
         for place, step in enumerate(self.steps):
             if self.meter.interrupted.is_set():
@@ -237,8 +237,8 @@ class JourneyRun:
         return journey
 
     async def compare(self) -> Comparison:
-        """Both steps' servers together, measured in turn. Raises ServerFault where one does not start or exits, ConfigError
-        where one cannot do what is asked."""
+        """Run both steps' servers, and measure them in turn. Raises ServerFault if one does not start or exits, ConfigError if
+        one does not support the load."""
         servers: list[MeasuredServer] = []
         names = (self.steps[0].name, self.steps[1].name)
         try:

@@ -1,6 +1,6 @@
-"""What a journey found: verdicts and all numbers, as JSON and as an HTML page; and dragoman beside `vllm serve`.
+"""Writes the results of a journey, verdicts and numbers, as JSON and HTML; and those of dragoman and `vllm serve`.
 
-The page opens with the picture and the verdicts; settings and conditions come last.
+The page begins with a chart and the verdicts; settings and conditions are at the end.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ event, which the time per output token does not depend on."""
 
 @dataclass(frozen=True, slots=True)
 class JourneyReport:
-    """`missing` are reasons why something was not measured."""
+    """The results of a journey. `missing`: reasons why something was not measured."""
 
     summary: str
     conditions: tuple[str, ...]
@@ -94,7 +94,7 @@ class JourneyReport:
 
 
 def conclude(journey: JourneyResults, *, quick_note: str | None = None) -> JourneyReport:
-    """Judges what was measured. Raises ConfigError where nothing was."""
+    """Judge the measurements. Raises ConfigError if there are none."""
     if not journey.results:
         raise ConfigError("nothing was measured, so there is nothing to report")
     measured = Measured(journey.results)
@@ -141,7 +141,7 @@ def _conditions(results: dict[str, Results]) -> Iterator[str]:
 
 
 def write_files(report: JourneyReport, folder: Path, page: Path | None = None) -> tuple[Path, Path]:
-    """`report.html` (or `page`) and `journey.json` (verdicts as data). Raises ConfigError."""
+    """Write `report.html` (or `page`) and `journey.json`, which has the verdicts as data. Raises ConfigError."""
     document = {
         "summary": report.summary,
         "conditions": report.conditions,
@@ -186,7 +186,7 @@ def _sections(report: JourneyReport) -> list[Section]:
 
 
 def verdicts(report: JourneyReport) -> Table:
-    """Each claim with its rule."""
+    """Return a table of all claims with their rules and verdicts."""
     rows = [
         (
             Cell(finding.claim.statement, finding.claim.rule),
@@ -218,8 +218,8 @@ def _numbers(report: JourneyReport) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class PairRatios:
-    """The first server's number over the second's in each round. `values`: both servers' numbers, in the order of the
-    rounds; empty in files of earlier versions."""
+    """Ratios of the first server's number to the second's in each round. `values`: both servers' numbers, in the order of
+    the rounds; empty in files of earlier versions."""
 
     clients: int
     metric: str
@@ -229,7 +229,7 @@ class PairRatios:
 
     @property
     def text(self) -> str:
-        """`1.02 [0.99..1.04], no difference`."""
+        """Describe the ratios: `1.02 [0.99..1.04], no difference`."""
         low, high = min(self.ratios), max(self.ratios)
         side = "higher in every pair" if low > 1 else "lower in every pair" if high < 1 else "no difference"
         ratio = f"{number(median(self.ratios))} [{number(low)}..{number(high)}]"
@@ -237,7 +237,7 @@ class PairRatios:
 
 
 def pair_ratios(first: Results, second: Results, mode: Mode = "plain") -> list[PairRatios]:
-    """By load level and metric. Levels and rounds that only one of the two has are left out."""
+    """Return ratios by load level and metric. Levels and rounds that only one of the two has are left out."""
     ours, theirs = Measured({"": first}), Measured({"": second})
     found: list[PairRatios] = []
     for point in first.points:
@@ -251,8 +251,8 @@ def pair_ratios(first: Results, second: Results, mode: Mode = "plain") -> list[P
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> str:
-    """Writes each server's results and `versus.json`; returns a table: both servers' numbers (median and range of the
-    rounds), and their ratio pair by pair. Raises ConfigError."""
+    """Write each server's results and `versus.json`. Return a table of both servers' numbers (median and range of the
+    rounds), and of their ratio in each round. Raises ConfigError."""
     ratios: list[PairRatios] = []
     rows: list[tuple[str, ...]] = []
     for mode, results in comparison.results.items():

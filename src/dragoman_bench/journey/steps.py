@@ -1,7 +1,7 @@
-"""What a journey consists of, as data: its servers in the story's order, and which loads each gets.
+"""The steps of a journey as data: its servers in the story's order, and the loads of each.
 
-A step is a server with its settings, a leg is a workload sent to it at several load levels. Also the model that is measured
-(`Subject`), and the command line that a step's server gets.
+A step is a server with its settings, a leg is a workload that is sent to it at several load levels. The module also defines
+the model under test (`Subject`) and the command line of a step's server.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VLLM_CEILING = 512  # tokens: vLLM's own default on most GPUs, or twice max_num_
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One workload from several numbers of clients, each in a closed loop: one results file for each mode."""
+    """A workload in closed loops with several numbers of clients, with a results file for each mode."""
 
     workload: WorkloadName
     clients: tuple[int, ...]
@@ -47,7 +47,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One server and its legs. `title` is for display, `name` for file names and `--only`."""
+    """A server and its legs. `title` is for display, `name` for file names and `--only`."""
 
     name: str
     title: str
@@ -79,10 +79,10 @@ LEFT_OUT_OF_QUICK = (
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The model under test, and how each kind of server is started with it and asked to translate.
+    """The model under test, and how each kind of server is started and called with it.
 
-    `path` is what vLLM is given; `name` is what results have (no folder of this machine). `forced` output lengths come
-    with dummy weights.
+    `path` is vLLM's model argument; `name` is the name in results (no folder of this machine). `forced`: output lengths are
+    forced, with dummy weights.
     """
 
     path: str
@@ -98,7 +98,7 @@ class Subject:
     seed: int = 0
 
     def describe(self, kind: Kind) -> dict[str, object]:
-        """All of it that decides results of such a server, without paths: for results files."""
+        """Return all values that affect the results of such a server, without paths, for results files."""
         common: dict[str, object] = {"model": self.name, "pairs": self.pairs}
         if kind == "dragoman":
             return common | {"flags": {name: value for name, value in self.dragoman.items() if name != "model"}}
@@ -110,12 +110,12 @@ class Subject:
 
 
 def target_of(step: Step, subject: Subject) -> TargetOptions:
-    """How a step's server is asked."""
+    """Return how to send requests to a step's server."""
     return subject.asked if step.kind == "vllm" else TargetOptions()
 
 
 def command_of(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
-    """The command line of a step's server."""
+    """Return the command line of a step's server."""
     if step.kind == "dragoman":
         model = {name: value for name, value in subject.dragoman.items() if step.shaped or name not in subject.limits}
         return dragoman_serve(step.name, {**model, **step.flags}, engine_log)
@@ -125,10 +125,10 @@ def command_of(step: Step, subject: Subject, engine_log: Path) -> ServerCommand:
 
 @dataclass(frozen=True, slots=True)
 class RouteStep:
-    """A step before it is known where it runs.
+    """A step before the device is known.
 
-    `clients` send variable texts; `high` adds `GPU_LEVELS`, `uniform` uniform texts. `quick` are the clients of a quick
-    journey; empty: it leaves the step out. `without` names flags that are left to the server; `defaults` leaves all.
+    `clients` send variable texts; `high` adds `GPU_LEVELS`, `uniform` adds uniform texts. `quick`: the clients in a quick
+    journey; empty: it omits the step. `without`: flags that keep the server's default; `defaults`: all flags do.
     """
 
     name: str
@@ -146,7 +146,7 @@ class RouteStep:
     defaults: bool = False
 
     def step(self, gpu: bool, quick: bool, repeats: int) -> Step:
-        """The step on this device."""
+        """Return the step for a device."""
         clients = self.quick if quick else (*self.clients, *(GPU_LEVELS if self.high and gpu else ()))
         legs = (Leg("variable", clients, repeats),)
         if self.quick_uniform if quick else self.uniform:
@@ -261,14 +261,14 @@ ROUTE: tuple[RouteStep, ...] = (
 
 
 def plan_route(gpu: bool, quick: bool = False, repeats: int = 3) -> tuple[Step, ...]:
-    """All steps, in order."""
+    """Return all steps, in order."""
     device = ("any", "gpu" if gpu else "cpu")
     rows = [row for row in ROUTE if (row.quick if quick else row.on in device)]
     return tuple(row.step(gpu, quick, repeats) for row in rows)
 
 
 def plan_versus(gpu: bool, leg: Leg, *, defaults: bool = False) -> tuple[Step, Step]:
-    """dragoman and `vllm serve`, both to run together: less than half of a GPU's memory each.
+    """Return steps of dragoman and `vllm serve` that run at the same time, each with less than half of a GPU's memory.
 
     The settings are the same for both, dragoman's defaults; with `defaults` each server has its own.
     """
@@ -298,7 +298,7 @@ def plan_versus(gpu: bool, leg: Leg, *, defaults: bool = False) -> tuple[Step, S
 
 
 def only(steps: Sequence[Step], wanted: Iterable[str]) -> tuple[Step, ...]:
-    """The steps with these names; all where none is given. Raises ConfigError on an unknown name."""
+    """Select the steps with these names, or all without names. Raises ConfigError for an unknown name."""
     names = {step.name for step in steps}
     chosen = set(wanted)
     for name in sorted(chosen - names):

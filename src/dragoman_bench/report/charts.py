@@ -1,8 +1,8 @@
 """The charts of a report: rates and latency by load level, and single requests.
 
-A bar or a point is the median of the repeats, its whisker their lowest and highest. Percentiles are over completed
-requests. In the chart of requests, which shows the repeat of median throughput, short rows that end on one vertical line
-with long ones waited for them: head-of-line blocking.
+A bar or a point is the median of the repeats, its whisker shows the lowest and the highest. Percentiles are over completed
+requests. The chart of requests shows the repeat with median throughput. If short and long rows end on the same vertical
+line, short requests waited for long ones: head-of-line blocking.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -38,7 +38,7 @@ _WAITING_ALPHA = 0.32
 
 
 def report_charts(named: Named, load: Load | None = None) -> list[Chart]:
-    """Those that there is data for. `load`: where single requests are looked at; else the highest that most share."""
+    """Return the charts that have data. `load`: the level at which single requests are shown; else the highest common one."""
     return [*_charts_by_load(named), *_charts_at(named, load or shared_load(named))]
 
 
@@ -74,7 +74,7 @@ def _charts_at(named: Named, load: Load) -> Iterator[Chart]:
 
 
 def rates_by_result(named: Named, load: Load, title: str) -> Chart:
-    """One bar a result, in their order and coloured by the server's API: requests completed a second at one load."""
+    """Draw a bar for each result, coloured by the server's API: requests completed a second at one load."""
     points = points_at(named, load)
     apis = [named[name].conditions.target for name in points]
 
@@ -114,7 +114,7 @@ def _medians(named: Named, metric: str, unit: str, loads: Sequence[Load] = ()) -
 
 @style.styled
 def throughput(named: Named) -> Figure:
-    """Requests completed a second, and output tokens a second where servers report them, by load level."""
+    """Draw requests completed a second, and output tokens a second if servers report them, by load level."""
     panels = {"rps": "requests completed a second"}
     if any_has(named, "output_tokens_s"):
         panels["output_tokens_s"] = "output tokens a second"
@@ -152,7 +152,7 @@ def _bars(axes: Axes, named: Named, metric: str) -> None:
 
 @style.styled
 def latency(named: Named) -> Figure:
-    """End-to-end latency at the 50th, 95th and 99th percentile, by load level; lines join loads of one kind."""
+    """Draw the 50th, 95th and 99th percentile of end-to-end latency by load level; lines join loads of the same kind."""
     loads = loads_of(named)
     legend = [Line2D([], [], label=name, **style.marked_line(number)) for number, name in enumerate(named)]
     figure, [panels] = style.grid(1, 3, 3.2, legend, sharey=True)
@@ -173,7 +173,7 @@ def latency(named: Named) -> Figure:
 
 
 def middle_requests(records: Sequence[RequestRecord], requests: int) -> list[RequestRecord]:
-    """Consecutive requests by intended send, from the middle of the run."""
+    """Return consecutive requests by intended send time, from the middle of the run."""
     ordered = sorted(records, key=lambda record: (record.intended_s, record.index))
     first = max(0, (len(ordered) - requests) // 2)
     return ordered[first : first + requests]
@@ -181,7 +181,7 @@ def middle_requests(records: Sequence[RequestRecord], requests: int) -> list[Req
 
 @style.styled
 def timeline(named: Named, load: Load, requests: int = REQUESTS_SHOWN) -> Figure:
-    """A panel a result, each with its own seconds: as many requests, not as much time. The repeat of median throughput."""
+    """Draw a panel for each result with the same number of requests, not the same time. Uses the median repeat."""
     points = points_at(named, load)
     chosen = {name: middle_requests(typical(point).records, requests) for name, point in points.items()}
     columns = {1: 1, 2: 2, 4: 2}.get(len(chosen), 3)

@@ -1,4 +1,4 @@
-"""Results by label: reading them from files, their load levels, and the numbers of one point or one repeat."""
+"""Reads results with their labels from files, and selects load levels, points and repeats."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Named = Mapping[str, Results]
 
 
 def read_named(paths: Sequence[Path]) -> dict[str, Results]:
-    """Files in their order, by the `label` among their options, else by file name. Raises ConfigError where one cannot be read,
-    or two have the same label."""
+    """Read result files, in this order, by the `label` in their options, else by file name. Raises ConfigError if one cannot
+    be read, or two have the same label."""
     named: dict[str, Results] = {}
     for path in paths:
         results = read_results(path)
@@ -27,12 +27,12 @@ def read_named(paths: Sequence[Path]) -> dict[str, Results]:
 
 
 def loads_of(named: Named) -> list[Load]:
-    """Every load level that any of them measured, lowest first, kinds apart."""
+    """Return all measured load levels, grouped by kind, lowest first."""
     return sorted({point.load for results in named.values() for point in results.points}, key=lambda load: load.order)
 
 
 def shared_load(named: Named) -> Load:
-    """The highest load level of those that most results have. Raises ConfigError where nothing was measured."""
+    """Return the highest of the load levels that most results have. Raises ConfigError if nothing was measured."""
     having = Counter(point.load for results in named.values() for point in results.points)
     if not having:
         raise ConfigError(f"nothing was measured in {', '.join(named) or 'no results'}: there is no load level")
@@ -40,7 +40,7 @@ def shared_load(named: Named) -> Load:
 
 
 def points_at(named: Named, load: Load) -> dict[str, Point]:
-    """The points of those that measured this load."""
+    """Return the points at this load, of the results that measured it."""
     return {name: point for name, results in named.items() for point in results.points if point.load == load}
 
 
@@ -50,6 +50,6 @@ def any_has(named: Named, metric: str) -> bool:
 
 
 def typical(point: Point) -> Measurement:
-    """The repeat whose throughput is the median, or nearest to it: the one to look at in detail."""
+    """Return the repeat whose throughput is nearest to the median."""
     middle = point.spreads["rps"].median
     return min(point.repeats, key=lambda repeat: abs(repeat.summary.rps - middle))

@@ -1,7 +1,7 @@
-"""Reports as one HTML page: sections of text, charts and tables.
+"""Writes reports as one HTML page with sections of text, charts and tables.
 
-A page needs nothing else: no network, no script, styles and charts inline, and its own security policy forbids it to load
-anything. Results and charts come first; settings and conditions last.
+A page has its styles and charts inline and no scripts, and its content security policy forbids it to load anything. Results
+and charts come first, settings and conditions last.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FOOTER = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page: heading (none where `title` is empty), charts, text, tables and a list.
+    """A section of a page: heading (unless `title` is empty), charts, text, tables and a list.
 
-    Text between backticks is shown as code. `frame` draws a box around it. `details` are folded: summary and text.
+    Text between backticks is shown as code. `frame` draws a box around the section. `details` has folded texts with a summary.
     """
 
     title: str = ""
@@ -46,7 +46,7 @@ class Section:
 
 
 def write_page(path: Path, title: str, lead: str, sections: Sequence[Section], footer: str = "") -> None:
-    """Writes a page of sections, in their order. Raises ConfigError where it cannot be written."""
+    """Write a page of sections. Raises ConfigError if it cannot be written."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -73,8 +73,8 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section], f
 
 
 def report_sections(named: Named, load: Load | None = None) -> list[Section]:
-    """A report of results. `load` is looked at closely; None: the highest that most results share. Raises ConfigError where
-    nothing was measured."""
+    """Return the sections of a report. `load` is shown in detail; None: the highest that most results have. Raises ConfigError
+    if nothing was measured."""
     load = load or shared_load(named)
     sections: list[Section] = []
     if differing := unlike(named):
@@ -90,12 +90,12 @@ def report_sections(named: Named, load: Load | None = None) -> list[Section]:
 
 
 def report_lead(named: Named) -> str:
-    """What is compared, and the conditions that all share."""
+    """Describe what is compared, and the common conditions."""
     return f"{len(named)} result{'' if len(named) == 1 else 's'}: {', '.join(named)}. {summary_line(named)}"
 
 
 def save_pngs(named: Named, folder: Path, load: Load) -> dict[str, Path]:
-    """The main charts as PNGs with title, caption and conditions; paths by slug. Raises ConfigError."""
+    """Save the main charts as PNGs with title, caption and conditions. Return the paths by slug. Raises ConfigError."""
     made = {chart.slug: chart for chart in report_charts(named, load) if chart.slug in README_CHARTS}
     paths = {slug: folder / f"{slug}.png" for slug in made}
     for slug, chart in made.items():

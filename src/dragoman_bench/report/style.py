@@ -1,7 +1,7 @@
-"""How every chart looks, and how it is written: colours, type, legend and time axes; SVG in a page, PNG in a file.
+"""The style of all charts (colours, fonts, legend, axes), and their output as SVG for a page or as a PNG file.
 
-The colours are those of a light page. `PAGE_COLOURS` names each as a CSS variable, so that a dark page can give it another
-value. Shape always repeats what colour shows: markers, dashes, hatches, order.
+The colours are those of a light page. `PAGE_COLOURS` names each as a CSS variable, so that a dark page can set another
+value. Markers, dashes, hatches or order always repeat what the colour shows.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -98,7 +98,7 @@ RC: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`slug` is its id in a page and its file's name; `alt` describes what it shows. `draw` makes a new figure."""
+    """A chart. `slug` is its id in a page and the name of its file; `alt` describes it. `draw` makes a new figure."""
 
     slug: str
     title: str
@@ -108,7 +108,7 @@ class Chart:
 
 
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
-    """Draws in this style whatever the caller's own settings of matplotlib are, and leaves those alone."""
+    """Decorate a function that draws: it uses this style, and does not change the caller's settings of matplotlib."""
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -121,7 +121,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
 def grid(
     rows: int, columns: int, panel_height_in: float, legend: Sequence[Artist] = (), **axes: Any
 ) -> tuple[Figure, list[list[Axes]]]:
-    """A figure of `rows` × `columns` panels under one legend; `axes` as in `Figure.subplots`."""
+    """Make a figure of `rows` × `columns` panels with one legend; `axes` as in `Figure.subplots`."""
     widths_in = [0.62 + 0.075 * len(str(handle.get_label())) for handle in legend]
     across = [n for n in range(1, len(legend) + 1) if sum(max(widths_in[k::n]) for k in range(n)) <= WIDTH_IN - 0.1]
     legend_columns = max(across, default=1)
@@ -147,18 +147,18 @@ def grid(
 
 
 def series(number: int) -> str:
-    """The colour of the number-th result, in every chart the same."""
+    """Return the colour of the number-th result, which is the same in all charts."""
     return SERIES[number % len(SERIES)]
 
 
 def marked_line(number: int) -> dict[str, Any]:
-    """Colour, dashes and marker of the number-th result's lines."""
+    """Return colour, dashes and marker of the number-th result's lines."""
     dashes, marker = DASHES[number % len(DASHES)], MARKERS[number % len(MARKERS)]
     return {"color": series(number), "linestyle": dashes, "marker": marker}
 
 
 def ranges(axes: Axes, places: Sequence[float], spreads: Sequence[Spread], *, axis: str = "y", **look: Any) -> None:
-    """Medians at places on the other axis, joined by a line where `look` has one; whiskers reach to the lowest and highest."""
+    """Draw medians at `places`, joined by a line if `look` has one; whiskers show the lowest and the highest."""
     medians = [spread.median for spread in spreads]
     whiskers = [[spread.median - spread.low for spread in spreads], [spread.high - spread.median for spread in spreads]]
     data = (
@@ -168,7 +168,7 @@ def ranges(axes: Axes, places: Sequence[float], spreads: Sequence[Spread], *, ax
 
 
 def time_axis(axes: Axes, values_s: Iterable[float], ticks: int = 8) -> None:
-    """Seconds on y, with up to about `ticks` ticks: from zero, or logarithmic where the values are far apart."""
+    """Set the y axis to seconds, with about `ticks` ticks: from zero, or logarithmic if the values are far apart."""
     known = [value for value in values_s if value > 0]
     if known and max(known) > 5 * min(known):
         low, high = min(known) / 1.25, max(known) * 1.25
@@ -186,7 +186,7 @@ def time_axis(axes: Axes, values_s: Iterable[float], ticks: int = 8) -> None:
 
 
 def load_axis(axes: Axes, loads: Sequence[Load]) -> None:
-    """Load levels as categories 0, 1, 2 ... on x."""
+    """Set the x axis to load levels, as categories 0, 1, 2 ..."""
     labels, title = [load.label.replace(" ", "\n", 1) for load in loads], "load"
     if {load.kind for load in loads} == {"closed"}:
         labels, title = [str(load.clients) for load in loads], "concurrent clients (closed loop)"
@@ -197,19 +197,19 @@ def load_axis(axes: Axes, loads: Sequence[Load]) -> None:
 
 
 def note(axes: Axes, text: str, x: float, y: float, offset_pt: tuple[float, float], **look: Any) -> None:
-    """Small words beside a point of the data."""
+    """Write a small text beside a point of the data."""
     axes.annotate(text, (x, y), xytext=offset_pt, textcoords="offset points", fontsize=7.5, **look)
 
 
 def placeholder(axes: Axes, text: str) -> None:
-    """Text in place of data that is missing."""
+    """Write a text instead of missing data."""
     axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=MUTED)
 
 
 @styled
 def svg(figure: Figure, slug: str, alt: str) -> str:
-    """An `<svg>` element for an HTML page. Ids begin with `slug`, which must be unique in the page; colours follow the
-    page's CSS variables (`PAGE_COLOURS`), those of a light page standing in for variables it does not set."""
+    """Return an `<svg>` element for an HTML page. Ids begin with `slug`, which must be unique in the page. Colours are the
+    page's CSS variables (`PAGE_COLOURS`), with those of a light page as defaults."""
     written = StringIO()
     figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     drawn = written.getvalue()
@@ -229,7 +229,7 @@ def svg(figure: Figure, slug: str, alt: str) -> str:
 
 @styled
 def save_png(figure: Figure, path: Path, title: str, caption: str) -> None:
-    """With the title above and the caption below. Raises ConfigError where it cannot be written."""
+    """Save a chart with its title and caption as a PNG. Raises ConfigError if it cannot be written."""
     figure.text(0.01, 1.0, title, va="bottom", fontsize=12.5, fontweight="bold")
     words = fill(caption, _CAPTION_COLUMNS)
     figure.text(0.01, 0.0, words, va="top", fontsize=7.5, color=MUTED, linespacing=1.35)

@@ -1,6 +1,6 @@
-"""The tables of a report beside that of all points: compared with the first, the conditions, and what a reader must know.
+"""Makes tables of a report: comparison with the first result, conditions, and notes on limits of the results.
 
-Two results that are closer together than their range are called equal (`compare`), whatever their medians are.
+Two results whose medians differ by less than their range are called equal (`compare`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COMPARED = ("target", "model", "server", "loads", "started_at", "url")
 
 
 def against_first(named: Named) -> Table | None:
-    """Every load level that several results have; None where there is none."""
+    """Compare all results with the first, at each load level that several have; None if there is none."""
     metrics = {"req/s": "rps", "output tok/s": "output_tokens_s", "p50": "e2e_p50_s", "p95": "e2e_p95_s"}
     reads = [_against(named, metric) for metric in metrics.values()]
     rows: list[Row] = []
@@ -61,7 +61,7 @@ def _against(named: Named, metric: str) -> Read:
 
 
 def notes(named: Named) -> list[str]:
-    """What a reader must know to trust the numbers, once where several results share it."""
+    """Return notes on limits of the numbers; a note that several results share only once."""
     names: dict[str, list[str]] = {}
     for name, results in named.items():
         found = list(notes_on(results))
@@ -78,14 +78,14 @@ def notes(named: Named) -> list[str]:
 
 
 def conditions(named: Named) -> dict[str, tuple[str, ...]]:
-    """Every condition by its name in the results file, with a value for each label, in their order."""
+    """Return the conditions by their names in the results file, with a value for each label."""
     columns = [_flat(_document(results.conditions)) for results in named.values()]
     names = dict.fromkeys(name for column in columns for name in column if name != "options.label")
     return {name: tuple(column.get(name, _ABSENT) for column in columns) for name in names}
 
 
 def unlike(named: Named) -> list[str]:
-    """Conditions that differ though they are not what is compared: machine, versions, workload, seed, duration."""
+    """Return conditions that differ and should not: machine, versions, workload, seed, duration."""
     found = conditions(named)
     return [name for name in found if len(set(found[name])) > 1 and name.split(".")[0] not in _COMPARED]
 
@@ -116,7 +116,7 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def conditions_table(named: Named) -> Table:
-    """Every condition: what differs first, one value where all are the same."""
+    """Return a table of all conditions: those that differ first, one value for those that are the same."""
     found = sorted(conditions(named).items(), key=lambda one: len(set(one[1])) == 1)
     rows = (
         Row((Cell(name),), note=values[0]) if len(set(values)) == 1 else Row(tuple(map(Cell, (name, *values))))
@@ -127,13 +127,13 @@ def conditions_table(named: Named) -> Table:
 
 
 def short_commit(found: Conditions) -> str:
-    """Ten characters, and marked where the files differed from it."""
+    """Shorten a commit to ten characters, with a mark if files differed from it."""
     name, dash, dirty = (found.git_commit or "unknown").partition("-")
     return f"{name[:10]}{dash}{dirty}"
 
 
 def summary_line(named: Named) -> str:
-    """The conditions that all share, in one line; it names what differs."""
+    """Return the common conditions in one line, and the names of those that differ."""
     names = {"machine.gpus", "machine.cpu", "model", "workload", "seed", "slo", "git_commit"}
     shown = {name: set(values) for name, values in conditions(named).items() if name in names}
     parts = [

@@ -1,6 +1,6 @@
-"""Finds the engine settings that serve a recorded or stated workload best on this machine, and says why.
+"""Finds the engine settings that serve a recorded or specified workload best on this machine, with reasons.
 
-From a trace to `dragoman.toml`: `demand` (what is sent), `search` (the ladder: how many requests at once; then settings that
-need a server of their own) with `compare` and `memory`, `trial` (one server started and measured), `final` (against the
-baselines, and what is recommended), `outputs`. `run` has their order, `outcome` their data.
+The steps from a trace to `dragoman.toml` are `demand` (the load), `search` (the ladder of concurrent requests, then settings
+that need a restart) with `compare` and `memory`, `trial` (starts and measures a server), `final` (comparison with baselines,
+and recommendation) and `outputs`. `run` calls them in order; `outcome` defines their data.
 """

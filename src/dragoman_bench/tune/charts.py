@@ -1,6 +1,6 @@
 """The chart of a tune: the ladder's curves over the cap.
 
-A point is the median of its repeats, its whisker their lowest and highest.
+A point is the median of the repeats, its whisker shows the lowest and the highest.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -42,13 +42,13 @@ _COLOURS = {label: colour for colour, label in enumerate(label for curves in _PA
 
 
 def spread(results: Sequence[LevelResult], read: Read) -> Spread | None:
-    """Over the repeats; None where one of them lacks the number."""
+    """Return the spread over the repeats; None if one of them lacks the number."""
     values = [value for one in results if (value := read(one)) is not None]
     return spread_of(values) if values and len(values) == len(results) else None
 
 
 def ladder_chart(found: Ladder, slo: Slo | None) -> Chart:
-    """Of a ladder that has a knee."""
+    """Return the chart of a ladder that has a knee."""
     rungs = [rung for rung in found.rungs if rung.results]
     rates = ((rung.cap, spread(rung.results, lambda one: getattr(one, found.metric))) for rung in rungs)
     medians = "; ".join(f"cap {cap}: {number(rate.median)}" for cap, rate in rates if rate)
@@ -65,7 +65,7 @@ def ladder_chart(found: Ladder, slo: Slo | None) -> Chart:
 
 @style.styled
 def draw_ladder(found: Ladder, rungs: Sequence[Rung], slo: Slo | None) -> Figure:
-    """A panel for each quantity over the measured caps, the knee as a vertical line, limits on latency as level ones."""
+    """Draw a panel for each quantity over the caps, the knee as a vertical line, latency limits as horizontal lines."""
     panels: dict[str, dict[str, list[Spread | None]]] = {}
     for title, curves in _PANELS.items():
         points = {label: [spread(rung.results, read) for rung in rungs] for label, read in curves.items()}

@@ -1,4 +1,4 @@
-"""How results are compared, and how settings are tried against the best: one trial, repeated only where that may decide."""
+"""Compares results, and tries settings against the best so far. Repeats measurements only if this may decide."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def meets(results: Results) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What meets the SLO comes first, then `metric`: goodput (requests that finished within the SLO), or all requests a second.
+    """The order of results: those that meet the SLO first, then by `metric`: goodput, or requests a second.
 
-    Results are the repeats of one level; none of them is empty. One measurement has no spread: 10 % stands for it
-    (`summary.compare`), and where that leaves a decision open the search measures again.
+    Results are the repeats of one level, at least one. The spread of a single measurement is taken as 10 %
+    (`summary.compare`); if this does not decide, the search measures again.
     """
 
     slo: Slo | None
@@ -55,7 +55,7 @@ class Objective:
 
     @staticmethod
     def over(slo: Slo | None, groups: Sequence[Results]) -> Objective:
-        """Goodput where any of the groups meets the SLO, else requests a second."""
+        """Return the objective: goodput if any of the groups meets the SLO, else requests a second."""
         return Objective(slo, "goodput_rps" if slo and any(map(meets, groups)) else "rps")
 
     def value(self, result: LevelResult) -> float:
@@ -65,22 +65,22 @@ class Objective:
         return spread_of([self.value(result) for result in results])
 
     def passes(self, results: Results) -> bool:
-        """Whether the SLO is met. Without one, or where nothing meets it, it does not distinguish results."""
+        """Whether the results meet the SLO; always true without an SLO, or if no results meet it."""
         return self.metric == "rps" or meets(results)
 
     def rank(self, results: Results) -> tuple[bool, float]:
-        """A key to sort by: what meets the SLO first, then the median."""
+        """Return a sort key: results that meet the SLO first, then by median."""
         return self.passes(results), self.spread(results).median
 
     def compare(self, left: Results, right: Results) -> Comparison:
-        """How `left` compares with `right`: by the SLO where one meets it and the other does not, else beyond the spread."""
+        """Compare `left` with `right`: by the SLO if only one meets it, else by the metric beyond the spread."""
         if self.passes(left) != self.passes(right):
             return "higher" if self.passes(left) else "lower"
         return compare(self._counted(left), self._counted(right))
 
     def compare_rounds(self, left: Results, right: Results) -> Comparison:
-        """For results that were measured in turn. A machine that drifts drifts under both: one that is ahead in each of
-        three rounds or more, and by more than 5 % in the median, is ahead however far the rounds lie apart."""
+        """Compare results that were measured in turn, so that drift of the machine affects both: one is ahead if it is better
+        in each of at least three rounds and by more than 5 % in the median, even if the rounds differ widely."""
         verdict = self.compare(left, right)
         ours, theirs = ({one.repeat: self.value(one) for one in results} for results in (left, right))
         ahead = [ours[repeat] - theirs[repeat] for repeat in ours if repeat in theirs]
@@ -93,15 +93,15 @@ class Objective:
         return "lower" if max(ahead) < -answer else "equal"
 
     def may_change(self, results: Results, bar: Results) -> bool:
-        """Whether a further repeat may change how `results` compare with `bar`."""
+        """Whether another repeat may change how `results` compare with `bar`."""
         if self.metric == "goodput_rps" and not meets(results) and meets(bar):
             return not self.missed(results)
         one, other = self.spread(results).median, self.spread(bar).median
         return abs(one - other) <= UNKNOWN_SPREAD * max(one, other) or self.compare(results, bar) == "equal"
 
     def missed(self, results: Results) -> str:
-        """The limits that are missed beyond doubt, with the least that was measured; empty where there are none. One
-        measurement leaves a doubt within 10 %."""
+        """Describe limits that are clearly missed, with the lowest measured value; empty if there are none. A single
+        measurement must miss a limit by more than 10 %."""
         found: list[str] = []
         for place, limit in enumerate(self.slo.limits if self.slo else ()):
             judged = [result.verdicts[place].measured_s for result in results if place < len(result.verdicts)]
@@ -111,7 +111,7 @@ class Objective:
         return ", ".join(found)
 
     def describe(self, results: Results) -> str:
-        """`goodput 34.0 [33.5..34.4] req/s`, with the tail latency and whether the SLO is missed."""
+        """Describe results: `goodput 34.0 [33.5..34.4] req/s`, with the tail latency and whether the SLO is missed."""
         found, name = self.spread(results), "throughput" if self.metric == "rps" else "goodput"
         ranged = f" [{number(found.low)}..{number(found.high)}]" if found.repeats > 1 else ""
         tails = [result.e2e_p95_s for result in results if result.e2e_p95_s is not None]
@@ -130,7 +130,7 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a search of settings rests on. `ladder_trial`: its server had sequences for all clients, and reported its cache."""
+    """The inputs of a search. `ladder_trial`: its server had sequences for all clients, and reported its KV cache."""
 
     demand: Demand
     machine: Machine
@@ -146,8 +146,8 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The best settings so far. `results`: at the busy level (or at the ladder's best cap), what an attempt is compared with;
-    `trial`: their trial."""
+    """The best settings so far. `results`: those at the busy level (or at the ladder's best cap), with which attempts are
+    compared; `trial`: their trial."""
 
     choices: Choices
     results: Results
@@ -163,11 +163,11 @@ class Best:
         return self.knobs.max_num_seqs or 1
 
     def choose(self, *changed: Choice) -> Best:
-        """With other values, each with its reason."""
+        """Return the settings with other values, each with its reason."""
         return replace(self, choices=with_choices(self.choices, *changed))
 
     def sized(self, memory: Memory) -> Best:
-        """With this memory setting alone; where it has no value, with the server's own."""
+        """Return the settings with this memory setting and no other, or with the server's default if it has no value."""
         kept = tuple(one for one in self.choices if one.name not in ("gpu_memory_utilization", "kv_cache_memory_bytes"))
         chosen = with_choices(kept, memory.choice) if memory.choice else kept
         return replace(self, choices=chosen, memory=memory)
@@ -175,7 +175,7 @@ class Best:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One trial against the best. `wins_ties`: it is the simpler one, and need only be no worse."""
+    """A trial that is compared with the best. `wins_ties`: it is the simpler one, and wins if it is not worse."""
 
     name: str
     phase: Phase
@@ -187,7 +187,7 @@ class Attempt:
         return Measure(self.name, phase or self.phase, Setup(self.knobs), level, self.why, repeat, note)
 
     def against(self, context: Context, bar: Results) -> Search[tuple[Trial, Comparison | Literal["failed"]]]:
-        """The trial at the busy level, measured as often as the comparison with `bar` needs."""
+        """Measure the trial at the busy level, as often as the comparison with `bar` needs."""
         trial = yield self.measure(context.busy)
         while trial.outcome == "measured":
             results = trial.at(context.busy)
@@ -198,7 +198,7 @@ class Attempt:
         return trial, context.objective.compare(results, bar) if results else "failed"
 
     def repeated(self, context: Context, trial: Trial) -> Search[Trial]:
-        """The winner's trial with all its repeats: later trials are compared with them."""
+        """Measure all repeats of a winner, with which later trials are compared."""
         while trial.outcome == "measured" and (count := len(trial.at(context.busy))) < context.repeats:
             trial = yield self.measure(context.busy, count, "again: later trials are compared with it")
         return trial

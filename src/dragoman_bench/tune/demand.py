@@ -1,8 +1,8 @@
-"""The demand that a tune is for: how long texts are, how many are in flight, and how many tokens that makes.
+"""The demand of a tune: the lengths of texts, how many are in flight, and how many tokens they need.
 
-It comes from a trace (JSONL, a line a text, as `dragoman traffic export` writes it) or is stated. A text takes its prompt and
-its output; a long text is served in segments, each with a prompt of its own, all at the same time. Sums over many texts are
-simulated. Among the texts that are in flight long ones are more frequent than among those that arrive, as they stay longer.
+It is read from a trace (JSONL, a line for each text, from `dragoman traffic export`) or specified by the user. A text needs
+tokens for its prompt and its output; the segments of a long text, each with its own prompt, run at the same time. Sums over
+many texts are simulated. Long texts are more frequent among those in flight than among arrivals, because they take longer.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _STRATA = 20
 
 @dataclass(frozen=True, slots=True)
 class PromptShape:
-    """What the server makes of a text. `overhead`: prompt tokens around it; `segment_tokens`: source tokens of the longest
-    segment, None: texts are never cut; `window`: tokens that a prompt and its output share."""
+    """How the server makes prompts of a text. `overhead`: prompt tokens around it; `segment_tokens`: source tokens of the
+    longest segment, None: texts are never split; `window`: tokens that a prompt and its output share."""
 
     overhead: int = 0
     segment_tokens: int | None = None
@@ -68,7 +68,7 @@ class PromptShape:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Texts with their lengths, and concurrency. `outputs`: expected output tokens of each text."""
+    """Texts with their lengths, and their concurrency. `outputs`: expected output tokens of each text."""
 
     description: str
     items: tuple[Item, ...]
@@ -82,24 +82,24 @@ class Demand:
 
     @property
     def prompts(self) -> np.ndarray:
-        """Prompt tokens of each text, all its segments together."""
+        """Return the prompt tokens of each text, with all its segments."""
         sources = [item.source_tokens for item in self.items]
         return np.array([source + self.shape.overhead * self.shape.segments(source) for source in sources])
 
     @property
     def totals(self) -> np.ndarray:
-        """Prompt and output tokens of each text."""
+        """Return the prompt and output tokens of each text."""
         return self.prompts + np.array(self.outputs)
 
     @property
     def digest(self) -> str:
-        """Of texts and lengths: distinguishes two demands of one description."""
+        """Return a digest of texts and lengths, to distinguish two demands with the same description."""
         items = [(item.text, *item.pair, item.source_tokens, item.output_tokens) for item in self.items]
         content = json.dumps([items, self.outputs], ensure_ascii=False)
         return sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def sequences(self, texts: int) -> int:
-        """How many sequences so many texts are, at most in 99 of 100 draws."""
+        """Return how many sequences this number of texts needs, at most in 99 of 100 draws."""
         segments = np.array([self.shape.segments(item.source_tokens) for item in self.items])
         if segments.max() == 1:
             return texts
@@ -107,17 +107,17 @@ class Demand:
         return round(nearest_rank(drawn, 99))
 
     def peak_tokens(self, texts: int) -> int:
-        """The most tokens that so many texts took in any of the draws, each at its full length."""
+        """Return the most tokens that this number of texts needs in any draw, each at its full length."""
         return int(self.totals[self._in_flight(texts)].sum(axis=1).max())
 
     def prompt_tokens(self, texts: int) -> int:
-        """The most prompt tokens of so many texts that arrive together: what one step could hold."""
+        """Return the most prompt tokens of this number of texts that arrive together, an upper bound of a step."""
         chosen = np.random.default_rng(self.seed).choice(len(self.items), (ROUNDS, texts))
         return int(self.prompts[chosen].sum(axis=1).max())
 
     def long_tokens(self, texts: int) -> int:
-        """The most tokens that so many texts take while they are served, half of those sent being of the longest tenth:
-        the prompt of each, and a part of its output between nothing and all."""
+        """Return the most tokens that this number of texts needs while they are served, if half of them are of the longest
+        tenth: the prompt of each, and a random part of its output."""
         tail = longest(self.totals)
         sent = np.full(len(self.items), 1 / len(self.items))
         sent[tail] += 1 / len(tail)
@@ -126,7 +126,7 @@ class Demand:
         return int((self.prompts[chosen] + np.array(self.outputs)[chosen] * part).sum(axis=1).max())
 
     def measured(self, trial: Trial) -> Demand:
-        """With what a trial showed: output tokens for each source token (recorded outputs are kept), prompt overhead."""
+        """Return the demand with measured values: output tokens per source token (recorded outputs are kept), overhead."""
         ratios = [one.output_tokens_s / one.rps for one in trial.results if one.output_tokens_s and one.rps]
         sources, outputs, shape = [item.source_tokens for item in self.items], self.outputs, self.shape
         if ratios and self.output_estimated:
@@ -157,8 +157,8 @@ class Demand:
 
 
 def prompt_shape(subject: Subject) -> PromptShape:
-    """What is known before a server runs. A model that takes short texts only has them cut to its limit; others cut where
-    prompt and output would not fit the window. The prompt's overhead is measured on the ladder's server."""
+    """Return the prompt shape before a server runs. Texts are split at the model's own limit, if it has one, else where
+    prompt and output would exceed the window. The prompt's overhead is measured later, on the ladder's server."""
     window = whole(subject.dragoman.get("max-model-len"))
     longest_uncut = subject.lengths["variable"][1]
     if window is None:
@@ -169,7 +169,7 @@ def prompt_shape(subject: Subject) -> PromptShape:
 
 
 def stated_demand(subject: Subject, levels: Concurrency) -> Demand:
-    """Lengths as of the variable texts of `dragoman journey`. Raises ConfigError where the tokenizer cannot be read."""
+    """Make a demand with the lengths of `dragoman journey`'s variable texts. Raises ConfigError for a bad tokenizer."""
     tokens_of, tokens_are = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
     texts, ratio = (
         partial(PhrasebookTexts, tokens_of=tokens_of),
@@ -182,11 +182,11 @@ def stated_demand(subject: Subject, levels: Concurrency) -> Demand:
 
 
 def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | None = None) -> Demand:
-    """Traces of one server, or of replicas of which each counted the texts in flight in itself; `levels` in place of the
-    concurrency that they record. Raises ConfigError where one cannot be read, or records no concurrency and none is stated.
+    """Read traces of one server, or of replicas that each recorded their own texts in flight. `levels` replaces the recorded
+    concurrency. Raises ConfigError if a trace cannot be read, or if there is neither a recorded nor a specified concurrency.
 
-    Recorded output lengths size the KV cache; they are forced only on a server of random weights. Where a line has no text,
-    texts are made up for all lines.
+    Recorded output lengths determine the size of the KV cache; they are forced only on a server with random weights. If a
+    line has no text, texts are generated for all lines.
     """
     lines = [line for path in paths for line in read_trace(path)]
     tokens_of, _ = token_counter(Path(subject.tokenizer) if subject.tokenizer else None)
@@ -219,7 +219,7 @@ def trace_demand(paths: Sequence[Path], subject: Subject, levels: Concurrency | 
 
 
 def concurrency(lines: Sequence[TextLine]) -> Concurrency:
-    """95th percentile and maximum of the texts in flight when each arrived. Raises ConfigError where a line does not record
+    """Return 95th percentile and maximum of the texts in flight at each arrival. Raises ConfigError if a line does not record
     them."""
     counts = [line.in_flight for line in lines if line.in_flight is not None]
     if len(counts) < len(lines):
@@ -230,10 +230,10 @@ def concurrency(lines: Sequence[TextLine]) -> Concurrency:
 
 @dataclass(frozen=True, slots=True)
 class DrawnTexts:
-    """A workload of recorded texts in a drawn order, another one for each variation; they repeat when all were sent.
+    """A workload of recorded texts in random order, another order for each variation; they repeat when all were sent.
 
-    With `texts` (by seed) they are made up at the recorded lengths: in every variation the same lengths in the same order,
-    and other texts. For a source language in which none can be made up another stands.
+    With `texts` (by seed) they are generated at the recorded lengths: every variation has the same lengths in the same
+    order, and different texts. For a source language in which no texts can be generated another language is used.
     """
 
     description: str
@@ -275,10 +275,10 @@ class DrawnTexts:
 
 
 def stratified(sizes: Sequence[int], random: Random) -> Iterator[int]:
-    """Places in `sizes`, without end: of twenty in a row one is from each twentieth by size.
+    """Yield indexes of `sizes` without end, so that any twenty in a row have one from each twentieth by size.
 
-    A measurement lasts for some hundred texts; drawn freely, their mean length moves by several percent, and with it every
-    rate.
+    A measurement has some hundred texts. With free draws their mean length would vary by several percent, and so would all
+    rates.
     """
     ordered = np.argsort(sizes, kind="stable")
     strata: list[list[int]] = [part.tolist() for part in np.array_split(ordered, min(_STRATA, len(ordered)))]
@@ -292,7 +292,7 @@ def stratified(sizes: Sequence[int], random: Random) -> Iterator[int]:
 
 
 def longest(sizes: Sequence[int] | np.ndarray) -> list[int]:
-    """Places of the longest tenth, one at least."""
+    """Return the indexes of the longest tenth, at least one."""
     return np.argsort(sizes, kind="stable")[-max(1, round(len(sizes) * LONG_SHARE)) :].tolist()
 
 

@@ -1,10 +1,10 @@
-"""The final: what the search found against the baselines, in rounds whose order turns, so that drift affects all alike; and
-what is recommended.
+"""The final: compares the settings that the search found with baselines, and recommends one of them.
 
-Baselines are what one serves with without tuning: `vllm serve` with its defaults, vLLM's defaults for embedded engines, the
-story's settings. Servers are started one after another, round by round, each with the memory that it asks for. A candidate that
-does not start or crashes is out, with its reason. What meets the SLO comes first, then the best, and of equals what the search
-found. Only the final decides, where all were measured in turn: trials of the search were measured minutes apart.
+Baselines are configurations without tuning: `vllm serve` with its defaults, vLLM's defaults for embedded engines, the
+story's settings. Servers are started one after another, in rounds whose order changes, so that drift of the machine affects
+all of them; each has the memory that it asks for. A candidate that does not start or crashes is excluded, with the reason.
+Candidates that meet the SLO come first, then the best, and of equal ones the finalist. Only the final decides, because trials
+of the search are measured minutes apart.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _GIB = 2**30
 
 
 def parse_baselines(text: str) -> tuple[str, ...]:
-    """`vllm-serve,story`, or `none`. Raises ConfigError naming what is unknown."""
+    """Parse `vllm-serve,story`, or `none`. Raises ConfigError for an unknown name."""
     words = [word.strip() for word in text.split(",") if word.strip() and word.strip() != "none"]
     if unknown := [word for word in words if word not in BASELINES]:
         known = ", ".join(BASELINES)
@@ -50,8 +50,8 @@ def parse_baselines(text: str) -> tuple[str, ...]:
 def candidates(
     finalist: Knobs, baselines: Sequence[str], machine: Machine, kv_cache_bytes: int | None
 ) -> tuple[Candidate, ...]:
-    """The finalist, then the baselines. `kv_cache_bytes`: of each where there is no GPU, since vLLM's default is most of the
-    machine's memory."""
+    """Return the finalist, then the baselines. `kv_cache_bytes`: the KV cache of each without a GPU, since vLLM's default is
+    most of the machine's memory."""
     made = [Candidate(FINALIST, "what the search found", Setup(finalist), finalist)]
     titles = {
         "vllm-serve": "`vllm serve` with its defaults",
@@ -74,7 +74,7 @@ def candidates(
 
 
 def serve_defaults(machine: Machine) -> tuple[int, int]:
-    """max_num_seqs and max_num_batched_tokens that `vllm serve` chooses (vLLM 0.32, EngineArgs.get_batch_defaults)."""
+    """Return `vllm serve`'s default max_num_seqs and max_num_batched_tokens (vLLM 0.32, EngineArgs.get_batch_defaults)."""
     if not machine.gpus:
         return 128, 2048
     memory_bytes, a100 = machine.engine_memory_bytes, any("a100" in gpu.name.lower() for gpu in machine.gpus)
@@ -84,7 +84,7 @@ def serve_defaults(machine: Machine) -> tuple[int, int]:
 
 
 def hold_final(entrants: Sequence[Candidate], busy: LoadLevel, rounds: int, metric: Metric) -> Search[Final]:
-    """All rounds, or those before an interrupt. A candidate that does not start or crashes is out."""
+    """Run all rounds, or those before an interrupt. A candidate that does not start or crashes is excluded."""
     trials: dict[str, Trial] = {}
     held = 0
     for turn in range(rounds):
@@ -105,7 +105,7 @@ def hold_final(entrants: Sequence[Candidate], busy: LoadLevel, rounds: int, metr
 
 
 def judge(final: Final, objective: Objective) -> Final:
-    """The final with its deciding metric, and how the finalist compares with each."""
+    """Set the final's deciding metric, and compare the finalist with each candidate."""
     finalist = next((one for one in final.measured if one.candidate.name == FINALIST), None)
     entries: list[FinalEntry] = []
     for entry in final.entries:
@@ -123,8 +123,8 @@ _NOT_SIZED = "its memory was not sized for the demand"
 
 
 def recommend(finding: SearchResult, final: Final | None, context: Context) -> Recommendation:
-    """From a judged final, whose metric is the context's; without one, or where the finalist was not measured in it, what the
-    search found."""
+    """Recommend from a judged final, whose metric is the context's. Without one, or if the finalist was not measured in it,
+    recommend the settings that the search found."""
     entries, objective, clients = final.measured if final else [], context.objective, context.busy.clients
     own = Recommendation(FINALIST, finding.choices, "", "", tuple(_of_memory(finding.memory)), finding.memory)
     if final is None or all(one.candidate.name != FINALIST for one in entries):
@@ -153,8 +153,8 @@ def recommend(finding: SearchResult, final: Final | None, context: Context) -> R
 
 
 def best_entry(entries: Sequence[FinalEntry], objective: Objective) -> FinalEntry:
-    """The finalist where no other is ahead of it, as its memory is sized and checked; else the best. Only those that meet the
-    SLO, where any does."""
+    """Return the finalist if no other is ahead of it, because its memory is sized and checked; else the best. If any
+    candidate meets the SLO, only such candidates count."""
     eligible = [one for one in entries if objective.passes(one.busy)] or list(entries)
     finalist = next((one for one in eligible if one.candidate.name == FINALIST), None)
     if finalist and all(objective.compare_rounds(finalist.busy, other.busy) != "lower" for other in eligible):

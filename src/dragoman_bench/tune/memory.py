@@ -1,9 +1,9 @@
-"""The KV cache that a demand needs: computed, and checked under more clients than the peak and longer texts.
+"""Computes the KV cache that a demand needs, and checks it with more clients than the peak and longer texts.
 
-Needed is the most that the peak's texts took in any simulated draw, each at its full length, with a margin; and no less than
-the check will hold. vLLM allocates the cache in blocks, and does not start with less than one sequence of its window and a
-block that it keeps for itself. Bytes of a token and the present capacity are what the running server reports. The check holds
-where nothing is preempted and nothing fails for lack of memory; else the server's own size is checked.
+The size is the most that the peak's texts need in any simulated draw, each at its full length, with a margin, and at least
+what the check needs. vLLM allocates the cache in blocks, and does not start with less than one sequence of its window and one
+reserved block. The running server reports bytes per token and its capacity. The check passes if no sequence is preempted and
+no request fails for lack of memory; otherwise the server's own size is checked.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _MIB = 1 << 20
 
 
 def check_level(demand: Demand) -> LoadLevel:
-    """More than the peak, and longer texts."""
+    """Return the level of the check: more clients than the peak, and longer texts."""
     return LoadLevel(ceil(CHECK_FACTOR * demand.levels.peak), draw="long")
 
 
 def size_for(context: Context, slots: int) -> Memory:
-    """For so many sequences, by what the ladder's server reports; where that is not enough, its own setting stays."""
+    """Compute the size for this number of sequences from the ladder server's report; without one, keep its own size."""
     machine, cache = context.machine, context.ladder_trial.kv_cache
     needed, wanted, text = _tokens(context, slots)
     setting: Literal["kv_cache_memory_bytes", "gpu_memory_utilization"] = (
@@ -71,14 +71,14 @@ def _tokens(context: Context, slots: int) -> tuple[int, int, str]:
 
 
 def own_size(context: Context, slots: int) -> Memory:
-    """As the ladder's server had it."""
+    """Return the memory setting of the ladder's server."""
     size = size_for(context, slots)
     value = getattr(context.ladder.setup.knobs, size.setting)
     return replace(size, value=value, because=f"{size.because}. The server's own size is kept")
 
 
 def confirm_memory(context: Context, best: Best) -> Search[Best]:
-    """The best with its memory sized and checked, on a server of its own where no trial has checked it."""
+    """Size and check the memory of the best settings, on a new server if no trial has checked it."""
     if best.memory is not None and best.memory.checked != "not checked":
         return best
     memory = best.memory or size_for(context, best.slots)
@@ -88,8 +88,8 @@ def confirm_memory(context: Context, best: Best) -> Search[Best]:
 
 
 def check_memory(context: Context, best: Best, attempt: Attempt) -> Search[Best]:
-    """The best with its memory checked on the attempt's server; where it does not hold, with the server's own size, checked
-    likewise."""
+    """Check the memory of the best settings on the attempt's server. If the check fails, check the server's own size in the
+    same way."""
     level, size = check_level(context.demand), best.memory or own_size(context, best.slots)
     trial = yield attempt.measure(level, 0, f"memory: {level.label}", "memory")
     names, fault = [*size.trials, trial.name], (yield from _fault(trial, level))

@@ -1,6 +1,6 @@
 """The data of a tune: engine settings, measurements, ladder, memory, final, recommendation; and `tune.json`.
 
-Everything is frozen and made of plain types: `read_tuning` returns what `write_tuning` was given.
+All classes are frozen and have plain types, so that `read_tuning` returns exactly what `write_tuning` wrote.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Knobs:
 
     @property
     def settings(self) -> dict[str, Value]:
-        """Those that are set, by name."""
+        """Return the settings that have a value, by name."""
         values = {member.name: getattr(self, member.name) for member in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -73,32 +73,32 @@ def knobs_of(choices: Choices) -> Knobs:
 
 
 def choices_of(knobs: Knobs, reason: str) -> Choices:
-    """Each setting of `knobs` for the same reason."""
+    """Return a choice for each setting of `knobs`, with the same reason."""
     return tuple(Choice(name, value, reason) for name, value in knobs.settings.items())
 
 
 def with_choices(choices: Choices, *changed: Choice) -> Choices:
-    """`choices` with those in `changed` in place of the same settings, or added."""
+    """Return `choices` with those in `changed` replaced or added."""
     made = {choice.name: choice for choice in (*choices, *changed)}
     return tuple(made[member.name] for member in fields(Knobs) if member.name in made)
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How a server is started, beside the model and its limits."""
+    """The flags with which a server is started, besides the model and its limits."""
 
     knobs: Knobs
     kind: Literal["dragoman", "vllm"] = "dragoman"
 
     @property
     def flags(self) -> dict[str, Value]:
-        """By flag name."""
+        """Return the flags by name."""
         return {name.replace("_", "-"): value for name, value in self.knobs.settings.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class LoadLevel:
-    """A closed loop of `clients`; with `cap`, at most so many of their requests are at the server at once."""
+    """A closed loop of `clients`; `cap`: the limit of their requests at the server at the same time."""
 
     clients: int
     cap: int | None = None
@@ -113,7 +113,7 @@ class LoadLevel:
 
 @dataclass(frozen=True, slots=True)
 class KvCache:
-    """As a running server reports it: capacity in tokens, and bytes of one token."""
+    """The KV cache that a server reports: capacity in tokens, and bytes per token."""
 
     tokens: int
     bytes_per_token: float | None = None
@@ -121,7 +121,7 @@ class KvCache:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """One measurement of a trial at a level. None: not known, or no SLO given. Numbers are those of the bench's `Summary`."""
+    """A measurement of a trial at a level. None: unknown, or no SLO. The numbers are those of the bench's `Summary`."""
 
     level: LoadLevel
     repeat: int
@@ -153,7 +153,7 @@ Results = tuple[LevelResult, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What a running server reports of itself; None or empty where it does not."""
+    """Facts that a running server reports; None or empty if it does not report them."""
 
     start_s: float | None = None
     kv_cache: KvCache | None = None
@@ -163,9 +163,9 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Trial(ServerFacts):
-    """One server start (none where skipped), what was measured on it and how it ended.
+    """A server start (or a skipped one), its measurements and its outcome.
 
-    `why` it was made; `reason`: of any outcome but measured, in a line.
+    `why`: the purpose of the trial; `reason`: one line, for every outcome except measured.
     """
 
     name: str
@@ -177,7 +177,7 @@ class Trial(ServerFacts):
     results: Results = ()
 
     def at(self, level: LoadLevel) -> Results:
-        """All repeats of a level."""
+        """Return all repeats of a level."""
         return tuple(result for result in self.results if result.level == level)
 
     @property
@@ -190,16 +190,16 @@ class Trial(ServerFacts):
 
     @property
     def ending(self) -> str:
-        """`did not start: CUDA out of memory`."""
+        """Describe how the trial ended: `did not start: CUDA out of memory`."""
         outcome = self.outcome.replace("_", " ")
         return f"{outcome}: {self.reason}" if self.reason else outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measurement that a search wants. `why` the trial is made; `note` why this measurement is repeated.
+    """A measurement that a search requests. `why`: the purpose of the trial; `note`: the reason for a repeat.
 
-    `repeat` counts the measurements of this level in this trial from 0; it decides which texts are sent.
+    `repeat` counts the measurements of this level in this trial from 0, and selects the texts that are sent.
     """
 
     trial: str
@@ -222,7 +222,7 @@ interrupt are outcomes of the trial that is sent.
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Tokens of the workload's texts: nearest-rank percentiles."""
+    """Nearest-rank percentiles of the tokens of the workload's texts."""
 
     p50: int
     p95: int
@@ -232,7 +232,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class Concurrency:
-    """Texts in flight: at busy times (95th percentile), at most."""
+    """Texts in flight: at busy times (95th percentile), and the maximum."""
 
     busy: int
     peak: int
@@ -245,7 +245,7 @@ class Concurrency:
 
 @dataclass(frozen=True, slots=True)
 class DemandSummary:
-    """What the tune is for."""
+    """The traffic for which the tune is made."""
 
     description: str
     texts: int
@@ -259,7 +259,7 @@ class DemandSummary:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """One cap of the ladder, compared with the cap below; `skipped` says why it was not measured."""
+    """A cap of the ladder, compared with the next lower one; `skipped`: why it was not measured."""
 
     cap: int
     results: Results
@@ -269,8 +269,8 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """`best`: the cap with the highest metric of those that meet the SLO; `knee`: the smallest of these that is equal to it
-    within the spread. None: nothing was measured."""
+    """The result of the ladder. `best`: the cap with the highest metric of those that meet the SLO; `knee`: the smallest of
+    these that is equal to it within the spread. None: nothing was measured."""
 
     clients: int
     setup: Setup
@@ -298,7 +298,7 @@ class Memory:
 
     @property
     def choice(self) -> Choice | None:
-        """The setting with its reason; None where the server's own size is kept."""
+        """Return the setting with its reason; None if the server's own size is kept."""
         if self.value is None:
             return None
         under = "not checked under load"
@@ -309,7 +309,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What the search ended with. `best_trial`: the trial whose measurements belong to these settings."""
+    """The result of the search. `best_trial`: the trial whose measurements belong to these settings."""
 
     choices: Choices
     memory: Memory | None
@@ -322,7 +322,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A configuration in the final. `alone`: the settings with which dragoman serves alike."""
+    """A configuration in the final. `alone`: the settings with which dragoman serves in the same way."""
 
     name: str  # finalist, vllm-serve, embedder or story
     title: str
@@ -332,8 +332,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class FinalEntry:
-    """A candidate's measurements in the final; none where it failed. `verdict`: of the finalist against it, on the deciding
-    metric."""
+    """A candidate's measurements in the final; none if it failed. `verdict`: how the finalist compares with it by the
+    deciding metric."""
 
     candidate: Candidate
     outcome: Outcome
@@ -356,7 +356,7 @@ class Final:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """`candidate`: whose settings these are. `memory`: None where it was not sized."""
+    """The recommended settings. `candidate`: whose settings they are. `memory`: None if it was not sized."""
 
     candidate: str
     choices: Choices
@@ -372,7 +372,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """The whole outcome. Parts that were not reached are None."""
+    """The outcome of a tune. Parts that were not reached are None."""
 
     started_at: str  # ISO 8601, UTC
     model: str
@@ -392,13 +392,13 @@ class Tuning:
 
     @property
     def memory(self) -> Memory | None:
-        """Of what is recommended; before that, of what was found."""
+        """The memory of the recommended settings, or of those that the search found."""
         found = self.recommendation or self.finding
         return found.memory if found else None
 
     @property
     def choices(self) -> Choices:
-        """What to serve with: recommended, else the best found so far, else the ladder's settings; empty: none measured."""
+        """The recommended settings, else the best so far, else the ladder's; empty if nothing was measured."""
         if found := self.recommendation or self.finding:
             return found.choices
         if self.ladder is None or self.ladder.knee is None:
@@ -410,13 +410,13 @@ _ADAPTER = TypeAdapter(Tuning)
 
 
 def write_tuning(tuning: Tuning, path: Path) -> None:
-    """Raises ConfigError where the file cannot be written."""
+    """Write `tune.json`. Raises ConfigError if the file cannot be written."""
     document = {"schema": SCHEMA, **_ADAPTER.dump_python(tuning, mode="json")}
     write_text(path, json.dumps(document, ensure_ascii=False, indent=1) + "\n", "out")
 
 
 def read_tuning(path: Path) -> Tuning:
-    """Raises ConfigError on a file that is missing or is not a tune's outcome."""
+    """Read `tune.json`. Raises ConfigError for a file that is missing or is not a tune's outcome."""
     text = read_text(path)
     try:
         document = members(json.loads(text))

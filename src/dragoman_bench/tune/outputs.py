@@ -1,6 +1,6 @@
-"""What a tune writes: `dragoman.toml` with a reason for each value, `report.html` and `tune.json`.
+"""Writes the outcome of a tune: `dragoman.toml` with a reason for each value, `report.html` and `tune.json`.
 
-Sentences and tables of the page first, then the files. Columns that are empty in all rows are left out.
+Columns that are empty in all rows are left out of tables.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _COLUMNS = 100
 
 
 def sentence(text: str) -> str:
-    """With a full stop, and a capital where the first word is an ordinary one."""
+    """Add a full stop, and a capital if the first word is an ordinary word."""
     text = text.strip()
     if text.split(" ", 1)[0].islower():
         text = text[:1].upper() + text[1:]
@@ -66,7 +66,7 @@ def sentence(text: str) -> str:
 
 
 def summary(tuning: Tuning) -> str:
-    """One line."""
+    """Summarise the outcome in one line."""
     if tuning.recommendation is not None:
         return sentence(tuning.recommendation.headline)
     knee = tuning.ladder.knee if tuning.ladder is not None else None
@@ -77,7 +77,7 @@ def summary(tuning: Tuning) -> str:
 
 
 def conditions_lines(tuning: Tuning) -> Iterator[str]:
-    """Model and machine, demand, SLO."""
+    """Describe model, machine, demand and SLO."""
     machine = tuning.machine
     gpus = ", ".join(gpu.name for gpu in machine.gpus)
     hardware = gpus or f"{machine.cpu}, {machine.cores} cores, {machine.memory_gib:g} GiB"
@@ -89,7 +89,7 @@ def conditions_lines(tuning: Tuning) -> Iterator[str]:
 
 
 def remarks(tuning: Tuning) -> Iterator[str]:
-    """What would mislead without a note."""
+    """Return notes on limits of the result."""
     if tuning.partial:
         yield f"Not finished ({tuning.partial_because}): parts that are missing were not reached."
     if tuning.recommendation is not None:
@@ -145,7 +145,7 @@ OF_A_RUNG: tuple[Number, ...] = (
 
 
 def all_tables(tuning: Tuning) -> dict[str, Table]:
-    """Those that there is data for, by slug, in the order in which they are read."""
+    """Return the tables that have data, by slug, in the page's order."""
     found: list[Table] = []
     if tuning.choices:
         columns = ("setting", Column("value", "left"), Column("why", "left"))
@@ -223,8 +223,8 @@ def _conditions(tuning: Tuning) -> Iterator[tuple[str, str]]:
 
 
 def write_outcome(tuning: Tuning, folder: Path, flags: Flags) -> tuple[Path, ...]:
-    """The files, the settings first. `flags`: of the measured `dragoman serve` beside the settings that were searched.
-    Raises ConfigError where they cannot be written, or nothing was measured."""
+    """Write the files, the settings first. `flags`: further flags of the measured `dragoman serve`. Raises ConfigError if a
+    file cannot be written, or nothing was measured."""
     config = config_text(tuning, flags)
     settings, page, document = (folder / name for name in ("dragoman.toml", "report.html", "tune.json"))
     write_tuning(tuning, document)
@@ -234,9 +234,9 @@ def write_outcome(tuning: Tuning, folder: Path, flags: Flags) -> tuple[Path, ...
 
 
 def config_text(tuning: Tuning, flags: Flags) -> str:
-    """The settings file: what was searched, each value under its reason, and what the servers were started with.
+    """Return the settings file: the values that were searched, each with its reason, and the servers' other flags.
 
-    Raises ConfigError where nothing was measured.
+    Raises ConfigError if nothing was measured.
     """
     if not tuning.choices:
         raise ConfigError("nothing was measured, so there is nothing to recommend")
@@ -280,8 +280,8 @@ def _comment(text: str, first: str = "# ", later: str = "# ") -> list[str]:
 
 
 def write_report_page(tuning: Tuning, path: Path, config: str = "") -> None:
-    """One page that needs no network. `config`: the text of dragoman.toml, to be shown. Raises ConfigError where it cannot be
-    written."""
+    """Write a page that needs no network. `config`: the text of dragoman.toml, which it shows. Raises ConfigError if the page
+    cannot be written."""
     serve = ["Serve with it: `dragoman serve --config dragoman.toml`."] if config else []
     why = (sentence(tuning.recommendation.because),) if tuning.recommendation is not None else ()
     sections = [Section(paragraphs=(summary(tuning), *why, *serve), frame="answer")]

@@ -1,6 +1,6 @@
-"""A whole tune, from the demand to the recommendation: `tune` is the order of its parts.
+"""Runs a tune, from the demand to the recommendation.
 
-What was reached is returned, also where an interrupt ended it.
+An interrupted tune returns the parts that were reached.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OVERHEAD_S = 1.5
 
 @dataclass(frozen=True, slots=True)
 class TuneJob:
-    """What a tune is for and how far it goes. `repeats` of a level at most, and rounds of the final; no baselines: no final."""
+    """Parameters of a tune. `repeats`: the most measurements of a level, and rounds of the final; no baselines: no final."""
 
     demand: Demand
     machine: Machine
@@ -40,15 +40,15 @@ class TuneJob:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])  # for the record
 
     def expected_s(self, pace: Pace) -> float:
-        """On the long side: the search decides as it goes. The ladder and the check of memory are one start each, the search is
-        three; the final is one for each of its measurements."""
+        """Estimate the duration, rather too long, because the search depends on results. The ladder and the check of memory
+        have one server start each, the search three, and the final one for each of its measurements."""
         rounds = self.repeats * (1 + len(self.baselines)) if self.baselines else 0
         starts, measurements = 5 + rounds, len(caps(self.demand.levels.busy)) + 6 * self.repeats + rounds
         measurement_s = pace.warmup_s + pace.duration_s + OVERHEAD_S
         return starts * SERVER_S + measurements * measurement_s
 
     def plan_lines(self, pace: Pace) -> Iterator[str]:
-        """What a tune is going to do."""
+        """Describe what the tune will measure."""
         base, climbed = base_knobs(self.demand, self.machine), caps(self.demand.levels.busy)
         yield f"Demand: {self.demand.description}; {self.demand.levels.label}"
         yield f"SLO: {self.slo.text}" if self.slo else "No SLO is given: requests a second decide"
@@ -60,8 +60,8 @@ class TuneJob:
 
 
 async def tune(servers: Servers, job: TuneJob) -> Tuning:
-    """The outcome, partial where it was interrupted. Where the ladder has no knee nothing was measured, and its trial says why.
-    Raises ConfigError where results cannot be written."""
+    """Run the tune; the outcome is partial if it was interrupted. If the ladder has no knee nothing was measured, and its
+    trial says why. Raises ConfigError if results cannot be written."""
     began_s, started_at = monotonic(), datetime.now(UTC).isoformat(timespec="seconds")
     interrupted, note = servers.interrupted, servers.progress.note
     finding: SearchResult | None = None

@@ -1,10 +1,10 @@
 """The search: the ladder, then max_num_seqs, max_num_batched_tokens and memory.
 
-The ladder is one engine with more sequences than the peak needs, and in front of it a cap of 1, 2, 4, 8, ... requests at
-once, which behaves like that engine with fewer: one start shows the whole curve. Each rung is the same closed loop of the
-busy level's clients; waiting for the cap counts as latency. Each later setting is tried against the best so far. An engine
-start is expensive, a further measurement on a running server cheap: a trial of fewer sequences has the memory that they need
-already, and its memory is checked before its server is stopped.
+The ladder uses one engine with more sequences than the peak needs, and limits its requests to a cap of 1, 2, 4, 8, ...: the
+engine then behaves like one with fewer sequences, so that one start gives the whole curve. Each rung is a closed loop of the
+busy level's clients; waiting for the cap counts as latency. Each later setting is compared with the best so far. An engine
+start is expensive, another measurement on a running server is cheap: therefore a trial of fewer sequences already has the
+memory that they need, which is checked before its server is stopped.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _WHY = "the ladder: caps in front of an engine with more sequences than the peak
 
 
 def power_of_two(at_least: float) -> int:
-    """The smallest that is at least so much."""
+    """Return the smallest power of two that is at least this number."""
     return 1 << max(0, ceil(at_least) - 1).bit_length()
 
 
 def base_knobs(demand: Demand, machine: Machine) -> Knobs:
-    """The ladder's engine: more sequences than are needed, the server's own memory."""
+    """Return the settings of the ladder's engine: more sequences than necessary, the server's default memory."""
     slots = max(_FEWEST_SLOTS, power_of_two(demand.sequences(check_level(demand).clients)))
     return Knobs(slots, max(8192 if machine.gpus else 2048, slots), GRAPH_CEILING if machine.gpus else None)
 
 
 def caps(busy: int) -> list[int]:
-    """1, 2, 4, ... below the busy level, then that level; none under a 32nd of it, where a measurement and its warm-up are
-    minutes of waiting for the cap."""
+    """Return the caps 1, 2, 4, ... below the busy level, then that level. None is under a 32nd of it, where a measurement and
+    its warm-up would wait minutes for the cap."""
     lowest = max(1, busy // _DEEPEST_QUEUE).bit_length() - 1
     return [1 << power for power in range(lowest, busy.bit_length()) if 1 << power < busy] + [busy]
 
@@ -70,14 +70,14 @@ def level_of(cap: int, busy: int) -> LoadLevel:
 
 
 def measured_rungs(trial: Trial, busy: int) -> dict[int, Results]:
-    """The results of each cap that was measured, from the lowest."""
+    """Return the results of each measured cap, in ascending order."""
     return {cap: results for cap in caps(busy) if (results := trial.at(level_of(cap, busy)))}
 
 
 def climb(
     demand: Demand, machine: Machine, slo: Slo | None, repeats: int = MOST_REPEATS
 ) -> Search[tuple[Ladder, Trial]]:
-    """The ladder and its trial. An engine that does not start, or crashes on the first rung, is tried with less memory."""
+    """Measure the ladder. An engine that does not start, or crashes on the first rung, is tried again with less memory."""
     base, busy = base_knobs(demand, machine), demand.levels.busy
     smaller = [replace(base, kv_cache_memory_bytes=512 << 20)]
     if machine.gpus:
@@ -100,7 +100,7 @@ class _Climber:
     repeats: int
 
     def climb(self) -> Search[tuple[Trial, str]]:
-        """The trial with all its rungs, and why the climb ended."""
+        """Measure the rungs, and return the trial and why the ladder ended."""
         trial, ended = Trial(self.trial, "ladder", self.setup, self.why), ""
         for cap in caps(self.busy):
             trial, ended = yield from self._rung(cap)
@@ -160,7 +160,7 @@ class _Climber:
 
 
 def read_ladder(trial: Trial, busy: int, slo: Slo | None, ended: str) -> Ladder:
-    """The ladder as far as the trial was measured."""
+    """Evaluate the rungs that were measured."""
     results = measured_rungs(trial, busy)
     objective = Objective.over(slo, list(results.values()))
     rungs: list[Rung] = []
@@ -182,7 +182,7 @@ def read_ladder(trial: Trial, busy: int, slo: Slo | None, ended: str) -> Ladder:
 
 
 def search_knobs(context: Context) -> Search[SearchResult]:
-    """The best settings after the ladder."""
+    """Search the best settings after the ladder."""
     ladder, trial = context.ladder, context.ladder_trial
     choices = choices_of(ladder.setup.knobs, "as the ladder was measured with")
     results = trial.at(context.busy) or trial.at(level_of(ladder.best or ladder.clients, ladder.clients))
@@ -202,8 +202,8 @@ def search_knobs(context: Context) -> Search[SearchResult]:
 
 
 def choose_slots(context: Context, large: Best) -> Search[Best]:
-    """The best with max_num_seqs decided: a cap of the ladder as a real value, the knee first, until one meets what the
-    ladder's best cap showed. Fewer sequences need less memory, so they win ties."""
+    """Choose max_num_seqs: try caps of the ladder as values, the knee first, until one reaches the ladder's best result.
+    Fewer sequences need less memory, so they win ties."""
     ladder, objective = context.ladder, context.objective
     bar = context.ladder_trial.at(level_of(ladder.best or ladder.clients, ladder.clients))
     bar_text = f"the ladder's best cap {objective.describe(bar)}"
@@ -272,8 +272,8 @@ def _slot_candidates(context: Context) -> list[tuple[int, str]]:
 
 
 def choose_batched_tokens(context: Context, best: Best) -> Search[Best]:
-    """The best with max_num_batched_tokens decided: larger and smaller values, each way while it gets better. An SLO on
-    tokens is helped by smaller steps, which are tried first."""
+    """Choose max_num_batched_tokens: try larger and smaller values as long as the result improves. With an SLO on tokens
+    smaller values are tried first, because smaller steps help it."""
     name, start, objective = "max_num_batched_tokens", best.knobs.max_num_batched_tokens or 0, context.objective
     most = context.demand.prompt_tokens(context.demand.levels.peak) + best.slots
     reasons: list[str] = []

@@ -1,9 +1,9 @@
-"""Trials: starts a server, measures it at the levels that a search asks for, and reports a crash as a result.
+"""Runs trials: starts a server, measures it at the levels that a search requests, and records a crash as a result.
 
-`Servers` starts and measures; `TrialRunner` answers a search's measurements with it. A server stays up while the search asks
-for the same trial. After an interrupt nothing is begun. Each measurement is written to a results file, which the next run takes
-where it was measured under the same conditions: setup, model, texts, level, pace, machine, versions. The SLO is not among
-these, as records are kept and judged again.
+`Servers` starts and measures servers; `TrialRunner` runs a search with it. A server keeps running while the search requests
+the same trial. After an interrupt nothing new begins. Each measurement is written to a results file, which the next run
+reuses if the conditions are the same: setup, model, texts, level, pace, machine, versions. The SLO may differ, because
+the records are kept and judged again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ StartCommand = Callable[[str, Setup, Path], ServerCommand]
 
 
 def server_command(subject: Subject) -> StartCommand:
-    """Servers of the subject's model."""
+    """Return a function that makes the command of a server of the subject's model."""
 
     def command(name: str, setup: Setup, engine_log: Path) -> ServerCommand:
         if setup.kind == "dragoman":
@@ -89,7 +89,7 @@ def server_command(subject: Subject) -> StartCommand:
 
 
 def this_machine() -> dict[str, Any]:
-    """The machine and the versions on it, as they decide whether results are used again."""
+    """Describe the machine and its versions, which decide whether results are reused."""
     gpus = find_gpus()
     machine = describe_machine(gpus.describe() if gpus else ())
     versions = {name: version for name, version in installed_packages().items() if name in _VERSIONS}
@@ -97,7 +97,7 @@ def this_machine() -> dict[str, Any]:
 
 
 def result_line(result: LevelResult) -> str:
-    """`25 clients, at most 8 at once: 12.3 req/s, p95 1.2 s, SLO met, KV cache 10%`."""
+    """Describe a result: `25 clients, at most 8 at once: 12.3 req/s, p95 1.2 s, SLO met, KV cache 10%`."""
     slo = {None: "", True: ", SLO met", False: ", SLO missed"}[result.slo_met]
     cache = f", KV cache {result.peak_kv_cache_usage:.0%}" if result.peak_kv_cache_usage is not None else ""
     failed = f", {result.failed} failed" if result.failed else ""
@@ -108,14 +108,14 @@ def result_line(result: LevelResult) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TrialServer:
-    """A server that is up and has answered a text of each language pair."""
+    """A running server that has translated a text of each language pair."""
 
     server: RunningServer
     bench: PreparedBenchmark
     facts: ServerFacts
 
     async def check(self) -> None:
-        """Raises ServerFault where it crashed or is not ready any more: an engine can crash behind a server."""
+        """Raises ServerFault if the server crashed or is no longer ready, for example after a crash of its engine."""
         self.server.check_alive()
         status, timeout = None, aiohttp.ClientTimeout(total=_READY_TIMEOUT_S)
         try:
@@ -131,9 +131,9 @@ class TrialServer:
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Starts servers and measures them, or takes what an earlier run measured under the same conditions.
+    """Starts servers and measures them, or reuses measurements of an earlier run under the same conditions.
 
-    `conditions`: what decides numbers beside a measurement's own settings, as JSON.
+    `conditions`: everything that affects the numbers besides a measurement's own settings, as JSON.
     """
 
     subject: Subject
@@ -148,7 +148,7 @@ class Servers:
 
     @asynccontextmanager
     async def running(self, name: str, setup: Setup) -> AsyncGenerator[TrialServer]:
-        """Raises ServerFault where it does not start, or starts and does not translate; Interrupted."""
+        """Run a server. Raises ServerFault if it does not start or does not translate, and Interrupted."""
         engine_log, server_log = self._logs(name)
         command = self.command(name, setup, engine_log)
         target = self.subject.asked if setup.kind == "vllm" else TargetOptions()
@@ -162,7 +162,7 @@ class Servers:
             yield TrialServer(server, bench, self._facts(server.start_s, before, await _stats(server.url)))
 
     def stored(self, wanted: Measure) -> tuple[LevelResult, ServerFacts] | None:
-        """What an earlier run measured under the same conditions, judged by the present SLO."""
+        """Return the measurement of an earlier run under the same conditions, judged by the current SLO."""
         file = _file_name(wanted)
         try:
             found = read_results(self.folder / file)
@@ -176,10 +176,10 @@ class Servers:
         return level_result(replace(old, summary=summarise(old, self.slo)), wanted.level, file), known
 
     async def measure(self, wanted: Measure, server: TrialServer) -> LevelResult | None:
-        """Measures and stores; None where it was interrupted. Raises ServerFault where the server crashed or answered
-        nothing, ConfigError where results cannot be written.
+        """Measure and store; None if it was interrupted. Raises ServerFault if the server crashed or gave no answer,
+        ConfigError if results cannot be written.
 
-        Level and repeat decide which texts are sent: two servers get the same ones, and one server no made-up text twice.
+        Level and repeat select the texts: all servers get the same ones, and no server gets a generated text twice.
         """
         level = wanted.level
         self.progress.where = ", ".join((wanted.trial, *level.label.split(", ")[1:]))  # the phase has the clients
@@ -199,7 +199,7 @@ class Servers:
         return level_result(measurement, level, _file_name(wanted))
 
     def reason(self, name: str, fault: ServerFault) -> str:
-        """Why a server did not start or crashed, in a line."""
+        """Describe in a line why a server did not start or crashed."""
         return fault_reason(fault.message, *self._logs(name))
 
     def _logs(self, name: str) -> tuple[Path, Path]:
@@ -266,8 +266,8 @@ class Servers:
 
 @dataclass(slots=True)
 class TrialRunner:
-    """Answers searches; use it within `async with`, as it holds a server, until another trial begins. `trials`: as they stand,
-    in order."""
+    """Runs searches. Use it with `async with`, because it keeps a server until another trial begins. `trials`: all trials so
+    far, in order."""
 
     servers: Servers
     trials: dict[str, Trial] = field(default_factory=dict[str, Trial])
@@ -281,7 +281,7 @@ class TrialRunner:
         await self._close()
 
     async def run(self, search: Search[_R]) -> _R:
-        """The search to its end; what it returns. Raises ConfigError where results cannot be written."""
+        """Run a search to its end, and return its result. Raises ConfigError if results cannot be written."""
         try:
             step = next(search)
             while True:
@@ -350,7 +350,7 @@ def _with_facts(trial: Trial, facts: ServerFacts) -> Trial:
 
 
 def level_result(measurement: Measurement, level: LoadLevel, file: str = "") -> LevelResult:
-    """The numbers of a measurement at the level."""
+    """Return the numbers of a measurement at a level."""
     summary = measurement.summary
     same = {one.name for one in fields(Summary)} & {one.name for one in fields(LevelResult)}
     numbers: dict[str, Any] = {name: getattr(summary, name) for name in same}
@@ -367,7 +367,7 @@ def level_result(measurement: Measurement, level: LoadLevel, file: str = "") -> 
 
 
 def variation_of(level: LoadLevel, repeat: int) -> int:
-    """A number for each level and repeat, the same on every server and below the warm-ups'."""
+    """Return a number for each level and repeat, the same for every server and lower than those of warm-ups."""
     places = WARMUP_VARIATION // _REPEATS_APART - 1
     return crc32(level.label.encode()) % places * _REPEATS_APART + repeat
 
@@ -394,8 +394,8 @@ _INDIRECT = re.compile(r"initialization failed|root cause|engine did not start",
 
 
 def fault_reason(message: str, *logs: Path) -> str:
-    """A `ServerFault`'s message in one line: what happened, and the exception of its logs that says why: the last one that does
-    not refer to another."""
+    """Shorten a `ServerFault`'s message to one line: what happened, and the cause, which is the last exception in its logs
+    that does not refer to another."""
     happened, *rest = message.splitlines()
     cause = rest[-1].strip() if rest else ""
     if "exit code -9" in happened:
