@@ -222,14 +222,14 @@ class _BoundedRequest(Request):
 
     async def json(self) -> Any:
         """Raises what `parse_json` raises, and `RequestValidationError` for the first field that is not known."""
-        value = await parsed(parse_json, await self.body(), self.app.state.max_values)
+        value: Any = await parsed(parse_json, await self.body(), self.app.state.max_values)
         if isinstance(value, dict) and self.known_fields is not None:
             unknown = next((name for name in cast(dict[str, object], value) if name not in self.known_fields), None)
             if unknown is not None:
                 raise RequestValidationError(
                     [{"type": UNKNOWN_FIELD, "loc": ("body", unknown), "msg": "unknown field"}]
                 )
-        return value
+        return cast(Any, value)
 
 
 class KeyFirstRoute(APIRoute):

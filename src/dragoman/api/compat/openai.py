@@ -288,7 +288,8 @@ class _Chunks:
         chunks = [self._start, self._content(segments.write(translations) if segments is not None else "")]
         chunks.append(self._chunk({}, _finish_reason(translations)))
         if self._with_usage:
-            usage = self._common | {"choices": [], "usage": _usage(translations)}
+            no_choices: list[object] = []
+            usage = self._common | {"choices": no_choices, "usage": _usage(translations)}
             chunks.append(b"data: %b\n\n" % json_bytes(usage))
         return b"".join((*chunks, b"data: [DONE]\n\n"))
 

@@ -29,7 +29,6 @@ router = APIRouter(default_response_class=Response)
 MAX_GLOSSARIES = 5
 MAX_LISTED_CHARACTERS = 20_000
 """Of a list with commas."""
-_TAG_LISTS = ("ignore_tags", "splitting_tags", "non_splitting_tags")
 _MODEL_TYPES = ("quality_optimized", "latency_optimized", "prefer_quality_optimized")
 _IGNORED_FLAGS = ("preserve_formatting", "outline_detection", "show_billed_characters", "enable_beta_languages")
 
@@ -76,10 +75,10 @@ async def _request(call: Call) -> TranslationRequest:
     source = language_of(call, "source_lang")
     texts = await check_texts(call.service, fields.texts("text"), "text", allow_empty=True)
     _check_ignored(fields)
-    entries, key = {}, None
+    entries: Mapping[str, str] = {}
+    key: tuple[object, ...] | None = None
     if "glossary_id" in fields or "glossary_ids" in fields:
         entries, key = await _glossary(call, source, target)
-    tags = {name: frozenset(_listed(fields, name)) for name in _TAG_LISTS if name in fields}
     request = TranslationRequest(
         texts,
         target,
@@ -90,7 +89,9 @@ async def _request(call: Call) -> TranslationRequest:
         glossary_key=key,
         formality=_formality(call, source, target) if "formality" in fields else "default",
         instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
-        **tags,
+        ignore_tags=frozenset(_listed(fields, "ignore_tags")),
+        splitting_tags=frozenset(_listed(fields, "splitting_tags")),
+        non_splitting_tags=frozenset(_listed(fields, "non_splitting_tags")),
     )
     return call_of(call.http, call.account, "deepl", request)
 
