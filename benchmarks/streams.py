@@ -11,7 +11,7 @@ first `dragoman` had, at the first number of clients: equally many events.
 
 Each load is one closed loop: `--warmup` seconds, then `--windows` windows of `--window` seconds at the same load. A request
 belongs to the window in which it ended. Given are the windows' medians and ranges. Weights are random and the outputs' lengths
-forced: 0.8 to 1.3 times those of the texts, 10 to 200 tokens. All servers get the same texts. CPU is of the server's processes
+forced: they vary with those of the texts, 10 to 200 tokens, and have the mean `--output-tokens`. All servers get the same texts. CPU is of the server's processes
 without vLLM's engine, and of the engine's.
 
 `--time-limit` bounds the whole run: a server or a load starts only if it can end within it. Results are written after each load.
@@ -178,7 +178,11 @@ class Streams:
         self.options, self.document, self.observer = options, document, observer
         self.end_s: float = options.began_s + options.time_limit
         self.load_s: float = options.warmup + options.windows * options.window
-        self.subject = make_subject(options.model, options.profile, "dummy", options.max_model_len)
+        subject = make_subject(options.model, options.profile, "dummy", options.max_model_len)
+        sample = make_workloads(subject)["variable"].items(1000, 0)
+        longer = options.output_tokens * len(sample) / sum(item.output_tokens or 0 for item in sample)
+        low, high = subject.forced or (1.0, 1.0)
+        self.subject = replace(subject, forced=(round(low * longer, 3), round(high * longer, 3)))
         self.workload = make_workloads(self.subject)["variable"]
         document["conditions"] |= {"workload": self.workload.description, "model": self.subject.describe("dragoman")}
 
@@ -301,6 +305,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=6.0, help="seconds of each load before its windows")
     parser.add_argument("--window", type=float, default=10.0, help="seconds")
     parser.add_argument("--windows", type=int, default=2)
+    parser.add_argument("--output-tokens", type=float, default=106.0, help="mean of a request")
     parser.add_argument(
         "--most-rps", type=float, default=400.0, help="so many different texts a second; then they repeat"
     )
@@ -322,7 +327,7 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     options = parsed()
     gpus = find_gpus()
-    named = ("warmup", "window", "windows", "client_processes", "most_rps")
+    named = ("warmup", "window", "windows", "client_processes", "output_tokens", "most_rps")
     document: dict[str, Any] = {
         "kind": "streams",
         "conditions": {
