@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Protocol, TypeVar
 
 import orjson
 from fastapi import Request
@@ -69,11 +69,12 @@ async def closed(request: Request, error: Exception) -> Response:
     return Response(status_code=CLIENT_CLOSED_REQUEST)
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], *, grace_s: float = 0.0) -> T:
-    """The result of `work`. When the client disconnects first, it is cancelled after `grace_s`, and `ClientGone` raised.
+@asynccontextmanager
+async def while_connected(receive: Receive, *, grace_s: float = 0.0) -> AsyncGenerator[None]:
+    """Cancel the work in the context `grace_s` after the client has disconnected, and raise `ClientGone` then.
 
     A client that has given up and tries again within `grace_s` finds its segments in flight or in the cache. The body must
-    have been read, and `work` must not complete the response: servers report that as a disconnect.
+    have been read, and the work must not complete the response: servers report that as a disconnect.
     """
     task, is_gone = asyncio.current_task(), False
     assert task is not None
@@ -90,7 +91,7 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], *, gra
 
     watcher = asyncio.create_task(watch())
     try:
-        result = await work
+        yield
     except asyncio.CancelledError:
         if not (is_gone and watcher.done() and task.uncancel() == 0):  # another has cancelled the request
             raise
@@ -103,7 +104,6 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T], *, gra
         watcher.cancel()
     if is_gone:
         raise ClientGone
-    return result
 
 
 # ---- server-sent events
@@ -140,7 +140,8 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            rest = await while_connected(receive, self._send_events(send))
+            async with while_connected(receive):
+                rest = await self._send_events(send)
             await self._send(send, rest, more=False)
         except ClientGone:
             if not self._has_started:
@@ -216,7 +217,8 @@ class HeartbeatResponse(Response):
         # An HTTP/1.0 client could not distinguish a response that was broken off from a whole one.
         beat_send = None if scope["http_version"] == "1.0" else send
         try:
-            self.body = await while_connected(receive, self._read(beat_send), grace_s=self._grace_s)
+            async with while_connected(receive, grace_s=self._grace_s):
+                self.body = await self._read(beat_send)
             if self._has_started:
                 await send({"type": "http.response.body", "body": self.body})
             else:

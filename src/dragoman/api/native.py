@@ -150,7 +150,8 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         if body.confidence_inputs:
             raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
         return EventStream(service.events(request, streamed=True), _Events(), len(texts))
-    translations = await while_connected(http.receive, service.translate(request))
+    async with while_connected(http.receive):
+        translations = await service.translate(request)
     items = map(_translation, translations)
     if body.confidence_inputs:
         items = (_translation(one) | {"confidence_inputs": service.confidence_inputs(one)} for one in translations)

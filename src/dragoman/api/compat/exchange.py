@@ -118,7 +118,8 @@ class Call:
         """The translations of the texts of a field, in order. Raises `ClientGone`, and the service's errors."""
         texts = await self.texts(texts_name)
         request = call_of(self.http, self.account, api, TranslationRequest(texts, target, source, format=format))
-        return await while_connected(self.http.receive, self.service.translate(request), grace_s=RETRY_GRACE_S)
+        async with while_connected(self.http.receive, grace_s=RETRY_GRACE_S):
+            return await self.service.translate(request)
 
     async def texts(self, name: str) -> tuple[str, ...]:
         """The texts of a field, within the server's limits. Raises what `check_texts` raises."""

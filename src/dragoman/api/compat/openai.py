@@ -224,7 +224,8 @@ async def complete(body: ChatBody, http: Request, service: Service, account: Cal
         with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
         chunks = _Chunks(common, task, with_usage=with_usage)
         return EventStream(service.events(request, streamed=True), chunks, len(texts))
-    translations = await while_connected(http.receive, service.translate(request))
+    async with while_connected(http.receive):
+        translations = await service.translate(request)
     message = {"role": "assistant", "content": task.write(translations), "refusal": None}
     choice = {"index": 0, "message": message, "finish_reason": _finish_reason(translations), "logprobs": None}
     return JsonResponse(common | {"object": "chat.completion", "choices": [choice], "usage": _usage(translations)})
