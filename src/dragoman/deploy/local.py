@@ -41,7 +41,7 @@ TARGETS_FILE = Path(".dragoman/replicas.json")
 OBJECT_STORE_BYTES = 80 * 2**20  # about the least that Ray allows; nothing is put there
 POLL_S = 0.2
 SILENT_POLLS = 50
-"""After so many failed polls in a row, Ray has crashed."""
+"""The number of failed polls in a row after which Ray counts as crashed."""
 
 
 @dataclass(frozen=True, slots=True)
