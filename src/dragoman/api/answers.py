@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import orjson
 from fastapi import Request
@@ -24,8 +24,6 @@ from dragoman.service.service import TranslationService
 from dragoman.telemetry import requests
 from dragoman.telemetry.requests import CANCELLED, CLIENT_CLOSED_REQUEST, note_fault
 from dragoman.types import Event, Planned, TextDelta, TextDone, Translation
-
-T = TypeVar("T")
 
 # ---- JSON
 

@@ -41,7 +41,7 @@ TARGETS_FILE = Path(".dragoman/replicas.json")
 OBJECT_STORE_BYTES = 80 * 2**20  # about the least that Ray allows; nothing is put there
 POLL_S = 0.2
 SILENT_POLLS = 50
-"""After so many failed polls in a row, Ray has crashed."""
+"""The number of failed polls in a row after which Ray counts as crashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +208,11 @@ class LocalServer:
     def _install_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._on_signal)
         loop.add_signal_handler(signal.SIGHUP, lambda: self._begin(self._reload()))
         loop.add_signal_handler(signal.SIGUSR2, lambda: self._begin(asyncio.to_thread(self._run.deploy)))
 
-    def _signalled(self) -> None:
+    def _on_signal(self) -> None:
         self._signals += 1
         self._stopping.set()
         if self._signals > 1:
@@ -221,9 +221,9 @@ class LocalServer:
     def _begin(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("%s", error)

@@ -135,7 +135,7 @@ class Glossaries:
                 raise GlossaryExists(f"there is a glossary named {name!r} already", param="name") from None
             for number, (pair, entries) in enumerate(checked.items()):
                 _insert(connection, str(row["id"]), pair, entries, number)
-            return _described(connection, str(row["id"]))
+            return _read_info(connection, str(row["id"]))
 
         return await self._database.write(create)
 
@@ -152,7 +152,7 @@ class Glossaries:
 
     async def get(self, reference: str) -> StoredGlossary:
         """Return a glossary without its entries."""
-        return await self._database.read(lambda connection: _described(connection, _row(connection, reference).id))
+        return await self._database.read(lambda connection: _read_info(connection, _row(connection, reference).id))
 
     async def dictionary(self, reference: str, source: str, target: str) -> StoredDictionary:
         """Return the entries for a direction; none if there is no dictionary. A dictionary for `en` also applies to `en-US`.
@@ -179,15 +179,15 @@ class Glossaries:
 
     async def replace(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Replace all entries of a direction."""
-        return await self._changed(reference, _checked_pair(source, target), entries, keep=False)
+        return await self._write_entries(reference, _checked_pair(source, target), entries, keep=False)
 
     async def merge(self, reference: str, source: str, target: str, entries: Mapping[str, str]) -> StoredGlossary:
         """Add entries to a direction; an existing term gets the new translation."""
-        return await self._changed(reference, _checked_pair(source, target), entries, keep=True)
+        return await self._write_entries(reference, _checked_pair(source, target), entries, keep=True)
 
     async def delete_dictionary(self, reference: str, source: str, target: str) -> StoredGlossary:
         """Delete all entries of a direction."""
-        return await self._changed(reference, _checked_pair(source, target), {}, keep=False)
+        return await self._write_entries(reference, _checked_pair(source, target), {}, keep=False)
 
     async def rename(self, reference: str, name: str) -> StoredGlossary:
         """Rename a glossary without a new version. Raises `GlossaryExists` if the name is in use."""
@@ -200,7 +200,7 @@ class Glossaries:
                 connection.execute(changed)
             except IntegrityError:
                 raise GlossaryExists(f"there is a glossary named {name!r} already", param="name") from None
-            return _described(connection, row.id)
+            return _read_info(connection, row.id)
 
         return await self._database.write(rename)
 
@@ -214,7 +214,9 @@ class Glossaries:
 
         await self._database.write(remove)
 
-    async def _changed(self, reference: str, pair: Pair, entries: Mapping[str, str], *, keep: bool) -> StoredGlossary:
+    async def _write_entries(
+        self, reference: str, pair: Pair, entries: Mapping[str, str], *, keep: bool
+    ) -> StoredGlossary:
         entries = await asyncio.to_thread(_checked_entries, entries)
 
         def change(connection: Connection) -> StoredGlossary:
@@ -234,7 +236,7 @@ class Glossaries:
                 .where(_glossaries.c.id == row.id)
                 .values(version=_glossaries.c.version + 1, updated_at=_now())
             )
-            return _described(connection, row.id)
+            return _read_info(connection, row.id)
 
         return await self._database.write(change)
 
@@ -367,7 +369,7 @@ def _counts(connection: Connection, glossary_id: str | None = None) -> dict[str,
     return found
 
 
-def _described(connection: Connection, glossary_id: str) -> StoredGlossary:
+def _read_info(connection: Connection, glossary_id: str) -> StoredGlossary:
     row = connection.execute(select(_glossaries).where(_glossaries.c.id == glossary_id)).one()
     return _glossary(row, _counts(connection, glossary_id).get(glossary_id, ()))
 

@@ -155,7 +155,7 @@ class Keys:
         """Make all keys of the account invalid. Its usage stays."""
 
         def revoke(connection: Connection) -> Account:
-            account = _found(connection, reference)
+            account = _lock(connection, reference)
             connection.execute(update(ACCOUNTS).where(ACCOUNTS.c.id == account.id).values(revoked_at=_now()))
             return account
 
@@ -171,7 +171,7 @@ class Keys:
         until = now + timedelta(seconds=overlap_s)
 
         def rotate(connection: Connection) -> Account:
-            account = _found(connection, reference)
+            account = _lock(connection, reference)
             sooner = or_(_keys.c.expires_at.is_(None), _keys.c.expires_at > until)
             connection.execute(update(_keys).where(_keys.c.account_id == account.id, sooner).values(expires_at=until))
             connection.execute(insert(_keys), [{"digest": digest_of(key), "account_id": account.id, "created_at": now}])
@@ -199,7 +199,8 @@ def _selected() -> Select[tuple[object, ...]]:
     )
 
 
-def _found(connection: Connection, reference: str) -> Account:
+def _lock(connection: Connection, reference: str) -> Account:
+    """Select an account that is not revoked, and lock its row. Raises `ConfigError` if there is none."""
     wanted = select(ACCOUNTS).where(
         or_(ACCOUNTS.c.id == reference, ACCOUNTS.c.name == reference), ACCOUNTS.c.revoked_at.is_(None)
     )

@@ -244,7 +244,7 @@ def line_breaks_kept(source: str, output: str) -> bool:
 
 
 def sentences_dropped(source: str, output: str) -> bool:
-    """Whether the output has so many sentences fewer than the source that some must be missing.
+    """Whether the output has so few sentences, compared with the source, that some must be missing.
 
     Only sentence ends are counted. Texts of few sentences always pass, and a quarter of the sentences may be merged.
     """

@@ -72,7 +72,7 @@ class Load:
 
     @property
     def open(self) -> bool:
-        """Whether requests are sent at scheduled times, whatever the server does."""
+        """Whether requests are sent at scheduled times, independent of the server's answers."""
         return self.kind != "closed"
 
     @property

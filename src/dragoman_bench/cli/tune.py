@@ -28,7 +28,7 @@ from dragoman_bench.tune.trial import Servers, server_command, this_machine
 PACE = Pace(duration_s=10.0, warmup_s=2.0)
 CPU_PACE = Pace(duration_s=8.0, warmup_s=1.0)
 LATENCIES = 2.0
-"""A measurement lasts so many times the SLO's longest limit, at least: else it ends before slow requests do."""
+"""The shortest measurement, as a multiple of the SLO's longest limit: a shorter one would end before slow requests."""
 MOST_S = 60.0
 
 

@@ -34,7 +34,7 @@ from dragoman_bench.tune.outcome import (
 )
 
 GRAPH_CEILING = 1024
-"""max_cudagraph_capture_size on a GPU, whatever max_num_seqs is: dragoman's own default."""
+"""max_cudagraph_capture_size on a GPU for every max_num_seqs, which is dragoman's default."""
 TOKEN_VALUES = tuple(1 << power for power in range(8, 16))
 """Of max_num_batched_tokens: 256 to 32768."""
 MOST_SLOT_TRIALS = 3
