@@ -119,22 +119,94 @@ def test_a_tag_is_served_by_the_same_language_in_the_same_script(tag: str, expec
 
 
 def test_traditional_chinese_is_served_where_it_is_listed() -> None:
-    assert languages.match("zh-TW", ["zh", "zh-Hant"]) == "zh-Hant"
-    assert languages.match("zh-HK", ["zh-Hans", "zh-TW"]) == "zh-TW"
-    assert languages.match("zh-CN", ["zh-Hant", "zh"]) == "zh"
+    assert (
+        languages.match(
+            "zh-TW",
+            (
+                "zh",
+                "zh-Hant",
+            ),
+        )
+        == "zh-Hant"
+    )
+    assert (
+        languages.match(
+            "zh-HK",
+            (
+                "zh-Hans",
+                "zh-TW",
+            ),
+        )
+        == "zh-TW"
+    )
+    assert (
+        languages.match(
+            "zh-CN",
+            (
+                "zh-Hant",
+                "zh",
+            ),
+        )
+        == "zh"
+    )
 
 
 def test_the_nearest_region_wins_and_the_entry_keeps_its_spelling() -> None:
-    assert languages.match("pt", ["pt-PT", "pt-BR"]) == "pt-BR"
-    assert languages.match("pt-AO", ["pt-BR", "pt-PT"]) == "pt-PT"
-    assert languages.match("en-AU", ["en-US", "en-GB"]) == "en-GB"
-    assert languages.match("zh", ["ZH_cn", "en"]) == "ZH_cn"
-    assert languages.match("fil", ["tl"]) == "tl"
+    assert (
+        languages.match(
+            "pt",
+            (
+                "pt-PT",
+                "pt-BR",
+            ),
+        )
+        == "pt-BR"
+    )
+    assert (
+        languages.match(
+            "pt-AO",
+            (
+                "pt-BR",
+                "pt-PT",
+            ),
+        )
+        == "pt-PT"
+    )
+    assert (
+        languages.match(
+            "en-AU",
+            (
+                "en-US",
+                "en-GB",
+            ),
+        )
+        == "en-GB"
+    )
+    assert (
+        languages.match(
+            "zh",
+            (
+                "ZH_cn",
+                "en",
+            ),
+        )
+        == "ZH_cn"
+    )
+    assert languages.match("fil", ("tl",)) == "tl"
 
 
 def test_a_script_that_is_not_served_is_not_matched() -> None:
-    assert languages.match("sr-Latn", ["sr"]) is None
-    assert languages.match("sr-Latn", ["sr", "sr-Latn"]) == "sr-Latn"
+    assert languages.match("sr-Latn", ("sr",)) is None
+    assert (
+        languages.match(
+            "sr-Latn",
+            (
+                "sr",
+                "sr-Latn",
+            ),
+        )
+        == "sr-Latn"
+    )
 
 
 def test_nothing_serves_a_tag_that_is_no_language() -> None:
@@ -174,5 +246,5 @@ def test_every_language_that_machine_translation_models_list_is_known() -> None:
         "ur uz vi yue zh"
     )
     for code in codes.split():
-        assert languages.match(code, [code]) == code
+        assert languages.match(code, (code,)) == code
         assert languages.normalise(languages.name(code)) == languages.normalise(code)

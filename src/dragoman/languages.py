@@ -72,7 +72,14 @@ def find(text: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def _match(tag: str, served: tuple[str, ...]) -> str | None:
+def match(tag: str, served: tuple[str, ...]) -> str | None:
+    """Return the entry of `served`, as spelt there, that serves `tag`; None if there is none.
+
+    An entry serves a tag when both are one language in one script: `zh-CN` is served by `zh`, `zh-TW` by `zh-Hant` and
+    never by `zh`, `pt-BR` by `pt` or else by `pt-PT`, `nb` by `no`. A related language is not served: `yue` is not `zh`,
+    `nn` is not `no`. Of several entries the one with the nearest region is taken (CLDR's distance), then the first.
+    Raises `UnsupportedLanguage` when `tag` or an entry is no language.
+    """
     wanted = normalise(tag)
     group = _group(wanted)
     nearest = [
@@ -81,17 +88,6 @@ def _match(tag: str, served: tuple[str, ...]) -> str | None:
         if _group(normal := normalise(candidate)) == group
     ]
     return min(nearest)[2] if nearest else None
-
-
-def match(tag: str, served: Sequence[str]) -> str | None:
-    """Return the entry of `served`, as spelt there, that serves `tag`; None if there is none.
-
-    An entry serves a tag when both are one language in one script: `zh-CN` is served by `zh`, `zh-TW` by `zh-Hant` and
-    never by `zh`, `pt-BR` by `pt` or else by `pt-PT`, `nb` by `no`. A related language is not served: `yue` is not `zh`,
-    `nn` is not `no`. Of several entries the one with the nearest region is taken (CLDR's distance), then the first.
-    Raises `UnsupportedLanguage` when `tag` or an entry is no language.
-    """
-    return _match(tag.strip(), tuple(served))
 
 
 OTHER = "other"
@@ -104,7 +100,7 @@ def tagger(served: Sequence[str]) -> Callable[[str], str]:
     @lru_cache(maxsize=4096)
     def tag_of(tag: str) -> str:
         try:
-            return _match(normalise(tag), entries) or OTHER
+            return match(tag, entries) or OTHER
         except UnsupportedLanguage:
             return OTHER
 

@@ -349,7 +349,7 @@ class Accounts:
                     f"this key may send {account.requests_per_s:g} requests a second; retry in {wait_s:.1f} s",
                     retry_after_s=wait_s,
                 )
-        if account.languages and languages.match(request.target, sorted(account.languages)) is None:
+        if account.languages and languages.match(request.target, tuple(sorted(account.languages))) is None:
             raise Forbidden(
                 f"this key may not translate into {languages.normalise(request.target)}; "
                 f"it may into {', '.join(sorted(account.languages))}",

@@ -342,8 +342,8 @@ def _serving(connection: Connection, glossary_id: str, source: str, target: str)
     pairs = [(one.source, one.target) for one in _counts(connection, glossary_id).get(glossary_id, ())]
     if (source, target) in pairs:
         return source, target
-    nearest_source = languages.match(source, [pair[0] for pair in pairs])
-    nearest_target = languages.match(target, [pair[1] for pair in pairs if pair[0] == nearest_source])
+    nearest_source = languages.match(source, tuple(pair[0] for pair in pairs))
+    nearest_target = languages.match(target, tuple(pair[1] for pair in pairs if pair[0] == nearest_source))
     return (nearest_source, nearest_target) if nearest_source and nearest_target else None
 
 
