@@ -60,10 +60,14 @@ class TimeSlices:
         self._turns = turns
         self._until_s = perf_counter() + SLICE_S
 
+    async def turn(self) -> None:
+        """Wait for a turn of the event loop, of which each iteration gives one, and begin a time slice."""
+        await self._turns.next()
+        self._until_s = perf_counter() + SLICE_S
+
     async def pause(self) -> None:
         if perf_counter() >= self._until_s:
-            await self._turns.next()
-            self._until_s = perf_counter() + SLICE_S
+            await self.turn()
 
 
 @dataclass(eq=False, slots=True)

@@ -240,6 +240,7 @@ class SegmentTranslator:
                     span.complete(completion)
         finally:
             call.slots.release()
+        await call.pace.turn()  # many streams may end in one step: others are sent their events in between
         yield self._read(job, attempt, completion, sequence.source_tokens)
 
     def _with_twice_the_limit(self, sequence: EngineSequence) -> EngineSequence | None:

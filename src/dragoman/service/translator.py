@@ -207,6 +207,7 @@ class Translator:
             if request.deadline_s is not None:
                 call.allowed_s = request.deadline_s
                 call.until_s = asyncio.get_running_loop().time() + request.deadline_s
+            await pace.turn()  # many calls may arrive at once: streams are sent their events in between
             with requests.span("segment"):
                 jobs = await call.wait_for(self.planner.plan(request, pace))
             yield Planned()
