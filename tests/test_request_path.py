@@ -2,11 +2,13 @@
 
 A bound on how much a reader has to follow: a function more on this way is a cost to each of them. Counted under
 `sys.setprofile` at the fourth call, when what is remembered is remembered: functions of `dragoman`, comprehensions and lambdas
-aside, without those of `text/` and `prompts/`. docs/architecture.md describes the way stop by stop, and is compared with it.
+aside, without those of `text/` and `prompts/`, and without the request's line in the log. docs/architecture.md describes the
+way stop by stop, and is compared with it.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -138,8 +140,9 @@ async def path_of(name: str, cache_bytes: int) -> RequestPath:
 @pytest.mark.parametrize("cache_bytes", [0, 64 << 20])
 @pytest.mark.parametrize("name", BODIES)
 async def test_a_sentence_runs_through_few_functions(
-    name: str, cache_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, cache_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "dragoman.request")  # whatever ran before
     monkeypatch.chdir(tmp_path)
     path = await path_of(name, cache_bytes)
     more = 1.0 if name == "native" else MORE

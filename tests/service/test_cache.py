@@ -62,9 +62,7 @@ async def generate(cache: SegmentCache, one: EngineSequence, engine: FakePipelin
 
 
 def stream(cache: SegmentCache, one: EngineSequence, engine: FakePipeline) -> AsyncGenerator[Delta | Completion]:
-    key = cache.key(one)
-    assert key is not None
-    return cache.stream(key, one, engine)
+    return cache.stream(cache.key(one), one, engine, lambda: None)
 
 
 class Absent(Engine):

@@ -38,6 +38,7 @@ from dragoman.types import (
     TranslationRequest,
 )
 from tests.serving import prompts, source_of
+from tests.waiting import until
 
 LONG = "The station is near the old bridge. " * 400
 ENGLISH = "Where is the train station, please?"
@@ -62,6 +63,7 @@ class AnsweringPipeline(FakePipeline):
             completion = answer if isinstance(answer, Completion) else completed(answer)
             for number, word in enumerate(completion.text.split(" ")):
                 yield Delta(word if number == 0 else f" {word}")
+                await asyncio.sleep(0)
             yield completion
         finally:
             self.at_once -= 1
@@ -486,6 +488,20 @@ async def test_a_client_that_leaves_between_two_events_leaves_nothing_running(
     assert pipeline.stats().running == 0
     assert asyncio.all_tasks() == before
     assert over._dispatcher.submitted == {"interactive": 0, "bulk": 0}  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 2**20])
+async def test_a_client_that_does_not_read_holds_no_slot_once_the_engine_has_ended(cache_bytes: int) -> None:
+    pipeline = await slow_pipeline(5)
+    over = translator(pipeline, cache_bytes=cache_bytes)
+    events = over.events(TranslationRequest((ENGLISH,), "ja", "en"), streamed=True)
+    assert [type(await anext(events)) for _ in range(2)] == [Planned, TextDelta]
+    submitted = over._dispatcher.submitted  # pyright: ignore[reportPrivateUsage]
+    assert submitted["interactive"] == 1
+    await until(lambda: submitted["interactive"] == 0, "a free slot")
+    rest = [event async for event in events]
+    assert isinstance(rest[-1], TextDone)
+    assert submitted["interactive"] == 0
 
 
 async def test_a_call_of_one_segment_adds_no_task() -> None:

@@ -17,7 +17,7 @@ import sqlite3
 import sys
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, closing, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -50,7 +50,7 @@ _PRIVATE = 0o600
 class _Generation:
     """A generation in flight that callers share. A completion that was read from the file is `cached`."""
 
-    flight: tuple[bytes, int]  # key and limit of its sequence
+    flight: tuple[bytes | None, int]  # key and limit of its sequence
     parts: list[str] = field(default_factory=list[str])  # of the text, as they come; none where no stream generates it
     callers: int = 1  # that wait for it
     task: asyncio.Task[Completion] | None = None
@@ -77,7 +77,7 @@ class SegmentCache:
         self.bytes = 0
         self._file = file if max_bytes else None
         self._stored: OrderedDict[bytes, Completion] = OrderedDict()  # the least recently used first
-        self._in_flight: dict[tuple[bytes, int], _Generation] = {}
+        self._in_flight: dict[tuple[bytes | None, int], _Generation] = {}
         self._lookups: Counter[CacheHit] = Counter()
         self._sampling: dict[Sampling, bytes] = {}
 
@@ -103,22 +103,29 @@ class SegmentCache:
         """
         if (stored := self._find(key, sequence.max_tokens)) is not None:
             return stored
-        generation, task, is_first = self._join(key, sequence, engine, streamed=False)
+        generation, task, is_first = self._join(key, sequence, engine)
         try:
             completion = await asyncio.shield(task)
         finally:
             await self._leave(generation, task)
         return completion if is_first else replace(completion, timings=None, cached=True)
 
-    async def stream(self, key: bytes, sequence: EngineSequence, engine: Engine) -> AsyncGenerator[Delta | Completion]:
+    async def stream(
+        self, key: bytes | None, sequence: EngineSequence, engine: Engine, release: Callable[[], None]
+    ) -> AsyncGenerator[Delta | Completion]:
         """Like `generate`, but yield the text as it comes; parts that have come before the caller asks for the next are joined.
 
         A caller that joins an equal sequence in flight first gets what came before. A stored completion has no deltas.
+        Without a key nothing is stored or shared. `release` frees what the engine's work holds: it is called once, when that
+        has ended, or was not needed, however slowly the caller reads.
         """
-        if (stored := self._find(key, sequence.max_tokens)) is not None:
+        if key is not None and (stored := self._find(key, sequence.max_tokens)) is not None:
+            release()
             yield stored
             return
-        generation, task, is_first = self._join(key, sequence, engine, streamed=True)
+        generation, task, is_first = self._join(key, sequence, engine, release)
+        if not is_first:
+            release()
         task.add_done_callback(generation.wake)
         number = 0  # parts that were given
         try:
@@ -172,17 +179,19 @@ class SegmentCache:
         return stored
 
     def _join(
-        self, key: bytes, sequence: EngineSequence, engine: Engine, *, streamed: bool
+        self, key: bytes | None, sequence: EngineSequence, engine: Engine, release: Callable[[], None] | None = None
     ) -> tuple[_Generation, asyncio.Task[Completion], bool]:
         """Join the generation of an equal sequence in flight, or begin one; the last value says whether it was begun."""
         flight = key, sequence.max_tokens
-        generation = self._in_flight.get(flight)
+        generation = None if key is None else self._in_flight.get(flight)
         if generation is not None and generation.task is not None:
             self._lookups["in_flight"] += 1
             generation.callers += 1
             return generation, generation.task, False
-        generation = self._in_flight[flight] = _Generation(flight)
-        generation.task = asyncio.create_task(self._generate(key, sequence, engine, generation, streamed=streamed))
+        generation = _Generation(flight)
+        if key is not None:
+            self._in_flight[flight] = generation
+        generation.task = asyncio.create_task(self._generate(key, sequence, engine, generation, release))
         return generation, generation.task, True
 
     async def _leave(self, generation: _Generation, task: asyncio.Task[Completion]) -> None:
@@ -197,36 +206,32 @@ class SegmentCache:
             task.exception()  # asyncio would log one that no caller was left to receive
 
     async def _generate(
-        self, key: bytes, sequence: EngineSequence, engine: Engine, generation: _Generation, *, streamed: bool
+        self,
+        key: bytes | None,
+        sequence: EngineSequence,
+        engine: Engine,
+        generation: _Generation,
+        release: Callable[[], None] | None,
     ) -> Completion:
-        """Read the completion from the file or generate it: the body of a generation's task."""
+        """Read the completion from the file or generate it, as a stream if it is to be released: the body of a task."""
         try:
-            if self._file is not None and (stored := await self._file.read(key)) is not None:
+            if key is not None and self._file is not None and (stored := await self._file.read(key)) is not None:
                 self._store(key, stored)
                 if stored.completion_tokens <= sequence.max_tokens:
                     self._lookups["stored"] += 1
                     return stored
-            completion: Completion | None = None
-            if not streamed:
-                completion = await engine.generate(sequence)
-            else:
-                async with aclosing(engine.stream(sequence)) as items:
-                    async for item in items:
-                        if isinstance(item, Completion):
-                            completion = item
-                        else:
-                            generation.parts.append(item.text)
-                            generation.wake()
-            if completion is None:
-                raise AssertionError("a stream ended without a completion")
-            self._lookups["miss"] += 1
-            if completion.reason == "stop":
-                kept = replace(completion, timings=None, cached=True)
-                self._store(key, kept)
-                if self._file is not None:
-                    self._file.write(key, kept)
+            completion = await (engine.generate(sequence) if release is None else _follow(engine, sequence, generation))
+            if key is not None:
+                self._lookups["miss"] += 1
+                if completion.reason == "stop":
+                    kept = replace(completion, timings=None, cached=True)
+                    self._store(key, kept)
+                    if self._file is not None:
+                        self._file.write(key, kept)
             return completion
         finally:
+            if release is not None:
+                release()
             if self._in_flight.get(generation.flight) is generation:
                 del self._in_flight[generation.flight]
 
@@ -242,6 +247,21 @@ class SegmentCache:
         while self.bytes > self.max_bytes:
             _, dropped = self._stored.popitem(last=False)
             self.bytes -= size_bytes(dropped)
+
+
+async def _follow(engine: Engine, sequence: EngineSequence, generation: _Generation) -> Completion:
+    """Collect the parts of a stream of the engine; return its completion."""
+    completion: Completion | None = None
+    async with aclosing(engine.stream(sequence)) as items:
+        async for item in items:
+            if isinstance(item, Completion):
+                completion = item
+            else:
+                generation.parts.append(item.text)
+                generation.wake()
+    if completion is None:
+        raise AssertionError("a stream ended without a completion")
+    return completion
 
 
 def size_bytes(completion: Completion) -> int:

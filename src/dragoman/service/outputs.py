@@ -204,13 +204,14 @@ class SegmentTranslator:
     ) -> AsyncGenerator[str | Output]:
         """Yield the text of a segment that is shown as it comes, and then the output of its one attempt.
 
-        White space at its end is shown only if something follows. The slot that the call has acquired for it is released.
+        White space at its end is shown only if something follows. The slot that the call has acquired for it is released when
+        the engine has generated it, however slowly the consumer reads.
         """
         # Of plain text all that is to be kept can be shown to the model as it is, and needs no replacing in the deltas.
         segment = replace(segment, marks=tuple(replace(mark, word=True) for mark in segment.marks))
         write = segment.writer or str
         completion: Completion | None = None
-        begun, trailing = False, ""
+        begun, trailing, is_submitted = False, "", False
         try:
             await call.pace.pause()
             attempt = self.planner.attempt(job, segment)
@@ -219,11 +220,8 @@ class SegmentTranslator:
                 sequence = self.planner.sequence(job, suffix, attempt, limit_factor=2)
                 if span is not None:
                     span.submit(sequence)
-                key = self.cache.key(sequence)
-                source = (
-                    self.pipeline.stream(sequence) if key is None else self.cache.stream(key, sequence, self.pipeline)
-                )
-                async with aclosing(source) as items:
+                key, is_submitted = self.cache.key(sequence), True
+                async with aclosing(self.cache.stream(key, sequence, self.pipeline, call.slots.release)) as items:
                     async for item in items:
                         if isinstance(item, Completion):
                             completion = item
@@ -239,7 +237,8 @@ class SegmentTranslator:
                 if span is not None:
                     span.complete(completion)
         finally:
-            call.slots.release()
+            if not is_submitted:
+                call.slots.release()
         await call.pace.turn()  # many streams may end in one step: others are sent their events in between
         yield self._read(job, attempt, completion, sequence.source_tokens)
 
