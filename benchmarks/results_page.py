@@ -235,6 +235,61 @@ def whole_steps() -> str:
     return "\n".join(parts)
 
 
+STREAMS = {
+    "streams-h100-1.8b": "1.8B parameters. Measured before calls took turns of the event loop, which made the longest gap of the next table",
+    "streams-h100-1.8b-servers": "1.8B parameters, streams alone; `stream-interval` with as many tokens in an event as dragoman's had",
+    "streams-h100-4b": "4B parameters",
+}
+"""Comparisons of streams and their models."""
+
+
+def streams() -> str:
+    """Streams beside whole answers and beside `vllm serve`, at many clients."""
+    parts = ["## Streams\n"]
+    columns = (
+        Column("server", "left"),
+        "clients",
+        Column("", "left"),
+        "requests a second",
+        "p99 ms",
+        "time to first token, median ms",
+        "longest gap between two events, p99 ms",
+        "tokens in an event",
+        "server's CPU ms a request",
+    )
+    for name, model in STREAMS.items():
+        document = read(RESULTS / f"{name}.json")
+        conditions = document["conditions"]
+        parts.append(
+            f"**{name}.** `python benchmarks/streams.py`, {place(conditions['machine'])}, vLLM {conditions['packages']['vllm']}; {model}; "
+            f"random weights; {conditions['workload']}, {conditions['output_tokens']:g} tokens on average; {conditions['windows']} windows of "
+            f"{conditions['window']:g} s after {conditions['warmup']:g} s at the same load, {conditions['client_processes']} client processes. "
+            "The servers run in turn with their defaults. CPU is that of the server's processes without vLLM's engine.\n"
+        )
+        rows = [
+            [
+                one["server"].replace("vllm", "`vllm serve`", 1).replace(":", ", ").replace("+", ", "),
+                str(one["clients"]),
+                one["mode"],
+                *(stream_range(one[key]) for key in STREAM_KEYS),
+            ]
+            for one in document["rows"]
+        ]
+        parts.append(table(columns, rows))
+    return "\n".join(parts)
+
+
+STREAM_KEYS = ("requests_per_s", "p99_ms", "ttft_p50_ms", "longest_gap_p99_ms", "tokens_per_event", "server_cpu_ms_per_request")
+
+
+def stream_range(found: list[float] | None) -> str:
+    """A median with the range of the windows, as `streams.py` writes them."""
+    if found is None:
+        return "-"
+    middle, low, high = map(tables.number, found)
+    return f"{middle} [{low}..{high}]"
+
+
 def equal_outputs() -> str:
     """Whether each setting of the engine gives the same translations."""
     parts = [
@@ -387,7 +442,7 @@ PAGES = {
             title="Results",
             purpose="Measurements that help to choose a server and its settings; [results-all.md](results-all.md) has the other results.",
         ),
-        (versus_defaults, whole_steps, equal_outputs, journeys, tunes),
+        (versus_defaults, streams, whole_steps, equal_outputs, journeys, tunes),
     ),
     "results-all.md": (
         HEAD.format(title="Other results", purpose="Measurements that are not in [results.md](results.md)."),

@@ -2,7 +2,7 @@
 
     POST /v1/translate
     ├── admission        until the permit, or the refusal
-    ├── segment          languages resolved, texts split, until the last segment is made
+    ├── segment          languages settled, documents opened; texts are split later, as slots become free
     └── sequence         one for each sequence that the engine was given, retries included
         ├── prompt       encoded
         ├── queue        waiting in the engine
