@@ -504,6 +504,19 @@ async def test_a_client_that_does_not_read_holds_no_slot_once_the_engine_has_end
     assert submitted["interactive"] == 0
 
 
+async def test_a_stream_that_joins_another_holds_a_slot_while_the_sequence_runs() -> None:
+    pipeline = await slow_pipeline(100)
+    over = translator(pipeline, cache_bytes=2**20)
+    first, joined = (over.events(TranslationRequest((ENGLISH,), "ja", "en"), streamed=True) for _ in range(2))
+    for events in (first, joined):
+        assert [type(await anext(events)) for _ in range(2)] == [Planned, TextDelta]
+    await first.aclose()
+    submitted = over._dispatcher.submitted  # pyright: ignore[reportPrivateUsage]
+    assert (submitted["interactive"], pipeline.stats().running) == (1, 1)
+    assert isinstance([event async for event in joined][-1], TextDone)
+    assert submitted["interactive"] == 0
+
+
 async def test_a_call_of_one_segment_adds_no_task() -> None:
     pipeline = AnsweringPipeline(lambda _: "駅はどこにありますか。")
     tasks = asyncio.all_tasks()

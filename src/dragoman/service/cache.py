@@ -124,8 +124,8 @@ class SegmentCache:
             yield stored
             return
         generation, task, is_first = self._join(key, sequence, engine, release)
-        if not is_first:
-            release()
+        if not is_first:  # the sequence may go on for this caller alone
+            task.add_done_callback(lambda _: release())
         task.add_done_callback(generation.wake)
         number = 0  # parts that were given
         try:

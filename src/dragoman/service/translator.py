@@ -71,7 +71,7 @@ class TextAssembly:
     def append(self, segment: Segment) -> int:
         """Add the text's next segment; return its number."""
         self._segments.append(segment)
-        if len(self._segments) == 1:
+        if len(self._segments) == self._turn + 1:  # else its turn comes later
             self._joiner.next_segment(structural=segment.structural)
         return len(self._segments) - 1
 
