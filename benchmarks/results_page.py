@@ -279,7 +279,14 @@ def streams() -> str:
     return "\n".join(parts)
 
 
-STREAM_KEYS = ("requests_per_s", "p99_ms", "ttft_p50_ms", "longest_gap_p99_ms", "tokens_per_event", "server_cpu_ms_per_request")
+STREAM_KEYS = (
+    "requests_per_s",
+    "p99_ms",
+    "ttft_p50_ms",
+    "longest_gap_p99_ms",
+    "tokens_per_event",
+    "server_cpu_ms_per_request",
+)
 
 
 def stream_range(found: list[float] | None) -> str:
