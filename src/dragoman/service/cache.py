@@ -53,7 +53,7 @@ class _Generation:
     flight: tuple[bytes | None, int]  # key and limit of its sequence
     parts: list[str] = field(default_factory=list[str])  # of the text, as they come; none where no stream generates it
     callers: int = 1  # that wait for it
-    task: asyncio.Task[Completion] | None = None
+    task: asyncio.Task[Completion] = field(init=False)
     waiters: list[asyncio.Future[None]] = field(
         default_factory=list[asyncio.Future[None]]
     )  # streams, for the next part
@@ -103,11 +103,11 @@ class SegmentCache:
         """
         if (stored := self._find(key, sequence.max_tokens)) is not None:
             return stored
-        generation, task, is_first = self._join(key, sequence, engine)
+        generation, is_first = self._join(key, sequence, engine)
         try:
-            completion = await asyncio.shield(task)
+            completion = await asyncio.shield(generation.task)
         finally:
-            await self._leave(generation, task)
+            await self._leave(generation)
         return completion if is_first else replace(completion, timings=None, cached=True)
 
     async def stream(
@@ -123,7 +123,8 @@ class SegmentCache:
             release()
             yield stored
             return
-        generation, task, is_first = self._join(key, sequence, engine, release)
+        generation, is_first = self._join(key, sequence, engine, release)
+        task = generation.task
         if not is_first:  # the sequence may go on for this caller alone
             task.add_done_callback(lambda _: release())
         task.add_done_callback(generation.wake)
@@ -140,7 +141,7 @@ class SegmentCache:
                     await waiter
             completion = task.result()
         finally:
-            await self._leave(generation, task)
+            await self._leave(generation)
         yield completion if is_first else replace(completion, timings=None, cached=True)
 
     def clear(self) -> None:
@@ -180,22 +181,23 @@ class SegmentCache:
 
     def _join(
         self, key: bytes | None, sequence: EngineSequence, engine: Engine, release: Callable[[], None] | None = None
-    ) -> tuple[_Generation, asyncio.Task[Completion], bool]:
+    ) -> tuple[_Generation, bool]:
         """Join the generation of an equal sequence in flight, or begin one; the last value says whether it was begun."""
         flight = key, sequence.max_tokens
         generation = None if key is None else self._in_flight.get(flight)
-        if generation is not None and generation.task is not None:
+        if generation is not None:
             self._lookups["in_flight"] += 1
             generation.callers += 1
-            return generation, generation.task, False
+            return generation, False
         generation = _Generation(flight)
         if key is not None:
             self._in_flight[flight] = generation
         generation.task = asyncio.create_task(self._generate(key, sequence, engine, generation, release))
-        return generation, generation.task, True
+        return generation, True
 
-    async def _leave(self, generation: _Generation, task: asyncio.Task[Completion]) -> None:
+    async def _leave(self, generation: _Generation) -> None:
         """Count a caller out that has its completion or was cancelled. If it was the last, the generation is cancelled."""
+        task = generation.task
         generation.callers -= 1
         if not generation.callers and not task.done():
             if self._in_flight.get(generation.flight) is generation:

@@ -42,8 +42,8 @@ MAX_TERMS_GROWTH = 20
 SMALL_GLOSSARY = 200
 """Terms that are compiled on the event loop, in some milliseconds."""
 
-MAX_TAGS, MAX_DIRECTIONS = 4096, 256
-"""Languages as callers name them, and directions with their options (contexts among them), that are kept in memory."""
+MAX_DIRECTIONS = 256
+"""Directions with their options (contexts among them) that are kept in memory."""
 
 MAX_GLOSSARIES = 16
 """Stored glossaries that are kept in memory."""
@@ -130,13 +130,12 @@ class Planner:
         self._numbers = count()
         self._glossaries: dict[tuple[object, str], Glossary] = {}  # stored ones, by their key and language
         self._sampled = replace(prompts.sampling, temperature=0.5, top_p=0.9, seed=1)
-        self.served_tag = lru_cache(MAX_TAGS)(self._served_tag)
         self._direction = lru_cache(MAX_DIRECTIONS)(self._make_direction)
 
-    def _served_tag(self, tag: str, param: str) -> str:
+    def served_tag(self, tag: str, param: str) -> str:
         """Return the model's own tag for a language that a caller named. Raises `UnsupportedLanguage`."""
         try:
-            served = languages.match(languages.normalise(tag), self._served)
+            served = languages.match(tag, self._served)
         except UnsupportedLanguage as error:
             raise UnsupportedLanguage(error.message, param=param) from None
         if served is None:

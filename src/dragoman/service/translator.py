@@ -234,7 +234,7 @@ class Translator:
                         yield text, number, None
                         continue
                     await call.wait_for(call.slots.acquire())
-                    if not (call.streamed and is_shown_as_it_comes(text.job, segment)):
+                    if not is_shown_as_it_comes(call, text.job, segment):
                         output = self.segments.translate(call, text.job, str(number), segment)
                         yield text, number, await (output if call.until_s is None else call.wait_for(output))
                         continue
@@ -275,7 +275,7 @@ class Translator:
         """Translate segments, those `begun` first, each when a slot is free for it; what comes of them goes to the queue."""
 
         async def translate(text: TextAssembly, number: int, segment: Segment) -> None:
-            if not (call.streamed and is_shown_as_it_comes(text.job, segment)):
+            if not is_shown_as_it_comes(call, text.job, segment):
                 queue.put_nowait((text, number, await self.segments.translate(call, text.job, str(number), segment)))
                 return
             async with aclosing(self.segments.stream(call, text.job, str(number), segment)) as items:

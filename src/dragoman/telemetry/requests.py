@@ -17,7 +17,7 @@ from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from dragoman.errors import DragomanError
-from dragoman.types import ANONYMOUS, Translation, TranslationRequest
+from dragoman.types import ANONYMOUS, Translation, TranslationRequest, Usage
 
 if TYPE_CHECKING:
     from dragoman.telemetry.tracing import RequestSpans, SequenceSpan
@@ -178,15 +178,28 @@ class CallTracker:
 
     def done(self, index: int, translation: Translation) -> None:
         """Text `index` is translated."""
-        text, usage, timings = self.request.texts[index], translation.usage, translation.timings
+        self._end(index, OK, translation)
+
+    async def end_others(self, outcome: str) -> None:
+        """End the texts without a translation with the call's outcome."""
+        pace = self.registry.pace()
+        for index in range(len(self.request.texts)):
+            if index not in self.ended:
+                self._end(index, outcome, None)
+                await pace.pause()
+
+    def _end(self, index: int, outcome: str, translation: Translation | None) -> None:
+        """Make and pass on the record of a text, of which without a translation little is known."""
+        text = self.request.texts[index]
+        usage, timings = (translation.usage, translation.timings) if translation else (Usage(), ())
         first_tokens_s = [one.queue_s + one.prefill_s for one in timings if one.prefill_s is not None]
         record = TextRecord(
             request_id=self.request.request_id,
             index=index,
             arrived_unix_s=self.arrived_unix_s,
-            source=translation.source,
+            source=translation.source if translation else self.source,
             target=self.target,
-            outcome=OK,
+            outcome=outcome,
             e2e_s=monotonic() - self.began_s,
             in_flight=self.in_flight,
             source_characters=len(text),
@@ -196,36 +209,14 @@ class CallTracker:
             queue_s=max([one.queue_s for one in timings], default=None),
             ttft_s=min(first_tokens_s, default=None),
             decode_s=max([one.decode_s for one in timings if one.decode_s is not None], default=None),
-            detected=translation.detected,
-            finish_reason=translation.finish_reason,
-            warnings=tuple([warning.code for warning in translation.warnings]),
-            retries=translation.retries,
+            detected=translation.detected if translation else False,
+            finish_reason=translation.finish_reason if translation else None,
+            warnings=tuple([warning.code for warning in translation.warnings]) if translation else (),
+            retries=translation.retries if translation else (),
             text=text if self.registry.keep_text else None,
         )
         self.ended[index] = record
         _notify(self.registry.text_observers, record)
-
-    async def end_others(self, outcome: str) -> None:
-        """End the texts without a translation with the call's outcome."""
-        pace = self.registry.pace()
-        for index, text in enumerate(self.request.texts):
-            if index in self.ended:
-                continue
-            record = TextRecord(
-                request_id=self.request.request_id,
-                index=index,
-                arrived_unix_s=self.arrived_unix_s,
-                source=self.source,
-                target=self.target,
-                outcome=outcome,
-                e2e_s=monotonic() - self.began_s,
-                in_flight=self.in_flight,
-                source_characters=len(text),
-                text=text if self.registry.keep_text else None,
-            )
-            self.ended[index] = record
-            _notify(self.registry.text_observers, record)
-            await pace.pause()
 
 
 class CallRegistry:
