@@ -29,10 +29,11 @@ SHARED = {
 }
 """Modules of the server below all its packages."""
 MAY_IMPORT = {
-    "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage"},
+    "cli": {"deploy", "api", "service", "pipelines", "engine", "prompts", "text", "storage", "documents"},
     "deploy": {"api", "service"},
-    "api": {"service", "storage"},
-    "service": {"pipelines", "engine", "text", "prompts", "storage"},
+    "api": {"service", "storage", "documents"},
+    "service": {"pipelines", "engine", "text", "prompts", "storage", "documents"},
+    "documents": {"text"},
     "pipelines": {"engine"},
     "engine": set[str](),
     "prompts": set[str](),

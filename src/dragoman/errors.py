@@ -6,6 +6,8 @@
     │   ├── EmptyText             400  empty_text
     │   ├── UntranslatableText    400  untranslatable_text
     │   ├── InvalidJson           400  invalid_json
+    │   ├── UnsupportedFile       400  unsupported_file    (a format that is not read, or not written)
+    │   ├── InvalidFile           400  invalid_file        (a file that is not what its extension says, or too large)
     │   ├── TooManyValues         422  invalid_request     (of a body's lists, objects or fields)
     │   └── InvalidGlossary       422  invalid_request
     ├── Unauthenticated           401  unauthenticated     (no key where one is needed)
@@ -18,6 +20,8 @@
     ├── HeadersTooLarge           431  headers_too_large
     ├── UnknownHost               421  unknown_host        (a Host header that is not the server's)
     ├── UnknownGlossary           404  unknown_glossary
+    ├── UnknownDocument           404  unknown_document
+    ├── DocumentNotReady          503  document_not_ready
     ├── GlossaryExists            409  glossary_exists
     ├── TooManyTexts              413  too_many_texts
     ├── BodyTooLarge              413  body_too_large
@@ -87,6 +91,18 @@ class InvalidJson(InvalidRequest):
     """A body that is not JSON."""
 
     code = "invalid_json"
+
+
+class UnsupportedFile(InvalidRequest):
+    """A file of a format that is not read, or that cannot be written as asked."""
+
+    code = "unsupported_file"
+
+
+class InvalidFile(InvalidRequest):
+    """A file that is not what its extension says, is damaged, or beyond a limit; the message has the place in it."""
+
+    code = "invalid_file"
 
 
 class TooManyValues(InvalidRequest):
@@ -171,6 +187,20 @@ class UnknownGlossary(DragomanError):
 
     status = 404
     code = "unknown_glossary"
+
+
+class UnknownDocument(DragomanError):
+    """No document has this id, or it is another account's, or it has expired."""
+
+    status = 404
+    code = "unknown_document"
+
+
+class DocumentNotReady(DragomanError):
+    """The document is still being translated. DeepL's clients try again on 503."""
+
+    status = 503
+    code = "document_not_ready"
 
 
 class GlossaryExists(DragomanError):

@@ -1,0 +1,70 @@
+"""The formats of files: extensions, media types, limits, the module that reads each; and those that are refused, with why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import PurePosixPath
+
+from dragoman.documents.content import Content, ReadOptions
+from dragoman.errors import UnsupportedFile
+
+_MB = 1_000_000
+_OPENXML = "application/vnd.openxmlformats-officedocument"
+_ODF = "application/vnd.oasis.opendocument"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format. `extensions[0]` is its name; all its extensions are equal. `module` is read by `read`."""
+
+    extensions: tuple[str, ...]
+    media_type: str
+    module: str
+    max_bytes: int = 30 * _MB
+    outputs: tuple[str, ...] = ()  # other formats that it can be written as; empty: only itself
+
+    @property
+    def name(self) -> str:
+        return self.extensions[0]
+
+
+FORMATS: tuple[Format, ...] = (
+    Format(("txt",), "text/plain", "plaintext", 10 * _MB),
+    Format(("md", "markdown"), "text/markdown", "plaintext", 10 * _MB),
+)
+"""All formats that are read. A module joins with its row here."""
+
+REFUSED: Mapping[str, str] = {
+    "doc": "save it as docx",
+    "xls": "save it as xlsx",
+    "ppt": "save it as pptx",
+    "rtf": "save it as docx",
+}
+"""Extensions of formats that are not read, and what to do."""
+
+BY_EXTENSION: Mapping[str, Format] = {extension: one for one in FORMATS for extension in one.extensions}
+
+
+def extension_of(filename: str) -> str:
+    """The extension of a file's name, in lower case and without its dot."""
+    return PurePosixPath(filename).suffix[1:].lower()
+
+
+def format_of(extension: str) -> Format:
+    """The format of an extension. Raises `UnsupportedFile` with what to do."""
+    found = BY_EXTENSION.get(extension)
+    if found is not None:
+        return found
+    known = ", ".join(one.name for one in FORMATS)
+    hint = f"{REFUSED[extension]} and send that" if extension in REFUSED else f"this server reads {known}"
+    named = f"file extension .{extension} is not supported" if extension else "the file's name has no file extension"
+    raise UnsupportedFile(f"Invalid file: {named}; {hint}", param="file")
+
+
+def read(data: bytes, options: ReadOptions) -> Content:
+    """Read a file of any format. Raises `InvalidFile` with the place for one that is not what its extension says."""
+    module = import_module(f"dragoman.documents.{format_of(options.extension).module}")
+    content: Content = module.read(data, options)
+    return content
