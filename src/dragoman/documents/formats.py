@@ -33,6 +33,8 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format(("txt",), "text/plain", "plaintext", 10 * _MB),
     Format(("md", "markdown"), "text/markdown", "plaintext", 10 * _MB),
+    Format(("html", "htm"), "text/html", "webpage", 10 * _MB),
+    Format(("xhtml", "xht"), "application/xhtml+xml", "webpage", 10 * _MB),
 )
 """All formats that are read. A module joins with its row here."""
 
