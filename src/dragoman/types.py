@@ -113,7 +113,12 @@ FinishReason = Literal["stop", "length", "repetition", "unchanged"]
 incomplete. `unchanged`: there was nothing to translate (no letters, or the target is the source's language)."""
 
 
-TextFormat = Literal["text", "html", "xml", "markdown"]
+PublicFormat = Literal["text", "html", "xml", "markdown"]
+"""What a caller may say a text is."""
+
+TextFormat = Literal[PublicFormat, "marks"]
+"""`marks`: the text of one block of a document, in which `<g1>…</g1>` and `<x1/>` (`dragoman.text.marks`) stand for what comes
+back as it is."""
 
 Priority = Literal["interactive", "bulk"]
 """`interactive`: a person waits for the answer. `bulk`: it may take until interactive calls leave the engine free."""

@@ -84,6 +84,21 @@ async def test_where_the_text_between_tags_alone_fails_they_are_put_at_aligned_p
     assert outline(translation.text) == "<p>x x x x x x <b>x x x x</b> x x x.</p>"
 
 
+async def test_a_block_of_a_file_comes_back_with_its_marks_whatever_the_model_does_with_them() -> None:
+    text = "<x1/>Please <g2>pay <g3>{amount}</g3> now</g2>, not<x4/> later.<x5/>"
+    translation, pipeline = await translated(japanese, text, format="marks")
+    assert outline(translation.text) == "<x1/>x <g2>x <g3>{amount}</g3> x</g2>, x<x4/> x.<x5/>"
+    assert source_of(pipeline.given[0]) == "Please <g1>pay <x2/> now</g1>, not<x3/> later."
+    translation, _ = await translated(lambda shown: japanese(re.sub(r"<[^>]*>", "", shown)), text, format="marks")
+    assert outline(translation.text) == "<x1/>x <g2>x <g3>{amount}</g3> x</g2>, x<x4/> x.<x5/>"
+    assert translation.retries[-1] == "cut_around"
+
+
+async def test_what_looks_like_a_mark_in_a_part_that_is_copied_is_copied() -> None:
+    translation, _ = await translated(japanese, "<!-- <x1/> --><p>Can I <i>pay</i></p><pre><g1></pre>", format="html")
+    assert outline(translation.text) == "<!-- <x1/> --><p>x x <i>x</i></p><pre><g1></pre>"
+
+
 async def test_a_placeholder_is_shown_as_it_is_and_then_as_a_mark() -> None:
     def answer(text: str) -> str:
         return japanese(text) if "<x1/>" in text else "かな かな"
