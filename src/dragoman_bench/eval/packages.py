@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from html import unescape
 from importlib import import_module
 from tempfile import NamedTemporaryFile
 from typing import Any, cast
@@ -264,11 +265,24 @@ def _html(source: bytes, result: bytes) -> Iterator[Item]:
         yield f"{len(tags[0])} tags became {len(tags[1])}"
         return
     for number, (one, other) in enumerate(zip(*tags, strict=True), 1):
-        if one != other and shape(one) != shape(other) and "charset" not in one:
+        if one != other and shape(unescape(one)) != shape(unescape(other)) and "charset" not in one:
             yield f"tag {number}: {_short(one)} became {_short(other)}"
     texts = [tag.sub("\x00", text).split("\x00") for text in (before, after)]
     for number, (one, other) in enumerate(zip(*texts, strict=True), 1):
-        yield f"text {number}", one, other
+        yield f"text {number}", unescape(one), unescape(other)
+
+
+def _markdown(source: bytes, result: bytes) -> Iterator[Item]:
+    """Line by line; blocks of code are copied."""
+    before, after = (_CODE.sub(lambda found: "\n" * found[0].count("\n"), _decoded(data)) for data in (source, result))
+    if _CODE.findall(_decoded(source)) != _CODE.findall(_decoded(result)):
+        yield "code was changed"
+    yield from _text(before.encode(), after.encode())
+
+
+_CODE = re.compile(
+    r"^(?P<fence>```+|~~~+).*?^(?P=fence)|^(?: {4}|\t).*?$|``[^`]+``|`[^`\n]+`", re.MULTILINE | re.DOTALL
+)
 
 
 def _subtitles(source: bytes, result: bytes) -> Iterator[Item]:
@@ -281,7 +295,7 @@ def _subtitles(source: bytes, result: bytes) -> Iterator[Item]:
         if (one.start, one.end, one.style, one.type) != (other.start, other.end, other.style, other.type):
             yield f"cue {number}: another time or style"
         if one.type == "Dialogue":
-            yield f"cue {number}", one.text, other.text
+            yield f"cue {number}", one.text.replace("\\N", " "), other.text.replace("\\N", " ")  # wrapped again
         elif one.text != other.text:
             yield f"comment {number} was changed"
 
@@ -417,6 +431,7 @@ _READERS: Mapping[str, Callable[[bytes, bytes], Iterator[Item]]] = {
     **dict.fromkeys(("json", "arb"), _json),
     **dict.fromkeys(("csv", "tsv"), _csv),
     **dict.fromkeys(("html", "htm"), _html),
+    "md": _markdown,
     "po": _po,
     "android": _android,
     "pdf": _pdf,
