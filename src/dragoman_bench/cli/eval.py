@@ -48,6 +48,8 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
                    "server runs with --pipeline fake.")  # fmt: skip
 @click.option("--files", "folder", type=FILE, default=Path(".dragoman/documents-eval"), show_default=True,
               help="Of --documents: folder of the files; what is missing is fetched.")  # fmt: skip
+@click.option("--rival", multiple=True, metavar="NAME=FOLDER",
+              help="Of --documents: what another program made of the same files, to be judged alike.")  # fmt: skip
 @click.option("--calibrate", is_flag=True,
               help="Fit how confident the server is in its translations of FILE; write a confidence.json.")  # fmt: skip
 @click.option("--adequate-chrf", type=click.FloatRange(0, 100), default=ADEQUATE_CHRF, show_default=True,
@@ -127,9 +129,14 @@ def _documents(files: tuple[Path, ...], out: Path | None, page: Path | None, cho
         corpus = read_corpus(files[0] if files else CORPUS)
         headers = {"Authorization": f"Bearer {chosen['api_key']}"} if chosen["api_key"] else {}
 
+        rivals = {name: Path(path) for name, _, path in (one.partition("=") for one in chosen["rival"])}
+        for path in rivals.values():
+            if not path.is_dir():
+                raise ConfigError(f"--rival needs NAME=FOLDER: {path} is no folder", param="rival")
+
         async def run(observer: Observer) -> DocumentResults:
             async with aiohttp.ClientSession(headers=headers) as session:
-                judge = DocumentEval(session, check_url(chosen["url"]), chosen["folder"], "de", "en")
+                judge = DocumentEval(session, check_url(chosen["url"]), chosen["folder"], rivals)
                 with interrupts(signal.SIGINT) as interrupted:
                     return await judge.run(corpus, chosen["concurrency"], observer, interrupted)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,6 +59,7 @@ class FileResult:
     took_s: float = 0.0
     error: str = ""
     findings: tuple[str, ...] = ()
+    rivals: dict[str, tuple[str, ...]] | None = None  # findings in what other programs made of it, by their names
 
     @property
     def whole(self) -> bool:
@@ -67,7 +68,7 @@ class FileResult:
 
 @dataclass(frozen=True, slots=True)
 class DocumentResults:
-    """A run over a corpus. `rivals`: files that another program returned whole, by its name, of how many, by format."""
+    """A run over a corpus."""
 
     started_at: str
     git_commit: str | None
@@ -75,7 +76,6 @@ class DocumentResults:
     server: dict[str, Any]
     files: tuple[FileResult, ...]
     partial: bool = False
-    rivals: dict[str, dict[str, tuple[int, int]]] | None = None
 
 
 _FILES = TypeAdapter(CorpusFile)
@@ -104,13 +104,17 @@ def write_documents(results: DocumentResults, path: Path) -> None:
 
 
 class DocumentEval:
-    """Sends the files of a corpus to the server at `url`, `concurrency` at a time, from `source` to `target`."""
+    """Sends the files of a corpus to the server at `url`, `concurrency` at a time, from English to German.
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, folder: Path, target: str, source: str) -> None:
+    `rivals` are folders with what other programs made of the same files, which are judged alike: what dragoman leaves on
+    purpose, they may leave, too.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, folder: Path, rivals: Mapping[str, Path]) -> None:
         self._session = session
         self._url = url.rstrip("/")
         self._folder = folder
-        self._languages = {"target": target, "source": source}
+        self._rivals = {name: {one.suffix: one.parent for one in path.iterdir()} for name, path in rivals.items()}
 
     async def run(
         self, corpus: Sequence[CorpusFile], concurrency: int, observer: Observer, interrupted: asyncio.Event
@@ -154,7 +158,22 @@ class DocumentEval:
             int(state.get("left_count", 0)),
             took_s,
             findings=judgement.findings[:20],
+            rivals=await asyncio.to_thread(self._of_rivals, file, data, left),
         )
+
+    def _of_rivals(self, file: CorpusFile, data: bytes, left: list[str]) -> dict[str, tuple[str, ...]]:
+        """The findings in the results of the programs that read the file's format; without a result that is the finding."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, folders in self._rivals.items():
+            folder = folders.get(Path(file.name).suffix)
+            if folder is not None and file.format != "pdf":  # which others write as pdf
+                result = folder / file.name
+                there = result.is_file()
+                judged = (
+                    packages.judge(file.format, data, result.read_bytes(), left).findings if there else ("no result",)
+                )
+                found[name] = judged[:5]
+        return found
 
     async def _source(self, file: CorpusFile) -> bytes:
         """The file, from the folder or from its repository. Raises ConfigError if it cannot be had as it was."""
@@ -175,7 +194,7 @@ class DocumentEval:
         return data
 
     async def _translated(self, file: CorpusFile, data: bytes) -> tuple[dict[str, Any], bytes]:
-        form = aiohttp.FormData(self._languages)
+        form = aiohttp.FormData({"target": "de", "source": "en"})
         form.add_field("file", data, filename=f"file.{file.name.rsplit('.')[-1]}")
         state = await self._json("POST", "/v1/documents", data=form)
         path = f"/v1/documents/{state['id']}"
@@ -218,7 +237,7 @@ def _store(path: Path, data: bytes) -> None:
 
 def documents_table(results: DocumentResults) -> Table:
     """A row for each format: files, those that came back whole, characters, and what other programs made of the same files."""
-    rivals = results.rivals or {}
+    rivals = list(dict.fromkeys(name for one in results.files for name in one.rivals or ()))
     formats = list(dict.fromkeys(one.file.format for one in results.files))
     rows: list[list[str]] = []
     for name in (*formats, ""):
@@ -230,9 +249,9 @@ def documents_table(results: DocumentResults) -> Table:
             f"{sum(one.characters for one in files):,}",
             f"{sum(one.segments for one in files):,}",
         ]
-        for of_rival in rivals.values():
-            found = [pair for format, pair in of_rival.items() if name in ("", format)]
-            cells.append(f"{sum(a for a, _ in found)} of {sum(b for _, b in found)}" if found else "–")
+        for rival in rivals:
+            read = [one.rivals[rival] for one in files if one.rivals and rival in one.rivals]
+            cells.append(f"{sum(not findings for findings in read)} of {len(read)}" if read else "–")
         rows.append(cells)
     return table("", ("format", "files", "whole", "characters", "segments", *rivals), rows)
 
