@@ -33,6 +33,10 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format(("txt",), "text/plain", "plaintext", 10 * _MB),
     Format(("md", "markdown"), "text/markdown", "plaintext", 10 * _MB),
+    Format(("docx",), f"{_OPENXML}.wordprocessingml.document", "docx"),
+    Format(("docm",), "application/vnd.ms-word.document.macroEnabled.12", "docx"),
+    Format(("dotx",), f"{_OPENXML}.wordprocessingml.template", "docx"),
+    Format(("dotm",), "application/vnd.ms-word.template.macroEnabled.12", "docx"),
 )
 """All formats that are read. A module joins with its row here."""
 
