@@ -38,6 +38,10 @@ FORMATS: tuple[Format, ...] = (
     Format(("srt",), "application/x-subrip", "subtitles", 10 * _MB),
     Format(("vtt",), "text/vtt", "subtitles", 10 * _MB),
     Format(("ass", "ssa"), "text/x-ssa", "subtitles", 10 * _MB),
+    Format(("docx",), f"{_OPENXML}.wordprocessingml.document", "docx"),
+    Format(("docm",), "application/vnd.ms-word.document.macroEnabled.12", "docx"),
+    Format(("dotx",), f"{_OPENXML}.wordprocessingml.template", "docx"),
+    Format(("dotm",), "application/vnd.ms-word.template.macroEnabled.12", "docx"),
 )
 """All formats that are read. A module joins with its row here."""
 
