@@ -38,6 +38,9 @@ FORMATS: tuple[Format, ...] = (
     Format(("srt",), "application/x-subrip", "subtitles", 10 * _MB),
     Format(("vtt",), "text/vtt", "subtitles", 10 * _MB),
     Format(("ass", "ssa"), "text/x-ssa", "subtitles", 10 * _MB),
+    Format(("po", "pot"), "text/x-gettext-translation", "gettext", 10 * _MB),
+    Format(("json",), "application/json", "jsonfile", 10 * _MB),
+    Format(("arb",), "application/json", "jsonfile", 10 * _MB),
 )
 """All formats that are read. A module joins with its row here."""
 
