@@ -41,6 +41,8 @@ FORMATS: tuple[Format, ...] = (
     Format(("po", "pot"), "text/x-gettext-translation", "gettext", 10 * _MB),
     Format(("json",), "application/json", "jsonfile", 10 * _MB),
     Format(("arb",), "application/json", "jsonfile", 10 * _MB),
+    Format(("csv",), "text/csv", "table", 10 * _MB),
+    Format(("tsv", "tab"), "text/tab-separated-values", "table", 10 * _MB),
 )
 """All formats that are read. A module joins with its row here."""
 

@@ -174,7 +174,9 @@ def _write_header(splice: Splice, header: _Entry, target: str, is_started: bool)
     known = languages.find(tag) if tag else None
     is_other = known is not None and languages.primary(known) != languages.primary(target)
     if is_other and is_started:
-        raise InvalidFile(f"the translations in the file are {language[1]}: {target} needs a file of its own", param="file")
+        raise InvalidFile(
+            f"the translations in the file are {language[1]}: {target} needs a file of its own", param="file"
+        )
     counted = re.match(r"nplurals\s*=\s*([1-9])\s*;", plural[1])
     edits: list[tuple[tuple[int, int], str]] = []
     if known is None or is_other:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from dragoman import languages
 from dragoman.documents.content import Content, ReadOptions
 from dragoman.documents.encodings import decode
-from dragoman.documents.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, reason_to_leave
+from dragoman.documents.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave, reason_to_leave
 from dragoman.errors import InvalidFile
 from dragoman.text.marks import Verbatim
 from dragoman.text.plain import icu_plural_categories_missing, is_message, plural_categories
@@ -56,8 +56,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
         value, place = text[string.start : string.stop], _place(string.path)
         reason = reason_to_leave(value)
         if reason:
-            if any(map(str.isalpha, value)):
-                content.leave(place, reason, value)
+            leave(content, place, reason, value)
             continue
         context = notes.get(string.path) or notes.get(string.path[:-1], "")
         splice.put(string.start, string.stop, content.add(escapes.pieces(value), place, context))
@@ -105,7 +104,7 @@ def _describes(path: Path, notes: dict[Path, str]) -> bool:
     """Whether a string tells of another one."""
     if any(key.startswith("@") for key in path):
         return True
-    return path[-1:] != () and path[:-1] in notes and path[-1] not in _MESSAGES or "placeholders" in path[:-1]
+    return (path[-1:] != () and path[:-1] in notes and path[-1] not in _MESSAGES) or "placeholders" in path[:-1]
 
 
 _PLURAL_KEY = re.compile(r"(.+)_(zero|one|two|few|many|other)")
@@ -136,8 +135,10 @@ def _strings(text: str) -> Iterator[_String]:
     at = 0
     while found := _TOKEN.match(text, at):
         kind = found["sign"] or ("v" if found["scalar"] else '"')
-        if kind not in allowed or len(path) > _DEEPEST:
+        if kind not in allowed:
             break
+        if len(path) > _DEEPEST:
+            raise InvalidFile(f"the file has values more than {_DEEPEST} deep {_where(text, at)}", param="file")
         at = found.end()
         if kind in "{[":
             lengths.append(-1 if kind == "{" else 0)
@@ -165,7 +166,8 @@ def _strings(text: str) -> Iterator[_String]:
         allowed = "" if not lengths else ",}" if lengths[-1] < 0 else ",]"
     rest = text[at:].lstrip(" \t\r\n")
     if rest or allowed:
-        begin = len(text) - len(rest)
-        line = text.count("\n", 0, begin) + 1
-        column = begin - text.rfind("\n", 0, begin)
-        raise InvalidFile(f"the file is not JSON at line {line}, column {column}", param="file")
+        raise InvalidFile(f"the file is not JSON {_where(text, len(text) - len(rest))}", param="file")
+
+
+def _where(text: str, at: int) -> str:
+    return f"at line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
