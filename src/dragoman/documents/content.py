@@ -143,7 +143,7 @@ def written(content: Content, translations: Sequence[str]) -> Iterator[tuple[str
             at = region.stop
         pieces.append(part.data[at:])
         data, warnings = part.encoding.encode(b"".join(pieces))
-        yield part.name, data, [f"{part.name}: {warning}" for warning in warnings]
+        yield part.name, data, [f"{part.name}: {warning}" if part.name else warning for warning in warnings]
 
 
 def _written(piece: RegionPiece, translations: Sequence[str]) -> str:

@@ -33,6 +33,11 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format(("txt",), "text/plain", "plaintext", 10 * _MB),
     Format(("md", "markdown"), "text/markdown", "plaintext", 10 * _MB),
+    Format(("html", "htm"), "text/html", "webpage", 10 * _MB),
+    Format(("xhtml", "xht"), "application/xhtml+xml", "webpage", 10 * _MB),
+    Format(("srt",), "application/x-subrip", "subtitles", 10 * _MB),
+    Format(("vtt",), "text/vtt", "subtitles", 10 * _MB),
+    Format(("ass", "ssa"), "text/x-ssa", "subtitles", 10 * _MB),
 )
 """All formats that are read. A module joins with its row here."""
 
