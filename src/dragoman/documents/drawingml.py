@@ -137,7 +137,9 @@ def read_shapes(reader: PartReader, place: str, copies: dict[str, int] | None = 
 
 def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[str, int] | None) -> None:
     if element.name == "a:p":
-        reader.add_paragraph(element, place, copies=copies)
+        for leaf in reader.add_paragraph(element, place, copies=copies):
+            if leaf.element.name == "a:fld" and any(map(str.isalpha, leaf.element.text)):
+                reader.content.leave(place, "field", leaf.element.text)
         reader.set_languages(element)
     elif element.name.endswith(":cNvPr"):
         reader.add_alternative_text(element, place, copies)

@@ -309,7 +309,12 @@ class Blocks:
             self._items += decoded(raw[at : found.start()], _XML)
             self._items.append(InlineItem("single", found[0]))
             at = found.end()
-            if found[0].endswith("\n") and self._look is None and leaf.depth == 0 and self._ends_line(raw[at:]):
+            if (
+                found[0].endswith(("\n", "&#10;"))
+                and self._look is None
+                and leaf.depth == 0
+                and self._ends_line(raw[at:])
+            ):
                 self._end_block()
         self._items += decoded(raw[at:], _XML)
 
