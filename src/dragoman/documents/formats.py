@@ -47,6 +47,16 @@ FORMATS: tuple[Format, ...] = (
     Format(("arb",), "application/json", "jsonfile", 10 * _MB),
     Format(("csv",), "text/csv", "table", 10 * _MB),
     Format(("tsv", "tab"), "text/tab-separated-values", "table", 10 * _MB),
+    Format(("pptx",), f"{_OPENXML}.presentationml.presentation", "pptx"),
+    Format(("pptm",), "application/vnd.ms-powerpoint.presentation.macroEnabled.12", "pptx"),
+    Format(("ppsx",), f"{_OPENXML}.presentationml.slideshow", "pptx"),
+    Format(("ppsm",), "application/vnd.ms-powerpoint.slideshow.macroEnabled.12", "pptx"),
+    Format(("potx",), f"{_OPENXML}.presentationml.template", "pptx"),
+    Format(("potm",), "application/vnd.ms-powerpoint.template.macroEnabled.12", "pptx"),
+    Format(("xlsx",), f"{_OPENXML}.spreadsheetml.sheet", "xlsx"),
+    Format(("xlsm",), "application/vnd.ms-excel.sheet.macroEnabled.12", "xlsx"),
+    Format(("xltx",), f"{_OPENXML}.spreadsheetml.template", "xlsx"),
+    Format(("xltm",), "application/vnd.ms-excel.template.macroEnabled.12", "xlsx"),
 )
 """All formats that are read. A module joins with its row here."""
 
