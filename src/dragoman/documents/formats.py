@@ -38,6 +38,17 @@ FORMATS: tuple[Format, ...] = (
     Format(("srt",), "application/x-subrip", "subtitles", 10 * _MB),
     Format(("vtt",), "text/vtt", "subtitles", 10 * _MB),
     Format(("ass", "ssa"), "text/x-ssa", "subtitles", 10 * _MB),
+    Format(("odt",), f"{_ODF}.text", "odf"),
+    Format(("ott",), f"{_ODF}.text-template", "odf"),
+    Format(("fodt",), f"{_ODF}.text-flat-xml", "odf"),
+    Format(("ods",), f"{_ODF}.spreadsheet", "odf"),
+    Format(("ots",), f"{_ODF}.spreadsheet-template", "odf"),
+    Format(("fods",), f"{_ODF}.spreadsheet-flat-xml", "odf"),
+    Format(("odp",), f"{_ODF}.presentation", "odf"),
+    Format(("otp",), f"{_ODF}.presentation-template", "odf"),
+    Format(("fodp",), f"{_ODF}.presentation-flat-xml", "odf"),
+    Format(("epub",), "application/epub+zip", "epub"),
+    Format(("pdf",), "application/pdf", "pdf", outputs=("docx", "md")),
 )
 """All formats that are read. A module joins with its row here."""
 
