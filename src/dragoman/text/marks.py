@@ -225,7 +225,7 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
 
     Marks that the source does not have are removed.
     """
-    arranging = writer if isinstance(writer, ArrangingWriter) else None
+    arranging = writer if hasattr(writer, "arrange") and isinstance(writer, ArrangingWriter) else None
     if "<" not in text and arranging is None:
         return _written(text, writer)
     written: list[str] = []
