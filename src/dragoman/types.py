@@ -167,6 +167,8 @@ class TranslationRequest:
     source: str | None = None  # None: detected for each text
     format: TextFormat = "text"
     context: str | None = None  # said around the text; informs the translation, is not translated
+    follows: tuple[bool, ...] = ()  # for each text, whether it follows the one before it, which is context; empty: none
+    contexts: tuple[str, ...] = ()  # for each text, what is said around it alone; empty: nothing
     keep: tuple[str, ...] = ()  # terms that are not to be translated
     glossary: Mapping[str, str] = field(default_factory=dict[str, str])  # terms and their translations
     glossary_key: tuple[object, ...] | None = None  # of a stored glossary: equal keys have equal entries

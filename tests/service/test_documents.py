@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.text import checks
 from dragoman.types import EngineSequence, TextDone, Translation, TranslationRequest
 from tests.service.test_translator import AnsweringPipeline, codes, stream, translate, translator
-from tests.serving import source_of
+from tests.serving import prompts, source_of
 
 HTML = '<p class="a">Can I pay by <b id=1>credit card</b>?</p>\n<!-- note --><p>Can I <i>pay</i></p>'
 
@@ -133,6 +135,62 @@ async def test_a_glossary_does_not_make_a_short_text_a_very_long_one() -> None:
         result, _ = await translated(japanese, text, glossary={"ab": translation})
         assert (translation in result.text) == is_put_in
         assert len(result.text) < 30 * len(text)
+
+
+# ---- texts that follow each other
+
+
+async def given(*texts: str, **options: Any) -> list[str]:
+    """What a model that takes a context is given for each text: the context, `==` and the text."""
+    base, _ = prompts()
+    template = replace(
+        base.profile.templates[0], text="<|bos|><|{source_code}|><|{target_code}|>{context}=={text}<|sep|>"
+    )
+    encoder = PromptEncoder(replace(base.profile, templates=(template, *base.profile.templates)), base.tokenizer)
+    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence).rpartition("==")[2]))
+    await translate(translator(pipeline, encoder=encoder), TranslationRequest(texts, "ja", "en", **options))
+    return [source_of(sequence) for sequence in pipeline.given]
+
+
+def follows(texts: int) -> tuple[bool, ...]:
+    return (False, *(True,) * (texts - 1))
+
+
+async def test_texts_that_follow_each_other_have_the_sources_before_them_as_context() -> None:
+    texts = ("The old man came in.", "He was tired of it.", "He sat down there.", "Then he left us.")
+    assert await given(*texts) == list(texts)
+    assert await given(*texts, follows=follows(4)) == [
+        texts[0],
+        f"{texts[0]}=={texts[1]}",
+        f"{texts[0]}\n{texts[1]}=={texts[2]}",
+        f"{texts[1]}\n{texts[2]}=={texts[3]}",
+    ]
+    assert await given(*texts, follows=(False, True, False, True)) == [
+        texts[0],
+        f"{texts[0]}=={texts[1]}",
+        texts[2],
+        f"{texts[2]}=={texts[3]}",
+    ]
+
+
+async def test_a_short_text_and_one_that_is_repeated_have_no_neighbours_and_are_those_of_others() -> None:
+    texts = ("Where is the train station?", "Over there.", "Can I pay by card?", "Where is the train station?")
+    assert await given(*texts, follows=follows(4)) == [
+        texts[0],
+        texts[1],
+        f"{texts[0]}\n{texts[1]}=={texts[2]}",
+        texts[3],
+    ]
+
+
+async def test_a_text_can_have_a_context_of_its_own() -> None:
+    texts = ("Open", "The station is open.", "Open")
+    contexts = ("Status", "Notes", "Action")
+    assert await given(*texts, follows=follows(3), contexts=contexts) == [
+        "Status==Open",
+        "Notes\nOpen==The station is open.",
+        "Action==Open",
+    ]
 
 
 async def test_options_that_the_profile_cannot_express_are_warned_of() -> None:

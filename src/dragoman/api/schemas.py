@@ -70,6 +70,10 @@ class TranslateBody(RequestBody):
     context: Annotated[
         str | None, Field(description="Said around the text: informs the translation, is not translated.")
     ] = None
+    consecutive: Annotated[
+        bool,
+        Field(description="The texts follow each other, such as subtitles: those before a text are its context."),
+    ] = False
     glossary: Annotated[
         Entries | str | None,
         Field(description="Terms and their translations, or the id or name of a stored glossary."),
