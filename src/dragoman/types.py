@@ -177,6 +177,7 @@ class TranslationRequest:
     ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
     splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
     non_splitting_tags: frozenset[str] = frozenset()  # that never do
+    sampled: bool = False  # outputs are chosen at random; equal texts of one call have different ones
     strict: bool = False  # a text that fails a check is an error instead of a translation with a warning
     forced_output_tokens: tuple[int, ...] | None = (
         None  # one per text; only for dummy weights, whose lengths mean nothing

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePosixPath
 
-from dragoman.documents.content import Content, ReadOptions
+from dragoman.documents.content import Content, ReadOptions, replaced_parts, single_part
 from dragoman.errors import UnsupportedFile
 
 _MB = 1_000_000
@@ -68,3 +68,13 @@ def read(data: bytes, options: ReadOptions) -> Content:
     module = import_module(f"dragoman.documents.{format_of(options.extension).module}")
     content: Content = module.read(data, options)
     return content
+
+
+def write(data: bytes, options: ReadOptions, translations: Sequence[str]) -> tuple[bytes, list[str]]:
+    """Read a file again, and return it with the translations of its units, and warnings. Raises what `read` raises."""
+    content = read(data, options)
+    if [part.name for part in content.parts] == [""]:
+        return single_part(content, translations)
+    replaced, warnings = replaced_parts(content, translations)
+    archive = import_module("dragoman.documents.archive")
+    return archive.rewrite(content.new_package or data, replaced, content.dropped), warnings

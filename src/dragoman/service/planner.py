@@ -52,6 +52,9 @@ MAX_GLOSSARIES = 16
 MAX_TERMS = 32
 """The most glossary terms in one prompt."""
 
+ALTERNATIVES_TEMPERATURE = 0.8
+"""Of sampling for a request that wants another translation than the most probable one."""
+
 CONTEXT_SENTENCES = 2
 CONTEXT_CHARACTERS = 300
 """The most source sentences before a segment, and their characters, that are given as its context."""
@@ -396,11 +399,14 @@ class Planner:
         else:
             limit = max_output_tokens(ratio, prompt.source_tokens, available)
             max_tokens = min(limit * limit_factor, available)
+        sampling = self._sampled if attempt.form.sampled else self.prompts.sampling
+        if request.sampled:
+            sampling = replace(self._sampled, temperature=ALTERNATIVES_TEMPERATURE, seed=job.index + 1)
         return EngineSequence(
             f"{request.request_id}.{job.index}.{suffix}",
             prompt.token_ids,
             max_tokens,
-            self._sampled if attempt.form.sampled else self.prompts.sampling,
+            sampling,
             forced=self.forced_lengths,
             source_tokens=prompt.source_tokens,
         )
