@@ -50,7 +50,20 @@ _PROSE = re.compile(
 )
 """Parts with text of people. In others a text may be translated or not."""
 _NOT_SAID = frozenset(
-    {"instrText", "delText", "delInstrText", "fldData", "f", "v", "pt", "align", "posOffset", "formatCode"}
+    {
+        "instrText",
+        "delText",
+        "delInstrText",
+        "fldData",
+        "f",
+        "v",
+        "pt",
+        "align",
+        "posOffset",
+        "formatCode",
+        "rPh",
+        "oMath",
+    }
 )
 """Elements whose text is not for people; they are to be as they were."""
 
@@ -248,6 +261,8 @@ def _texts(root: Any, paragraphs: frozenset[str]) -> Iterator[str]:
     """The text of each paragraph, and of each element outside of paragraphs; not what stands in another paragraph within."""
     for element in root.iter():
         name = _local(element.tag)
+        if any(_local(up.tag) in _NOT_SAID for up in element.iterancestors()):
+            continue
         outside = element.text and element.text.strip() and not _in_paragraph(element) and paragraphs is _PARAGRAPHS
         if name in paragraphs or outside:
             text = "".join(_own(element, first=True))
@@ -419,9 +434,8 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
     if isinstance(one, dict) and isinstance(other, dict):
         old, new = cast(dict[str, Any], one), cast(dict[str, Any], other)
         if list(old) == list(new):
-            for key in old:
-                if not key.startswith("@"):  # what ARB files say about a message
-                    yield from _values(f"{place}.{key}", old[key], new[key])
+            for key in (key for key in old if not key.startswith("@")):  # which ARB files say about a message
+                yield from _values(f"{place}.{key}", old[key], new[key])
             return
     elif isinstance(one, list) and isinstance(other, list):
         first, second = cast(list[Any], one), cast(list[Any], other)
@@ -430,8 +444,7 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
                 yield from _values(f"{place}[{number}]", *pair)
             return
     elif isinstance(one, str) and isinstance(other, str):
-        if one != other or " " in one:
-            yield place, one, other
+        yield from [(place, one, other)] * (one != other or " " in one)
         return
     elif one == other:
         return
