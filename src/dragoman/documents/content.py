@@ -159,7 +159,8 @@ def written(content: Content, translations: Sequence[str]) -> Iterator[tuple[str
         warnings: list[str] = []
         text = _PartWriter(part, translations, warnings).text(0, len(part.data))
         data, of_encoding = part.encoding.encode(text.encode("utf-8"))
-        yield part.name, data, [f"{part.name}: {warning}" for warning in (*warnings, *of_encoding)]
+        named = f"{part.name}: " if part.name else ""
+        yield part.name, data, [f"{named}{warning}" for warning in (*warnings, *of_encoding)]
 
 
 class _PartWriter:
