@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from xml.parsers import expat
 
-from dragoman.documents.encodings import Encoding
+from dragoman.documents.encodings import Encoding, decode
 from dragoman.errors import InvalidFile
 
 DEEPEST = 1_000
@@ -111,27 +111,19 @@ class Namespaces(dict[str, str]):
         return short
 
 
-_DECLARATION = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']""")
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_UTF_8 = re.compile(rb"\s*<(?!\?xml[^>]*?encoding)(?!\0)|<\?xml[^>]*?encoding\s*=\s*[\"'][uU][tT][fF]-8[\"']")
 
 
 def decoded(data: bytes, name: str) -> tuple[bytes, Encoding]:
     """Return a part in UTF-8 without its byte order mark, and the encoding that it has. Raises `InvalidFile`."""
-    mark, encoding = next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", ""))
-    if not encoding:
-        start = data[:200].replace(b"\0", b"")
-        wide = b"\0" in data[:4]
-        found = _DECLARATION.match(start)
-        encoding = (
-            ("utf-16-be" if data[:1] == b"\0" else "utf-16-le") if wide else found[1].decode() if found else "utf-8"
-        )
-    data = data[len(mark) :]
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    if _UTF_8.match(data, len(mark)):
+        return data[len(mark) :], Encoding("utf-8", mark, references=True, kind="xml")
     try:
-        if codecs.lookup(encoding).name == "utf-8":
-            return data, Encoding("utf-8", mark, references=True)
-        return data.decode(encoding).encode("utf-8"), Encoding(encoding, mark, references=True)
-    except (LookupError, UnicodeError):
-        raise InvalidFile(f"Invalid file: {name} is not in the encoding {encoding}", param="file") from None
+        text, encoding, _ = decode(data, "xml")
+    except InvalidFile as error:
+        raise InvalidFile(f"Invalid file: {name}: {error.message}", param="file") from None
+    return text.encode("utf-8"), encoding
 
 
 def elements(
