@@ -129,8 +129,8 @@ def _read_sheet(
             kind = element.get("t")
             if kind == "inlineStr" and (string := element.child("x:is")) is not None:
                 yield reader, string, place
-            elif kind == "s" and (value := element.child("x:v")) is not None and value.text.strip().isdecimal():
-                index = int(value.text)
+            elif kind == "s" and (value := element.child("x:v")) is not None and value.text.strip()[:9].isdecimal():
+                index = int(value.text.strip()[:9])
                 head = heads.setdefault(reference.rstrip("0123456789"), index)
                 if index not in uses.places:
                     uses.places[index], uses.heads[index] = place, head
