@@ -78,12 +78,13 @@ def _strings(root: Element, data: bytes) -> Iterator[tuple[Element, str, str]]:
 def _add(content: Content, part: Part, element: Element, place: str, context: str) -> None:
     source = part.data[element.content : element.close].decode()
     before, inner, after = cdata(source)
-    reason = "reference" if _REFERENCE.fullmatch(source) else reason_to_leave(inner or source)
+    escapes = _IN_CDATA if inner else _IN_XML
+    source = inner or source
+    reason = "reference" if _REFERENCE.fullmatch(source) else reason_to_leave(escapes.shown(source))
     if reason:
         leave(content, place, reason, source)
         return
-    pieces: list[Piece] = _IN_CDATA.pieces(inner) if inner else _IN_XML.pieces(source)
-    pieces = [Verbatim(before), *pieces, Verbatim(after)]
+    pieces: list[Piece] = [Verbatim(before), *escapes.pieces(source), Verbatim(after)]
     part.regions.append(Region(element.content, element.close, content.add(pieces, place, context)))
 
 

@@ -19,8 +19,9 @@ from dragoman.errors import InvalidFile
 from dragoman.text.marks import Verbatim
 from dragoman.text.plain import icu_plural_categories_missing, is_message, plural_categories
 
+_SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _TOKEN = re.compile(
-    r"[ \t\r\n]*+(?:(?P<string>\"(?:[^\"\\\x00-\x1f]|\\[^\x00-\x1f])*+\")|(?P<sign>[{}\[\],:])"
+    rf"{_SPACE.pattern}(?:(?P<string>\"(?:[^\"\\\x00-\x1f]|\\[^\x00-\x1f])*+\")|(?P<sign>[{{}}\[\],:])"
     r"|(?P<scalar>-?\d[\d.eE+-]*+|true|false|null))"
 )
 _VALUE = '"[{v'
@@ -53,13 +54,14 @@ def read(data: bytes, options: ReadOptions) -> Content:
             splice.put(string.start, string.stop, (Verbatim(options.target.replace("-", "_")),))
         if _describes(string.path, notes):
             continue
-        value, place = text[string.start : string.stop], _place(string.path)
+        source, place = text[string.start : string.stop], _place(string.path)
+        value = escapes.shown(source)
         reason = reason_to_leave(value)
         if reason:
             leave(content, place, reason, value)
             continue
         context = notes.get(string.path) or notes.get(string.path[:-1], "")
-        splice.put(string.start, string.stop, content.add(escapes.pieces(value), place, context))
+        splice.put(string.start, string.stop, content.add(escapes.pieces(source), place, context))
         missing = icu_plural_categories_missing(value, options.target) if is_message(value) else ()
         if missing:
             content.warnings.append(f"{place}: {options.target} has the plural forms {', '.join(missing)} too")
@@ -154,9 +156,9 @@ def _strings(text: str) -> Iterator[_String]:
             open_at.pop()
             path.pop()
         allowed = _allowed(kind, open_at, is_key)
-    rest = text[at:].lstrip(" \t\r\n")
-    if rest or allowed:
-        raise InvalidFile(f"the file is not JSON {_where(text, len(text) - len(rest))}", param="file")
+    at = _SPACE.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
+    if at < len(text) or allowed:
+        raise InvalidFile(f"the file is not JSON {_where(text, at)}", param="file")
 
 
 _KEYS = ('"', '"}')
@@ -169,8 +171,8 @@ def _allowed(kind: str, open_at: list[str], is_key: bool) -> str:
         return ":"
     if kind == ":":
         return _VALUE
-    if kind == ",":
-        return '"' if in_object else _VALUE
+    if kind == ",":  # one after the last value is allowed, as comments are
+        return '"}' if in_object else _VALUE + "]"
     if kind in "{[":
         return '"}' if kind == "{" else _VALUE + "]"
     return "" if not open_at else ",}" if in_object else ",]"

@@ -101,6 +101,10 @@ class Escapes:
         end_text(len(source))
         return items
 
+    def shown(self, source: str) -> str:
+        """The characters of a string."""
+        return "".join(item.shown for item in self.items(source)) if self.pattern.search(source) else source
+
     def pieces(self, source: str) -> list[Piece]:
         """The pieces of a string; an ICU message's branches are blocks of their own."""
         return self.build(self.items(source))
