@@ -19,7 +19,7 @@ from importlib import import_module
 from tempfile import NamedTemporaryFile
 from typing import Any, cast
 
-_LANGUAGE_ATTRIBUTES = frozenset({"lang", "val", "eastAsia", "bidi", "language", "country", "altLang", "dir"})
+_LANGUAGE_ATTRIBUTES = frozenset({"lang", "val", "eastAsia", "bidi", "altLang", "dir"})
 _WRITTEN_ANEW = frozenset({"rsidR", "rsidRPr", "rsidRDefault", "rsidP", "rsidTr", "space", "dirty", "err", "hint"})
 _RUN_LAYER = frozenset(
     {
@@ -36,7 +36,7 @@ _RUN_LAYER = frozenset(
             "rFonts",
         ),
         *("b", "bCs", "i", "iCs", "sz", "szCs", "color", "u", "latin", "ea", "cs", "sym", "solidFill"),
-        *("span", "s", "tab", "line-break", "rPh", "phoneticPr", "smartTag", "smartTagPr"),
+        *("span", "s", "tab", "line-break", "rPh", "phoneticPr", "smartTag", "smartTagPr", "soft-page-break"),
     }
 )
 """Elements around texts, which may be joined or written anew."""
@@ -61,10 +61,11 @@ def shape(text: str) -> str:
 
 
 _KEPT = re.compile(
-    r"\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\]\w\S*|`[^`]*`"
-    r"|&#?\w+;|[$@#:]\w+|\w*\d[\w-]*|\S+\(\S*\)"
+    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\]\w\S*|`[^`]*`"
+    r"|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|\w*\d[\w-]*|\S+\(\S*\)"
 )
-"""What may stand in a sentence as it is: addresses, placeholders, tags, code, file names, versions, names with digits."""
+"""What may stand in a sentence as it is: addresses, placeholders, the syntax of ICU messages, tags, code, file names,
+versions, names with digits."""
 
 
 def untranslated(source: str, result: str) -> list[str]:
@@ -215,7 +216,7 @@ def _change(before: list[str], after: list[str]) -> str:
     return ""
 
 
-_SAID = frozenset({"descr", "title", "alt", "string", "aria-label", "name", "placeholder"})
+_SAID = frozenset({"descr", "tooltip", "title", "alt", "string", "aria-label", "name", "placeholder"})
 """Attributes that people read."""
 
 
@@ -234,9 +235,13 @@ def _skeleton(root: Any) -> Iterator[tuple[str, Mapping[str, str]]]:
             {
                 _local(key): value
                 for key, value in element.attrib.items()
-                if _local(key) not in _WRITTEN_ANEW and not (_local(key) in _LANGUAGE_ATTRIBUTES and name != "c")
+                if _local(key) not in _WRITTEN_ANEW and not _is_language(name, _local(key))
             },
         )
+
+
+def _is_language(element: str, attribute: str) -> bool:
+    return attribute.startswith(("language", "country")) or (attribute in _LANGUAGE_ATTRIBUTES and element != "c")
 
 
 def _texts(root: Any, paragraphs: frozenset[str]) -> Iterator[str]:
@@ -415,7 +420,8 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
         old, new = cast(dict[str, Any], one), cast(dict[str, Any], other)
         if list(old) == list(new):
             for key in old:
-                yield from _values(f"{place}.{key}", old[key], new[key])
+                if not key.startswith("@"):  # what ARB files say about a message
+                    yield from _values(f"{place}.{key}", old[key], new[key])
             return
     elif isinstance(one, list) and isinstance(other, list):
         first, second = cast(list[Any], one), cast(list[Any], other)
@@ -438,6 +444,8 @@ def _csv(source: bytes, result: bytes) -> Iterator[Item]:
         dialect: Any = csv.Sniffer().sniff(before[:4096], ",;\t|")
     except csv.Error:
         dialect = csv.excel
+    dialect.doublequote = True
+    dialect.escapechar = "\\" if '\\"' in before else None
     old, new = (list(csv.reader(io.StringIO(text), dialect)) for text in (before, after))
     if list(map(len, old)) != list(map(len, new)):
         yield "other rows or columns"
@@ -459,7 +467,7 @@ def _android(source: bytes, result: bytes) -> Iterator[Item]:
             if "".join(one.itertext()) != "".join(other.itertext()):
                 yield f"{place}: not to be translated"
             continue
-        yield place, "".join(one.itertext()), "".join(other.itertext())
+        yield place, *(re.sub(r"\\([?@'\"])", r"\1", "".join(string.itertext())) for string in (one, other))
 
 
 def _pdf(source: bytes, result: bytes) -> Iterator[Item]:
