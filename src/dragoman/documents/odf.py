@@ -105,10 +105,11 @@ def _check(archive: Archive, options: ReadOptions, content: Content) -> None:
         names = ("manifest:encryption-data", "manifest:encrypted-package")
         if next(elements(manifest, "META-INF/manifest.xml", _MANIFEST, names, doctype=True), None) is not None:
             raise InvalidFile("Invalid file: it is protected by a password; remove it and send it again", param="file")
-    kind = _KINDS[options.extension]
-    found = archive.read("mimetype").decode("latin-1").strip() if "mimetype" in archive.names else _MEDIA_TYPE + kind
-    if not found.startswith(_MEDIA_TYPE + kind):
-        raise InvalidFile(f"Invalid file: it is no {options.extension}, but {found[:80]!r}", param="file")
+    wanted = (_MEDIA_TYPE + _KINDS[options.extension]).encode()
+    found = archive.read("mimetype").strip() if "mimetype" in archive.names else wanted
+    if not found.startswith(wanted):
+        shown = f", but {found.decode()}" if re.fullmatch(rb"[\w./+-]{3,80}", found) else ""
+        raise InvalidFile(f"Invalid file: it is no {options.extension}{shown}", param="file")
     content.dropped |= {name for name in archive.names if re.fullmatch(r"META-INF/\w*signatures\.xml", name)}
     if content.dropped:
         content.warnings.append("the document was signed: the translation has no signature")
@@ -122,7 +123,8 @@ class _Reader:
         self._options = options
         self._is_sheet = _KINDS[options.extension] == "spreadsheet"
         self._compared: set[str] = set()
-        self._looks: dict[str, object] = {}  # of text styles, by name
+        self._looks: dict[str, str | None] = {}  # of text styles, by name; equal for styles that look alike
+        self._first: dict[object, str] = {}  # style of each look
         self._hidden: set[str] = set()  # styles
         self._language = _Language(options.target)
         self._data = b""
@@ -135,18 +137,18 @@ class _Reader:
         data, _ = decoded(data, name)
         for element in elements(data, name, Namespaces(_NAMESPACES), ("style:style", "style:default-style")):
             self._learn(element)
-        self._looks.clear()
 
     def read(self, name: str, data: bytes) -> None:
         self._data, encoding = decoded(data, name)
         self._regions = []
-        self._looks = {}
+        self._looks, self._first = {}, {}
         self._compared |= _compared_texts(self._data) if self._is_sheet else set()
         folder = str(PurePosixPath(name).parent) if "/" in name else ""
         is_document = name not in ("", "content.xml")
+        names = Namespaces(_NAMESPACES)
         slides = 0
         in_sheet = False
-        for element in elements(self._data, name, Namespaces(_NAMESPACES), _COLLECTED, opened=_OPENED):
+        for element in elements(self._data, name, names, _COLLECTED, opened=_OPENED, doctype="/" in name):
             match element.name:
                 case "office:document" | "office:document-content":
                     is_document = True
@@ -187,7 +189,9 @@ class _Reader:
         shown = frozenset((key, value) for key, value in attributes.items() if not _NO_LOOK.fullmatch(key))
         parent = style.get("style:parent-style-name")
         if style.get("style:family") == "text":
-            self._looks[name] = (parent, shown) if parent or shown or (properties and properties.elements) else None
+            look = parent, shown
+            plain = not (parent or shown or (properties and properties.elements))
+            self._looks[name] = None if plain else self._first.setdefault(look, name)
 
     def _put_language(self, style: Element) -> None:
         for properties in style.elements:
@@ -334,33 +338,34 @@ class _Reader:
         for child in parent.children:
             if isinstance(child, Text):
                 yield from self._text_items(child)
-                continue
-            source = self._slice(child.start, child.end)
-            style = child.get("text:style-name") if child.name == "text:span" else ""
-            if child.name == "text:soft-page-break":
-                continue  # the layout's, not the author's
-            if (
-                (child.name == "text:span" or child.name in _PAIRS)
-                and style not in self._hidden
-                and pairs < _DEEPEST_PAIRS
-            ):
-                look = self._looks.get(style, style) if style else child.name
-                if look is None:
-                    yield from self._items(child, place, depth, pairs + 1)
-                elif child.content < child.close:
-                    name = f"{child.name} {look}"
-                    yield InlineItem("open", self._slice(child.start, child.content), name=name)
-                    yield from self._items(child, place, depth, pairs + 1)
-                    yield InlineItem("close", self._slice(child.close, child.end), name=name)
-                else:
-                    yield InlineItem("single", source)
+            elif child.name == "text:span" or child.name in _PAIRS:
+                yield from self._pair(child, place, depth, pairs)
             elif child.name == "text:note" or child.name.partition(":")[0] in _WITH_PARAGRAPHS:
-                yield InlineItem("single", source, pieces=tuple(self._nested(child, place, depth + 1)))
-            else:
-                text = child.text
-                if has_letters(text):
-                    self._content.leave(place, "hidden" if style else "field", text)
-                yield InlineItem("single", source, name=child.name, word=any(map(str.isalnum, text)))
+                nested = tuple(self._nested(child, place, depth + 1))
+                yield InlineItem("single", self._slice(child.start, child.end), pieces=nested)
+            elif child.name != "text:soft-page-break":  # which is the layout's, not the author's
+                yield self._left_item(child, place, "field")
+
+    def _pair(self, element: Element, place: str, depth: int, pairs: int) -> Iterator[InlineItem]:
+        style = element.get("text:style-name") if element.name == "text:span" else ""
+        if style in self._hidden or pairs >= _DEEPEST_PAIRS or element.content == element.close:
+            yield self._left_item(element, place, "hidden" if style in self._hidden else "nested")
+            return
+        look = self._looks.get(style, style)
+        if look is None:
+            yield from self._items(element, place, depth, pairs + 1)
+            return
+        name = f"{element.name} {look}"
+        yield InlineItem("open", self._slice(element.start, element.content), name=name)
+        yield from self._items(element, place, depth, pairs + 1)
+        yield InlineItem("close", self._slice(element.close, element.end), name=name)
+
+    def _left_item(self, element: Element, place: str, reason: str) -> InlineItem:
+        text = element.text
+        if has_letters(text):
+            self._content.leave(place, reason, text)
+        source = self._slice(element.start, element.end)
+        return InlineItem("single", source, name=element.name, word=any(map(str.isalnum, text)))
 
     def _text_items(self, text: Text) -> Iterator[InlineItem]:
         source = self._slice(text.start, text.end)
@@ -475,7 +480,7 @@ class _Language:
     def values(self, properties: Element, *, is_default: bool) -> dict[str, str]:
         """Return the attributes to set, which the element has."""
         found = properties.get(self._names[0])
-        if not found or found == self._target[0] or not (is_default or found == self._source):
+        if found in ("", "none", "zxx", self._target[0]) or not (is_default or found == self._source):
             return {}
         pairs = zip(self._names, self._target, strict=True)
         return {name: value for name, value in pairs if name in properties.attributes}
