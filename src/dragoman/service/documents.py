@@ -46,7 +46,7 @@ from dragoman.errors import (
     UnsupportedFile,
 )
 from dragoman.settings import DocumentSettings
-from dragoman.storage.documents import MAX_NAME_CHARACTERS, DocumentStore, StoredDocument, utc_now
+from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, DocumentStore, StoredDocument, utc_now
 from dragoman.storage.segments import Page, Result, SegmentFile, SourceUnit, StoredSegment
 from dragoman.text import checks, marks
 from dragoman.types import Account, ApiName, Formality, TextDone, Translation, TranslationRequest
@@ -71,6 +71,8 @@ BATCH = 500
 SAMPLE_CHARACTERS = 4_000
 """Of a document's longest texts, in which its language is detected."""
 MAX_ALTERNATIVES = 5
+EQUAL_LANGUAGES = "Source and target language are equal."
+"""As DeepL's clients have it."""
 _ORPHAN_S = 3_600.0
 _UPLOADS = "uploads"
 _NOTES = {checks.FORMALITY_IGNORED, checks.CONTEXT_IGNORED, checks.INSTRUCTIONS_IGNORED}
@@ -259,6 +261,8 @@ class Documents:
         size = await asyncio.to_thread(lambda: upload.stat().st_size)
         self._check_file(file_format, size)
         options = self._checked(options, file_format)
+        if options.source == options.target and api != "deepl":  # whose clients expect that of the job
+            raise InvalidRequest(EQUAL_LANGUAGES, param="target")
         self._service.accounts.check(TranslationRequest(("?",), options.target, options.source, account=account))
         if isinstance(options.glossary, str) and options.glossary:
             await self._service.glossaries.get(options.glossary)
@@ -315,8 +319,6 @@ class Documents:
         planner = self._service.translator.planner
         target = planner.served_tag(options.target, "target")
         source = planner.served_tag(options.source, "source") if options.source else None
-        if source is not None and source == target:
-            raise InvalidRequest("Source and target language are equal.", param="target")
         output = formats.BY_EXTENSION.get(
             options.output.lower().lstrip("."), file_format if not options.output else None
         )
@@ -352,6 +354,10 @@ class Documents:
     async def list(self, account: Account) -> list[StoredDocument]:
         """Return an account's documents, the newest first."""
         return await self._store.of_account(account.id)
+
+    async def in_flight(self, account: Account) -> int:
+        """Return how many documents of an account wait or are translated."""
+        return sum(one.state in IN_FLIGHT for one in await self._store.of_account(account.id))
 
     async def wait(self, document: StoredDocument) -> StoredDocument:
         """Wait until a document is done, or an error."""
@@ -571,7 +577,7 @@ class Documents:
             if source is None and detection.has_letters:
                 raise InvalidRequest("the document's language could not be detected: give it", param="source")
         if source is not None and source == document.target:
-            raise InvalidRequest("Source and target language are equal.", param="target")
+            raise InvalidRequest(EQUAL_LANGUAGES, param="target")
         planned = replace(document, source=source, characters=characters, segments=len(units))
         await self._store.update(document.id, self.owner, source=source, characters=characters, segments=len(units))
         if not document.charged:
