@@ -33,6 +33,20 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format(("txt",), "text/plain", "plaintext", 10 * _MB),
     Format(("md", "markdown"), "text/markdown", "plaintext", 10 * _MB),
+    Format(("docx",), f"{_OPENXML}.wordprocessingml.document", "docx"),
+    Format(("docm",), "application/vnd.ms-word.document.macroEnabled.12", "docx"),
+    Format(("dotx",), f"{_OPENXML}.wordprocessingml.template", "docx"),
+    Format(("dotm",), "application/vnd.ms-word.template.macroEnabled.12", "docx"),
+    Format(("html", "htm"), "text/html", "webpage", 10 * _MB),
+    Format(("xhtml", "xht"), "application/xhtml+xml", "webpage", 10 * _MB),
+    Format(("srt",), "application/x-subrip", "subtitles", 10 * _MB),
+    Format(("vtt",), "text/vtt", "subtitles", 10 * _MB),
+    Format(("ass", "ssa"), "text/x-ssa", "subtitles", 10 * _MB),
+    Format(("po", "pot"), "text/x-gettext-translation", "gettext", 10 * _MB),
+    Format(("json",), "application/json", "jsonfile", 10 * _MB),
+    Format(("arb",), "application/json", "jsonfile", 10 * _MB),
+    Format(("csv",), "text/csv", "table", 10 * _MB),
+    Format(("tsv", "tab"), "text/tab-separated-values", "table", 10 * _MB),
 )
 """All formats that are read. A module joins with its row here."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,9 +37,9 @@ class SourceUnit:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The translation of segments `numbers`, which are equal. `warnings` are objects of `code`, `message` and `missing`."""
+    """The translation of segment `n`. `warnings` are objects of `code`, `message` and `missing`."""
 
-    numbers: Sequence[int]
+    n: int
     translation: str
     confidence: float | None
     warnings: Sequence[dict[str, object]]
@@ -90,7 +90,7 @@ class SegmentFile:
         return self._path.is_file()
 
     @contextmanager
-    def _connected(self, path: Path | None = None) -> Iterator[sqlite3.Connection]:
+    def _connected(self, path: Path | None = None) -> Generator[sqlite3.Connection]:
         uri = f"{(path or self._path).absolute().as_uri()}?mode=rw"  # and never creates it
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S)) as connection, connection:
             yield connection
@@ -125,9 +125,8 @@ class SegmentFile:
             connection.executemany(
                 "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ? WHERE n = ?",
                 (
-                    (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), n)
+                    (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), one.n)
                     for one in results
-                    for n in one.numbers
                 ),
             )
 
