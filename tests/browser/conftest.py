@@ -82,14 +82,14 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
 
 @pytest.fixture
 async def live(page: Page, stage: Stage) -> Page:
-    """The live page of the shared server, ready, translating into Korean."""
+    """The page of the shared server, ready, translating into Korean."""
     await open_page(page, stage)
     return page
 
 
 @pytest.fixture
 async def slow(page: Page, slow_stage: Stage) -> Page:
-    """The live page of the slow server, likewise."""
+    """The page of the slow server, likewise."""
     await open_page(page, slow_stage)
     return page
 
@@ -101,5 +101,10 @@ async def audit(page: Page, name: str) -> list[Any]:
 
 async def open_page(page: Page, stage: Stage, target: str = "ko") -> None:
     await page.goto(stage.url)
-    await expect(page.locator("#burst-rows li")).to_have_count(25)
     await page.select_option("#target-language", target)
+
+
+async def open_engine(page: Page, stage: Stage) -> None:
+    await page.goto(f"{stage.url}engine")
+    await expect(page.locator("#burst-rows li")).to_have_count(25)
+    await page.select_option("#target-language", "ko")
