@@ -23,7 +23,7 @@ export class Documents {
     this.feed = new Feed(
       server.documents,
       (documents) => this.show(documents),
-      (error) => this.report(error),
+      (error) => this.say(error),
     );
     const file = byId("file");
     file.addEventListener("change", () => {
@@ -33,6 +33,7 @@ export class Documents {
   }
 
   toggle(shown) {
+    this.say();
     if (shown) this.feed.ask();
     else this.feed.stop();
   }
@@ -72,8 +73,15 @@ export class Documents {
     if (!(error instanceof server.ServerError)) throw error;
   }
 
+  /** What is wrong with the list, or nothing. */
+  say(error) {
+    say(byId("documents-fault"), error ? (error.sentence ?? error.message) : "");
+    if (error && !(error instanceof server.ServerError)) throw error;
+  }
+
   /** Returns whether to ask again. */
   show(documents) {
+    this.say();
     const listed = new Set(documents.map(({ id }) => id));
     for (const id of this.rows.keys()) if (!listed.has(id)) this.drop(id);
     documents.forEach((one, at) => this.row(one, at).show(one));
@@ -82,7 +90,7 @@ export class Documents {
   }
 
   row(one, at) {
-    const row = this.rows.get(one.id) ?? new Row(one, this.pair.languages, () => this.drop(one.id), (error) => this.report(error));
+    const row = this.rows.get(one.id) ?? new Row(one, this.pair.languages, () => this.drop(one.id), (error) => this.say(error));
     this.rows.set(one.id, row);
     const list = byId("document-list");
     if (list.children[at] !== row.element) list.insertBefore(row.element, list.children[at] ?? null);

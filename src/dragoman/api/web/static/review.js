@@ -116,6 +116,7 @@ export class Review {
       const about = { id: one.id, source: one.source, target: one.target, languages: this.languages };
       this.list = new SegmentList(byId("segments"), about, one.segments, () => this.feed.ask());
     }
+    this.list.allowEdits(one.state === "done");
     if (one.segments_done !== this.shown) this.list.refresh();
     this.shown = one.segments_done;
   }

@@ -51,6 +51,10 @@ export class Segment {
     return this.editor !== null;
   }
 
+  get editable() {
+    return !this.pending && !this.editing && this.element.closest("[data-editable]") !== null;
+  }
+
   /** Whether it waits for its translation. */
   get pending() {
     return this.segment.translation === null;
@@ -72,12 +76,12 @@ export class Segment {
     if (edited) return this.reasons.replaceChildren(el("p", {}, "edited"));
     if (!doubtful) return this.reasons.replaceChildren();
     const sure = confidence === null ? [] : [el("p", {}, percent(confidence))];
-    const tools = el("p", { class: "tools" }, button("Accept", () => this.accept()), button("Alternatives", () => this.edit().then(() => this.editor.offer())));
+    const tools = el("p", { class: "tools" }, button("Accept", () => this.accept()), button("Alternatives", () => this.edit()?.offer()));
     this.reasons.replaceChildren(...warnings.map(({ message }) => el("p", { class: "warning" }, message)), ...sure, tools);
   }
 
   pressed(event) {
-    if (event.key !== "Enter" || event.target !== this.element || this.pending) return;
+    if (event.key !== "Enter" || event.target !== this.element) return;
     event.preventDefault();
     this.edit();
   }
@@ -89,13 +93,15 @@ export class Segment {
     });
   }
 
-  async edit() {
-    if (this.pending || this.editing) return;
+  /** Open the editor, which is returned. */
+  edit() {
+    if (!this.editable) return;
     this.editor = new Editor(this);
     this.cell.dataset.editing = "";
     this.pencil.hidden = true;
     this.cell.append(this.editor.element);
     this.editor.open();
+    return this.editor;
   }
 
   async save(translation, allEqual) {

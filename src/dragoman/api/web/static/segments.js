@@ -19,6 +19,7 @@ export class SegmentList {
    * @param {() => void} onEdited
    */
   constructor(box, about, total, onEdited) {
+    this.box = box;
     this.about = about;
     this.onEdited = onEdited;
     this.closed = new AbortController();
@@ -31,6 +32,11 @@ export class SegmentList {
     box.addEventListener("focusin", ({ target }) => (this.current = Number(target.closest(".segment")?.dataset.n ?? this.current)), { signal: this.closed.signal });
     this.observer = new IntersectionObserver((entries) => this.seen(entries), { rootMargin: NEARBY });
     for (const page of this.pages) this.observer.observe(page.element);
+  }
+
+  /** Segments can be edited when all of them are translated. */
+  allowEdits(allowed) {
+    this.box.toggleAttribute("data-editable", allowed);
   }
 
   close() {
