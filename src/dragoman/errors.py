@@ -21,7 +21,6 @@
     ├── UnknownHost               421  unknown_host        (a Host header that is not the server's)
     ├── UnknownGlossary           404  unknown_glossary
     ├── UnknownDocument           404  unknown_document
-    ├── DocumentNotReady          503  document_not_ready
     ├── GlossaryExists            409  glossary_exists
     ├── TooManyTexts              413  too_many_texts
     ├── BodyTooLarge              413  body_too_large
@@ -32,7 +31,9 @@
     │   ├── EngineRestarting      503  restarting
     │   ├── EngineDead            503  engine_dead
     │   │   └── EngineHung        503  engine_dead         (it made no step, and was killed)
-    │   └── StorageUnavailable    503  storage_unavailable
+    │   ├── StorageUnavailable    503  storage_unavailable
+    │   ├── DocumentNotReady      503  document_not_ready
+    │   └── DiskFull              503  disk_full           (no space for a document)
     ├── EngineRejected            400  engine_rejected
     ├── EngineFailed              500  engine_failed
     └── ConfigError                    config_error        (CLI: one line, exit code 2)
@@ -196,13 +197,6 @@ class UnknownDocument(DragomanError):
     code = "unknown_document"
 
 
-class DocumentNotReady(DragomanError):
-    """The document is still being translated. DeepL's clients try again on 503."""
-
-    status = 503
-    code = "document_not_ready"
-
-
 class GlossaryExists(DragomanError):
     """Another stored glossary has this name."""
 
@@ -274,6 +268,18 @@ class StorageUnavailable(Unavailable):
     """The database does not answer; calls that need no stored data are still served."""
 
     code = "storage_unavailable"
+
+
+class DocumentNotReady(Unavailable):
+    """The document is still being translated. DeepL's clients try again on 503."""
+
+    code = "document_not_ready"
+
+
+class DiskFull(Unavailable):
+    """There is no space on the disk for a document; it may be sent, or goes on, when there is."""
+
+    code = "disk_full"
 
 
 class EngineRejected(DragomanError):

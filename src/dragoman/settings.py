@@ -235,6 +235,33 @@ class StorageSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentSettings:
+    folder: str = _setting(
+        ".dragoman/documents",
+        "where documents are kept, sources and translations, until they expire; servers that share a database share it "
+        "too; empty: documents are not translated",
+        "storage",
+    )
+    max_bytes: Positive = _setting(30_000_000, "a larger file is refused with 413; some formats have a lower limit")
+    max_characters: Positive = _setting(5_000_000, "a document with more characters to translate is not translated")
+    keep_h: Annotated[float, Bound(gt=0)] = _setting(
+        24.0, "a document is deleted so many hours after it was last asked for", "storage"
+    )
+    max_jobs_per_key: Positive = _setting(20, "documents of one key that wait or are translated; more: 429")
+    max_folder_bytes: Positive = _setting(10 * 2**30, "uploads are refused with 429 while the folder has as much")
+    max_running: Positive = _setting(4, "documents that one server translates at the same time; others wait")
+    worker_timeout_s: Annotated[float, Bound(ge=1)] = _setting(
+        60.0, "CPU time that reading or writing one file may take; twice as long in all"
+    )
+    worker_memory_bytes: Annotated[int, Bound(ge=2**28)] = _setting(
+        2 * 2**30, "address space of the process that reads or writes a file"
+    )
+    owner_timeout_s: Annotated[float, Bound(ge=1)] = _setting(
+        20.0, "another server takes over the documents of one that has not reported for so long"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TracingSettings:
     endpoint: str = _setting(
         "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing", "log"
@@ -257,6 +284,7 @@ class Settings:
     cache: CacheSettings = field(default_factory=CacheSettings)
     log: LogSettings = field(default_factory=LogSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
+    documents: DocumentSettings = field(default_factory=DocumentSettings)
     tracing: TracingSettings = field(default_factory=TracingSettings)
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
 
@@ -269,7 +297,7 @@ _FLAGS = {
     "pipeline.name": "pipeline",
     "traffic.enabled": "traffic",
 }
-_SECTIONS_IN_FLAGS = {"auth", "cache", "log", "storage", "tracing", "traffic"}
+_SECTIONS_IN_FLAGS = {"auth", "cache", "documents", "log", "storage", "tracing", "traffic"}
 
 
 def flag_of(path: str) -> str:

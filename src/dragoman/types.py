@@ -113,7 +113,12 @@ FinishReason = Literal["stop", "length", "repetition", "unchanged"]
 incomplete. `unchanged`: there was nothing to translate (no letters, or the target is the source's language)."""
 
 
-TextFormat = Literal["text", "html", "xml", "markdown"]
+PublicFormat = Literal["text", "html", "xml", "markdown"]
+"""What a caller may say a text is."""
+
+TextFormat = Literal[PublicFormat, "marks"]
+"""`marks`: the text of one block of a document, in which `<g1>…</g1>` and `<x1/>` (`dragoman.text.marks`) stand for what comes
+back as it is."""
 
 Priority = Literal["interactive", "bulk"]
 """`interactive`: a person waits for the answer. `bulk`: it may take until interactive calls leave the engine free."""
@@ -162,6 +167,8 @@ class TranslationRequest:
     source: str | None = None  # None: detected for each text
     format: TextFormat = "text"
     context: str | None = None  # said around the text; informs the translation, is not translated
+    follows: tuple[bool, ...] = ()  # for each text, whether it follows the one before it, which is context; empty: none
+    contexts: tuple[str, ...] = ()  # for each text, what is said around it alone; empty: nothing
     keep: tuple[str, ...] = ()  # terms that are not to be translated
     glossary: Mapping[str, str] = field(default_factory=dict[str, str])  # terms and their translations
     glossary_key: tuple[object, ...] | None = None  # of a stored glossary: equal keys have equal entries
@@ -170,6 +177,7 @@ class TranslationRequest:
     ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
     splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
     non_splitting_tags: frozenset[str] = frozenset()  # that never do
+    sampled: bool = False  # outputs are chosen at random; equal texts of one call have different ones
     strict: bool = False  # a text that fails a check is an error instead of a translation with a warning
     forced_output_tokens: tuple[int, ...] | None = (
         None  # one per text; only for dummy weights, whose lengths mean nothing

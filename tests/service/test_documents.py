@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dragoman.prompts.encoder import PromptEncoder
 from dragoman.text import checks
 from dragoman.types import EngineSequence, TextDone, Translation, TranslationRequest
 from tests.service.test_translator import AnsweringPipeline, codes, stream, translate, translator
-from tests.serving import source_of
+from tests.serving import prompts, source_of
 
 HTML = '<p class="a">Can I pay by <b id=1>credit card</b>?</p>\n<!-- note --><p>Can I <i>pay</i></p>'
 
@@ -84,6 +86,21 @@ async def test_where_the_text_between_tags_alone_fails_they_are_put_at_aligned_p
     assert outline(translation.text) == "<p>x x x x x x <b>x x x x</b> x x x.</p>"
 
 
+async def test_a_block_of_a_file_comes_back_with_its_marks_whatever_the_model_does_with_them() -> None:
+    text = "<x1/>Please <g2>pay <g3>{amount}</g3> now</g2>, not<x4/> later.<x5/>"
+    translation, pipeline = await translated(japanese, text, format="marks")
+    assert outline(translation.text) == "<x1/>x <g2>x <g3>{amount}</g3> x</g2>, x<x4/> x.<x5/>"
+    assert source_of(pipeline.given[0]) == "Please <g1>pay <x2/> now</g1>, not<x3/> later."
+    translation, _ = await translated(lambda shown: japanese(re.sub(r"<[^>]*>", "", shown)), text, format="marks")
+    assert outline(translation.text) == "<x1/>x <g2>x <g3>{amount}</g3> x</g2>, x<x4/> x.<x5/>"
+    assert translation.retries[-1] == "cut_around"
+
+
+async def test_what_looks_like_a_mark_in_a_part_that_is_copied_is_copied() -> None:
+    translation, _ = await translated(japanese, "<!-- <x1/> --><p>Can I <i>pay</i></p><pre><g1></pre>", format="html")
+    assert outline(translation.text) == "<!-- <x1/> --><p>x x <i>x</i></p><pre><g1></pre>"
+
+
 async def test_a_placeholder_is_shown_as_it_is_and_then_as_a_mark() -> None:
     def answer(text: str) -> str:
         return japanese(text) if "<x1/>" in text else "かな かな"
@@ -118,6 +135,62 @@ async def test_a_glossary_does_not_make_a_short_text_a_very_long_one() -> None:
         result, _ = await translated(japanese, text, glossary={"ab": translation})
         assert (translation in result.text) == is_put_in
         assert len(result.text) < 30 * len(text)
+
+
+# ---- texts that follow each other
+
+
+async def given(*texts: str, **options: Any) -> list[str]:
+    """What a model that takes a context is given for each text: the context, `==` and the text."""
+    base, _ = prompts()
+    template = replace(
+        base.profile.templates[0], text="<|bos|><|{source_code}|><|{target_code}|>{context}=={text}<|sep|>"
+    )
+    encoder = PromptEncoder(replace(base.profile, templates=(template, *base.profile.templates)), base.tokenizer)
+    pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence).rpartition("==")[2]))
+    await translate(translator(pipeline, encoder=encoder), TranslationRequest(texts, "ja", "en", **options))
+    return [source_of(sequence) for sequence in pipeline.given]
+
+
+def follows(texts: int) -> tuple[bool, ...]:
+    return (False, *(True,) * (texts - 1))
+
+
+async def test_texts_that_follow_each_other_have_the_sources_before_them_as_context() -> None:
+    texts = ("The old man came in.", "He was tired of it.", "He sat down there.", "Then he left us.")
+    assert await given(*texts) == list(texts)
+    assert await given(*texts, follows=follows(4)) == [
+        texts[0],
+        f"{texts[0]}=={texts[1]}",
+        f"{texts[0]}\n{texts[1]}=={texts[2]}",
+        f"{texts[1]}\n{texts[2]}=={texts[3]}",
+    ]
+    assert await given(*texts, follows=(False, True, False, True)) == [
+        texts[0],
+        f"{texts[0]}=={texts[1]}",
+        texts[2],
+        f"{texts[2]}=={texts[3]}",
+    ]
+
+
+async def test_a_short_text_and_one_that_is_repeated_have_no_neighbours_and_are_those_of_others() -> None:
+    texts = ("Where is the train station?", "Over there.", "Can I pay by card?", "Where is the train station?")
+    assert await given(*texts, follows=follows(4)) == [
+        texts[0],
+        texts[1],
+        f"{texts[0]}\n{texts[1]}=={texts[2]}",
+        texts[3],
+    ]
+
+
+async def test_a_text_can_have_a_context_of_its_own() -> None:
+    texts = ("Open", "The station is open.", "Open")
+    contexts = ("Status", "Notes", "Action")
+    assert await given(*texts, follows=follows(3), contexts=contexts) == [
+        "Status==Open",
+        "Notes\nOpen==The station is open.",
+        "Action==Open",
+    ]
 
 
 async def test_options_that_the_profile_cannot_express_are_warned_of() -> None:

@@ -193,6 +193,24 @@ def test_terms_to_keep_are_marks(kind: TextFormat) -> None:
     assert (block.text, block.marks[0].opening) == ("Open <x1/> now", "Blue Harbor")
 
 
+@given(documents)
+@MANY
+def test_a_block_whose_marks_stand_for_those_of_another_comes_back_with_the_same_marks(document: str) -> None:
+    """What a document's reader finds is translated as a text of its own, whatever becomes of its words."""
+    for block in blocks(html.pieces(document, lambda _: ())):
+        found = list(pieces(block.text, "marks"))
+        assert written(found) == block.text
+        again = written(found, lambda text: replaced(text, ["Q"]))
+        assert [part for part, is_mark in parts(again) if is_mark] == [
+            part for part, is_mark in parts(block.text) if is_mark
+        ]
+
+
+def test_marks_that_form_no_pair_are_singles() -> None:
+    [block] = blocks(pieces("a</g2> b<g9>c <g1>d</g1> e<x7/>f", "marks"))
+    assert block.text == "a<x1/> b<x2/>c <g3>d</g3> e<x4/>f"
+
+
 # ---- size
 
 READ: dict[TextFormat, Callable[[str], Iterator[Piece | None]]] = {
@@ -200,6 +218,7 @@ READ: dict[TextFormat, Callable[[str], Iterator[Piece | None]]] = {
     "html": lambda text: html.pieces(text, spans),
     "xml": lambda text: html.pieces(text, spans, xml=True),
     "markdown": lambda text: markdown.pieces(text, spans),
+    "marks": lambda text: pieces(text, "marks"),
 }
 LONG = {
     "text": ("word ", "\n", "a\tb\n", "- x\n", "{a} "),
@@ -208,6 +227,7 @@ LONG = {
         *("word ", "word\n", "a  \n", "*a* ", "*a*", "`a", "$a ", "\\*", "&amp;", "<", "[", "![", "[a](", "> ", "- ", "- a\n"),
         *("<b>a", "<div>\n", "<p>a</p>\n\n", "|a|b|\n|-|-|\n", "#\n"),
     ),
+    "marks": ("word ", "<g1>", "</g1>", "<x1/>", "<g1>a", "<g1>a</g1>", "a<x2/>b "),
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from dragoman import __version__
-from dragoman.api import errors, glossaries, native, operators
+from dragoman.api import documents, errors, glossaries, native, operators
 from dragoman.api.answers import ClientGone, closed
 from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
 from dragoman.api.input import MAX_KEYLESS_BODIES, MAX_VALUES, NEEDS_OPERATOR
@@ -23,9 +23,16 @@ COMPAT = (deepl, libretranslate, google, plugins, openai)
 """APIs of others, whose clients are served unchanged."""
 
 
-def _translation_paths() -> list[re.Pattern[str]]:
-    """What web pages of other origins may call: not what operators ask, nor stored glossaries."""
-    routes = (route for router in (native.router, *(api.router for api in COMPAT)) for route in router.routes)
+UPLOAD_PATHS = ("/v1/documents", "/v2/document", "/translate_file")
+"""Where bodies may have the size of documents."""
+_UPLOAD_FIELD_BYTES = 2_000_000  # besides the file
+
+
+def _translation_paths(*, keys_required: bool) -> list[re.Pattern[str]]:
+    """What web pages of other origins may call: not what operators ask, nor stored glossaries; documents where a key is needed,
+    which such a page does not have: otherwise it could read those of everybody."""
+    routers = [native.router, *(api.router for api in COMPAT), *([documents.router] if keys_required else [])]
+    routes = (route for router in routers for route in router.routes)
     return [route.path_regex for route in routes if isinstance(route, Route) and "glossar" not in route.path]
 
 
@@ -42,7 +49,13 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
         servers=[{"url": f"/{server.root_path.strip('/')}"}] if server.root_path.strip("/") else None,
     )
     is_allowed = host_rule(server.allowed_hosts, server.host, behind_proxy=bool(server.trusted_proxies))
-    _install_middleware(app, service, is_allowed, _translation_paths(), comma_separated(server.cors_origins))
+    _install_middleware(
+        app,
+        service,
+        is_allowed,
+        _translation_paths(keys_required=service.accounts.required),
+        comma_separated(server.cors_origins),
+    )
     app.state.replicas = replicas
     app.state.max_values = MAX_VALUES + 4 * server.max_texts
     app.state.keyless_bodies = asyncio.Semaphore(MAX_KEYLESS_BODIES)
@@ -52,6 +65,7 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
     app.add_exception_handler(ClientGone, closed)
     app.include_router(native.router)
     app.include_router(glossaries.router)
+    app.include_router(documents.router)
     for api in COMPAT:
         app.include_router(api.router)
     app.include_router(operators.router, dependencies=[NEEDS_OPERATOR], responses=operators.ANSWERS)
@@ -86,6 +100,8 @@ def _install_middleware(
         count=service.metrics.answered,
         tracing=service.tracing,
         max_body_bytes=service.settings.server.max_body_bytes,
+        max_upload_bytes=service.settings.documents.max_bytes + _UPLOAD_FIELD_BYTES,
+        upload_paths=UPLOAD_PATHS,
         is_allowed=is_allowed,
         open_paths=open_paths,
         origins=origins,

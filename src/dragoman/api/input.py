@@ -265,9 +265,16 @@ MAX_TAGS, MAX_TAG_CHARACTERS = 100, 100
 
 
 def call_of(
-    http: Request, account: Account, api: ApiName, request: TranslationRequest, deadline_s: float | None = None
+    http: Request,
+    account: Account,
+    api: ApiName,
+    request: TranslationRequest,
+    deadline_s: float | None = None,
+    *,
+    consecutive: bool = False,
 ) -> TranslationRequest:
-    """The request of a call: with its id, account and deadline. `deadline_s`: of the call's body.
+    """The request of a call: with its id, account and deadline. `deadline_s`: of the call's body. `consecutive`: each text
+    follows the one before it.
 
     The calls of an account of priority `bulk` are bulk, whatever they say.
 
@@ -302,7 +309,15 @@ def call_of(
         deadline_s = max(deadline_s - (perf_counter() - trace.began_s), 0.0)
     request_id = trace.request_id if trace is not None else token_hex(8)
     priority = "bulk" if account.priority == "bulk" else request.priority
-    return replace(request, request_id=request_id, account=account, api=api, deadline_s=deadline_s, priority=priority)
+    return replace(
+        request,
+        follows=(False, *(True,) * (len(request.texts) - 1)) if consecutive else (),
+        request_id=request_id,
+        account=account,
+        api=api,
+        deadline_s=deadline_s,
+        priority=priority,
+    )
 
 
 def _seconds(header: str) -> float:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from secrets import token_hex
@@ -58,9 +58,10 @@ SMALL_BODY_BYTES = 64 * 1024
 @dataclass(slots=True)
 class _Bodies:
     """Bodies of which a part is missing hold memory before their key is known: together as much as `INCOMPLETE_BODIES` of the
-    largest. Beyond that those of over `SMALL_BODY_BYTES` are refused with 503."""
+    largest. Beyond that those of over `SMALL_BODY_BYTES` are refused with 503. Uploads hold none: they go to disk."""
 
     max_bytes: int
+    are_uploads: bool = False
     incomplete_bytes: int = 0  # of all that are being received
 
     def too_large(self, size: int) -> BodyTooLarge:
@@ -95,6 +96,8 @@ class _Exchange:
         if self.received_bytes > bodies.max_bytes:
             self.is_refused = True
             raise bodies.too_large(self.received_bytes)
+        if bodies.are_uploads:
+            return message
         if held_bytes > SMALL_BODY_BYTES and bodies.incomplete_bytes > INCOMPLETE_BODIES * bodies.max_bytes:
             self.is_refused = True
             raise Unavailable("the server receives too many large bodies; send this one again later")
@@ -129,7 +132,7 @@ async def _drain(receive: Receive) -> None:
 
 # ---- all of it
 
-_CORS_METHODS = ("GET", "POST")
+_CORS_METHODS = ("GET", "POST", "PATCH", "DELETE")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _EXPOSED_HEADERS = ("X-Request-ID", "Retry-After", "X-Trace-ID")
 _PREFLIGHT_MAX_AGE_S = 20 * 86_400  # LibreTranslate's; browsers cap it at 2 h or 24 h
@@ -141,8 +144,9 @@ class RequestMiddleware:
     A stream's line is logged at its end. The path is logged as the route's template: an unknown path may hold anything.
     Whether a line is written is the logger's level.
 
-    Refused before they are routed are bodies of more than `max_body_bytes`, by Content-Length or by counting where there is
-    none; Host headers that are not `is_allowed`; and changes by web pages of other origins on paths that are not `open_paths`.
+    Refused before they are routed are bodies of more than `max_body_bytes`, on `upload_paths` of more than
+    `max_upload_bytes`, by Content-Length or by counting where there is none; Host headers that are not `is_allowed`; and
+    changes by web pages of other origins on paths that are not `open_paths`.
     Pages of `origins` get CORS headers on these paths alone.
     """
 
@@ -153,6 +157,8 @@ class RequestMiddleware:
         count: Callable[[RequestTrace], None],
         tracing: Tracing | None = None,
         max_body_bytes: int,
+        max_upload_bytes: int = 0,
+        upload_paths: Collection[str] = (),
         is_allowed: Callable[[str], bool],
         open_paths: Sequence[re.Pattern[str]] = (),
         origins: Sequence[str] = (),
@@ -161,6 +167,8 @@ class RequestMiddleware:
         self._count = count
         self._tracing = tracing
         self._bodies = _Bodies(max_body_bytes)
+        self._uploads = _Bodies(max(max_upload_bytes, max_body_bytes), are_uploads=True)
+        self._upload_paths = upload_paths
         self._is_allowed = is_allowed
         self._open_paths = open_paths
         self._cors = CORSMiddleware(
@@ -189,7 +197,8 @@ class RequestMiddleware:
         is_quiet = path in _QUIET_PATHS or path.startswith(_QUIET_FOLDER)
         if self._tracing and not is_quiet:
             self._tracing.begin(request, scope["headers"])
-        exchange = _Exchange(request, self._bodies, receive, send)
+        bodies = self._uploads if path in self._upload_paths else self._bodies
+        exchange = _Exchange(request, bodies, receive, send)
         token = requests.current.set(request)
         try:
             if refusal := self._refusal(scope, headers, exchange):
@@ -204,7 +213,7 @@ class RequestMiddleware:
                 raise
             await failed(scope, receive, exchange.send)
         finally:
-            self._bodies.incomplete_bytes -= exchange.held_bytes
+            bodies.incomplete_bytes -= exchange.held_bytes
             request.route = self._route(scope)
             self._end(request, is_quiet)
             requests.current.reset(token)
@@ -233,10 +242,10 @@ class RequestMiddleware:
         if not is_same_origin and scope["method"] not in _SAFE_METHODS and not self._is_open(scope["path"]):
             return Forbidden("web pages of other origins may not do this")
         length = headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._bodies.max_bytes:
+        if length.isdigit() and int(length) > exchange.bodies.max_bytes:
             exchange.is_refused = True
             exchange.is_complete = b"expect" in headers  # which sends no body before it is asked to
-            return self._bodies.too_large(int(length))
+            return exchange.bodies.too_large(int(length))
         return None
 
     def _route(self, scope: Scope) -> str | None:

@@ -145,7 +145,7 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         priority=body.priority,
         forced_output_tokens=forced,
     )
-    request = call_of(http, account, "native", request, body.deadline_s)
+    request = call_of(http, account, "native", request, body.deadline_s, consecutive=body.consecutive)
     if body.stream:
         if body.confidence_inputs:
             raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")

@@ -65,11 +65,15 @@ class TranslateBody(RequestBody):
     source: Annotated[str | None, Field(description="BCP-47 tag; absent: detected for each text.")] = None
     stream: Annotated[bool, Field(description="Server-sent events instead of one JSON answer.")] = False
     format: Annotated[
-        translation.TextFormat, Field(description="What the text is; its structure comes back as it was.")
+        translation.PublicFormat, Field(description="What the text is; its structure comes back as it was.")
     ] = "text"
     context: Annotated[
         str | None, Field(description="Said around the text: informs the translation, is not translated.")
     ] = None
+    consecutive: Annotated[
+        bool,
+        Field(description="The texts follow each other, such as subtitles: those before a text are its context."),
+    ] = False
     glossary: Annotated[
         Entries | str | None,
         Field(description="Terms and their translations, or the id or name of a stored glossary."),

@@ -7,7 +7,8 @@ so a file is read again when it is written, and nothing but the units' translati
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -73,18 +74,27 @@ class UnitReference:
 RegionPiece: TypeAlias = Verbatim | UnitReference
 
 
+Compose: TypeAlias = Callable[[str, Callable[[int, int], str], Callable[[str], None]], str]
+"""Returns what is written for a region. It is given the region's pieces, written one after the other; a function that returns
+the part from one byte to another, with the translations of regions inside; and one that takes a warning."""
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Bytes `start` to `stop` of a part, and what is written in their place."""
+    """Bytes `start` to `stop` of a part, and what is written in their place.
+
+    With `compose`, the pieces are in a notation of the reader's own, and regions may be inside of this one.
+    """
 
     start: int
     stop: int
     pieces: tuple[RegionPiece, ...]
+    compose: Compose | None = None
 
 
 @dataclass(slots=True)
 class Part:
-    """A file, or one of a package. `data` is what was parsed, in UTF-8 whatever `encoding` is; regions are of it, in order."""
+    """A file, or one of a package. `data` is what was parsed, in UTF-8 whatever `encoding` is; regions are of it."""
 
     name: str
     data: bytes
@@ -108,16 +118,29 @@ class Content:
     new_package: bytes | None = None
 
     def add(
-        self, pieces: Iterable[Piece | None], place: str, context: str = "", *, follows: bool = False
+        self,
+        pieces: Iterable[Piece | None],
+        place: str,
+        context: str = "",
+        *,
+        follows: bool = False,
+        copies: dict[str, int] | None = None,
     ) -> tuple[RegionPiece, ...]:
-        """Make units of the blocks among `pieces`, and return what stands for them in a region."""
+        """Make units of the blocks among `pieces`, and return what stands for them in a region.
+
+        `copies` has the numbers of units by their text: a block with the text of one of them is its copy, and no unit.
+        """
         found: list[RegionPiece] = []
         for piece in pieces:
             if isinstance(piece, Verbatim):
                 found.append(piece)
+            elif piece is not None and copies is not None and piece.text in copies:
+                found.append(UnitReference(copies[piece.text], piece))
             elif piece is not None:
                 for mark in piece.marks:  # values in tags are units of their own, before the block that has the tag
                     self.add(mark.pieces, place, context)
+                if copies is not None:
+                    copies[piece.text] = len(self.units)
                 found.append(UnitReference(len(self.units), piece))
                 self.units.append(Unit(piece, place, context, follows))
                 follows = True
@@ -133,17 +156,39 @@ def written(content: Content, translations: Sequence[str]) -> Iterator[tuple[str
     if len(translations) != len(content.units):
         raise ValueError(f"{len(content.units)} units, {len(translations)} translations")
     for part in content.parts:
-        pieces: list[bytes] = []
-        at = 0
-        for region in part.regions:
+        warnings: list[str] = []
+        text = _PartWriter(part, translations, warnings).text(0, len(part.data))
+        data, of_encoding = part.encoding.encode(text.encode("utf-8"))
+        named = f"{part.name}: " if part.name else ""
+        yield part.name, data, [f"{named}{warning}" for warning in (*warnings, *of_encoding)]
+
+
+class _PartWriter:
+    """Writes a part, or a range of it, with translations in its regions."""
+
+    def __init__(self, part: Part, translations: Sequence[str], warnings: list[str]) -> None:
+        self._part = part
+        self._translations = translations
+        self._warnings = warnings
+        self._regions = sorted(part.regions, key=lambda region: (region.start, -region.stop))
+        self._starts = [region.start for region in self._regions]
+
+    def text(self, start: int, stop: int) -> str:
+        """Return bytes `start` to `stop` as text, with the translations of the regions that are in them."""
+        pieces: list[str] = []
+        at = start
+        around: Region | None = None
+        for region in self._regions[bisect_left(self._starts, start) : bisect_left(self._starts, stop)]:
+            if region.stop > stop or (region.start < at and around and around.compose and region.stop <= at):
+                continue  # it is around these bytes, or in a region that was written
             if region.start < at:
-                raise ValueError(f"{part.name}: regions overlap at byte {region.start}")
-            pieces.append(part.data[at : region.start])
-            pieces += (_written(piece, translations).encode("utf-8") for piece in region.pieces)
-            at = region.stop
-        pieces.append(part.data[at:])
-        data, warnings = part.encoding.encode(b"".join(pieces))
-        yield part.name, data, [f"{part.name}: {warning}" for warning in warnings]
+                raise ValueError(f"{self._part.name}: regions overlap at byte {region.start}")
+            pieces.append(self._part.data[at : region.start].decode("utf-8"))
+            text = "".join(_written(piece, self._translations) for piece in region.pieces)
+            pieces.append(region.compose(text, self.text, self._warnings.append) if region.compose else text)
+            around, at = region, region.stop
+        pieces.append(self._part.data[at:stop].decode("utf-8"))
+        return "".join(pieces)
 
 
 def _written(piece: RegionPiece, translations: Sequence[str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import PurePosixPath
 
-from dragoman.documents.content import Content, ReadOptions
+from dragoman.documents.content import Content, ReadOptions, replaced_parts, single_part
 from dragoman.errors import UnsupportedFile
 
 _MB = 1_000_000
@@ -33,6 +33,20 @@ class Format:
 FORMATS: tuple[Format, ...] = (
     Format(("txt",), "text/plain", "plaintext", 10 * _MB),
     Format(("md", "markdown"), "text/markdown", "plaintext", 10 * _MB),
+    Format(("docx",), f"{_OPENXML}.wordprocessingml.document", "docx"),
+    Format(("docm",), "application/vnd.ms-word.document.macroEnabled.12", "docx"),
+    Format(("dotx",), f"{_OPENXML}.wordprocessingml.template", "docx"),
+    Format(("dotm",), "application/vnd.ms-word.template.macroEnabled.12", "docx"),
+    Format(("html", "htm"), "text/html", "webpage", 10 * _MB),
+    Format(("xhtml", "xht"), "application/xhtml+xml", "webpage", 10 * _MB),
+    Format(("srt",), "application/x-subrip", "subtitles", 10 * _MB),
+    Format(("vtt",), "text/vtt", "subtitles", 10 * _MB),
+    Format(("ass", "ssa"), "text/x-ssa", "subtitles", 10 * _MB),
+    Format(("po", "pot"), "text/x-gettext-translation", "gettext", 10 * _MB),
+    Format(("json",), "application/json", "jsonfile", 10 * _MB),
+    Format(("arb",), "application/json", "jsonfile", 10 * _MB),
+    Format(("csv",), "text/csv", "table", 10 * _MB),
+    Format(("tsv", "tab"), "text/tab-separated-values", "table", 10 * _MB),
 )
 """All formats that are read. A module joins with its row here."""
 
@@ -68,3 +82,13 @@ def read(data: bytes, options: ReadOptions) -> Content:
     module = import_module(f"dragoman.documents.{format_of(options.extension).module}")
     content: Content = module.read(data, options)
     return content
+
+
+def write(data: bytes, options: ReadOptions, translations: Sequence[str]) -> tuple[bytes, list[str]]:
+    """Read a file again, and return it with the translations of its units, and warnings. Raises what `read` raises."""
+    content = read(data, options)
+    if [part.name for part in content.parts] == [""]:
+        return single_part(content, translations)
+    replaced, warnings = replaced_parts(content, translations)
+    archive = import_module("dragoman.documents.archive")
+    return archive.rewrite(content.new_package or data, replaced, content.dropped), warnings

@@ -335,6 +335,13 @@ class Accounts:
                 one.set_exception(StorageUnavailable("the key is not known, and the server's database fails"))
                 one.exception()  # asyncio would log one that no request was left to receive
 
+    def account(self, account_id: str) -> Account | None:
+        """Return an account by its id; None where it has no valid key now."""
+        if account_id == ANONYMOUS.id:
+            return None if self.required else ANONYMOUS
+        valid = (one.account for one in self._keys.values() if one.is_valid(self._now()))
+        return next((account for account in valid if account.id == account_id), None)
+
     # ---- what an account may, and has used
 
     def check(self, request: TranslationRequest) -> None:
@@ -355,8 +362,18 @@ class Accounts:
                 f"it may into {', '.join(sorted(account.languages))}",
                 param="target",
             )
-        limit, characters = account.characters_per_month, sum(map(len, request.texts))
-        if limit is not None and self._used(account.id) + meter.reserved + characters > limit:
+        self.check_quota(account, sum(map(len, request.texts)))
+
+    def check_quota(self, account: Account, characters: int, pending: int = 0) -> None:
+        """Raise `QuotaExceeded` if the account may not have so many more characters translated this month.
+
+        `pending` are characters that it will be charged with besides.
+        """
+        limit = account.characters_per_month
+        if (
+            limit is not None
+            and self._used(account.id) + self._meters[account.id].reserved + pending + characters > limit
+        ):
             usage = self.usage(account)
             raise QuotaExceeded(
                 f"this key may translate {limit} characters a month, and has used {usage.characters}; "
@@ -380,13 +397,17 @@ class Accounts:
         finally:
             meter.reserved -= characters
             if charge.characters:
-                key = (account.id, self._month())
-                if self._store is None or account is ANONYMOUS:  # its usage is this process's alone
-                    self._stored[key] = self._stored.get(key, 0) + charge.characters
-                else:
-                    of_characters, of_requests = self._unstored.get(key, (0, 0))
-                    self._unstored[key] = (of_characters + charge.characters, of_requests + 1)
-                    self._charged.set()
+                self.charge(account.id, charge.characters)
+
+    def charge(self, account_id: str, characters: int) -> None:
+        """Charge an account with a request of so many characters."""
+        key = (account_id, self._month())
+        if self._store is None or account_id == ANONYMOUS.id:  # its usage is this process's alone
+            self._stored[key] = self._stored.get(key, 0) + characters
+        else:
+            of_characters, of_requests = self._unstored.get(key, (0, 0))
+            self._unstored[key] = (of_characters + characters, of_requests + 1)
+            self._charged.set()
 
     def usage(self, account: Account) -> AccountUsage:
         """Return the account's usage of this month: by this server until now, by others as of the last refresh."""

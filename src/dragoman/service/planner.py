@@ -7,6 +7,7 @@ text is, so that control goes back to the event loop. What happens after the mod
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -51,9 +52,14 @@ MAX_GLOSSARIES = 16
 MAX_TERMS = 32
 """The most glossary terms in one prompt."""
 
+ALTERNATIVES_TEMPERATURE = 0.8
+"""Of sampling for a request that wants another translation than the most probable one."""
+
 CONTEXT_SENTENCES = 2
 CONTEXT_CHARACTERS = 300
 """The most source sentences before a segment, and their characters, that are given as its context."""
+MIN_WORDS_WITH_CONTEXT = 3
+"""A segment of fewer words is given no sentences before it: a model may translate these instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,38 @@ class Form:
 
 
 FIRST = Form()
+
+
+@dataclass(slots=True)
+class Passage:
+    """Texts that follow each other, as they are cut into segments, in their order."""
+
+    before: str = ""  # the end of what was cut so far
+
+    def in_context(
+        self, segments: Iterable[Segment | None], language: str, note: str = "", *, is_repeated: bool = False
+    ) -> Iterator[Segment | None]:
+        """Yield a text's segments, each with the note and the sentences before it, which are those of the texts before, too.
+
+        A text that is repeated in the call is given none of these, so that it is translated equally each time. A segment of
+        few words is given the note alone.
+        """
+        note = note[: CONTEXT_CHARACTERS // 2]
+        before = "" if is_repeated else self.before
+        separator = "\n"
+        for segment in segments:
+            if segment is None or segment.structural:
+                yield segment
+                continue
+            text = marks.plain(segment.text)
+            context = note
+            if before and not _is_short(text, language):
+                end = _last_sentences(before, language, CONTEXT_CHARACTERS - len(note)) if note else before
+                context = f"{note}\n{end}" if note else end
+            yield replace(segment, before=context)
+            before = _last_sentences(f"{before}{separator}{text}".strip(), language)
+            separator = " "
+        self.before = _last_sentences(f"{self.before}\n{before}", language) if is_repeated else before
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +225,11 @@ class Planner:
         unique_id = f"{request.request_id}-{next(self._numbers)}"
         request = replace(request, target=target, source=source, request_id=unique_id)
         options = _request_options(request)
+        passage, times = Passage(), Counter(request.texts if request.follows else ())
         for index, text in enumerate(request.texts):
-            yield self._job(index, text, request, options, glossary)
+            if not (request.follows and request.follows[index]):
+                passage = Passage()
+            yield self._job(index, text, request, options, glossary, passage, is_repeated=times[text] > 1)
 
     async def _glossary(self, request: TranslationRequest) -> Glossary:
         """Compile the request's glossary; a large one in a thread, and a stored one once."""
@@ -207,7 +248,15 @@ class Planner:
         return glossary
 
     def _job(
-        self, index: int, text: str, request: TranslationRequest, options: PromptOptions, glossary: Glossary | None
+        self,
+        index: int,
+        text: str,
+        request: TranslationRequest,
+        options: PromptOptions,
+        glossary: Glossary | None,
+        passage: Passage,
+        *,
+        is_repeated: bool,
     ) -> TextJob:
         rules = TagRules(request.ignore_tags, request.splitting_tags, request.non_splitting_tags)
         pieces = document.pieces(text, request.format, request.keep, rules)
@@ -224,7 +273,10 @@ class Planner:
         segments: Iterator[Segment | None] = iter(())
         if source is not None and source != request.target:
             direction = self._direction(source, request.target, options)
+            note = request.contexts[index] if request.contexts else ""
             segments = self.segments(pieces, source, request, direction, glossary)
+            if direction.takes_context:
+                segments = passage.in_context(segments, source, note, is_repeated=is_repeated)
             if options is not NO_OPTIONS or "plural" in text:
                 notes = self._notes(text, source, request, options)
             if request.forced_output_tokens is not None:  # the caller's length, shared evenly among the segments
@@ -282,7 +334,6 @@ class Planner:
         term's translation stays in the glossary's case.
         """
         marked = glossary is not None and not direction.takes_terms
-        before = ""
         for piece in pieces:
             if piece is None:
                 yield None
@@ -300,14 +351,13 @@ class Planner:
                         segment = replace(segment, text=sentence, writer=writer)
                 if glossary is not None and (marked or segment.writer is not block.writer):
                     segment = with_terms_marked(segment, glossary)
-                if direction.takes_context:
-                    segment = replace(segment, before=before)
-                    before = _last_sentences(f"{before} {marks.plain(segment.text)}".strip(), source)
                 yield segment
 
     def segments_of_block(self, job: TextJob, block: Block) -> tuple[Segment, ...]:
         """Cut a block that is translated apart from the text around it, such as an attribute's value."""
         segments = self.segments((block,), job.source, job.request, job.direction, job.glossary)
+        if job.direction.takes_context:
+            segments = Passage().in_context(segments, job.source)
         return tuple(segment for segment in segments if segment is not None)
 
     # ---- sequences
@@ -349,11 +399,14 @@ class Planner:
         else:
             limit = max_output_tokens(ratio, prompt.source_tokens, available)
             max_tokens = min(limit * limit_factor, available)
+        sampling = self._sampled if attempt.form.sampled else self.prompts.sampling
+        if request.sampled:
+            sampling = replace(self._sampled, temperature=ALTERNATIVES_TEMPERATURE, seed=job.index + 1)
         return EngineSequence(
             f"{request.request_id}.{job.index}.{suffix}",
             prompt.token_ids,
             max_tokens,
-            self._sampled if attempt.form.sampled else self.prompts.sampling,
+            sampling,
             forced=self.forced_lengths,
             source_tokens=prompt.source_tokens,
         )
@@ -406,7 +459,13 @@ def _sample(pieces: Iterable[Piece | None]) -> tuple[str, list[Piece | None]]:
     return "\n".join(found), parsed
 
 
-def _last_sentences(text: str, language: str) -> str:
+def _last_sentences(text: str, language: str, characters: int = CONTEXT_CHARACTERS) -> str:
     """The end of a text: whole sentences where they are short enough."""
-    last = sentences(text[-CONTEXT_CHARACTERS:], language)[-CONTEXT_SENTENCES:]
+    last = sentences(text[-characters:], language)[-CONTEXT_SENTENCES:]
     return "".join(last).strip()
+
+
+def _is_short(text: str, language: str) -> bool:
+    """Whether a text has few words; in a script without spaces, two characters count as a word."""
+    words = len(text.split()) if languages.uses_spaces(language) else len(text) // 2
+    return words < MIN_WORDS_WITH_CONTEXT

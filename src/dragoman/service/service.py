@@ -18,7 +18,7 @@ from prometheus_client import REGISTRY
 from dragoman import __version__, heap, languages
 from dragoman.engine.process import leave_worker_cores
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import DragomanError, EngineDead, Starting, UnknownGlossary
+from dragoman.errors import DragomanError, EngineDead, Forbidden, Starting, UnknownGlossary
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
@@ -40,6 +40,7 @@ from dragoman.types import Detection, Event, Planned, TextDone, Translation, Tra
 from dragoman.wire import RecorderStats, StartupPhase, Stats
 
 if TYPE_CHECKING:
+    from dragoman.service.documents import Documents
     from dragoman.storage.database import Database
     from dragoman.storage.glossaries import Glossaries
 
@@ -73,6 +74,7 @@ class TranslationService:
         self.tracing = tracing
         self._database = database
         self._glossaries = stack.glossaries(database) if database else None
+        self._documents = stack.documents(self, database) if database and settings.documents.folder else None
         auth = settings.auth
         self.accounts = Accounts(
             stack.account_store(database) if database and auth.mode != "none" else None,
@@ -144,6 +146,8 @@ class TranslationService:
         if self.tracing is not None:  # likewise
             self.tracing.start()
         self.admission.open()
+        if self._documents is not None:
+            self._documents.start()
         log.info("ready: %s, pipeline %s, on %s", self.model.name, self.pipeline.name, self.spec.device)
 
     async def _load_and_start(self) -> tuple[PromptEncoder, LengthTable]:
@@ -196,6 +200,8 @@ class TranslationService:
     async def drain(self) -> bool:
         """Admit nothing more and wait for what is in flight, `drain_timeout_s` at most. True if all of it finished."""
         self.admission.drain()
+        if self._documents is not None:  # they go on in another server, or after the next start
+            await self._documents.stop()
         try:
             await asyncio.wait_for(self.admission.drained(), self.settings.server.drain_timeout_s)
         except TimeoutError:
@@ -206,6 +212,8 @@ class TranslationService:
     async def stop(self) -> None:
         """Shut the engine down. Calls that are still in flight fail with `EngineDead`."""
         self.admission.drain()
+        if self._documents is not None:
+            await self._documents.stop()
         await self.pipeline.shutdown()
         await self.cache.close()
         await self.accounts.close()
@@ -240,6 +248,13 @@ class TranslationService:
         if self._glossaries is None:
             raise UnknownGlossary("this server stores no glossaries: its storage.url is empty")
         return self._glossaries
+
+    @property
+    def documents(self) -> Documents:
+        """Return the documents. Raises `Forbidden` if the server has no database, or no folder for them."""
+        if self._documents is None:
+            raise Forbidden("documents are not translated by this server: its storage.url or documents.folder is empty")
+        return self._documents
 
     def detect(self, text: str) -> Detection:
         """Detect the language of a text among those that the model serves. Raises `Starting`."""

@@ -37,6 +37,8 @@ from dragoman.wire import Stats
 
 if TYPE_CHECKING:
     from dragoman.service.accounts import AccountStore
+    from dragoman.service.documents import Documents
+    from dragoman.service.service import TranslationService
     from dragoman.storage.database import Database
     from dragoman.storage.glossaries import Glossaries
 
@@ -174,6 +176,14 @@ def glossaries(database: Database) -> Glossaries:
     from dragoman.storage.glossaries import Glossaries
 
     return Glossaries(database)
+
+
+def documents(service: TranslationService, database: Database) -> Documents:
+    """Return the documents that a service translates."""
+    from dragoman.service.documents import Documents
+    from dragoman.storage.documents import DocumentStore
+
+    return Documents(service, DocumentStore(database), service.settings.documents)
 
 
 def account_store(database: Database) -> AccountStore:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 from dragoman.text import html, markdown, plain
-from dragoman.text.blocks import Spans
+from dragoman.text.blocks import InlineItem, Spans, build
 from dragoman.text.html import TagRules
-from dragoman.text.marks import Piece, Verbatim
+from dragoman.text.marks import MARK, Block, Piece, Verbatim, parts
+from dragoman.text.segments import portions
 from dragoman.text.spans import keep_spans
 from dragoman.types import TextFormat
 
@@ -44,3 +46,30 @@ def _pieces(text: str, format: TextFormat, keep: Spans, rules: TagRules | None) 
             return html.pieces(text, keep, rules, xml=True)
         case "markdown":
             return markdown.pieces(text, keep, rules)
+        case "marks":
+            return _marked(text, keep)
+
+
+def _marked(text: str, keep: Spans) -> Iterator[Piece | None]:
+    """Yield the pieces of one block, whose marks are opaque; halves of pairs that are not well nested become singles.
+
+    A word to keep that was joined with a mark is shown to the model as a mark: it would read as another one of the text.
+    """
+    for start, stop in portions(text, 0, len(text)):
+        for piece in build(map(_mark_item, parts(text[start:stop])), keep):
+            if isinstance(piece, Block):
+                own = (replace(mark, word=mark.word and not MARK.search(mark.opening)) for mark in piece.marks)
+                yield replace(piece, marks=tuple(own))
+            else:
+                yield piece
+        yield None
+
+
+def _mark_item(part: tuple[str, bool]) -> InlineItem:
+    text, is_mark = part
+    if not is_mark:
+        return InlineItem.text(text)
+    mark = MARK.fullmatch(text)
+    if mark is None or mark[3]:
+        return InlineItem("single", text)
+    return InlineItem("close" if mark[1] else "open", text, name=mark[2])

@@ -114,11 +114,16 @@ class TagRules:
     non_splitting: frozenset[str] = frozenset()
 
 
-def pieces(text: str, keep: Spans, rules: TagRules | None = None, *, xml: bool = False) -> Iterator[Piece | None]:
-    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause."""
+def pieces(
+    text: str, keep: Spans, rules: TagRules | None = None, *, xml: bool = False, xhtml: bool = False
+) -> Iterator[Piece | None]:
+    """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause.
+
+    `xhtml`: elements are those of HTML, and a `/` at the end of a tag closes any of them.
+    """
     rules = rules or TagRules()
     if not xml:
-        yield from _Parser(text, keep, rules).pieces()
+        yield from _Parser(text, keep, rules, xhtml=xhtml).pieces()
         return
     outline = _Outline(text)
     yield from outline.read()
@@ -161,8 +166,11 @@ class _Element:
 class _Parser:
     """Reads tags and texts, and collects the items of the current block."""
 
-    def __init__(self, text: str, keep: Spans, rules: TagRules, inline: Iterator[bool] | None = None) -> None:
+    def __init__(
+        self, text: str, keep: Spans, rules: TagRules, inline: Iterator[bool] | None = None, *, xhtml: bool = False
+    ) -> None:
         self._text = text
+        self._xhtml = xhtml
         self._rules = rules
         self._inline = inline  # of each start tag in XML
         self._xml = inline is not None
@@ -221,12 +229,13 @@ class _Parser:
         if found["slash"]:
             self._end_tag(name, found)
             return found.end()
-        if not self._xml and not is_foreign and name in _RAW:
+        has_text = not (self._xml or is_foreign or (self._xhtml and found["attributes"].endswith("/")))
+        if has_text and name in _RAW:
             stop = self._end_of_raw(name, found.end())
             self._other(at, stop)
             return stop
         self._start_tag(name, found)
-        if self._xml or is_foreign or name not in _TEXT_ONLY:
+        if not has_text or name not in _TEXT_ONLY:
             return found.end()
         end = _end_tag(name).search(self._text, found.end())
         stop = end.start() if end else len(self._text)
@@ -255,6 +264,8 @@ class _Parser:
         self_closing = found["attributes"].endswith("/")
         if self._xml or self._open["svg"] or self._open["math"] or name in ("svg", "math"):
             is_void = self_closing
+        elif self._xhtml and self_closing:
+            is_void = True
         else:
             is_void = name in _VOID or (self_closing and name not in _BLOCKS and name not in _PHRASING)
         if not is_void:

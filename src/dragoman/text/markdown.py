@@ -37,7 +37,7 @@ _OPTIONS = (
     | pyromark.Options.ENABLE_GFM
     | pyromark.Options.ENABLE_HEADING_ATTRIBUTES
 )
-_FRONT_MATTER = re.compile(
+FRONT_MATTER = re.compile(
     r"(?:---|\+\+\+)[ \t]*\r?\n(?=#|[\w.\"'-]+[ \t]*[:=])(?:.*\n)*?(?:---|\.\.\.|\+\+\+)[ \t]*(?:\r?\n|\Z)"
 )
 _PAUSE_EVENTS = 200
@@ -54,7 +54,7 @@ _TAG = re.compile(r"<(/?)([A-Za-z][A-Za-z0-9-]*)")
 
 def pieces(text: str, keep: Spans, rules: TagRules | None = None) -> Iterator[Piece | None]:
     """Yield pieces whose source notations, concatenated, equal `text`, and None where the caller can pause."""
-    front = _FRONT_MATTER.match(text)
+    front = FRONT_MATTER.match(text)
     if front:
         yield Verbatim(front[0])
         text = text[front.end() :]

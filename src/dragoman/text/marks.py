@@ -24,7 +24,7 @@ Edge: TypeAlias = tuple[int, int, bool]
 
 @runtime_checkable
 class ArrangingWriter(Protocol):
-    """A writer that can also change the text at the edges of pairs. Texts and marks alternate in `written`."""
+    """A writer that can also change the whole block, as at the edges of pairs. Texts and marks alternate in `written`."""
 
     def __call__(self, text: str, /) -> str: ...
 
@@ -225,7 +225,8 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
 
     Marks that the source does not have are removed.
     """
-    if "<" not in text:
+    arranging = writer if hasattr(writer, "arrange") and isinstance(writer, ArrangingWriter) else None
+    if "<" not in text and arranging is None:
         return _written(text, writer)
     written: list[str] = []
     edges: list[Edge] = []
@@ -239,8 +240,8 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
         written.append((mark.closing or "") if found[1] else mark.opening)
         at = found.end()
     written.append(_written(text[at:], writer))
-    if edges and isinstance(writer, ArrangingWriter):
-        writer.arrange(written, edges)
+    if arranging is not None:
+        arranging.arrange(written, edges)
     return "".join(written)
 
 

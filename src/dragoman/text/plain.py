@@ -424,6 +424,11 @@ def _by_language(table: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 _CATEGORIES = {"plural": _by_language(_PLURAL_CATEGORIES), "selectordinal": _by_language(_ORDINAL_CATEGORIES)}
 
 
+def plural_categories(target: str) -> tuple[str, ...]:
+    """Return the language's plural categories of whole numbers."""
+    return _CATEGORIES["plural"].get(languages.primary(target), ("other",))
+
+
 def icu_plural_categories_missing(text: str, target: str) -> tuple[str, ...]:
     """Return the target language's plural categories for whole numbers that a plural of the message lacks."""
     if not is_message(text):

@@ -61,7 +61,7 @@ class Segment:
     @property
     def written(self) -> str:
         """Return the text in the document's notation."""
-        return restore(self.text, self.marks, self.writer)
+        return self.text if self.structural else restore(self.text, self.marks, self.writer)
 
     def part(self, text: str, *, translatable: bool) -> Segment:
         """Return a part of this segment, with the marks in it."""

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import aiohttp
 import click
 
 from dragoman.errors import ConfigError
@@ -19,6 +20,16 @@ from dragoman_bench.bench.results import write_text
 from dragoman_bench.bench.tables import markdown
 from dragoman_bench.eval.apis import API_KINDS, ApiKind, ApiOptions, TranslationApi, translation_api
 from dragoman_bench.eval.calibration import ADEQUATE_CHRF, Calibration, run_calibration
+from dragoman_bench.eval.documents import (
+    CORPUS,
+    DocumentEval,
+    DocumentResults,
+    documents_table,
+    read_corpus,
+    read_documents,
+    write_documents,
+    write_page,
+)
 from dragoman_bench.eval.fidelity import fidelity_page, kind_table, run_fidelity
 from dragoman_bench.eval.judge import HARD_INPUTS, read_inputs
 from dragoman_bench.eval.quality import compare_results, run_quality, score_table
@@ -32,6 +43,13 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
 @click.command("eval")
 @click.argument("files", nargs=-1, type=FILE, metavar="[FILE]...")
 @click.option("--fidelity", is_flag=True, help="Send the hard inputs, and judge what comes back.")
+@click.option("--documents", is_flag=True,
+              help="Send whole files of FILE, a list (default: public files of all formats), and judge what comes back. The "
+                   "server runs with --pipeline fake.")  # fmt: skip
+@click.option("--files", "folder", type=FILE, default=Path(".dragoman/documents-eval"), show_default=True,
+              help="Of --documents: folder of the files; what is missing is fetched.")  # fmt: skip
+@click.option("--rival", multiple=True, metavar="NAME=FOLDER",
+              help="Of --documents: what another program made of the same files, to be judged alike.")  # fmt: skip
 @click.option("--calibrate", is_flag=True,
               help="Fit how confident the server is in its translations of FILE; write a confidence.json.")  # fmt: skip
 @click.option("--adequate-chrf", type=click.FloatRange(0, 100), default=ADEQUATE_CHRF, show_default=True,
@@ -71,6 +89,9 @@ def command(
     if chosen["calibrate"]:
         _calibrate(files, fidelity, out or Path("confidence.json"), as_json, chosen)
         return
+    if chosen["documents"]:
+        _documents(files, out, page, chosen)
+        return
     if compare:
         for found in compare_results(*(read_eval(path, "quality") for path in compare)):
             click.echo(markdown(found))
@@ -90,8 +111,42 @@ def command(
         _write_page(page, results, without, inputs)
     if as_json:
         click.echo(json.dumps(_summary(results), ensure_ascii=False))
+    _exit_if_partial(results)
+
+
+def _exit_if_partial(results: EvalResults | DocumentResults) -> None:
     if results.partial:
         click.get_current_context().exit(INTERRUPTED)
+
+
+def _documents(files: tuple[Path, ...], out: Path | None, page: Path | None, chosen: dict[str, Any]) -> None:
+    """Judge a corpus, or only write the page of results (a FILE that ends in .json)."""
+    if len(files) > 1:
+        raise ConfigError("--documents needs one FILE at most", param="file")
+    if files and files[0].suffix == ".json":
+        results = read_documents(files[0])
+    else:
+        corpus = read_corpus(files[0] if files else CORPUS)
+        headers = {"Authorization": f"Bearer {chosen['api_key']}"} if chosen["api_key"] else {}
+
+        rivals = {name: Path(path) for name, _, path in (one.partition("=") for one in chosen["rival"])}
+        for path in rivals.values():
+            if not path.is_dir():
+                raise ConfigError(f"--rival needs NAME=FOLDER: {path} is no folder", param="rival")
+
+        async def run(observer: Observer) -> DocumentResults:
+            async with aiohttp.ClientSession(headers=headers) as session:
+                judge = DocumentEval(session, check_url(chosen["url"]), chosen["folder"], rivals)
+                with interrupts(signal.SIGINT) as interrupted:
+                    return await judge.run(corpus, chosen["concurrency"], observer, interrupted)
+
+        results = observed(run)
+    if out is not None:
+        write_documents(results, out)
+    click.echo(markdown(documents_table(results)))
+    if page:
+        write_page(page, results)
+    _exit_if_partial(results)
 
 
 def _calibrate(files: tuple[Path, ...], fidelity: bool, out: Path, as_json: bool, chosen: dict[str, Any]) -> None:

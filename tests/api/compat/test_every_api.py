@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import httpx
@@ -12,10 +12,11 @@ import pytest
 
 from dragoman.api.answers import json_bytes
 from dragoman.api.compat import exchange
+from dragoman.service.planner import Planner, TextJob
 from dragoman.service.service import TranslationService
 from dragoman.settings import CacheSettings, Settings
 from dragoman.storage.keys import Keys
-from dragoman.types import Account
+from dragoman.types import Account, TranslationRequest
 from tests.serving import HeldPipeline, echoing, keyed_service, served, service_over
 from tests.waiting import until
 
@@ -102,6 +103,37 @@ async def test_a_key_in_the_query_or_the_body(
             assert (await client.post(path, json=body, **good)).status_code == 200
             body = REQUESTS[path] | ({} if wrong else {name: "x"})
             assert (await client.post(path, json=body, **wrong)).status_code in (400, 401, 403)
+
+
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [
+        ("/v1/translate", {"text": ["Hello.", "Bye."]}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello.\n\n%%\n\nBye."}]}),
+        ("/v2/translate", {"text": ["Hello.", "Bye."]}),
+        ("/translate", {"q": ["Hello.", "Bye."]}),
+        ("/language/translate/v2", {"q": ["Hello.", "Bye."]}),
+        ("/immersive/translate", {"text_list": ["Hello.", "Bye."]}),
+        ("/kiss/translate", {"texts": ["Hello.", "Bye."]}),
+    ],
+)
+async def test_texts_that_follow_each_other(
+    client: httpx.AsyncClient, keys: dict[str, str], monkeypatch: pytest.MonkeyPatch, path: str, texts: dict[str, Any]
+) -> None:
+    planned: list[TranslationRequest] = []
+    jobs = Planner.jobs
+
+    def noting(self: Planner, request: TranslationRequest, *rest: Any) -> Iterator[TextJob]:
+        planned.append(request)
+        return jobs(self, request, *rest)
+
+    monkeypatch.setattr(Planner, "jobs", noting)
+    for more in ({}, {"consecutive": True}):
+        answer = await client.post(path, json=REQUESTS[path] | texts | more, headers={"X-API-Key": keys["good"]})
+        assert answer.status_code == 200, answer.text
+    assert [request.follows for request in planned] == [(), (False, True)]
+    answer = await client.post(path, json=REQUESTS[path] | {"consecutive": "x"}, headers={"X-API-Key": keys["good"]})
+    assert answer.status_code in (400, 422)
 
 
 async def test_headers_that_carry_a_key(client: httpx.AsyncClient, keys: dict[str, str]) -> None:

@@ -85,6 +85,13 @@ class Fields:
             raise unsupported(name, f"give one of {', '.join(allowed)}")
         return value
 
+    def flag(self, name: str) -> bool:
+        """A boolean, also as a form writes it; false where it is not given."""
+        value = str(self.values.get(name, "0")).lower()
+        if value not in ("0", "1", "true", "false"):
+            raise unsupported(name, "give true or false")
+        return value in ("1", "true")
+
     def first(self, *names: str) -> str:
         """The first of these that is given; an empty string where none is."""
         return next((value for name in names if (value := self.text(name))), "")
@@ -117,7 +124,8 @@ class Call:
     ) -> list[Translation]:
         """The translations of the texts of a field, in order. Raises `ClientGone`, and the service's errors."""
         texts = await self.texts(texts_name)
-        request = call_of(self.http, self.account, api, TranslationRequest(texts, target, source, format=format))
+        request = TranslationRequest(texts, target, source, format=format)
+        request = call_of(self.http, self.account, api, request, consecutive=self.fields.flag("consecutive"))
         async with while_connected(self.http.receive, grace_s=RETRY_GRACE_S):
             return await self.service.translate(request)
 

@@ -56,6 +56,7 @@ _TRANSLATE = {
     "target": openapi.example(openapi.TEXT, "ja"),
     "format": openapi.choice("text", "html"),
     "alternatives": {**openapi.INTEGER, "minimum": 0},
+    "consecutive": {**openapi.FLAG, "description": "This server's own: the texts follow each other."},
     **_KEY,
 }
 _TRANSLATED = openapi.object_of(

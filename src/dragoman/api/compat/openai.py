@@ -99,6 +99,9 @@ class ChatBody(BaseModel):
     messages: Items[ChatMessage]
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None
+    consecutive: Annotated[
+        bool, Field(description="This server's own: the texts of a message with several follow each other.")
+    ] = False
     n: int | None = None
     tools: list[Any] | None = None
     functions: list[Any] | None = None
@@ -218,7 +221,7 @@ async def complete(body: ChatBody, http: Request, service: Service, account: Cal
         glossary=task.glossary,
         formality=task.formality,
     )
-    request = call_of(http, account, "openai", request)
+    request = call_of(http, account, "openai", request, consecutive=body.consecutive)
     common = {"id": f"chatcmpl-{current_id()}", "created": int(time.time()), "model": service.model.name}
     if body.stream:
         with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)

@@ -79,6 +79,7 @@ TRANSLATE: dict[str, Schema] = {
     "target_lang": example(TEXT, "JA"),
     "source_lang": TEXT,
     "context": TEXT,
+    "consecutive": {**FLAG, "description": "This server's own: the texts follow each other."},
     "split_sentences": choice("0", "1", "nonewlines"),
     "preserve_formatting": FLAG,
     "formality": choice("default", "more", "less", "prefer_more", "prefer_less"),

@@ -93,7 +93,7 @@ async def _request(call: Call) -> TranslationRequest:
         splitting_tags=frozenset(_listed(fields, "splitting_tags")),
         non_splitting_tags=frozenset(_listed(fields, "non_splitting_tags")),
     )
-    return call_of(call.http, call.account, "deepl", request)
+    return call_of(call.http, call.account, "deepl", request, consecutive=fields.flag("consecutive"))
 
 
 def _listed(fields: Fields, name: str) -> list[str]:
@@ -108,8 +108,7 @@ def _check_ignored(fields: Fields) -> None:
     """What has no effect must still have a value of DeepL's; what the server does not have is not found."""
     fields.choice("split_sentences", "0", "1", "nonewlines")
     for name in _IGNORED_FLAGS:
-        if str(fields.values.get(name, "0")).lower() not in ("0", "1", "true", "false"):
-            raise unsupported(name, "give true or false")
+        fields.flag(name)
     if fields.text("style_id"):
         raise unsupported("style_id", "this server has no style rules")
     if fields.text("translation_memory_id"):

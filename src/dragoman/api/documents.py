@@ -1,0 +1,401 @@
+"""Documents: `/v1/documents`, files that are translated as jobs, their results, segments and edits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, cast, get_args
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import FileResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from dragoman import types as translation
+from dragoman.api import openapi, schemas
+from dragoman.api.answers import file_headers, while_connected
+from dragoman.api.forms import FileForm, receive_file
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of
+from dragoman.documents import exports
+from dragoman.errors import InvalidRequest
+from dragoman.service.documents import MAX_ALTERNATIVES, DocumentOptions
+from dragoman.storage.documents import DocumentState, StoredDocument
+from dragoman.storage.segments import StoredSegment
+from dragoman.types import TranslationRequest
+
+router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
+
+MAX_PAGE = 1_000
+MAX_TRANSLATION_CHARACTERS = 100_000
+
+# ---- wire format
+
+
+class DocumentErrorOut(BaseModel):
+    """Why a document was not translated."""
+
+    code: str
+    message: str
+
+
+class DocumentWarningOut(BaseModel):
+    """What people should know of a document as a whole."""
+
+    message: str
+    code: str | None = None
+    place: str | None = None
+
+
+class LeftOut(BaseModel):
+    """Text that was not translated on purpose."""
+
+    place: str
+    reason: str
+    text: str
+
+
+class DocumentOut(BaseModel):
+    """A document and how far it is."""
+
+    id: str
+    name: str
+    format: str
+    state: DocumentState
+    target: str
+    source: Annotated[str | None, Field(description="null: not detected yet, or there are no letters.")]
+    detected: Annotated[bool, Field(description="Whether the source language is detected.")]
+    characters: Annotated[int, Field(description="Of the texts to translate; 0 until the file was read.")]
+    characters_done: int
+    segments: int
+    segments_done: int
+    doubtful: Annotated[int, Field(description="Segments whose translation may be wrong.")]
+    seconds_remaining: Annotated[float | None, Field(description="From the measured rate; null: unknown.")]
+    created: datetime
+    expires: Annotated[datetime, Field(description="It is deleted then; asking for it moves that.")]
+    error: DocumentErrorOut | None
+    warnings: list[DocumentWarningOut]
+    left: Annotated[list[LeftOut], Field(description="The first 100 texts that are not translated on purpose.")]
+    left_count: int
+
+    @classmethod
+    def of(cls, stored: StoredDocument) -> DocumentOut:
+        report: dict[str, Any] = json.loads(stored.report)
+        error = (
+            DocumentErrorOut(code=stored.error_code, message=stored.error_message or "") if stored.error_code else None
+        )
+        return cls(
+            id=stored.id,
+            name=stored.name,
+            format=stored.format,
+            state=stored.state,
+            target=stored.target,
+            source=stored.source,
+            detected=stored.detected,
+            characters=stored.characters,
+            characters_done=stored.characters_done,
+            segments=stored.segments,
+            segments_done=stored.segments_done,
+            doubtful=stored.doubtful,
+            seconds_remaining=None if stored.seconds_remaining is None else round(stored.seconds_remaining, 1),
+            created=stored.created_at.replace(tzinfo=UTC),
+            expires=stored.expires_at.replace(tzinfo=UTC),
+            error=error,
+            warnings=report.get("warnings", []),
+            left=report.get("left", []),
+            left_count=report.get("left_count", 0),
+        )
+
+
+class DocumentsAnswer(BaseModel):
+    """`GET /v1/documents`."""
+
+    documents: list[DocumentOut]
+
+
+class SegmentOut(BaseModel):
+    """A segment with its translation, both with marks for what is not text: `<g1>…</g1>`, `<x2/>`."""
+
+    n: Annotated[int, Field(description="Its number, from 0 on.")]
+    place: Annotated[str, Field(description="Where it is: a paragraph, cell, slide, cue or key.")]
+    source: str
+    translation: Annotated[str | None, Field(description="null: not translated yet.")]
+    confidence: float | None
+    warnings: list[schemas.WarningOut]
+    doubtful: Annotated[bool, Field(description="It has warnings, and no person has edited it.")]
+    edited: bool
+
+    @classmethod
+    def of(cls, stored: StoredSegment) -> SegmentOut:
+        return cls.model_validate(stored, from_attributes=True)
+
+
+class SegmentsAnswer(BaseModel):
+    """A page of segments."""
+
+    segments: list[SegmentOut]
+    total: Annotated[int, Field(description="Of those asked for, on all pages.")]
+    doubtful_total: int
+
+
+class EditBody(schemas.RequestBody):
+    """An edited translation."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"translation": "<g1>駅</g1>はどこですか？"}]})
+
+    translation: Annotated[
+        str, Field(max_length=MAX_TRANSLATION_CHARACTERS, description="With the marks of the source, each once.")
+    ]
+    all_equal: Annotated[bool, Field(description="Set that of all segments with the same source too.")] = False
+
+
+class EditAnswer(BaseModel):
+    """The segments that were changed."""
+
+    segments: list[SegmentOut]
+
+
+class AlternativesBody(schemas.RequestBody):
+    """How many other translations are wanted."""
+
+    n: Annotated[int, Field(ge=1, le=MAX_ALTERNATIVES)] = 3
+
+
+class AlternativeOut(BaseModel):
+    """Another translation of a segment."""
+
+    text: str
+    confidence: float | None
+    warnings: list[schemas.WarningOut]
+
+
+class AlternativesAnswer(BaseModel):
+    """Other translations; fewer than wanted where the model finds no more."""
+
+    alternatives: list[AlternativeOut]
+
+
+# ---- forms
+
+_TEXT_FIELDS = frozenset({"target", "source", "glossary", "formality", "context", "comments", "output_format"})
+_LIST_FIELDS = frozenset({"instructions", "keep", "columns"})
+_FORM: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "target"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "target": {**openapi.TEXT, "description": "BCP-47 tag of the language to translate into."},
+                        "source": {**openapi.TEXT, "description": "BCP-47 tag; absent: detected."},
+                        "glossary": {
+                            **openapi.TEXT,
+                            "description": "The id or name of a stored glossary, or a JSON object of terms.",
+                        },
+                        "formality": openapi.choice(*get_args(translation.Formality)),
+                        "instructions": openapi.TEXTS,
+                        "context": openapi.TEXT,
+                        "keep": openapi.TEXTS,
+                        "comments": {**openapi.FLAG, "description": "Translate reviewers' comments."},
+                        "columns": {**openapi.TEXTS, "description": "csv, tsv: names or numbers of columns."},
+                        "output_format": {
+                            **openapi.TEXT,
+                            "description": "Extension of the result; absent: the file's.",
+                        },
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+def options_of(form: FileForm, request: Request, account: translation.Account) -> DocumentOptions:
+    """The options in a native form. Raises `InvalidRequest` and `UnsupportedLanguage`."""
+    for name in form.fields:
+        if name not in _TEXT_FIELDS | _LIST_FIELDS:
+            raise InvalidRequest(f"unknown field {name[:100]}", param=name[:100])
+    formality = form.text("formality") or "default"
+    if formality not in get_args(translation.Formality):
+        raise InvalidRequest(f"formality is one of {', '.join(get_args(translation.Formality))}", param="formality")
+    comments = (form.text("comments") or "false").lower()
+    if comments not in ("true", "false", "1", "0"):
+        raise InvalidRequest("comments is true or false", param="comments")
+    if (target := form.text("target")) is None:
+        raise InvalidRequest("target is missing", param="target")
+    options = DocumentOptions(
+        target,
+        form.text("source"),
+        form.text("output_format") or "",
+        _glossary(form.text("glossary") or ""),
+        cast(translation.Formality, formality),
+        tuple(filter(None, form.fields.get("instructions", ()))),
+        form.text("context") or "",
+        tuple(filter(None, form.fields.get("keep", ()))),
+        comments in ("true", "1"),
+        tuple(filter(None, form.fields.get("columns", ()))),
+    )
+    check_options(options, request, account)
+    return options
+
+
+def check_options(options: DocumentOptions, request: Request, account: translation.Account) -> None:
+    """Raises `InvalidRequest` for options beyond the limits that those of texts have."""
+    glossary = options.glossary if not isinstance(options.glossary, str) else {}
+    call_of(
+        request,
+        account,
+        "native",
+        TranslationRequest(
+            (),
+            options.target,
+            options.source,
+            context=options.context or None,
+            keep=options.keep,
+            glossary=glossary,
+            instructions=options.instructions,
+        ),
+    )
+
+
+def _glossary(value: str) -> str | dict[str, str]:
+    """A reference, or entries."""
+    if not value.startswith("{"):
+        return value
+    try:
+        entries: Any = json.loads(value)
+    except (ValueError, RecursionError):
+        raise InvalidRequest("glossary is not a JSON object of terms", param="glossary") from None
+    if not all(isinstance(one, str) for one in entries.values()):
+        raise InvalidRequest("glossary: translations are strings", param="glossary")
+    return entries
+
+
+# ---- routes
+
+Id = Annotated[str, Path(description="The document's id.")]
+Number = Annotated[int, Path(description="The segment's number.", ge=0, lt=2**31)]
+
+
+def _errors(*statuses: int) -> openapi.Answers:
+    return openapi.failures(schemas.ErrorAnswer, 400, 401, *statuses)
+
+
+@router.post(
+    "",
+    summary="Translate a document",
+    status_code=201,
+    responses=_errors(403, 404, 413, 422, 429),
+    openapi_extra=_FORM,
+)
+async def create(request: Request, service: Service, account: Caller) -> DocumentOut:
+    """A file in, a job out: ask for it until its state is `done`, then get its result."""
+    documents = service.documents
+    with documents.upload() as path:
+        form = await receive_file(request, path, documents.max_bytes)
+        if not form.file_name:
+            raise InvalidRequest("the form has no field `file` with a file's name", param="file")
+        options = options_of(form, request, account)
+        return DocumentOut.of(await documents.create(path, form.file_name, options, account))
+
+
+@router.get("", summary="The key's documents", responses=_errors())
+async def list_all(service: Service, account: Caller) -> DocumentsAnswer:
+    """The newest first."""
+    return DocumentsAnswer(documents=[DocumentOut.of(one) for one in await service.documents.list(account)])
+
+
+@router.get("/{id}", summary="One document", responses=_errors(404))
+async def get(id: Id, service: Service, account: Caller) -> DocumentOut:
+    """Its state and progress, and what people should know of it."""
+    return DocumentOut.of(await service.documents.get(id, account))
+
+
+@router.delete("/{id}", summary="Delete a document", status_code=204, responses=_errors(404))
+async def delete(id: Id, service: Service, account: Caller) -> Response:
+    """Delete its file, its result and its segments; what runs of it is cancelled."""
+    documents = service.documents
+    await documents.delete(await documents.get(id, account))
+    return Response(status_code=204)
+
+
+@router.get(
+    "/{id}/result",
+    summary="The translated file",
+    response_class=Response,
+    responses={200: {"content": {"application/octet-stream": {"schema": openapi.TEXT}}}, **_errors(404)},
+)
+async def result(
+    id: Id,
+    service: Service,
+    account: Caller,
+    format: Annotated[Literal["tmx", "xliff"] | None, Query(description="Its segments instead of the file.")] = None,
+) -> Response:
+    """As often as wanted, with the edits of its segments. 503 `document_not_ready` while it is translated."""
+    documents = service.documents
+    document = await documents.get(id, account)
+    if format is None:
+        file = await documents.result(document)
+        return FileResponse(file.path, headers=file_headers(file.name, file.media_type))
+    segments = await documents.all_segments(document)
+
+    def written() -> bytes:
+        found = (
+            exports.BilingualSegment(
+                one.n,
+                one.place,
+                one.source,
+                one.translation or one.source,
+                one.doubtful,
+                one.edited,
+                tuple(str(warning["message"]) for warning in one.warnings) if one.doubtful else (),
+            )
+            for one in segments
+        )
+        source = document.source or document.target
+        return "".join(exports.export(found, format, document.name, source, document.target)).encode()
+
+    name = f"{document.name.rpartition('.')[0]}.{format}"
+    return Response(await asyncio.to_thread(written), headers=file_headers(name, exports.MEDIA_TYPES[format]))
+
+
+@router.get("/{id}/segments", summary="Source and translation side by side", responses=_errors(404))
+async def list_segments(
+    id: Id,
+    service: Service,
+    account: Caller,
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    doubtful: Annotated[bool, Query(description="Only those whose translation may be wrong.")] = False,
+) -> SegmentsAnswer:
+    """In the document's order, as far as it is translated."""
+    documents = service.documents
+    page = await documents.segments(await documents.get(id, account), offset, limit, doubtful=doubtful)
+    return SegmentsAnswer(
+        segments=[*map(SegmentOut.of, page.segments)], total=page.total, doubtful_total=page.doubtful_total
+    )
+
+
+@router.patch("/{id}/segments/{n}", summary="Edit a translation", responses=_errors(404, 422))
+async def edit(id: Id, n: Number, body: EditBody, service: Service, account: Caller) -> EditAnswer:
+    """The result has it at its next download. Marks that are lost, repeated or invented are an error."""
+    documents = service.documents
+    document = await documents.get(id, account)
+    changed = await documents.edit(document, n, body.translation, all_equal=body.all_equal)
+    return EditAnswer(segments=[*map(SegmentOut.of, changed)])
+
+
+@router.post(
+    "/{id}/segments/{n}/alternatives", summary="Other translations of a segment", responses=_errors(403, 404, 422, 429)
+)
+async def alternatives(
+    id: Id, n: Number, body: AlternativesBody, request: Request, service: Service, account: Caller
+) -> AlternativesAnswer:
+    """They are checked like others, and differ from its translation and from each other."""
+    documents = service.documents
+    document = await documents.get(id, account)
+    async with while_connected(request.receive):
+        found = await documents.alternatives(document, n, body.n, account)
+    return AlternativesAnswer(alternatives=[AlternativeOut.model_validate(one, from_attributes=True) for one in found])

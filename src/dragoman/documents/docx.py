@@ -1,0 +1,228 @@
+"""Reads docx and its variants: body, headers, footers, notes, text boxes, SmartArt, charts, alternative texts, comments.
+
+Results of fields that Word computes, hidden and deleted text are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dragoman.documents.content import Content, Part, ReadOptions, Region, keep_nothing
+from dragoman.documents.drawingml import (
+    SYMBOL_FONTS,
+    PartReader,
+    language_attribute,
+    read_drawings,
+    read_properties,
+)
+from dragoman.documents.opc import Package, office_tag, replace_attribute
+from dragoman.documents.runs import Leaf, RunRules
+from dragoman.documents.xmlpart import Element
+from dragoman.text import html
+
+_TRANSLATED_FIELDS = frozenset({"HYPERLINK", "FORMTEXT", "TOC"})
+"""Fields whose result is text of people; of all others Word computes it."""
+
+_STORIES = (".header+xml", ".footer+xml", ".footnotes+xml", ".endnotes+xml")
+_OFF = frozenset({"0", "false", "off"})
+
+
+def _opaque(properties: Element) -> str:
+    hidden = properties.child("w:vanish")
+    if hidden is not None and hidden.get("w:val") not in _OFF:
+        return "hidden"
+    fonts = properties.child("w:rFonts")
+    if fonts is not None and fonts.get("w:ascii").lower() in SYMBOL_FONTS:
+        return "symbol"
+    return ""
+
+
+RULES = RunRules(
+    run="w:r",
+    properties="w:rPr",
+    text="w:t",
+    pairs={
+        **dict.fromkeys(("w:hyperlink", "w:ins", "w:moveTo", "w:smartTag", "w:customXml"), ""),
+        **dict.fromkeys(("w:dir", "w:bdo", "w:fldSimple"), ""),
+        "w:sdt": "w:sdtContent",
+    },
+    breaks={"w:br", "w:cr"},
+    cuts={"w:tab", "w:ptab"},
+    invisible={"w:proofErr", "w:lastRenderedPageBreak", "w:softHyphen", "w:smartTagPr", "w:customXmlPr"},
+    shown={"w:noBreakHyphen": "\u2011"},
+    ignored={"w:lang", "w:noProof", "w:rsid", "w:webHidden"},
+    ignored_attributes={"w:hint"},
+    opaque=_opaque,
+)
+
+
+def read(data: bytes, options: ReadOptions) -> Content:
+    """Read the package. Raises `InvalidFile` with the place for one that is no docx."""
+    package = Package(data, "docx")
+    content = Content()
+    read_properties(package, content, options.target)
+    _Story(package, package.main, content, options.target, "").read()
+    for name in [name for ending in _STORIES for name in package.typed(ending)]:
+        _Story(package, name, content, options.target, f"{_stem(name)} ").read()
+    for name in package.typed(".comments+xml"):
+        if options.comments:
+            _Story(package, name, content, options.target, "comment ").read()
+        else:
+            for comment in package.elements(name, "w:comment"):
+                content.leave("comments", "comment", comment.text)
+    read_drawings(package, content, options.target, {})
+    _read_html(package, content)
+    for name in [*package.typed(".styles+xml"), *package.typed(".settings+xml"), *package.typed(".numbering+xml")]:
+        for element in package.elements(name, "w:lang", "w:themeFontLang"):
+            _set_language(package.part(name), element, options.target)
+    return package.finish(content)
+
+
+def _stem(name: str) -> str:
+    return name.rpartition("/")[2].partition(".")[0]
+
+
+def _read_html(package: Package, content: Content) -> None:
+    """Read parts of HTML that Word inserts when it opens the document (`w:altChunk`)."""
+    for name in (*package.typed("text/html"), *package.typed("xhtml+xml")):
+        part = package.part(name)
+        pieces = html.pieces(part.data.decode("utf-8"), keep_nothing)
+        part.regions.append(Region(0, len(part.data), content.add(pieces, _stem(name))))
+
+
+def _set_language(part: Part, element: Element, target: str) -> None:
+    replace_attribute(part, element, language_attribute(target), office_tag(target))
+
+
+@dataclass(slots=True)
+class _Field:
+    """A field that has begun: the depth and the place among leaves of its beginning, its code, the name of its pair."""
+
+    depth: int
+    start: int
+    code: str = ""
+    in_code: bool = True
+    pair: str = ""
+
+    @property
+    def opaque(self) -> bool:
+        return self.in_code or (self.code.split() or [""])[0].upper() not in _TRANSLATED_FIELDS
+
+
+class _Story:
+    """Reads the paragraphs of a part, one after the other. Fields may begin in one and end in another."""
+
+    def __init__(self, package: Package, name: str, content: Content, target: str, label: str) -> None:
+        self._reader = PartReader(package, name, content, target, RULES)
+        self._label = label
+        self._count = 0
+        self._pairs = 0
+        self._place = ""
+        self._fields: list[_Field] = []
+        self._boxes: list[tuple[Element, str, dict[str, int]]] = []
+
+    def read(self) -> None:
+        reader = self._reader
+        for element in reader.package.elements(reader.name, "w:p", "w:tblCaption", "w:tblDescription"):
+            if element.name != "w:p":
+                reader.add_attribute(element, "w:val", f"{self._label}paragraph {self._count + 1}, alternative text")
+                continue
+            self._count += 1
+            self._paragraph(element, f"{self._label}paragraph {self._count}", None)
+        while self._boxes:
+            box, place, copies = self._boxes.pop(0)
+            self._fields = []
+            for element in box.walk("w:p") if box.name == "w:txbxContent" else (box,):
+                if element.name == "w:p":
+                    self._paragraph(element, place, copies)
+                elif element.name == "a:p":
+                    drawing = PartReader(reader.package, reader.name, reader.content, reader.target)
+                    drawing.add_paragraph(element, place, copies=copies)
+
+    def _paragraph(self, element: Element, place: str, copies: dict[str, int] | None) -> None:
+        reader = self._reader
+        self._place = place
+        for leaf in reader.add_paragraph(element, place, copies=copies, change=self._changed):
+            name = leaf.element.name
+            if leaf.kind == "open" and name == "w:hyperlink":
+                reader.add_attribute(leaf.element, "w:tooltip", place)
+            elif leaf.kind == "single" and name in ("w:drawing", "w:pict", "w:object", "mc:AlternateContent"):
+                self._embedded(leaf.element, place, copies)
+        if b"lang" in reader.part.data[element.start : element.end]:
+            for one in element.walk("w:txbxContent"):
+                if one.name == "w:lang":
+                    _set_language(reader.part, one, reader.target)
+
+    def _embedded(self, element: Element, place: str, copies: dict[str, int] | None) -> None:
+        """Read a drawing: its alternative text now, its text boxes after the story."""
+        copies = {} if copies is None else copies
+        for one in element.walk("w:txbxContent", "a:p"):
+            if one.name in ("w:txbxContent", "a:p"):
+                self._boxes.append((one, f"{place}, text box", copies))
+            elif one.name == "wp:docPr" or one.name.endswith(":cNvPr"):
+                self._reader.add_alternative_text(one, place, copies)
+            elif one.name == "v:textpath":
+                self._reader.add_attribute(one, "string", f"{place}, text box", copies)
+            elif one.name in ("v:shape", "v:rect", "v:roundrect", "v:oval", "v:group"):
+                self._reader.add_attribute(one, "alt", f"{place}, alternative text", copies)
+
+    # -- fields
+
+    def _changed(self, leaves: list[Leaf]) -> Iterator[Leaf]:
+        """Yield a paragraph's leaves: codes and computed results of fields as singles, tags of other fields as pairs."""
+        changed: list[Leaf] = []
+        for field in self._fields:
+            field.start = -1  # in a paragraph before
+        for leaf in leaves:
+            name = leaf.element.name
+            if name == "w:fldChar":
+                self._field_character(leaf, changed)
+                continue
+            if name == "w:fldSimple" and leaf.kind == "open":
+                self._fields.append(_Field(leaf.depth, -1, leaf.element.get("w:instr"), in_code=False))
+            elif name == "w:fldSimple" and self._fields:
+                self._fields.pop()
+            elif name == "w:instrText" and self._fields:
+                self._fields[-1].code += leaf.element.text
+            changed.append(self._closed(leaf))
+        return iter(changed)
+
+    def _field_character(self, leaf: Leaf, changed: list[Leaf]) -> None:
+        kind = leaf.element.get("w:fldCharType")
+        if kind == "begin":
+            self._fields.append(_Field(leaf.depth, len(changed)))
+        elif kind == "separate" and self._fields:
+            field = self._fields[-1]
+            field.in_code = False
+            since = changed[field.start :] if field.start >= 0 else []
+            if since and not field.opaque and field.depth == leaf.depth and all(one.kind == "single" for one in since):
+                self._pairs += 1
+                field.pair = f"field{self._pairs}"
+                opening = Leaf("open", leaf.element, leaf.span, leaf.run, pair=field.pair, depth=leaf.depth)
+                opening.parts = [*since, leaf]
+                changed[field.start :] = [opening]
+                return
+        elif kind == "end" and self._fields:
+            field = self._fields.pop()
+            if field.pair and field.start >= 0 and field.depth == leaf.depth:
+                closing = Leaf("close", leaf.element, leaf.span, leaf.run, pair=field.pair, depth=leaf.depth)
+                closing.parts = [leaf]
+                changed.append(closing)
+                return
+        changed.append(leaf)
+
+    def _closed(self, leaf: Leaf) -> Leaf:
+        """Return the leaf, as a single if it is in a field that is not translated; report what is left."""
+        element = leaf.element
+        reason = leaf.run.opaque if leaf.run and element.name == "w:t" else ""
+        if any(field.opaque for field in self._fields):
+            reason = "field" if leaf.kind == "text" else ""
+            if leaf.kind in ("text", "break", "cut"):
+                end = element.end if leaf.kind == "text" else leaf.span[1]
+                leaf = Leaf("single", element, (leaf.span[0], end), leaf.run, depth=leaf.depth)
+        if element.name in ("w:del", "w:moveFrom"):
+            reason = "deleted"
+        if reason and reason != "symbol" and any(map(str.isalpha, element.text)):
+            self._reader.content.leave(self._place, reason, element.text)
+        return leaf

@@ -1,0 +1,182 @@
+"""What docx, pptx and xlsx share: paragraphs and attributes of a part become units; slides, charts, SmartArt and shapes.
+
+`PartReader` adds regions to one part. Its texts of one part follow each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dragoman.documents.content import Content, Part, Region
+from dragoman.documents.opc import Package, office_tag, replace_attribute
+from dragoman.documents.runs import Blocks, Leaf, Paragraph, RunRules, xml_notation
+from dragoman.documents.xmlpart import Element, attribute_spans
+from dragoman.languages import is_cjk, script
+from dragoman.text.blocks import build
+from dragoman.text.marks import Block, Piece, Verbatim
+from dragoman.text.notation import EntityNotation, Place, decoded
+
+SYMBOL_FONTS = frozenset({"symbol", "webdings", "wingdings", "wingdings 2", "wingdings 3", "mt extra", "zapfdingbats"})
+ESCAPES = re.compile(r"_x[0-9A-Fa-f]{4}_")
+_FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+://\S+|[A-Z]:\\.+")
+
+
+def _opaque(properties: Element) -> str:
+    font = properties.child("a:latin")
+    return "symbol" if font and font.get("typeface").lower() in SYMBOL_FONTS else ""
+
+
+RULES = RunRules(
+    run="a:r",
+    properties="a:rPr",
+    text="a:t",
+    breaks={"a:br"},
+    ignored_attributes={"lang", "altLang", "dirty", "err", "smtClean", "kumimoji", "noProof", "bmk"},
+    opaque=_opaque,
+    escapes=ESCAPES,
+    space_attribute=False,
+)
+"""Paragraphs of shapes, tables, charts and SmartArt. `a:fld` is a computed value, and a mark."""
+
+
+@dataclass(slots=True)
+class PartReader:
+    """Adds the texts of one part to a content. `copies` of an element with two versions: numbers of units by their text."""
+
+    package: Package
+    name: str
+    content: Content
+    target: str
+    rules: RunRules = RULES
+    looks: dict[bytes, tuple[Hashable, str]] = field(default_factory=lambda: dict[bytes, tuple[Hashable, str]]())
+    last: int = -1  # number of units after the last one of this part
+
+    @property
+    def part(self) -> Part:
+        return self.package.part(self.name)
+
+    def add_paragraph(
+        self,
+        element: Element,
+        place: str,
+        *,
+        context: str = "",
+        copies: dict[str, int] | None = None,
+        change: Callable[[list[Leaf]], Iterable[Leaf]] = iter,
+        limit: int = 0,
+    ) -> list[Leaf]:
+        """Make a region of a paragraph that has text, after `change`; return its leaves as they were."""
+        part = self.part
+        leaves = list(Paragraph(part.data, self.rules, self.looks).leaves(element))
+        blocks = Blocks(part.data, self.rules)
+        pieces = blocks.pieces(change(leaves))
+        if any(isinstance(piece, Block) for piece in pieces):
+            composer = blocks.composer
+            composer.limit = limit
+            self._add(Region(element.content, element.elements[-1].end, (), composer), pieces, place, context, copies)
+        return leaves
+
+    def add_text(self, element: Element, place: str, context: str = "") -> None:
+        """Make a region of an element that has only characters."""
+        source = self.part.data[element.content : element.close].decode("utf-8")
+        pieces = build(list(decoded(source, Place(xml=True))), notation=xml_notation) if "<" not in source else []
+        self._add(Region(element.content, element.close, ()), pieces, place, context, None)
+
+    def add_attribute(self, element: Element, name: str, place: str, copies: dict[str, int] | None = None) -> None:
+        """Make a region of an attribute's value, if the element has it and it is not the name of a file."""
+        if not any(map(str.isalpha, element.get(name))) or _FILE_NAME.fullmatch(element.get(name)):
+            return
+        data = self.part.data
+        span = attribute_spans(data, element)[name]
+        where = Place(xml=True, quote=data[span.stop : span.end].decode())
+        source = data[span.value : span.stop].decode("utf-8")
+
+        def notation(texts: Iterable[tuple[str, str]]) -> Callable[[str], str]:
+            writer = EntityNotation(where, texts)
+            return lambda text: writer(text.translate(_FORBIDDEN_CONTROLS))
+
+        pieces = build(list(decoded(source, where)), notation=notation)
+        self._add(Region(span.value, span.stop, ()), pieces, place, "", copies)
+
+    def add_alternative_text(self, element: Element, place: str, copies: dict[str, int] | None = None) -> None:
+        for name in ("descr", "title"):
+            self.add_attribute(element, name, f"{place}, alternative text", copies)
+
+    def set_languages(self, element: Element) -> None:
+        """Set the language of all runs in a paragraph of DrawingML."""
+        part = self.part
+        if b"ang=" not in part.data[element.start : element.end]:
+            return
+        for one in element.walk():
+            if one.name.startswith("a:") and "lang" in one.attributes:
+                replace_attribute(part, one, "lang", office_tag(self.target))
+                if "altLang" in one.attributes:
+                    span = attribute_spans(part.data, one)["altLang"]
+                    part.regions.append(Region(span.start, span.end, ()))
+
+    def _add(
+        self, region: Region, pieces: Iterable[Piece], place: str, context: str, copies: dict[str, int] | None
+    ) -> None:
+        follows = self.last == len(self.content.units)
+        found = self.content.add(pieces, place, context, follows=follows, copies=copies)
+        self.last = len(self.content.units)
+        self.part.regions.append(Region(region.start, region.stop, found, region.compose))
+
+
+def read_shapes(reader: PartReader, place: str, copies: dict[str, int] | None = None) -> None:
+    """Read a part with paragraphs of DrawingML: a slide, notes, a chart, SmartArt, the drawing of a sheet."""
+    names = ("a:p", "p:cNvPr", "xdr:cNvPr", "dsp:cNvPr", "mc:AlternateContent", "c:strCache")
+    for element in reader.package.elements(reader.name, *names):
+        if element.name != "mc:AlternateContent":
+            _read_shape(reader, element, place, copies)
+            continue
+        alternatives = {} if copies is None else copies
+        for one in element.walk("a:p"):
+            _read_shape(reader, one, place, alternatives)
+
+
+def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[str, int] | None) -> None:
+    if element.name == "a:p":
+        reader.add_paragraph(element, place, copies=copies)
+        reader.set_languages(element)
+    elif element.name.endswith(":cNvPr"):
+        reader.add_alternative_text(element, place, copies)
+    elif element.name == "c:strCache":
+        for one in element.walk():
+            if one.name == "c:v" and any(map(str.isalpha, one.text)):
+                reader.content.leave(place, "chart_data", one.text)
+
+
+def read_drawings(package: Package, content: Content, target: str, places: Mapping[str, str]) -> None:
+    """Read charts, and SmartArt, whose texts are in two parts. `places` has those of parts that slides or sheets name."""
+    copies: dict[str, int] = {}
+    for ending in (".diagramData+xml", ".diagramDrawing+xml", ".chart+xml", "chartex+xml", ".chartshapes+xml"):
+        for name in package.typed(ending):
+            place = places.get(name) or name.rpartition("/")[2].partition(".")[0]
+            reader = PartReader(package, name, content, target)
+            read_shapes(reader, place, copies if "diagram" in ending else None)
+
+
+def read_properties(package: Package, content: Content, target: str) -> None:
+    """Read the document's title, and set its language."""
+    for one in package.relationships(""):
+        if one.type != "core-properties":
+            continue
+        reader = PartReader(package, one.target, content, target)
+        for element in package.elements(one.target, "dc:title", "dc:language"):
+            if element.name == "dc:title":
+                reader.add_text(element, "title of the document")
+            elif element.text:
+                part = reader.part
+                part.regions.append(Region(element.content, element.close, (Verbatim(office_tag(target)),)))
+
+
+def language_attribute(target: str) -> str:
+    """Return the attribute of `w:lang` that holds the target's language."""
+    return "w:eastAsia" if is_cjk(target) else "w:bidi" if script(target) in RIGHT_TO_LEFT else "w:val"
+
+
+RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm"})
+_FORBIDDEN_CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)])

@@ -1,0 +1,97 @@
+"""A document's segments as files that translators' tools read: TMX 1.4 and XLIFF 1.2, with doubtful segments marked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+from xml.sax.saxutils import escape, quoteattr
+
+from dragoman import __version__
+from dragoman.text.marks import MARK
+
+ExportFormat = Literal["tmx", "xliff"]
+MEDIA_TYPES: dict[ExportFormat, str] = {"tmx": "application/x-tmx+xml", "xliff": "application/xliff+xml"}
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class BilingualSegment:
+    """A segment to export. `notes` say why it is doubtful."""
+
+    number: int
+    place: str
+    source: str
+    target: str
+    doubtful: bool = False
+    edited: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def export(
+    segments: Iterable[BilingualSegment], format: ExportFormat, name: str, source: str, target: str
+) -> Iterator[str]:
+    """Yield the file, piece by piece. `name`: of the document."""
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield from (_tmx if format == "tmx" else _xliff)(segments, name, source, target)
+
+
+def _tmx(segments: Iterable[BilingualSegment], name: str, source: str, target: str) -> Iterator[str]:
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    yield (
+        f'<tmx version="1.4">\n<header creationtool="dragoman" creationtoolversion={_value(__version__)} '
+        f'segtype="paragraph" o-tmf="dragoman" adminlang="en" srclang={_value(source)} datatype="unknown" '
+        f'creationdate="{now}"/>\n<body>\n'
+    )
+    for one in segments:
+        state = "doubtful" if one.doubtful else "edited" if one.edited else "translated"
+        yield f'<tu tuid="{one.number}">'
+        yield "".join(f"<note>{_text(note)}</note>" for note in one.notes)
+        yield f'<prop type="x-document">{_text(name)}</prop><prop type="x-place">{_text(one.place)}</prop>'
+        yield f'<prop type="x-state">{state}</prop>'
+        for language, text in ((source, one.source), (target, one.target)):
+            yield f"<tuv xml:lang={_value(language)}><seg>{_inline(text, _TMX_MARKS)}</seg></tuv>"
+        yield "</tu>\n"
+    yield "</body>\n</tmx>\n"
+
+
+def _xliff(segments: Iterable[BilingualSegment], name: str, source: str, target: str) -> Iterator[str]:
+    yield (
+        f'<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\n<file original={_value(name)} '
+        f'source-language={_value(source)} target-language={_value(target)} datatype="x-unknown">\n<body>\n'
+    )
+    for one in segments:
+        state = "needs-review-translation" if one.doubtful else "final" if one.edited else "translated"
+        yield f'<trans-unit id="{one.number}" resname={_value(one.place)}>'
+        yield f"<source>{_inline(one.source, _XLIFF_MARKS)}</source>"
+        yield f'<target state="{state}">{_inline(one.target, _XLIFF_MARKS)}</target>'
+        yield "".join(f"<note>{_text(note)}</note>" for note in one.notes)
+        yield "</trans-unit>\n"
+    yield "</body>\n</file>\n</xliff>\n"
+
+
+_XLIFF_MARKS = ('<g id="{}">', "</g>", '<x id="{}"/>')
+_TMX_MARKS = ('<bpt i="{0}" x="{0}"/>', '<ept i="{0}"/>', '<ph x="{0}"/>')
+"""How an opening, a closing and a single mark are written."""
+
+
+def _inline(text: str, written: tuple[str, str, str]) -> str:
+    pieces: list[str] = []
+    at = 0
+    for mark in MARK.finditer(text):
+        pieces.append(_text(text[at : mark.start()]))
+        pieces.append(written[2 if mark[3] else 1 if mark[1] else 0].format(mark[2] or mark[3]))
+        at = mark.end()
+    return "".join((*pieces, _text(text[at:])))
+
+
+def _text(text: str) -> str:
+    return escape(_FORBIDDEN.sub("", text))
+
+
+def _value(text: str) -> str:
+    return quoteattr(_FORBIDDEN.sub("", text))

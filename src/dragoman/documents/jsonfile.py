@@ -1,0 +1,173 @@
+"""Reads json and arb: the strings that are values and look like text. Everything else stays as written.
+
+Keys are places. Of an ARB file `@key` describes `key`, and `@@locale` becomes the target; in lists of messages with a
+description (Chrome's, FormatJS's) that is context too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dragoman import languages
+from dragoman.documents.content import Content, ReadOptions
+from dragoman.documents.encodings import decode
+from dragoman.documents.strings import JSON_ESCAPE, Escapes, Splice, c_escape, c_escaped, leave, reason_to_leave
+from dragoman.errors import InvalidFile
+from dragoman.text.marks import Verbatim
+from dragoman.text.plain import icu_plural_categories_missing, is_message, plural_categories
+
+_TOKEN = re.compile(
+    r"[ \t\r\n]*+(?:(?P<string>\"(?:[^\"\\\x00-\x1f]|\\[^\x00-\x1f])*+\")|(?P<sign>[{}\[\],:])"
+    r"|(?P<scalar>-?\d[\d.eE+-]*+|true|false|null))"
+)
+_VALUE = '"[{v'
+_DEEPEST = 200
+_MESSAGES = ("message", "defaultMessage")
+
+Path: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _String:
+    """A string that is a value; `start` and `stop` are within its quotes."""
+
+    path: Path
+    start: int
+    stop: int
+
+
+def read(data: bytes, options: ReadOptions) -> Content:
+    """Read the file. Raises `InvalidFile` with line and column if it is not JSON."""
+    text, encoding, warnings = decode(data)
+    content = Content(warnings=warnings)
+    splice = Splice(text)
+    strings = list(_strings(text))
+    notes = _notes(text, strings)
+    ascii_only = text.isascii() and re.search(r"\\u(?!00[0-7])[0-9a-fA-F]{4}", text) is not None
+    escapes = Escapes(JSON_ESCAPE, c_escape, _in_ascii if ascii_only else c_escaped)
+    for string in strings:
+        if string.path == ("@@locale",):
+            splice.put(string.start, string.stop, (Verbatim(options.target.replace("-", "_")),))
+        if _describes(string.path, notes):
+            continue
+        value, place = text[string.start : string.stop], _place(string.path)
+        reason = reason_to_leave(value)
+        if reason:
+            leave(content, place, reason, value)
+            continue
+        context = notes.get(string.path) or notes.get(string.path[:-1], "")
+        splice.put(string.start, string.stop, content.add(escapes.pieces(value), place, context))
+        missing = icu_plural_categories_missing(value, options.target) if is_message(value) else ()
+        if missing:
+            content.warnings.append(f"{place}: {options.target} has the plural forms {', '.join(missing)} too")
+    content.warnings += _plural_keys(strings, options.target)
+    content.parts.append(splice.part(encoding))
+    return content
+
+
+def _in_ascii(text: str) -> str:
+    units = c_escaped(text).encode("utf-16-be")
+    codes = [units[at] << 8 | units[at + 1] for at in range(0, len(units), 2)]
+    return "".join(chr(code) if code < 0x80 else f"\\u{code:04x}" for code in codes)
+
+
+def _place(path: Path) -> str:
+    return "".join(key if key.startswith("[") or not at else f".{key}" for at, key in enumerate(path))
+
+
+# ---- what is said of other strings
+
+
+def _notes(text: str, strings: list[_String]) -> dict[Path, str]:
+    """Descriptions, by the path of the string that they describe, or of the object that it is in."""
+    notes: dict[Path, str] = {}
+    messages = {string.path[:-1] for string in strings if string.path[-1:] and string.path[-1] in _MESSAGES}
+    for string in strings:
+        path = string.path
+        if not path or path[-1] not in ("description", "context"):
+            continue
+        if len(path) > 1 and path[-2].startswith("@"):
+            described = (*path[:-2], path[-2][1:])
+        elif path[:-1] in messages:
+            described = path[:-1]
+        else:
+            continue
+        before = f"{notes[described]}\n" if described in notes else ""
+        notes[described] = before + text[string.start : string.stop]
+    return notes
+
+
+def _describes(path: Path, notes: dict[Path, str]) -> bool:
+    """Whether a string tells of another one."""
+    if any(key.startswith("@") for key in path):
+        return True
+    return (path[-1:] != () and path[:-1] in notes and path[-1] not in _MESSAGES) or "placeholders" in path[:-1]
+
+
+_PLURAL_KEY = re.compile(r"(.+)_(zero|one|two|few|many|other)")
+
+
+def _plural_keys(strings: list[_String], target: str) -> Iterator[str]:
+    """A warning of the plural keys of i18next that the target needs and the file lacks."""
+    found: dict[str, set[str]] = {}
+    for string in strings:
+        key = _PLURAL_KEY.fullmatch(_place(string.path))
+        if key:
+            found.setdefault(key[1], set()).add(key[2])
+    needed = plural_categories(target)
+    missing = [f"{key}_{one}" for key, has in found.items() if "other" in has for one in needed if one not in has]
+    if missing:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        yield f"keys that plurals of {languages.name(target)} need are missing: {', '.join(missing[:5])}{more}"
+
+
+# ---- parsing
+
+
+def _strings(text: str) -> Iterator[_String]:
+    """Yield the strings that are values, in order. Raises `InvalidFile`."""
+    path: list[str] = []
+    lengths: list[int] = []  # of the open lists; -1 for an object
+    allowed = _VALUE
+    at = 0
+    while found := _TOKEN.match(text, at):
+        kind = found["sign"] or ("v" if found["scalar"] else '"')
+        if kind not in allowed:
+            break
+        if len(path) > _DEEPEST:
+            raise InvalidFile(f"the file has values more than {_DEEPEST} deep {_where(text, at)}", param="file")
+        at = found.end()
+        if kind in "{[":
+            lengths.append(-1 if kind == "{" else 0)
+            path.append("[0]")
+            allowed = '"}' if kind == "{" else _VALUE + "]"
+            continue
+        if kind == ",":
+            if lengths[-1] >= 0:
+                lengths[-1] += 1
+                path[-1] = f"[{lengths[-1]}]"
+            allowed = '"' if lengths[-1] < 0 else _VALUE
+            continue
+        if kind == '"' and allowed in ('"', '"}'):
+            path[-1] = found["string"][1:-1]
+            allowed = ":"
+            continue
+        if kind == ":":
+            allowed = _VALUE
+            continue
+        if kind == '"':
+            yield _String(tuple(path), found.start("string") + 1, at - 1)
+        elif kind in "}]":
+            path.pop()
+            lengths.pop()
+        allowed = "" if not lengths else ",}" if lengths[-1] < 0 else ",]"
+    rest = text[at:].lstrip(" \t\r\n")
+    if rest or allowed:
+        raise InvalidFile(f"the file is not JSON {_where(text, len(text) - len(rest))}", param="file")
+
+
+def _where(text: str, at: int) -> str:
+    return f"at line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"

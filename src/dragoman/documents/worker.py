@@ -1,0 +1,239 @@
+"""Reads and writes one file in a process of its own, with bounds on its memory and time: files are hostile until read.
+
+Both sides are here. The server's side starts `python -m dragoman.documents.worker`, gives it a task as one line of JSON on its
+standard input, and gets one line back; what is large goes through files in the document's folder. The process is spawned,
+never forked, imports neither vllm nor torch, whose mappings do not fit into its address space, inherits no secrets from the
+server's environment, and ends when its standard input is closed, which happens however the server ends.
+
+A read of `source` writes `NAME.units`, one unit a line; a write reads `NAME.translations`, one JSON string a line, and writes
+`NAME`. Both write `NAME.report`. `NAME` is the task's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic
+from typing import Any, Literal, cast
+
+from dragoman.documents import formats
+from dragoman.documents.content import ReadOptions
+from dragoman.errors import DiskFull, DragomanError, InvalidFile, UnsupportedFile
+
+log = logging.getLogger("dragoman.documents")
+
+SOURCE = "source"
+MAX_RESULT_BYTES = 2**29
+MOST_LEFT = 100
+"""Texts that a report lists of those that were left on purpose."""
+_INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
+_ERRORS: dict[str, type[DragomanError]] = {one.code: one for one in (InvalidFile, UnsupportedFile, DiskFull)}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a worker does in a document's folder."""
+
+    op: Literal["read", "write"]
+    folder: str
+    options: ReadOptions
+    name: str = field(default_factory=lambda: f"task-{token_hex(8)}")
+
+    def file(self, kind: Literal["", "units", "translations", "report"] = "") -> Path:
+        """The path of one of its files; empty: what a write makes."""
+        return Path(self.folder, f"{self.name}.{kind}" if kind else self.name)
+
+    def delete_files(self) -> None:
+        """Delete all of them."""
+        for kind in ("", "units", "translations", "report"):
+            self.file(kind).unlink(missing_ok=True)
+
+
+# ---- the server's side
+
+
+class Workers:
+    """Runs tasks in worker processes, at most `at_once`, and keeps one that has started for the next task.
+
+    A task has `timeout_s` of CPU time, and twice as long in all; its process has `memory_bytes` of address space.
+    """
+
+    def __init__(self, memory_bytes: int, timeout_s: float, at_once: int) -> None:
+        self._memory_bytes = memory_bytes
+        self._timeout_s = timeout_s
+        self._turns = asyncio.Semaphore(at_once)
+        self._idle: subprocess.Popen[bytes] | None = None
+
+    async def run(self, task: Task) -> None:
+        """Run a task. Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process."""
+        async with self._turns:
+            process, self._idle = self._idle, None
+            if process is None or process.poll() is not None:
+                process = await asyncio.to_thread(self._start)
+            running = asyncio.create_task(asyncio.to_thread(self._finish, process, task))
+            try:
+                if self._idle is None:
+                    self._idle = await asyncio.to_thread(self._start)
+                answer = await asyncio.shield(running)
+            finally:
+                _kill(process)
+                await asyncio.gather(running, return_exceptions=True)
+        _check(answer)
+
+    def close(self) -> None:
+        """Kill the idle process."""
+        if self._idle is not None:
+            _kill_and_reap(self._idle)
+            self._idle = None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        inherited = {
+            name: value for name, value in os.environ.items() if name in _INHERITED or name.startswith("GUARDED_BY")
+        }
+        return subprocess.Popen(
+            [sys.executable, "-m", "dragoman.documents.worker", str(self._memory_bytes), str(self._timeout_s)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=inherited,
+            start_new_session=True,  # a group of its own, which is killed as a whole
+        )
+
+    def _finish(self, process: subprocess.Popen[bytes], task: Task) -> dict[str, Any]:
+        """Give a process its task, and return what it answers; what else it ends with is an error of the file."""
+        assert process.stdin is not None and process.stdout is not None
+        until_s = monotonic() + 2 * self._timeout_s
+        limit = threading.Timer(2 * self._timeout_s, _kill, (process,))
+        limit.start()
+        try:
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
+                process.stdin.flush()
+            line = process.stdout.readline()
+        finally:
+            limit.cancel()
+            _kill_and_reap(process)
+        if line.endswith(b"\n"):
+            return cast(dict[str, Any], json.loads(line))
+        if process.returncode == -signal.SIGXCPU or monotonic() >= until_s:
+            message = f"the file takes longer than {self._timeout_s:g} s to {task.op}"
+        elif process.returncode == -signal.SIGKILL:
+            message = f"the file takes more memory to {task.op} than this server has"
+        else:
+            log.error("a document's worker ended with %d", process.returncode)
+            message = f"the file cannot be {'read' if task.op == 'read' else 'written'}: its reader failed"
+        return {"code": InvalidFile.code, "message": message}
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _kill_and_reap(process: subprocess.Popen[bytes]) -> None:
+    _kill(process)
+    with suppress(BrokenPipeError):
+        process.communicate()
+
+
+def _check(answer: dict[str, Any]) -> None:
+    """Raises the error that a worker answered with. Only its frames go into the log: a message may have the file's text."""
+    if frames := answer.get("frames"):
+        log.error("a document's reader failed:\n%s", frames)
+    if code := answer.get("code"):
+        raise _ERRORS.get(code, InvalidFile)(answer["message"], param=answer.get("param"))
+
+
+# ---- the process's side
+
+
+def _read(task: Task) -> None:
+    content = formats.read(Path(task.folder, SOURCE).read_bytes(), task.options)
+    with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
+        for unit in content.units:
+            row = {"source": unit.block.text, "place": unit.place, "context": unit.context, "follows": unit.follows}
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
+    _report(
+        task,
+        warnings=content.warnings[:MOST_LEFT],
+        left=[asdict(one) for one in content.left[:MOST_LEFT]],
+        left_count=len(content.left),
+    )
+
+
+def _write(task: Task) -> None:
+    source = Path(task.folder, SOURCE).read_bytes()
+    with task.file("translations").open(encoding="utf-8") as lines:
+        data, warnings = formats.write(source, task.options, [json.loads(line) for line in lines])
+    task.file().write_bytes(data)
+    _report(task, warnings=warnings[:MOST_LEFT])
+
+
+def _report(task: Task, **report: object) -> None:
+    task.file("report").write_text(json.dumps(report), encoding="utf-8")
+
+
+def _answer(line: bytes) -> dict[str, object]:
+    given = json.loads(line)
+    options = ReadOptions(**{**given["options"], "columns": tuple(given["options"]["columns"])})
+    task = Task(**{**given, "options": options})
+    try:
+        (_read if task.op == "read" else _write)(task)
+    except DragomanError as error:
+        return {"code": error.code, "message": error.message, "param": error.param}
+    except MemoryError:
+        return {"code": InvalidFile.code, "message": "the file needs more memory than this server gives to one"}
+    except RecursionError:
+        return {"code": InvalidFile.code, "message": "the file is nested too deeply"}
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            return {"code": InvalidFile.code, "message": f"the result has more than {MAX_RESULT_BYTES:,} bytes"}
+        return {"code": DiskFull.code, "message": f"the server cannot store the document: {error.strerror}"}
+    except Exception as error:  # noqa: BLE001 - the server logs its frames
+        frames = "".join(traceback.format_tb(error.__traceback__)) + type(error).__name__
+        return {"code": InvalidFile.code, "message": "the file cannot be read: its reader failed", "frames": frames}
+    return {}
+
+
+def _exit_with_server() -> None:
+    """Ends the process when the server has closed its standard input, or is gone."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+def main(memory_bytes: int, timeout_s: float) -> None:
+    """Wait for a task, do it and answer."""
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_RESULT_BYTES, MAX_RESULT_BYTES))
+    import_module("dragoman.documents.plaintext")  # what most readers import, while there is no task
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    used_s = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
+    resource.setrlimit(resource.RLIMIT_CPU, (used_s + int(timeout_s) + 1, used_s + int(timeout_s) + 2))
+    threading.Thread(target=_exit_with_server, daemon=True).start()
+    answer = _answer(line)
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # not Python's own end: the other thread holds its standard input
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]))

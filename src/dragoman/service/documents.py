@@ -1,0 +1,456 @@
+"""Documents as jobs: a file is queued, translated by some server, and its result kept until it expires.
+
+State is in the database, and files are in a folder, so that any server that shares both can answer for a document, and take
+it over when the server that translated it has died. `service.runs` has what happens to a document while it is translated.
+
+A folder `ID` has: `source` and `segments.db`, and `result-N` after N edits, each readable by this user alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from secrets import token_hex
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from dragoman.documents import formats
+from dragoman.documents.worker import SOURCE, Workers
+from dragoman.errors import (
+    BodyTooLarge,
+    DocumentNotReady,
+    InvalidFile,
+    InvalidRequest,
+    QueueFull,
+    StorageUnavailable,
+    UnknownDocument,
+    UnsupportedFile,
+)
+from dragoman.service.runs import DocumentOptions, DocumentRuns, full_disk_reported
+from dragoman.settings import DocumentSettings
+from dragoman.storage.documents import MAX_NAME_CHARACTERS, DocumentStore, StoredDocument, utc_now
+from dragoman.storage.segments import Page, StoredSegment
+from dragoman.text import marks
+from dragoman.types import Account, ApiName, Translation, TranslationRequest
+
+if TYPE_CHECKING:
+    from dragoman.service.service import TranslationService
+
+log = logging.getLogger("dragoman.documents")
+
+DOWNLOADED_S = 600.0
+"""How long a document of DeepL's API stays after a download, which may break and be repeated."""
+POLL_S = 2.0
+"""How often a server looks for documents that wait, and sweeps what has expired 30 times as rarely."""
+MAX_ALTERNATIVES = 5
+_ORPHAN_S = 3_600.0
+_UPLOADS = "uploads"
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFile:
+    """A file to send: where it is, its name for the client, and its media type."""
+
+    path: Path
+    name: str
+    media_type: str
+
+
+class Documents:
+    """The documents of one server, between `start` and `stop`. `owner` is the server's name, which no other has.
+
+    Methods raise `StorageUnavailable`; those of a document `UnknownDocument` if it was deleted meanwhile.
+    """
+
+    def __init__(self, service: TranslationService, store: DocumentStore, settings: DocumentSettings) -> None:
+        self._service = service
+        self._store = store
+        self._settings = settings
+        self.folder = Path(settings.folder).absolute()
+        self.owner = f"{service.replica or 'server'}-{token_hex(8)}"
+        self._workers = Workers(settings.worker_memory_bytes, settings.worker_timeout_s, min(os.cpu_count() or 1, 4))
+        self._runs = DocumentRuns(service, store, self._workers, settings, self.owner)
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+        self._folder_bytes = 0  # as last counted, and what came since
+        self._building: dict[str, asyncio.Lock] = {}  # results
+
+    @property
+    def max_bytes(self) -> int:
+        """The largest file of any format."""
+        return self._settings.max_bytes
+
+    # ---- start and stop
+
+    def start(self) -> None:
+        """Translate what waits, and what servers that died have left."""
+        self._loop = asyncio.create_task(self._run_all())
+
+    async def stop(self) -> None:
+        """Stop, and put what is not finished back to those that wait: another server, or this one's next start, goes on."""
+        if self._loop is None:
+            self._workers.close()  # a result may have been built since it stopped
+            return
+        tasks = [self._loop, *self._running.values()]
+        self._loop = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._workers.close()
+        with suppress(StorageUnavailable):  # they are taken over later
+            await self._store.release(self.owner)
+
+    async def _run_all(self) -> None:
+        """Begin documents while there are any and fewer than `max_running` run; sweep from time to time."""
+        sweep_at_s = monotonic()
+        while True:
+            try:
+                if monotonic() >= sweep_at_s:
+                    sweep_at_s = monotonic() + 30 * POLL_S
+                    await self._sweep()
+                while len(self._running) < self._settings.max_running:
+                    stale = utc_now() - timedelta(seconds=self._settings.owner_timeout_s)
+                    document = await self._store.claim(self.owner, stale)
+                    if document is None:
+                        break
+                    task = asyncio.create_task(self._runs.run(document))
+                    self._running[document.id] = task
+                    task.add_done_callback(lambda _, id=document.id: self._ended(id))
+            except StorageUnavailable:
+                log.warning("the database fails: documents wait")
+            except Exception:  # of whatever kind: the others still wait
+                log.exception("the queue of documents failed")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL_S):
+                    await self._wake.wait()
+            self._wake.clear()
+
+    def _ended(self, id: str) -> None:
+        self._running.pop(id, None)
+        self._wake.set()
+
+    async def _sweep(self) -> None:
+        """Delete what has expired, and files that no document has; count the folder's bytes."""
+        for id in await self._store.delete_expired():
+            await asyncio.to_thread(shutil.rmtree, self.folder / id, ignore_errors=True)
+        if not self.folder.is_dir():
+            return
+        old, self._folder_bytes = await asyncio.to_thread(_examine, self.folder)
+        known = await self._store.existing(old)
+        for id in set(old) - known:
+            await asyncio.to_thread(shutil.rmtree, self.folder / id, ignore_errors=True)
+
+    # ---- from upload to deletion
+
+    @contextmanager
+    def upload(self) -> Generator[Path]:
+        """A path in the folder for a file that arrives; what is there after the context is deleted. Raises `QueueFull`."""
+        self._service.admission.check_open()
+        self._check_space()
+        with full_disk_reported():
+            uploads = self.folder / _UPLOADS
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            uploads.mkdir(mode=0o700, exist_ok=True)
+            path = uploads / token_hex(16)
+            path.touch(mode=0o600)
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def _check_space(self) -> None:
+        if self._folder_bytes >= self._settings.max_folder_bytes:
+            raise QueueFull(
+                "the server keeps as many documents as it has space for (documents.max_folder_bytes): fetch and delete "
+                "yours, or try again later",
+                retry_after_s=60.0,
+            )
+
+    async def create(
+        self,
+        upload: Path,
+        name: str,
+        options: DocumentOptions,
+        account: Account,
+        api: ApiName = "native",
+        *,
+        secret: str = "",
+    ) -> StoredDocument:
+        """Queue a file, which is moved from `upload`. `secret`: what clients show to `get` instead of, or besides, a key.
+
+        Raises `UnsupportedFile`, `InvalidFile`, `BodyTooLarge`, `UnsupportedLanguage`, `InvalidRequest`, `UnknownGlossary`;
+        `Forbidden`, `QuotaExceeded`, `RateLimited`; `QueueFull`, `DiskFull`, `Starting` or `Draining`.
+        """
+        name, extension = clean_name(name), formats.extension_of(clean_name(name))
+        file_format = formats.format_of(extension)
+        size = await asyncio.to_thread(lambda: upload.stat().st_size)
+        self._check_file(file_format, size)
+        options = self._checked(options, file_format)
+        self._service.accounts.check(TranslationRequest(("?",), options.target, options.source, account=account))
+        if isinstance(options.glossary, str) and options.glossary:
+            await self._service.glossaries.get(options.glossary)
+        now = utc_now()
+        document = StoredDocument(
+            id=token_hex(16).upper(),
+            account_id=account.id,
+            secret_digest=_digest(secret) if secret else "",
+            api=api,
+            name=name,
+            format=file_format.name,
+            target=options.target,
+            source=options.source,
+            detected=options.source is None,
+            options=json.dumps(asdict(options)),
+            created_at=now,
+            expires_at=now + timedelta(hours=self._settings.keep_h),
+        )
+        folder = self._runs.folder_of(document)
+
+        def move() -> None:
+            folder.mkdir(mode=0o700)
+            upload.replace(folder / SOURCE)
+
+        with full_disk_reported():
+            await asyncio.to_thread(move)
+        try:
+            added = await self._store.add(document, self._settings.max_jobs_per_key)
+        except BaseException:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            raise
+        if not added:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            raise QueueFull(
+                f"{self._settings.max_jobs_per_key} documents of this key wait or are translated: wait until some are done",
+                retry_after_s=30.0,
+            )
+        self._folder_bytes += size
+        self._wake.set()
+        return document
+
+    def _check_file(self, file_format: formats.Format, size: int) -> None:
+        most = min(file_format.max_bytes, self._settings.max_bytes)
+        if size > most:
+            raise BodyTooLarge(
+                f"the file has {size:,} bytes; this server accepts {most:,} of .{file_format.name}", param="file"
+            )
+        if size == 0:
+            raise InvalidFile("Invalid file: it is empty", param="file")
+        self._check_space()
+
+    def _checked(self, options: DocumentOptions, file_format: formats.Format) -> DocumentOptions:
+        """Options with the served tags of their languages, and the name of the output's format."""
+        planner = self._service.translator.planner
+        target = planner.served_tag(options.target, "target")
+        source = planner.served_tag(options.source, "source") if options.source else None
+        if source is not None and source == target:
+            raise InvalidRequest("Source and target language are equal.", param="target")
+        outputs = file_format.outputs or (file_format.name,)
+        output = formats.BY_EXTENSION.get(options.output.lower().lstrip(".") or outputs[0])
+        if output is None or output.name not in outputs:
+            raise UnsupportedFile(
+                f"output_format not supported. A .{file_format.name} file is written as {' or '.join(outputs)}",
+                param="output_format",
+            )
+        return replace(options, target=target, source=source, output=output.name)
+
+    async def get(self, id: str, account: Account | None = None, secret: str | None = None) -> StoredDocument:
+        """Return a document of an account, or one that `secret` gives access to; with both, both must be right.
+
+        Its time until it expires begins again. Raises `UnknownDocument`.
+        """
+        document = await self._store.get(id) if account is not None or secret else None
+        if (
+            document is None
+            or (account is not None and document.account_id != account.id)
+            or (secret is not None and document.secret_digest != _digest(secret))
+        ):
+            raise UnknownDocument("there is no document of this id; it may have expired")
+        await self._keep(document)
+        return document
+
+    async def _keep(self, document: StoredDocument) -> None:
+        keep = timedelta(hours=self._settings.keep_h)
+        expires_at = utc_now() + keep
+        has_been_downloaded = document.api == "deepl" and document.charged
+        if not has_been_downloaded and expires_at - document.expires_at > min(keep / 20, timedelta(minutes=1)):
+            await self._store.update(document.id, expires_at=expires_at)
+
+    async def list(self, account: Account) -> list[StoredDocument]:
+        """Return an account's documents, the newest first."""
+        return await self._store.of_account(account.id)
+
+    async def wait(self, document: StoredDocument) -> StoredDocument:
+        """Wait until a document is done, or an error."""
+        pause_s = 0.1
+        while document.state not in ("done", "error"):
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
+            found = await self._store.get(document.id)
+            if found is None:
+                raise UnknownDocument("the document was deleted")
+            document = found
+        return document
+
+    async def delete(self, document: StoredDocument) -> None:
+        """Delete a document with its files; what runs of it is cancelled."""
+        await self._store.delete(document.id)
+        if (task := self._running.get(document.id)) is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.to_thread(shutil.rmtree, self._runs.folder_of(document), ignore_errors=True)
+
+    # ---- what is delivered
+
+    async def result(self, document: StoredDocument) -> ResultFile:
+        """Return the translated file, which is built anew where segments were edited; the account is charged once.
+
+        Raises `DocumentNotReady`, or the error that the document ended with.
+        """
+        _check_done(document)
+        path = self._runs.folder_of(document) / f"result-{document.edits}"
+        if not path.is_file():
+            async with self._building.setdefault(document.id, asyncio.Lock()):
+                if not path.is_file():
+                    with full_disk_reported():
+                        await self._runs.write(document, path.name)
+                        await asyncio.to_thread(_delete_older_results, path, document.edits)
+            self._building.pop(document.id, None)
+        await self._delivered(document)
+        options = DocumentOptions.of(document)
+        output = formats.format_of(options.output)
+        name = Path(document.name)
+        same = formats.BY_EXTENSION.get(formats.extension_of(document.name)) is output
+        return ResultFile(path, document.name if same else f"{name.stem}.{output.name}", output.media_type)
+
+    async def segments(
+        self, document: StoredDocument, offset: int = 0, limit: int = 100, *, doubtful: bool = False
+    ) -> Page:
+        """Return a page of segments, as far as they are translated; none before the file was read."""
+        file = self._runs.segments_of(document)
+        if not file.exists:
+            return Page()
+        await self._delivered(document)
+        return await asyncio.to_thread(file.page, offset, limit, doubtful=doubtful)
+
+    async def all_segments(self, document: StoredDocument) -> list[StoredSegment]:
+        """Return all segments of a document that is done. Raises `DocumentNotReady`, or the document's error."""
+        _check_done(document)
+        await self._delivered(document)
+        return await asyncio.to_thread(lambda: list(self._runs.segments_of(document).all()))
+
+    async def _delivered(self, document: StoredDocument) -> None:
+        """Charge the account at the first delivery. What DeepL's clients have downloaded stays for some minutes."""
+        if document.charged:
+            return
+        if await self._store.charge(document.id):
+            self._service.accounts.charge(document.account_id, document.characters)
+            if document.api == "deepl":
+                await self._store.update(document.id, expires_at=utc_now() + timedelta(seconds=DOWNLOADED_S))
+
+    async def edit(
+        self, document: StoredDocument, n: int, translation: str, *, all_equal: bool = False
+    ) -> list[StoredSegment]:
+        """Set the translation of a segment, and of `all_equal` ones; return these. The result has it at its next download.
+
+        Raises `InvalidRequest` where marks of the source are lost, repeated or invented, and for an unknown segment.
+        """
+        segment = await self._segment(document, n)
+        _check_marks(segment.source, translation)
+        with full_disk_reported():
+            changed, doubtful = await asyncio.to_thread(
+                self._runs.segments_of(document).edit, n, translation, all_equal=all_equal
+            )
+        if not await self._store.add_edit(document.id, doubtful):
+            raise UnknownDocument("the document was deleted")
+        return changed
+
+    async def alternatives(self, document: StoredDocument, n: int, count: int, account: Account) -> list[Translation]:
+        """Return up to `count` other translations of a segment, which differ from each other and from its own.
+
+        They are an interactive call of the account, with its limits. Raises what `TranslationService.translate` does.
+        """
+        segment = await self._segment(document, n)
+        texts = (segment.source,) * (min(count, MAX_ALTERNATIVES) + 2)
+        request = await self._runs.request(document, texts, account)
+        sampled = replace(request, sampled=True, priority=account.priority)
+        different: dict[str, Translation] = {}
+        for translation in await self._service.translate(sampled):
+            if translation.text != segment.translation:
+                different.setdefault(translation.text, translation)
+        return [*different.values()][:count]
+
+    async def _segment(self, document: StoredDocument, n: int) -> StoredSegment:
+        _check_done(document)
+        segment = await asyncio.to_thread(self._runs.segments_of(document).get, n)
+        if segment is None:
+            raise InvalidRequest(f"there is no segment {n}; the document has {document.segments}", param="n")
+        return segment
+
+
+# ---- pure functions
+
+
+def clean_name(name: str) -> str:
+    """A file's name as a client gave it, without a path and control characters, and cut to 100 characters."""
+    base = "".join(one for one in name.replace("\\", "/").rpartition("/")[2] if one.isprintable()).strip()
+    stem, dot, extension = base.rpartition(".")
+    if not dot or len(extension) >= 20:
+        return base[:MAX_NAME_CHARACTERS]
+    return f"{stem[: MAX_NAME_CHARACTERS - 1 - len(extension)]}.{extension}"
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _check_done(document: StoredDocument) -> None:
+    """Raises `DocumentNotReady`, or `InvalidRequest` with the error that the document ended with."""
+    if document.state == "error":
+        raise InvalidRequest(f"the document was not translated: {document.error_message}")
+    if document.state != "done":
+        raise DocumentNotReady("the document is still being translated")
+
+
+def _check_marks(source: str, translation: str) -> None:
+    """Raises `InvalidRequest` with the marks that a person's translation has not as the source has them."""
+    wrong = marks.lost(source, translation)
+    if wrong:
+        raise InvalidRequest(
+            "the translation must have each mark of the source once, and pairs nested as there: look at "
+            + ", ".join(f"number {number}" for number in wrong[:10]),
+            param="translation",
+        )
+
+
+def _examine(folder: Path) -> tuple[list[str], int]:
+    """The ids of folders that are not new, and the bytes of all files; old uploads that nobody finished are deleted."""
+    old, total, before = list[str](), 0, time() - _ORPHAN_S
+    for entry in os.scandir(folder):
+        if not entry.is_dir(follow_symlinks=False):
+            continue
+        for file in os.scandir(entry.path):
+            with suppress(FileNotFoundError):
+                status = file.stat(follow_symlinks=False)
+                total += status.st_size
+                if entry.name == _UPLOADS and status.st_mtime < before:
+                    Path(file.path).unlink()
+        with suppress(FileNotFoundError):
+            if entry.name != _UPLOADS and entry.stat().st_mtime < before:
+                old.append(entry.name)
+    return old, total
+
+
+def _delete_older_results(result: Path, edits: int) -> None:
+    """Delete results of before the last edits; not the one before, which may be sent now."""
+    for older in range(edits - 1):
+        result.with_name(f"result-{older}").unlink(missing_ok=True)

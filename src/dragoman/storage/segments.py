@@ -1,0 +1,177 @@
+"""The segments of one document, a SQLite file in its folder: what is to be translated, and translations as they are finished.
+
+So finished work survives a server that is killed, and a document's texts are deleted with its folder. Methods block: they are
+for threads. Several servers may have the file open.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_BUSY_TIMEOUT_S = 10.0
+_SCHEMA = """
+CREATE TABLE segments (
+    n INTEGER PRIMARY KEY, source TEXT NOT NULL, place TEXT NOT NULL, context TEXT NOT NULL, follows INTEGER NOT NULL,
+    translation TEXT, confidence REAL, warnings TEXT NOT NULL DEFAULT '[]',
+    doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX doubtful ON segments (n) WHERE doubtful;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUnit:
+    """A text of a file, as `dragoman.documents.content.Unit`: with marks, its place, and what is said around it."""
+
+    source: str
+    place: str
+    context: str
+    follows: bool
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The translation of segment `n`. `warnings` are objects of `code`, `message` and `missing`."""
+
+    n: int
+    translation: str
+    confidence: float | None
+    warnings: Sequence[dict[str, object]]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSegment:
+    """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited it."""
+
+    n: int
+    place: str
+    source: str
+    translation: str | None
+    confidence: float | None
+    warnings: list[dict[str, object]]
+    doubtful: bool
+    edited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the segments asked for, with the number of all of these, and of all doubtful ones."""
+
+    segments: list[StoredSegment] = field(default_factory=list[StoredSegment])
+    total: int = 0
+    doubtful_total: int = 0
+
+
+_COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited"
+
+
+def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int]) -> StoredSegment:
+    n, place, source, translation, confidence, warnings, doubtful, edited = row
+    return StoredSegment(
+        n, place, source, translation, confidence, json.loads(warnings), bool(doubtful), edited=bool(edited)
+    )
+
+
+class SegmentFile:
+    """A document's segments. Methods raise `OSError` and `sqlite3.Error`, as where the disk is full."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is there, with all its segments."""
+        return self._path.is_file()
+
+    @contextmanager
+    def _connected(self, path: Path | None = None) -> Generator[sqlite3.Connection]:
+        uri = f"{(path or self._path).absolute().as_uri()}?mode=rw"  # and never creates it
+        with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S)) as connection, connection:
+            yield connection
+
+    def create(self, units: Iterable[SourceUnit]) -> None:
+        """Write the file, which is there when it has all units."""
+        temporary = self._path.with_suffix(".new")
+        temporary.unlink(missing_ok=True)
+        temporary.touch(mode=0o600)
+        with self._connected(temporary) as connection:
+            connection.executescript(_SCHEMA)
+            connection.executemany(
+                "INSERT INTO segments (n, source, place, context, follows) VALUES (?, ?, ?, ?, ?)",
+                ((n, one.source, one.place, one.context, one.follows) for n, one in enumerate(units)),
+            )
+        temporary.replace(self._path)
+
+    def units(self) -> list[SourceUnit]:
+        """Return all units in their order."""
+        with self._connected() as connection:
+            rows = connection.execute(
+                "SELECT source, place, context, follows, translation IS NOT NULL FROM segments ORDER BY n"
+            )
+            return [
+                SourceUnit(source, place, context, bool(follows), bool(done))
+                for source, place, context, follows, done in rows
+            ]
+
+    def store(self, results: Iterable[Result]) -> None:
+        """Store translations, as one transaction."""
+        with self._connected() as connection:
+            connection.executemany(
+                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ? WHERE n = ?",
+                (
+                    (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), one.n)
+                    for one in results
+                ),
+            )
+
+    def translations(self) -> list[str]:
+        """Return all translations in order; the source of a segment that has none."""
+        with self._connected() as connection:
+            return [
+                text for (text,) in connection.execute("SELECT coalesce(translation, source) FROM segments ORDER BY n")
+            ]
+
+    def count_doubtful(self) -> int:
+        """Return how many segments are doubtful."""
+        with self._connected() as connection:
+            return int(connection.execute("SELECT count(*) FROM segments WHERE doubtful").fetchone()[0])
+
+    def page(self, offset: int, limit: int, *, doubtful: bool = False) -> Page:
+        """Return segments in their order; `doubtful`: of doubtful ones."""
+        condition = "WHERE doubtful" if doubtful else ""
+        with self._connected() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM segments {condition} ORDER BY n LIMIT ? OFFSET ?", (limit, offset)
+            )
+            segments = [*map(_segment, rows)]
+            total, doubtful_total = connection.execute("SELECT count(*), total(doubtful) FROM segments").fetchone()
+        return Page(segments, int(doubtful_total) if doubtful else total, int(doubtful_total))
+
+    def all(self) -> Iterator[StoredSegment]:
+        """Yield all segments in their order."""
+        with self._connected() as connection:
+            yield from map(_segment, connection.execute(f"SELECT {_COLUMNS} FROM segments ORDER BY n"))
+
+    def get(self, n: int) -> StoredSegment | None:
+        """Return segment `n`."""
+        with self._connected() as connection:
+            row = connection.execute(f"SELECT {_COLUMNS} FROM segments WHERE n = ?", (n,)).fetchone()
+        return _segment(row) if row is not None else None
+
+    def edit(self, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
+        """Set a person's translation of segment `n`, and of `all_equal` ones; return these, and how many are still doubtful."""
+        condition = "source = (SELECT source FROM segments WHERE n = ?)" if all_equal else "n = ?"
+        with self._connected() as connection:
+            connection.execute(
+                f"UPDATE segments SET translation = ?, edited = 1, doubtful = 0 WHERE {condition}", (translation, n)
+            )
+            changed = connection.execute(f"SELECT {_COLUMNS} FROM segments WHERE {condition} ORDER BY n", (n,))
+            segments = [*map(_segment, changed)]
+            (doubtful,) = connection.execute("SELECT count(*) FROM segments WHERE doubtful").fetchone()
+        return segments, int(doubtful)

@@ -1,0 +1,279 @@
+"""Translates whole files with a server and judges the results (`packages.judge`): `dragoman eval --documents`.
+
+The corpus is a list (JSON lines) of public files with repository, commit, path and SHA-256: the files themselves are not part
+of this project. Those that are not in the folder of files are fetched from their repository and checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import aiohttp
+from pydantic import TypeAdapter, ValidationError
+
+from dragoman.errors import ConfigError
+from dragoman_bench.bench.progress import Observer
+from dragoman_bench.bench.results import Machine, describe_machine, first_fault, git_commit, read_text, write_text
+from dragoman_bench.bench.tables import Table, escaped, markdown, table
+from dragoman_bench.eval import packages
+
+CORPUS = Path(__file__).parent / "documents.jsonl"
+_RAW = "https://raw.githubusercontent.com"
+_POLL_S = 0.1
+_BEGIN, _END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusFile:
+    """One public file. `format`: its extension, or `android` for an XML file of Android's strings."""
+
+    repo: str
+    commit: str
+    path: str
+    sha256: str
+    format: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the folder of files, and for the server."""
+        return f"{self.sha256}.{'xml' if self.format == 'android' else self.format}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What became of a file. `error`: why the server refused it; `findings`: what is wrong with the result."""
+
+    file: CorpusFile
+    bytes: int
+    characters: int = 0
+    segments: int = 0
+    left: int = 0
+    took_s: float = 0.0
+    error: str = ""
+    findings: tuple[str, ...] = ()
+    rivals: dict[str, tuple[str, ...]] | None = None  # findings in what other programs made of it, by their names
+
+    @property
+    def whole(self) -> bool:
+        return not (self.error or self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResults:
+    """A run over a corpus."""
+
+    started_at: str
+    git_commit: str | None
+    machine: Machine
+    server: dict[str, Any]
+    files: tuple[FileResult, ...]
+    partial: bool = False
+
+
+_FILES = TypeAdapter(CorpusFile)
+_RESULTS = TypeAdapter(DocumentResults)
+
+
+def read_corpus(path: Path) -> list[CorpusFile]:
+    """Read a corpus. Raises ConfigError with the line that is none."""
+    try:
+        return [_FILES.validate_json(line) for line in read_text(path).splitlines() if line.strip()]
+    except ValidationError as error:
+        raise ConfigError(f"{path} is no list of files: {first_fault(error)}") from None
+
+
+def read_documents(path: Path) -> DocumentResults:
+    """Read the results of a run. Raises ConfigError."""
+    try:
+        return _RESULTS.validate_json(read_text(path))
+    except ValidationError as error:
+        raise ConfigError(f"{path} is not a results file of --documents: {first_fault(error)}") from None
+
+
+def write_documents(results: DocumentResults, path: Path) -> None:
+    """Write the results as JSON. Raises ConfigError if the file cannot be written."""
+    write_text(path, json.dumps(_RESULTS.dump_python(results, mode="json"), ensure_ascii=False, indent=1) + "\n")
+
+
+class DocumentEval:
+    """Sends the files of a corpus to the server at `url`, `concurrency` at a time, from English to German.
+
+    `rivals` are folders with what other programs made of the same files, which are judged alike: what dragoman leaves on
+    purpose, they may leave, too.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, folder: Path, rivals: Mapping[str, Path]) -> None:
+        self._session = session
+        self._url = url.rstrip("/")
+        self._folder = folder
+        self._rivals = {name: {one.suffix: one.parent for one in path.iterdir()} for name, path in rivals.items()}
+
+    async def run(
+        self, corpus: Sequence[CorpusFile], concurrency: int, observer: Observer, interrupted: asyncio.Event
+    ) -> DocumentResults:
+        """Judge all files; those that are done, if it is interrupted. Raises ConfigError if the server cannot be reached."""
+        observer.phase("files", len(corpus))
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        server = await self._json("GET", "/v1/stats")
+        results: dict[int, FileResult] = {}
+        pending = iter(enumerate(corpus))
+
+        async def client() -> None:
+            for index, file in pending:
+                if interrupted.is_set():
+                    return
+                results[index] = await self.judged(file)
+                failed = sum(not one.whole for one in results.values())
+                observer.update(len(results), failed, min(concurrency, len(corpus) - len(results)))
+
+        await asyncio.gather(*(client() for _ in range(concurrency)))
+        named = {name: server.get(name) for name in ("version", "model", "pipeline", "device")}
+        files = tuple(results[index] for index in sorted(results))
+        return DocumentResults(started, git_commit(), describe_machine(), named, files, len(files) < len(corpus))
+
+    async def judged(self, file: CorpusFile) -> FileResult:
+        """Translate one file and judge what comes back."""
+        data = await self._source(file)
+        began = monotonic()
+        try:
+            state, result = await self._translated(file, data)
+        except _Refused as refusal:
+            return FileResult(file, len(data), error=str(refusal), took_s=round(monotonic() - began, 3))
+        took_s = round(monotonic() - began, 3)
+        left = [str(one.get("text", "")) for one in state.get("left", ())]
+        judgement = await asyncio.to_thread(packages.judge, file.format, data, result, left)
+        return FileResult(
+            file,
+            len(data),
+            int(state["characters"]),
+            int(state["segments"]),
+            int(state.get("left_count", 0)),
+            took_s,
+            findings=judgement.findings[:20],
+            rivals=await asyncio.to_thread(self._of_rivals, file, data, left),
+        )
+
+    def _of_rivals(self, file: CorpusFile, data: bytes, left: list[str]) -> dict[str, tuple[str, ...]]:
+        """The findings in the results of the programs that read the file's format; without a result that is the finding."""
+        found: dict[str, tuple[str, ...]] = {}
+        for name, folders in self._rivals.items():
+            folder = folders.get(Path(file.name).suffix)
+            if folder is not None and file.format != "pdf":  # which others write as pdf
+                result = folder / file.name
+                there = result.is_file()
+                judged = (
+                    packages.judge(file.format, data, result.read_bytes(), left).findings if there else ("no result",)
+                )
+                found[name] = judged[:5]
+        return found
+
+    async def _source(self, file: CorpusFile) -> bytes:
+        """The file, from the folder or from its repository. Raises ConfigError if it cannot be had as it was."""
+        path = self._folder / file.name
+        if path.is_file():
+            data = await asyncio.to_thread(path.read_bytes)
+        else:
+            url = f"{_RAW}/{file.repo}/{file.commit}/{file.path}"
+            try:
+                async with self._session.get(url) as response:
+                    response.raise_for_status()
+                    data = await response.read()
+            except aiohttp.ClientError as error:
+                raise ConfigError(f"{path} is missing, and {url} cannot be fetched: {error}", param="files") from error
+            await asyncio.to_thread(_store, path, data)
+        if hashlib.sha256(data).hexdigest() != file.sha256:
+            raise ConfigError(f"{path} is another file than {file.repo} {file.path}: delete it", param="files")
+        return data
+
+    async def _translated(self, file: CorpusFile, data: bytes) -> tuple[dict[str, Any], bytes]:
+        form = aiohttp.FormData({"target": "de", "source": "en"})
+        form.add_field("file", data, filename=f"file.{file.name.rsplit('.')[-1]}")
+        state = await self._json("POST", "/v1/documents", data=form)
+        path = f"/v1/documents/{state['id']}"
+        while state["state"] not in ("done", "error"):
+            await asyncio.sleep(_POLL_S)
+            state = await self._json("GET", path)
+        if state["state"] == "error":
+            raise _Refused(state["error"]["message"])
+        async with self._session.get(f"{self._url}{path}/result") as response:
+            result = await response.read()
+            if response.status != 200:
+                raise _Refused(f"{response.status} {result[:200].decode('utf-8', 'replace')}")
+        async with self._session.delete(self._url + path):
+            return state, result
+
+    async def _json(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """An answer's JSON. Raises `_Refused` for an error, and ConfigError where there is no server."""
+        try:
+            async with self._session.request(method, self._url + path, **options) as response:
+                payload = await response.read()
+        except aiohttp.ClientConnectorError as error:
+            raise ConfigError(f"cannot reach {self._url}: {error}", param="url") from error
+        if response.status >= 400:
+            raise _Refused(f"{response.status} {payload[:300].decode('utf-8', 'replace')}")
+        found: dict[str, Any] = json.loads(payload)
+        return found
+
+
+class _Refused(Exception):
+    """The server's answer was an error."""
+
+
+def _store(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+# ---- the page
+
+
+def documents_table(results: DocumentResults) -> Table:
+    """A row for each format: files, those that came back whole, characters, and what other programs made of the same files."""
+    rivals = list(dict.fromkeys(name for one in results.files for name in one.rivals or ()))
+    formats = list(dict.fromkeys(one.file.format for one in results.files))
+    rows: list[list[str]] = []
+    for name in (*formats, ""):
+        files = [one for one in results.files if name in ("", one.file.format)]
+        cells = [
+            name or "all",
+            str(len(files)),
+            str(sum(one.whole for one in files)),
+            f"{sum(one.characters for one in files):,}",
+            f"{sum(one.segments for one in files):,}",
+        ]
+        for rival in rivals:
+            read = [one.rivals[rival] for one in files if one.rivals and rival in one.rivals]
+            cells.append(f"{sum(not findings for findings in read)} of {len(read)}" if read else "–")
+        rows.append(cells)
+    return table("", ("format", "files", "whole", "characters", "segments", *rivals), rows)
+
+
+def write_page(page: Path, results: DocumentResults) -> None:
+    """Put the results between the marks of the page. Raises ConfigError if it has none."""
+    text = read_text(page, "page")
+    if _BEGIN not in text or _END not in text:
+        raise ConfigError(f"{page} has no lines {_BEGIN} and {_END}", param="page")
+    head, _, rest = text.partition(_BEGIN)
+    failures = [one for one in results.files if not one.whole]
+    lines = [
+        f"{len(results.files)} files, {results.started_at[:10]}, on {results.machine.cpu}; pipeline "
+        f"{results.server.get('pipeline')}.",
+        "",
+        markdown(documents_table(results)),
+        "",
+        "Not whole:" if failures else "All files came back whole.",
+        "",
+        *(
+            f"- `{one.file.repo}` {escaped(one.file.path)}: {escaped(one.error or '; '.join(one.findings[:2]))}"
+            for one in failures
+        ),
+    ]
+    write_text(page, f"{head}{_BEGIN}\n" + "\n".join(lines).strip() + f"\n{_END}{rest.partition(_END)[2]}", "page")
