@@ -55,7 +55,7 @@ export class Review {
     document.title = "dragoman";
     if (!id) return;
     this.report();
-    say(byId("review-title"), "");
+    say(byId("review-title"), "Document");
     byId("segments").replaceChildren();
     scrollTo(0, 0);
     this.feed.ask();
