@@ -132,11 +132,12 @@ async def open_engine(page: Page, stage: Stage) -> None:
     await page.select_option("#target-language", "ko")
 
 
-async def open_document(page: Page, stage: Stage, text: str, name: str = "report.md") -> None:
+async def open_document(page: Page, stage: Stage, content: str | bytes, name: str = "report.md") -> None:
     """Upload a file that is translated into Korean, and wait until it is done and shown."""
     await open_page(page, stage)
     await page.click("text=Documents")
-    await page.set_input_files("#file", {"name": name, "mimeType": "text/markdown", "buffer": text.encode()})
+    data = content.encode() if isinstance(content, str) else content
+    await page.set_input_files("#file", {"name": name, "mimeType": "", "buffer": data})
     await expect(page.locator("#review-title")).to_have_text(name)
     await expect(page.locator("#download")).to_be_enabled()
     await expect(page.locator(".segment").first).to_be_visible()

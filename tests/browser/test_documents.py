@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from pathlib import Path
 
+import docx
 import pytest
 from playwright.async_api import Locator, Page, expect
 
@@ -39,12 +41,12 @@ def segment(page: Page, number: str) -> Locator:
     return page.locator(".segment").filter(has=page.locator(".place b").get_by_text(number, exact=True))
 
 
-async def download(page: Page, button: str = "#download") -> tuple[str, str]:
+async def download(page: Page, button: str = "#download") -> tuple[str, bytes]:
     """Name and content of the file that a button downloads."""
     async with page.expect_download() as download:
         await page.click(button)
     file = await download.value
-    return file.suggested_filename, Path(await file.path()).read_text(encoding="utf-8")
+    return file.suggested_filename, Path(await file.path()).read_bytes()
 
 
 async def drop(page: Page, name: str, text: str) -> None:
@@ -74,11 +76,12 @@ async def test_a_dropped_file_shows_its_progress_and_is_downloaded_in_the_other_
             await expect(page.locator(".segment .icon").first).to_be_hidden()
         await expect(page.locator("#download")).to_be_enabled()
         await expect(page.locator("#review-progress progress")).to_be_hidden()
-        name, text = await download(page)
+        name, content = await download(page)
+        text = content.decode()
         assert name == "report.md"
         assert text.startswith("# 제 딸은 디자이너예요.\n\n")
         assert "ko:**train**" in text
-        assert (await download(page, "#download-xliff"))[1].startswith("<?xml")
+        assert (await download(page, "#download-xliff"))[1].startswith(b"<?xml")
 
 
 async def test_doubtful_segments_are_marked_with_reasons_and_reached_one_by_one(review: Page) -> None:
@@ -113,9 +116,33 @@ async def test_an_edit_goes_into_the_file_and_lost_marks_do_not(review: Page) ->
     await expect(field).to_have_count(0)
     await expect(row).to_be_focused()
     await expect(row).to_have_attribute("data-edited", "")
-    assert "\n\n**기차**가 곧 떠납니다.\n\n" in (await download(review))[1]
+    assert "\n\n**기차**가 곧 떠납니다.\n\n" in (await download(review))[1].decode()
     await review.reload()
     await expect(segment(review, "2").locator(".text")).to_have_text("<g1>기차</g1>가 곧 떠납니다.")
+
+
+async def test_a_word_file_is_translated_marked_edited_and_downloaded(page: Page, documents_stage: Stage) -> None:
+    source = docx.Document()
+    source.add_paragraph("This grilled fish is too salty.", style="Heading 1")
+    sentence = source.add_paragraph("The ")
+    sentence.add_run("train").bold = True
+    sentence.add_run(" leaves soon from the other platform.")
+    buffer = BytesIO()
+    source.save(buffer)
+    await open_document(page, documents_stage, buffer.getvalue(), "report.docx")
+    await expect(page.locator(".segment[data-doubted] .place b")).to_have_text(["2"])
+    await page.click("#next-doubtful")
+    await expect(segment(page, "2")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await segment(page, "2").locator("textarea").fill("다른 승강장에서 <g1>기차</g1>가 곧 출발합니다.")
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator("#doubtful-count")).to_have_text("No doubtful segments")
+    name, content = await download(page)
+    assert name == "report.docx"
+    heading, edited = docx.Document(BytesIO(content)).paragraphs
+    assert (heading.text, heading.style.name) == ("이 생선구이는 너무 짜요.", "Heading 1")
+    assert edited.text == "다른 승강장에서 기차가 곧 출발합니다."
+    assert [run.text for run in edited.runs if run.bold] == ["기차"]
 
 
 async def test_a_doubtful_segment_is_accepted_or_left_with_escape(review: Page) -> None:
