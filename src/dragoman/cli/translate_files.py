@@ -155,7 +155,7 @@ def command(
             configure_logging("warning", "human", steady)
             asyncio.run(_with_own_engine(loaded.settings, fields, to_do, outcomes, steady))
     finally:
-        for outcome in outcomes:
+        for outcome in sorted(outcomes, key=lambda one: all_errands.index(one.errand)):
             _report(outcome)
     if len(outcomes) < len(all_errands) or any(one.error for one in outcomes):
         sys.exit(1)
@@ -218,6 +218,7 @@ class _Run:
             TimeRemainingColumn(),
             console=on,
             transient=True,
+            disable=not on.is_terminal,
         )
 
     def translate(self, to_do: Sequence[Errand]) -> None:

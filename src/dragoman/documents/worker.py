@@ -189,9 +189,9 @@ def _report(task: Task, **report: object) -> None:
 
 
 def _answer(line: bytes) -> dict[str, object]:
-    given = json.loads(line)
-    options = ReadOptions(**{**given["options"], "columns": tuple(given["options"]["columns"])})
-    task = Task(**{**given, "options": options})
+    given: dict[str, Any] = json.loads(line)
+    options: dict[str, Any] = {**given["options"], "columns": tuple(given["options"]["columns"])}
+    task = Task(given["op"], given["folder"], ReadOptions(**options), given["name"])
     try:
         (_read if task.op == "read" else _write)(task)
     except DragomanError as error:

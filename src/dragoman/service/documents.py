@@ -35,9 +35,9 @@ from dragoman.errors import (
     UnknownDocument,
     UnsupportedFile,
 )
-from dragoman.service.runs import DocumentOptions, DocumentRuns, full_disk_reported
+from dragoman.service.runs import EQUAL_LANGUAGES, DocumentOptions, DocumentRuns, full_disk_reported
 from dragoman.settings import DocumentSettings
-from dragoman.storage.documents import MAX_NAME_CHARACTERS, DocumentStore, StoredDocument, utc_now
+from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, DocumentStore, StoredDocument, utc_now
 from dragoman.storage.segments import Page, StoredSegment
 from dragoman.text import marks
 from dragoman.types import Account, ApiName, Translation, TranslationRequest
@@ -196,6 +196,8 @@ class Documents:
         size = await asyncio.to_thread(lambda: upload.stat().st_size)
         self._check_file(file_format, size)
         options = self._checked(options, file_format)
+        if options.source == options.target and api != "deepl":  # whose clients expect that of the job
+            raise InvalidRequest(EQUAL_LANGUAGES, param="target")
         self._service.accounts.check(TranslationRequest(("?",), options.target, options.source, account=account))
         if isinstance(options.glossary, str) and options.glossary:
             await self._service.glossaries.get(options.glossary)
@@ -252,8 +254,6 @@ class Documents:
         planner = self._service.translator.planner
         target = planner.served_tag(options.target, "target")
         source = planner.served_tag(options.source, "source") if options.source else None
-        if source is not None and source == target:
-            raise InvalidRequest("Source and target language are equal.", param="target")
         outputs = file_format.outputs or (file_format.name,)
         output = formats.BY_EXTENSION.get(options.output.lower().lstrip(".") or outputs[0])
         if output is None or output.name not in outputs:
@@ -288,6 +288,10 @@ class Documents:
     async def list(self, account: Account) -> list[StoredDocument]:
         """Return an account's documents, the newest first."""
         return await self._store.of_account(account.id)
+
+    async def in_flight(self, account: Account) -> int:
+        """Return how many documents of an account wait or are translated."""
+        return sum(one.state in IN_FLIGHT for one in await self._store.of_account(account.id))
 
     async def wait(self, document: StoredDocument) -> StoredDocument:
         """Wait until a document is done, or an error."""

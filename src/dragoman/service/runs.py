@@ -10,6 +10,7 @@ import asyncio
 import errno
 import json
 import logging
+import re
 import sqlite3
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
@@ -54,6 +55,8 @@ SAMPLE_CHARACTERS = 4_000
 """Of a document's longest texts, in which its language is detected."""
 CONTEXT_CHARACTERS = 300
 """Of a unit that was translated in an earlier run, the end that is context of the next."""
+EQUAL_LANGUAGES = "Source and target language are equal."
+"""As DeepL's clients have it."""
 _NOTES = {checks.FORMALITY_IGNORED, checks.CONTEXT_IGNORED, checks.INSTRUCTIONS_IGNORED}
 """Warnings about the request, which a document has once, and not with each segment."""
 
@@ -77,7 +80,8 @@ class DocumentOptions:
     def of(cls, document: StoredDocument) -> DocumentOptions:
         """Those of a stored document."""
         values: dict[str, Any] = json.loads(document.options)
-        return cls(**values | {name: tuple(values[name]) for name in ("instructions", "keep", "columns")})
+        lists: dict[str, Any] = {name: tuple(values[name]) for name in ("instructions", "keep", "columns")}
+        return cls(**{**values, **lists})
 
 
 @dataclass(slots=True)
@@ -225,7 +229,7 @@ class DocumentRuns:
             if source is None and detection.has_letters:
                 raise InvalidRequest("the document's language could not be detected: give it", param="source")
         if source == document.target:
-            raise InvalidRequest("Source and target language are equal.", param="target")
+            raise InvalidRequest(EQUAL_LANGUAGES, param="target")
         found: dict[str, Any] = {"source": source, "characters": characters, "segments": len(units)}
         await self._store.update(document.id, self._owner, **found)
         if not document.charged:
@@ -270,13 +274,14 @@ class DocumentRuns:
     async def request(self, document: StoredDocument, texts: Iterable[str], account: Account) -> TranslationRequest:
         """Return a bulk request of texts in the document's language, with its options."""
         options = DocumentOptions.of(document)
-        entries, key = options.glossary, None
-        if isinstance(entries, str):
-            reference, entries = entries, dict[str, str]()
-            if reference:
-                source = document.source or document.target
-                stored = await self._service.glossaries.dictionary(reference, source, document.target)
-                entries, key = stored.entries, stored.key
+        entries: Mapping[str, str] = {}
+        key: tuple[object, ...] | None = None
+        if not isinstance(options.glossary, str):
+            entries = options.glossary
+        elif options.glossary:
+            source = document.source or document.target
+            stored = await self._service.glossaries.dictionary(options.glossary, source, document.target)
+            entries, key = stored.entries, stored.key
         return TranslationRequest(
             tuple(texts),
             document.target,
@@ -332,7 +337,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def disk_error(error: Exception) -> DiskFull | None:
     """Return the error for a caller, where the disk is full."""
     is_full = isinstance(error, OSError) and error.errno in _NO_SPACE
-    if is_full or (isinstance(error, sqlite3.OperationalError) and "full" in str(error)):
+    if is_full or (isinstance(error, sqlite3.OperationalError) and re.search("full|I/O", str(error))):
         return DiskFull("the server's disk is full; try again later")
     return None
 
