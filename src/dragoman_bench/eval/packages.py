@@ -74,8 +74,8 @@ def shape(text: str) -> str:
 
 
 _KEPT = re.compile(
-    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\]\w\S*|`[^`]*`"
-    r"|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|\w*\d[\w-]*|\S+\(\S*\)"
+    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\:]\w\S*|\.\w+"
+    r"|`[^`]*`|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|[\w-]*\d[\w-]*|\S+\(\S*\)"
 )
 """What may stand in a sentence as it is: addresses, placeholders, the syntax of ICU messages, tags, code, file names,
 versions, names with digits."""
