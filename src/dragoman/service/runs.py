@@ -135,7 +135,7 @@ class DocumentRuns:
         return SegmentFile(self.folder_of(document) / "segments.db")
 
     async def run(self, document: StoredDocument) -> None:
-        """Translate a document, and store how that ended; nothing where it is cancelled."""
+        """Translate a document, and store how that ended; when it is cancelled, the document waits for another run."""
         progress = _Progress()
         work = asyncio.create_task(self._translate(document, progress))
         beating = asyncio.create_task(self._beat(document, progress))
@@ -144,6 +144,9 @@ class DocumentRuns:
             await asyncio.wait({work, beating}, return_when=asyncio.FIRST_COMPLETED)
             if not beating.done():  # else it was deleted, or is another's
                 ended = work.result()
+        except asyncio.CancelledError:
+            ended = {"state": "queued", "attempts": document.attempts - 1}
+            raise
         except DragomanError as error:
             ended = _end_of(document, error)
         except Exception as error:  # noqa: BLE001 - logged there
@@ -250,18 +253,20 @@ class DocumentRuns:
             contexts, follows = await asyncio.to_thread(_contexts, units)
             request = replace(request, contexts=contexts, follows=follows)
             batch, stored_s = list[Result](), monotonic()
-            async with (
-                self._service.calls.call(request, streamed=False) as call,
-                aclosing(self._service.translator.events(request)) as events,
-            ):
-                async for event in events:
-                    if isinstance(event, TextDone):
-                        call.done(event.index, event.translation)
-                        batch.append(_result(numbers[event.index], event.translation, progress))
-                    if len(batch) >= BATCH or (batch and monotonic() - stored_s >= BEAT_S):
-                        await self._store_results(document, batch, units, progress)
-                        batch, stored_s = [], monotonic()
-            await self._store_results(document, batch, units, progress)
+            try:
+                async with (
+                    self._service.calls.call(request, streamed=False) as call,
+                    aclosing(self._service.translator.events(request)) as events,
+                ):
+                    async for event in events:
+                        if isinstance(event, TextDone):
+                            call.done(event.index, event.translation)
+                            batch.append(_result(numbers[event.index], event.translation, progress))
+                        if len(batch) >= BATCH or (batch and monotonic() - stored_s >= BEAT_S):
+                            await self._store_results(document, batch, units, progress)
+                            batch, stored_s = [], monotonic()
+            finally:  # also what is finished when it is cancelled
+                await self._store_results(document, batch, units, progress)
 
     async def _store_results(
         self, document: StoredDocument, results: Sequence[Result], units: Sequence[SourceUnit], progress: _Progress
