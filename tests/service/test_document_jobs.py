@@ -150,15 +150,15 @@ async def test_what_is_finished_when_a_server_stops_is_not_translated_again(serv
     async with servers(first) as service:
         document = await create(service.documents)
         await until(lambda: not first.release.is_set(), "the first texts")
-        for _ in range(200):
+        for _ in range(600):
             stored = await service.documents.segments(document)
-            if sum(one.translation is not None for one in stored.segments) >= 10:
+            if sum(one.translation is not None for one in stored.segments) >= 9:
                 break
             await asyncio.sleep(0.05)
     stopped = await servers.store.get(document.id)
     assert stopped is not None
     assert (stopped.state, stopped.owner, stopped.attempts) == ("queued", None, 0)
-    assert stopped.segments_done >= 10
+    assert stopped.segments_done == 9  # and the warm-up's
     again = HeldPipeline(kana)
     async with servers(again) as service:
         ended = await done(service.documents, document)
@@ -356,7 +356,11 @@ async def test_alternatives_differ_from_the_translation_and_from_each_other(serv
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
-    [({"worker_timeout_s": 1.0}, "longer"), ({"worker_memory_bytes": 2**28}, "memory"), ({"max_characters": 9}, "9")],
+    [
+        ({"worker_timeout_s": 1.0}, "longer"),
+        ({"worker_memory_bytes": 110_000_000}, "memory"),
+        ({"max_characters": 9}, "9"),
+    ],
 )
 async def test_a_file_beyond_a_workers_limits_is_an_error_and_the_server_goes_on(
     servers: Servers, limits: dict[str, float], reason: str
