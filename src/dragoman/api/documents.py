@@ -251,7 +251,7 @@ def options_of(form: FileForm, request: Request, account: translation.Account) -
 
 def check_options(options: DocumentOptions, request: Request, account: translation.Account) -> None:
     """Raises `InvalidRequest` for options beyond the limits that those of texts have."""
-    glossary = options.glossary if not isinstance(options.glossary, str) else {}
+    glossary = options.glossary if not isinstance(options.glossary, str) else dict[str, str]()
     call_of(
         request,
         account,
