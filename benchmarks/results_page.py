@@ -238,7 +238,11 @@ def whole_steps() -> str:
 STREAMS = {
     "streams-h100-1.8b": "1.8B parameters. Measured before calls took turns of the event loop, which made the longest gap of the next table",
     "streams-h100-1.8b-servers": "1.8B parameters, streams alone; `stream-interval` with as many tokens in an event as dragoman's had",
+    "streams-h100-1.8b-before-after": "1.8B parameters; all on one machine, in two calls, on a slower host than the tables above. `dragoman@0ea902e` is the revision before "
+    "streams were sent by time. A `first load` is the first of its server: 4 windows of 4 s without warm-up, those with 256 clients beside py-spy. With more than 256 slots the longest requests take as long "
+    "as the load, so that its rate is not quite that of a long load",
     "streams-h100-4b": "4B parameters",
+    "streams-h100-4b-slower-host": "4B parameters, on the machine of streams-h100-1.8b-before-after; `vllm serve` with 25 clients was not measured, the machine's time ended",
 }
 """Comparisons of streams and their models."""
 

@@ -168,7 +168,7 @@ class Package:
             for one in self.root(name).elements:
                 target = self._names.get(one.get("PartName", one.get("Target")).lower().lstrip("/"))
                 if target in content.dropped:
-                    self.part(self._names[name]).regions.append(Region(one.start, one.end, ()))
+                    self.part(self._names[name.lower()]).regions.append(Region(one.start, one.end, ()))
 
 
 def office_tag(tag: str) -> str:

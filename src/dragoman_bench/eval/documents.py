@@ -33,13 +33,17 @@ _BEGIN, _END = "<!-- results: begin -->", "<!-- results: end -->"
 
 @dataclass(frozen=True, slots=True)
 class CorpusFile:
-    """One public file. `format`: its extension, or `android` for an XML file of Android's strings."""
+    """One public file. `format`: its extension, or `android` for an XML file of Android's strings.
+
+    `target`: the language to translate it into; of a catalogue with translations, theirs.
+    """
 
     repo: str
     commit: str
     path: str
     sha256: str
     format: str
+    target: str = "ja"
 
     @property
     def name(self) -> str:
@@ -104,7 +108,7 @@ def write_documents(results: DocumentResults, path: Path) -> None:
 
 
 class DocumentEval:
-    """Sends the files of a corpus to the server at `url`, `concurrency` at a time, from English to German.
+    """Sends the files of a corpus to the server at `url`, `concurrency` at a time, each into its own target, from English.
 
     `rivals` are folders with what other programs made of the same files, which are judged alike: what dragoman leaves on
     purpose, they may leave, too.
@@ -194,7 +198,7 @@ class DocumentEval:
         return data
 
     async def _translated(self, file: CorpusFile, data: bytes) -> tuple[dict[str, Any], bytes]:
-        form = aiohttp.FormData({"target": "de", "source": "en"})
+        form = aiohttp.FormData({"target": file.target, "source": "en"})
         form.add_field("file", data, filename=f"file.{file.name.rsplit('.')[-1]}")
         state = await self._json("POST", "/v1/documents", data=form)
         path = f"/v1/documents/{state['id']}"

@@ -62,9 +62,10 @@ def shape(text: str) -> str:
 
 _KEPT = re.compile(
     r"\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\]\w\S*|`[^`]*`"
-    r"|&#?\w+;|[$@#:]\w+|\w*\d[\w-]*|\S+\(\S*\)"
+    r"|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|\w*\d[\w-]*|\S+\(\S*\)"
 )
-"""What may stand in a sentence as it is: addresses, placeholders, tags, code, file names, versions, names with digits."""
+"""What may stand in a sentence as it is: addresses, placeholders, the syntax of ICU messages, tags, code, file names,
+versions, names with digits."""
 
 
 def untranslated(source: str, result: str) -> list[str]:
@@ -415,7 +416,8 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
         old, new = cast(dict[str, Any], one), cast(dict[str, Any], other)
         if list(old) == list(new):
             for key in old:
-                yield from _values(f"{place}.{key}", old[key], new[key])
+                if not key.startswith("@"):  # what ARB files say about a message
+                    yield from _values(f"{place}.{key}", old[key], new[key])
             return
     elif isinstance(one, list) and isinstance(other, list):
         first, second = cast(list[Any], one), cast(list[Any], other)
