@@ -186,9 +186,14 @@ def document_of_bytes() -> None:
     made = client.create_glossary(f"document {uuid.uuid4()}", "EN", "JA", STATION)
     try:
         result = io.BytesIO()
-        given = io.BytesIO(TEXT.encode())
         client.translate_document(
-            given, result, source_lang="EN", target_lang="JA", filename="a.txt", glossary=made, formality="prefer_more"
+            TEXT.encode(),
+            result,
+            source_lang="EN",
+            target_lang="JA",
+            filename="a.txt",
+            glossary=made,
+            formality="prefer_more",
         )
         assert "ターミナル" in result.getvalue().decode(), result.getvalue()
     finally:

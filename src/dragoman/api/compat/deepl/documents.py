@@ -40,7 +40,7 @@ async def upload(http: Request, service: Service) -> Response:
     documents = service.documents
     with documents.upload() as path:
         call, name = await receive_upload(http, service, path, "auth_key", missing=MISSING)
-        name = call.fields.text("filename") or name  # DeepL's Python client calls a stream's part "file"
+        name = call.fields.text("filename") or name
         key = token_hex(32).upper()
         options = await _options(call)
         document = await documents.create(path, name, options, call.account, "deepl", secret=key)
