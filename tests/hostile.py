@@ -32,6 +32,7 @@ class Route:
 
 
 _DEEPL_GLOSSARY = "/v3/glossaries/11111111-1111-1111-1111-111111111111"
+_SEGMENT = "/v1/documents/0123456789ABCDEF0123456789ABCDEF/segments/0"
 _PAIR = "source=en&target=ja"
 ROUTES = (
     Route("POST", "/v1/translate", rest={"target": "ja"}, forms=False),
@@ -39,6 +40,9 @@ ROUTES = (
     Route("POST", "/v1/glossaries", "dictionaries", "name", {"name": "x"}, forms=False),
     Route("PUT", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
     Route("PATCH", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
+    Route("POST", "/v1/documents", "target", "source"),
+    Route("PATCH", _SEGMENT, "translation", "translation", forms=False),
+    Route("POST", f"{_SEGMENT}/alternatives", "n", "n", forms=False),
     Route("POST", "/v2/translate", "text", "target_lang", {"target_lang": "JA"}),
     Route("POST", "/v2/glossaries", "entries", "name", {"name": "x", "source_lang": "EN", "target_lang": "JA"}),
     Route("POST", "/v3/glossaries", "dictionaries", "name", {"name": "x"}),

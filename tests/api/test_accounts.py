@@ -27,7 +27,17 @@ from tests.waiting import until
 
 TEXT = {"text": "Good morning.", "target": "ja", "source": "en"}
 ACCOUNT = Account("", "alice")
-OPEN_PATHS = {"/", "/docs", "/openapi.json", "/healthz", "/readyz", "/languages", "/frontend/settings", "/health"}
+OPEN_PATHS = {
+    "/",
+    "/engine",
+    "/docs",
+    "/openapi.json",
+    "/healthz",
+    "/readyz",
+    "/languages",
+    "/frontend/settings",
+    "/health",
+}
 """What needs no key: the page without what it shows, the probes, and what LibreTranslate's clients ask without one."""
 
 

@@ -31,7 +31,8 @@ from dragoman.text.notation import BlockBuilder, EntityNotation, Place, decoded
 _HYPHEN = "\x02"  # what PDFium gives for a hyphen at the end of a line
 _NOT_TEXT = re.compile("[\x00\x03-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ue000-\uf8ff\ufffd-\uffff]")
 _BULLET = re.compile(r"[•◦▪‣●○■□➢➤\uf0b7*–—-]\s+(?=\S)")
-_NUMBERED = re.compile(r"(?:\(?\d{1,3}|\(?[A-Za-z])[.)]\s")
+_NUMBERED = re.compile(r"(?:\(?\d{1,3}|\(?[A-Za-z])[.)]\s|\d{1,3}(?:\.\d{1,3})+\.?\s")
+_LEADERS = re.compile(r"(?:\.\s?){4,}")
 _SENTENCE_END = re.compile(r"[.!?:;…。！？：؟।]['\"”’»)\]]*\d{0,2}$")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
 _WORD = re.compile(r"\w+(?:-\w+)*")
@@ -105,7 +106,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
         content.new_package, document, at = _new_docx(options.target)
         content.parts.append(Part(_DOCUMENT, document, regions=[Region(at, at, tuple(pieces))]))
     else:
-        content.parts.append(Part("", b"", regions=[Region(0, 0, tuple(pieces))]))
+        content.parts.append(Part("", b"\n", regions=[Region(0, 1, tuple(pieces))]))
     return content
 
 
@@ -255,7 +256,8 @@ class _Columns:
         if before.hyphen:
             return True
         usual = self._distance.get(round(line.size), line.size * 1.2)
-        if down > 1.3 * min(usual, line.size * 1.6) or _BULLET.match(line.text) or _NUMBERED.match(line.text):
+        is_item = _BULLET.match(line.text) or (_NUMBERED.match(line.text) and not before.text[-1].isalpha())
+        if down > 1.3 * min(usual, line.size * 1.6) or is_item:
             return False
         overlap = min(before.right, line.right) - max(before.left, line.left)
         return overlap > 0 and not self._ends(before, line)
@@ -308,7 +310,7 @@ def _text(paragraph: _Paragraph, words: Counter[str]) -> str:
         elif not before.hyphen and not (_UNSPACED.match(text[-1]) and _UNSPACED.match(line.text)):
             text += " "
         text += line.text
-    return text
+    return _LEADERS.sub("… ", text)
 
 
 # ---- writing

@@ -127,14 +127,21 @@ def decoded(data: bytes, name: str) -> tuple[bytes, Encoding]:
 
 
 def elements(
-    data: bytes, name: str, namespaces: Namespaces, collected: Collection[str], *, doctype: bool = False
+    data: bytes,
+    name: str,
+    namespaces: Namespaces,
+    collected: Collection[str],
+    *,
+    opened: Collection[str] = (),
+    doctype: bool = False,
 ) -> Iterator[Element]:
     """Yield the outermost elements of the names `collected` with all below them, in order, as they are parsed.
 
-    `data` is in UTF-8 (`decoded`); `name` is for errors. `doctype`: the format normally has a document type declaration;
+    `data` is in UTF-8 (`decoded`); `name` is for errors. Elements of the names `opened` around them are yielded when they
+    begin, without what is in them (`end` is -1). `doctype`: the format normally has a document type declaration;
     even then it has no declarations of its own. Raises `InvalidFile`, also for text after the last element that is taken.
     """
-    builder = _TreeBuilder(data, name, namespaces, frozenset(collected), doctype)
+    builder = _TreeBuilder(data, name, namespaces, frozenset(collected), frozenset(opened), doctype)
     for start in range(0, max(len(data), 1), _CHUNK):
         builder.parse(start, min(start + _CHUNK, len(data)))
         yield from builder.taken()
@@ -149,12 +156,19 @@ class _TreeBuilder:
     """Builds trees from expat's events. A tag or text ends where the next event begins."""
 
     def __init__(
-        self, data: bytes, name: str, namespaces: Namespaces, collected: frozenset[str], doctype: bool
+        self,
+        data: bytes,
+        name: str,
+        namespaces: Namespaces,
+        collected: frozenset[str],
+        opened: frozenset[str],
+        doctype: bool,
     ) -> None:
         self._data = data
         self._name = name
         self._namespaces = namespaces
         self._collected = collected
+        self._opened = opened
         self._doctype = doctype
         self._stack: list[Element] = []  # the elements around, from the collected one on
         self._depth = 0
@@ -192,15 +206,19 @@ class _TreeBuilder:
         if self._depth > DEEPEST:
             raise InvalidFile(f"Invalid file: {self._name} has elements more than {DEEPEST} deep", param="file")
         short = self._namespaces[name]
-        if not self._stack and short not in self._collected and "*" not in self._collected:
-            return
+        is_collected = bool(self._stack) or short in self._collected or "*" in self._collected
         at = self._parser.CurrentByteIndex
         if self._tag is not None or self._between is not None:
             self._settle(at)
+        if not is_collected and short not in self._opened:
+            return
         if attributes:
             names = self._namespaces
             attributes = {names[key]: value for key, value in attributes.items()}
         element = self._tag = Element(short, attributes, at)
+        if not is_collected:
+            self._done.append(element)
+            return
         if self._stack:
             self._stack[-1].children.append(element)
         self._stack.append(element)
@@ -208,6 +226,7 @@ class _TreeBuilder:
     def _end(self, _: str) -> None:
         self._depth -= 1
         if not self._stack:
+            self._settle(self._parser.CurrentByteIndex)
             return
         element = self._stack.pop()
         at = element.close = self._parser.CurrentByteIndex

@@ -95,6 +95,10 @@ class _Progress:
     began_s: float = field(default_factory=monotonic)
     characters_before: int = 0  # done by an earlier run
     notes: dict[str, str] = field(default_factory=dict[str, str])
+    finished: list[tuple[Result, int]] = field(
+        default_factory=list[tuple[Result, int]]
+    )  # with characters; not stored yet
+    storing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def values(self) -> dict[str, object]:
         """The columns of the document's row."""
@@ -135,15 +139,20 @@ class DocumentRuns:
         return SegmentFile(self.folder_of(document) / "segments.db")
 
     async def run(self, document: StoredDocument) -> None:
-        """Translate a document, and store how that ended; nothing where it is cancelled."""
+        """Translate a document, and store how that ended; when it is cancelled, the document waits for another run."""
         progress = _Progress()
         work = asyncio.create_task(self._translate(document, progress))
         beating = asyncio.create_task(self._beat(document, progress))
         ended: dict[str, object] = {}
         try:
             await asyncio.wait({work, beating}, return_when=asyncio.FIRST_COMPLETED)
-            if not beating.done():  # else it was deleted, or is another's
+            if beating.done():
+                beating.result()  # which may have failed; else the document was deleted, or is another's
+            else:
                 ended = work.result()
+        except asyncio.CancelledError:
+            ended = {"state": "queued", "attempts": document.attempts - 1}
+            raise
         except DragomanError as error:
             ended = _end_of(document, error)
         except Exception as error:  # noqa: BLE001 - logged there
@@ -161,6 +170,7 @@ class DocumentRuns:
         """Report that this server works on a document, and how far it is; return when it is no longer this server's."""
         while True:
             await asyncio.sleep(BEAT_S)
+            await self._store_finished(document, progress)
             with suppress(StorageUnavailable):  # no other server can take it over meanwhile
                 values = {"heartbeat_at": utc_now(), **progress.values()}
                 if not await self._store.update(document.id, self._owner, **values):
@@ -243,33 +253,37 @@ class DocumentRuns:
         """Translate all units that are not done as one request, and store them as they come."""
         numbers = [number for number, unit in enumerate(units) if not unit.is_done]
         if document.source is None:  # there are no letters
-            results = [Result(number, units[number].source, None, ()) for number in numbers]
-            await self._store_results(document, results, units, progress)
+            progress.finished += [(Result(n, units[n].source, None, ()), _characters(units[n])) for n in numbers]
+            await self._store_finished(document, progress)
         elif numbers:
             request = await self.request(document, [units[number].source for number in numbers], account)
             contexts, follows = await asyncio.to_thread(_contexts, units)
             request = replace(request, contexts=contexts, follows=follows)
-            batch, stored_s = list[Result](), monotonic()
-            async with (
-                self._service.calls.call(request, streamed=False) as call,
-                aclosing(self._service.translator.events(request)) as events,
-            ):
-                async for event in events:
-                    if isinstance(event, TextDone):
-                        call.done(event.index, event.translation)
-                        batch.append(_result(numbers[event.index], event.translation, progress))
-                    if len(batch) >= BATCH or (batch and monotonic() - stored_s >= BEAT_S):
-                        await self._store_results(document, batch, units, progress)
-                        batch, stored_s = [], monotonic()
-            await self._store_results(document, batch, units, progress)
+            try:
+                async with (
+                    self._service.calls.call(request, streamed=False) as call,
+                    aclosing(self._service.translator.events(request)) as events,
+                ):
+                    async for event in events:
+                        if isinstance(event, TextDone):
+                            call.done(event.index, event.translation)
+                            n = numbers[event.index]
+                            progress.finished.append((_result(n, event.translation, progress), _characters(units[n])))
+                        if len(progress.finished) >= BATCH:
+                            await self._store_finished(document, progress)
+            finally:  # also what is finished when it is cancelled
+                await self._store_finished(document, progress)
 
-    async def _store_results(
-        self, document: StoredDocument, results: Sequence[Result], units: Sequence[SourceUnit], progress: _Progress
-    ) -> None:
-        await asyncio.to_thread(self.segments_of(document).store, results)
-        progress.segments_done += len(results)
-        progress.doubtful += sum(bool(one.warnings) for one in results)
-        progress.characters_done += sum(_characters(units[one.n]) for one in results)
+    async def _store_finished(self, document: StoredDocument, progress: _Progress) -> None:
+        """Store the segments that are finished and not stored yet."""
+        async with progress.storing:  # so that all is stored when this returns
+            finished, progress.finished = progress.finished, []
+            if finished:
+                results = [result for result, _ in finished]
+                await asyncio.to_thread(self.segments_of(document).store, results)
+                progress.segments_done += len(results)
+                progress.doubtful += sum(bool(one.warnings) for one in results)
+                progress.characters_done += sum(characters for _, characters in finished)
 
     async def request(self, document: StoredDocument, texts: Iterable[str], account: Account) -> TranslationRequest:
         """Return a bulk request of texts in the document's language, with its options."""

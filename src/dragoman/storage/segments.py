@@ -21,6 +21,7 @@ CREATE TABLE segments (
     doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX doubtful ON segments (n) WHERE doubtful;
+CREATE INDEX equal ON segments (source);
 """
 
 
@@ -57,6 +58,7 @@ class StoredSegment:
     warnings: list[dict[str, object]]
     doubtful: bool
     edited: bool
+    equal: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,14 @@ class Page:
     doubtful_total: int = 0
 
 
-_COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited"
+_COLUMNS = """n, place, source, translation, confidence, warnings, doubtful, edited,
+(SELECT count(*) - 1 FROM segments AS other WHERE other.source = segments.source)"""
 
 
-def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int]) -> StoredSegment:
-    n, place, source, translation, confidence, warnings, doubtful, edited = row
+def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int, int]) -> StoredSegment:
+    n, place, source, translation, confidence, warnings, doubtful, edited, equal = row
     return StoredSegment(
-        n, place, source, translation, confidence, json.loads(warnings), bool(doubtful), edited=bool(edited)
+        n, place, source, translation, confidence, json.loads(warnings), bool(doubtful), bool(edited), equal
     )
 
 

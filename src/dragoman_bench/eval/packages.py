@@ -19,7 +19,7 @@ from importlib import import_module
 from tempfile import NamedTemporaryFile
 from typing import Any, cast
 
-_LANGUAGE_ATTRIBUTES = frozenset({"lang", "val", "eastAsia", "bidi", "language", "country", "altLang", "dir"})
+_LANGUAGE_ATTRIBUTES = frozenset({"lang", "val", "eastAsia", "bidi", "altLang", "dir"})
 _WRITTEN_ANEW = frozenset({"rsidR", "rsidRPr", "rsidRDefault", "rsidP", "rsidTr", "space", "dirty", "err", "hint"})
 _RUN_LAYER = frozenset(
     {
@@ -36,7 +36,7 @@ _RUN_LAYER = frozenset(
             "rFonts",
         ),
         *("b", "bCs", "i", "iCs", "sz", "szCs", "color", "u", "latin", "ea", "cs", "sym", "solidFill"),
-        *("span", "s", "tab", "line-break", "rPh", "phoneticPr", "smartTag", "smartTagPr"),
+        *("span", "s", "tab", "line-break", "rPh", "phoneticPr", "smartTag", "smartTagPr", "soft-page-break"),
     }
 )
 """Elements around texts, which may be joined or written anew."""
@@ -50,7 +50,20 @@ _PROSE = re.compile(
 )
 """Parts with text of people. In others a text may be translated or not."""
 _NOT_SAID = frozenset(
-    {"instrText", "delText", "delInstrText", "fldData", "f", "v", "pt", "align", "posOffset", "formatCode"}
+    {
+        "instrText",
+        "delText",
+        "delInstrText",
+        "fldData",
+        "f",
+        "v",
+        "pt",
+        "align",
+        "posOffset",
+        "formatCode",
+        "rPh",
+        "oMath",
+    }
 )
 """Elements whose text is not for people; they are to be as they were."""
 
@@ -61,7 +74,7 @@ def shape(text: str) -> str:
 
 
 _KEPT = re.compile(
-    r"\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\]\w\S*|`[^`]*`"
+    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\]\w\S*|`[^`]*`"
     r"|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|\w*\d[\w-]*|\S+\(\S*\)"
 )
 """What may stand in a sentence as it is: addresses, placeholders, the syntax of ICU messages, tags, code, file names,
@@ -216,7 +229,7 @@ def _change(before: list[str], after: list[str]) -> str:
     return ""
 
 
-_SAID = frozenset({"descr", "title", "alt", "string", "aria-label", "name", "placeholder"})
+_SAID = frozenset({"descr", "tooltip", "title", "alt", "string", "aria-label", "name", "placeholder"})
 """Attributes that people read."""
 
 
@@ -235,15 +248,21 @@ def _skeleton(root: Any) -> Iterator[tuple[str, Mapping[str, str]]]:
             {
                 _local(key): value
                 for key, value in element.attrib.items()
-                if _local(key) not in _WRITTEN_ANEW and not (_local(key) in _LANGUAGE_ATTRIBUTES and name != "c")
+                if _local(key) not in _WRITTEN_ANEW and not _is_language(name, _local(key))
             },
         )
+
+
+def _is_language(element: str, attribute: str) -> bool:
+    return attribute.startswith(("language", "country")) or (attribute in _LANGUAGE_ATTRIBUTES and element != "c")
 
 
 def _texts(root: Any, paragraphs: frozenset[str]) -> Iterator[str]:
     """The text of each paragraph, and of each element outside of paragraphs; not what stands in another paragraph within."""
     for element in root.iter():
         name = _local(element.tag)
+        if any(_local(up.tag) in _NOT_SAID for up in element.iterancestors()):
+            continue
         outside = element.text and element.text.strip() and not _in_paragraph(element) and paragraphs is _PARAGRAPHS
         if name in paragraphs or outside:
             text = "".join(_own(element, first=True))
@@ -415,9 +434,8 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
     if isinstance(one, dict) and isinstance(other, dict):
         old, new = cast(dict[str, Any], one), cast(dict[str, Any], other)
         if list(old) == list(new):
-            for key in old:
-                if not key.startswith("@"):  # what ARB files say about a message
-                    yield from _values(f"{place}.{key}", old[key], new[key])
+            for key in (key for key in old if not key.startswith("@")):  # which ARB files say about a message
+                yield from _values(f"{place}.{key}", old[key], new[key])
             return
     elif isinstance(one, list) and isinstance(other, list):
         first, second = cast(list[Any], one), cast(list[Any], other)
@@ -426,8 +444,7 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
                 yield from _values(f"{place}[{number}]", *pair)
             return
     elif isinstance(one, str) and isinstance(other, str):
-        if one != other or " " in one:
-            yield place, one, other
+        yield from [(place, one, other)] * (one != other or " " in one)
         return
     elif one == other:
         return
@@ -440,6 +457,8 @@ def _csv(source: bytes, result: bytes) -> Iterator[Item]:
         dialect: Any = csv.Sniffer().sniff(before[:4096], ",;\t|")
     except csv.Error:
         dialect = csv.excel
+    dialect.doublequote = True
+    dialect.escapechar = "\\" if '\\"' in before else None
     old, new = (list(csv.reader(io.StringIO(text), dialect)) for text in (before, after))
     if list(map(len, old)) != list(map(len, new)):
         yield "other rows or columns"
@@ -461,7 +480,7 @@ def _android(source: bytes, result: bytes) -> Iterator[Item]:
             if "".join(one.itertext()) != "".join(other.itertext()):
                 yield f"{place}: not to be translated"
             continue
-        yield place, "".join(one.itertext()), "".join(other.itertext())
+        yield place, *(re.sub(r"\\([?@'\"])", r"\1", "".join(string.itertext())) for string in (one, other))
 
 
 def _pdf(source: bytes, result: bytes) -> Iterator[Item]:
