@@ -16,6 +16,7 @@ COLUMNS = {
     "tags": "HTML, XML",
     "detection": "detection",
     "languages": "languages",
+    "documents": "documents",
     "glossaries": "glossaries",
     "usage": "usage",
     "streaming": "streaming",
