@@ -23,7 +23,7 @@ _SAMPLE_CHARACTERS = 20_000
 _LONGEST_HEADER = 60
 _QUOTED = r"\"(?:[^\"]++|\"\")*+\""
 _QUOTES = Escapes(re.compile('""'), lambda _: '"', lambda text: text.replace('"', '""'))
-_FORMULA = re.compile(r"[=@]|[+-](?![\s\d])|[\t\r]")
+_FORMULA = re.compile(r"\s*(?:[=@]|[+-](?![\s\d]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class _CellWriter:
         if is_quoted:
             written[::2] = [text.replace('"', '""') for text in written[::2]]
         cell = "".join((self.before, *written, self.after))
-        if _FORMULA.match(cell.lstrip(" ")) and not _FORMULA.match(self.source[is_quoted:]):
+        if _FORMULA.match(cell) and not _FORMULA.match(self.source[is_quoted:]):
             cell = f"'{cell}"
         if is_quoted:
             cell = f'"{cell}"'
