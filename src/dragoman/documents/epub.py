@@ -45,6 +45,7 @@ _OF_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#
 _SIGNATURES = "META-INF/signatures.xml"
 _SVG_TEXT = re.compile(r"<(?:\w+:)?text(?=[\s>])[^>]*>([^<]+)")
 _FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_PAGE_NUMBER = re.compile(r"[\W\d_]*(?:[ivxlcdm]+|[a-z])[\W\d_]*", re.IGNORECASE)
 _XML = Place(xml=True)
 _build = BlockBuilder(keep_nothing, xml_notation)
 
@@ -107,24 +108,25 @@ class _Reader:
         spine = [manifest.get(one.get("idref")) for one in package.walk() if one.name == "opf:itemref"]
         for item in [*(item for item in spine if item), *manifest.values()]:
             name = self._name(path, item.get("href"))
-            if name is None or name in self._names:
+            if name in self._names or item.get("media-type") not in (*_XHTML_TYPES, _NCX_TYPE):
                 continue
             self._names.add(name)
-            if item.get("media-type") in _XHTML_TYPES:
-                self._read_document(name)
+            if name not in self._archive.entries:
+                self._content.warnings.append(f"{name[:200]} is missing in the book")
             elif item.get("media-type") == _NCX_TYPE:
                 self._read_ncx(name)
+            else:
+                self._read_document(name)
         for one in package.walk():
             if one.get("property") == "rendition:layout" and one.text.strip() == "pre-paginated":
                 self._content.warnings.append("the pages of this book have a fixed layout: longer text may not fit")
 
-    def _name(self, package: str, reference: str) -> str | None:
-        """Return the entry that a reference of the package document means."""
-        for href in (unquote(reference), reference):
-            name = posixpath.normpath(posixpath.join(posixpath.dirname(package), href.partition("#")[0]))
-            if name in self._archive.entries and not name.endswith("/"):
-                return name
-        return None
+    def _name(self, package: str, reference: str) -> str:
+        """Return the name of the entry that a reference of the package document means."""
+        hrefs = (unquote(reference), reference)
+        folder = posixpath.dirname(package)
+        names = [posixpath.normpath(posixpath.join(folder, href.partition("#")[0])) for href in hrefs]
+        return next((name for name in names if name in self._archive.entries), names[0])
 
     def _read_metadata(self, part: Part, element: Element) -> None:
         if element.name == "dc:language" and element.content < element.close:
@@ -139,7 +141,12 @@ class _Reader:
         names = Namespaces(_NAMES)
         labels = 0
         for element in elements(
-            data, name, names, ("ncx:docTitle", "ncx:navLabel", "ncx:pageList"), opened=("ncx:ncx",), doctype=True
+            data,
+            name,
+            names,
+            ("ncx:docTitle", "ncx:navInfo", "ncx:navLabel", "ncx:pageList"),
+            opened=("ncx:ncx",),
+            doctype=True,
         ):
             if element.name == "ncx:ncx":
                 self._put_language(part, element)
@@ -195,11 +202,10 @@ def _without_page_lists(pieces: Iterator[Piece]) -> Iterator[Piece]:
         if isinstance(piece, Verbatim):
             for found in re.finditer(r"</nav\s*>|<nav\s[^>]*page-list", piece.text):
                 within = not found[0].startswith("</")
-            yield piece
-        elif within:
+        elif within and _PAGE_NUMBER.fullmatch(piece.text):
             yield Verbatim(restore(piece.text, piece.marks, piece.writer))
-        else:
-            yield piece
+            continue
+        yield piece
 
 
 def _clean(piece: Piece) -> Piece:
