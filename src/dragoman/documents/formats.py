@@ -56,6 +56,8 @@ FORMATS: tuple[Format, ...] = (
     Format(("po", "pot"), "text/x-gettext-translation", "gettext", 10 * _MB),
     Format(("json",), "application/json", "jsonfile", 10 * _MB),
     Format(("arb",), "application/json", "jsonfile", 10 * _MB),
+    Format(("xliff", "xlf"), "application/xliff+xml", "xliff"),
+    Format(("xml",), "application/xml", "android", 10 * _MB),
     Format(("csv",), "text/csv", "table", 10 * _MB),
     Format(("tsv", "tab"), "text/tab-separated-values", "table", 10 * _MB),
 )
@@ -66,6 +68,13 @@ REFUSED: Mapping[str, str] = {
     "xls": "save it as xlsx",
     "ppt": "save it as pptx",
     "rtf": "save it as docx",
+    "yaml": "convert it to json",
+    "yml": "convert it to json",
+    "properties": "convert it to po (prop2po)",
+    "strings": "export xliff from Xcode",
+    "xcstrings": "export xliff from Xcode",
+    "resx": "convert it to po (resx2po)",
+    "ts": "convert it to xliff (lconvert)",
 }
 """Extensions of formats that are not read, and what to do."""
 

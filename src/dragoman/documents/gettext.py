@@ -15,14 +15,21 @@ from dragoman.documents.content import Content, ReadOptions, RegionPiece
 from dragoman.documents.encodings import decode
 from dragoman.documents.strings import Escapes, Splice, c_escape, c_escaped
 from dragoman.errors import InvalidFile
+from dragoman.text.blocks import InlineItem
 from dragoman.text.marks import Verbatim
 
 _STRING = r"\"(?:[^\"\\\n]|\\.)*+\""
 _TOKEN = re.compile(
-    rf"[ \t]*(?:(?P<comment>#[^\n]*)|(?P<keyword>msgctxt|msgid_plural|msgid|msgstr)(?:\[(?P<form>\d{{1,2}})\])?[ \t]*"
-    rf"(?P<strings>{_STRING}(?:[ \t\r]*\n[ \t]*{_STRING})*+))?[ \t\r]*(?:\n|\Z)"
+    rf"[ \t]*(?:(?P<comment>#[^\n]*)|domain[ \t][^\n]*"
+    rf"|(?P<keyword>msgctxt|msgid_plural|msgid|msgstr)(?:\[(?P<form>\d{{1,2}})\])?(?:[ \t\r]*\n)?[ \t]*"
+    rf"(?P<strings>{_STRING}(?:[ \t\r]*\n?[ \t]*{_STRING})*+))?[ \t\r]*(?:\n|\Z)"
 )
-_SOURCE = re.compile(r"\"[ \t\r]*\n[ \t]*\"|\\(?:[0-7]{1,3}|x[0-9a-fA-F]{1,8}|.)")
+_BETWEEN = r"\"[ \t\r\n]*\""  # two strings of one value
+_SOURCE = re.compile(rf"{_BETWEEN}|\\(?:[0-7]{{1,3}}|x[0-9a-fA-F]{{1,8}}|.)")
+_WITH_DIRECTIVES = re.compile(
+    rf"{_SOURCE.pattern}|%(?:\d{{1,2}}\$)?[-+ 0'#I]{{0,5}}(?:\*|\d{{1,3}})?(?:\.(?:\*|\d{{1,3}})?)?"
+    r"(?:hh?|ll?|[Lqjzt])?(?:[diouxXeEfFgGaAcspnmCS%]|<PRI\w{1,10}>)"
+)
 _CREDITS = frozenset({"translator-credits", "translator_credits", "translation-credits", "Your names", "Your emails"})
 
 
@@ -37,9 +44,8 @@ class _Entry:
         default_factory=lambda: list[tuple[tuple[int, int], tuple[int, int]]]()
     )
 
-    @property
-    def is_fuzzy(self) -> bool:
-        return any(re.match(r"#,.*\bfuzzy\b", comment) for comment in self.comments)
+    def has_flag(self, flag: str) -> bool:
+        return any(flag in re.split(r"[#,\s]+", comment) for comment in self.comments if comment.startswith("#,"))
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -51,7 +57,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
     content = Content(warnings=warnings)
     splice = Splice(text)
     header = entries.pop(0) if _value(text, entries[0].values["msgid"]) == "" else None
-    is_started = any(_value(text, span) for entry in entries if not entry.is_fuzzy for span, _ in entry.forms)
+    is_started = any(_value(text, span) for entry in entries if not entry.has_flag("fuzzy") for span, _ in entry.forms)
     forms = _write_header(splice, header, options.target, is_started) if header else 2
     for entry in entries:
         _add(content, splice, entry, forms)
@@ -90,13 +96,13 @@ def _entries(text: str) -> Iterator[_Entry]:
 
 def _value(text: str, span: tuple[int, int]) -> str:
     """The strings between two places as one, with the escapes of the file."""
-    return re.sub(r"\"[ \t\r]*\n[ \t]*\"", "", text[span[0] + 1 : span[1] - 1])
+    return re.sub(_BETWEEN, "", text[span[0] + 1 : span[1] - 1])
 
 
 def _add(content: Content, splice: Splice, entry: _Entry, forms: int) -> None:
     """Fill the entry's empty translations."""
     text, place = splice.text, f"line {entry.line}"
-    missing = [entry.is_fuzzy or not _value(text, span) for span, _ in entry.forms]
+    missing = [entry.has_flag("fuzzy") or not _value(text, span) for span, _ in entry.forms]
     if not any(missing):
         return
     if _value(text, entry.values["msgid"]) in _CREDITS:
@@ -106,11 +112,11 @@ def _add(content: Content, splice: Splice, entry: _Entry, forms: int) -> None:
     if "msgctxt" in entry.values:
         notes.insert(0, _value(text, entry.values["msgctxt"]))
     is_plural = "msgid_plural" in entry.values
-    sources = ["msgid"] * (forms > 1) + ["msgid_plural"] if is_plural else ["msgid"]
     written: list[Sequence[RegionPiece]] = []
-    for source in sources:
+    for source in _sources(text, entry, forms):
         start, stop = entry.values[source]
-        pieces = content.add(_escapes(text[start:stop]).pieces(text[start + 1 : stop - 1]), place, "\n".join(notes))
+        escapes = _escapes(text[start:stop], has_directives=entry.has_flag("c-format"))
+        pieces = content.add(escapes.pieces(text[start + 1 : stop - 1]), place, "\n".join(notes))
         written.append((Verbatim('"'), *pieces, Verbatim('"')))
     count = forms if is_plural else 1
     for form, (span, line) in enumerate(entry.forms):
@@ -123,17 +129,36 @@ def _add(content: Content, splice: Splice, entry: _Entry, forms: int) -> None:
         splice.put(at, at, (Verbatim(f"{_line_end(text)}msgstr[{form}] "), *written[-1]))
 
 
+def _sources(text: str, entry: _Entry, forms: int) -> list[str]:
+    """The values that the entry's forms are translated from: the last one for all that follow."""
+    if "msgid_plural" not in entry.values:
+        return ["msgid"]
+    one, more = (_value(text, entry.values[name]).count("%") for name in ("msgid", "msgid_plural"))
+    if forms == 2 or (forms > 2 and one == more):  # "one file" is no form for 1, 21 and 31
+        return ["msgid", "msgid_plural"]
+    return ["msgid_plural"]
+
+
 def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text[:2000] else "\n"
 
 
-def _escapes(source: str) -> Escapes:
-    """How a `msgstr` is written: in one string, or, as its `msgid` is, with one for each line of the text."""
+def _escapes(source: str, *, has_directives: bool) -> Escapes:
+    """How a `msgstr` is written: in one string, or, as its `msgid` is, with one for each line of the text.
+
+    Directives of C's printf must be in it as in the `msgid`: they are marks.
+    """
     line_end = f'\\n"{_line_end(source)}"' if "\n" in source else "\\n"
-    return Escapes(_SOURCE, _character, lambda text: c_escaped(text).replace("\\n", line_end))
+    return Escapes(
+        _WITH_DIRECTIVES if has_directives else _SOURCE,
+        _character,
+        lambda text: c_escaped(text).replace("\\n", line_end),
+    )
 
 
-def _character(found: re.Match[str]) -> str | None:
+def _character(found: re.Match[str]) -> str | InlineItem | None:
+    if found[0][0] == "%":
+        return InlineItem("single", found[0], word=True)
     return "" if found[0][0] == '"' else c_escape(found) if found[0][1] not in "0123456789x" else None
 
 

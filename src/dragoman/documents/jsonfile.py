@@ -19,8 +19,9 @@ from dragoman.errors import InvalidFile
 from dragoman.text.marks import Verbatim
 from dragoman.text.plain import icu_plural_categories_missing, is_message, plural_categories
 
+_SPACE = re.compile(r"(?:[ \t\r\n]++|//[^\n]*|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _TOKEN = re.compile(
-    r"[ \t\r\n]*+(?:(?P<string>\"(?:[^\"\\\x00-\x1f]|\\[^\x00-\x1f])*+\")|(?P<sign>[{}\[\],:])"
+    rf"{_SPACE.pattern}(?:(?P<string>\"(?:[^\"\\\x00-\x1f]|\\[^\x00-\x1f])*+\")|(?P<sign>[{{}}\[\],:])"
     r"|(?P<scalar>-?\d[\d.eE+-]*+|true|false|null))"
 )
 _VALUE = '"[{v'
@@ -53,13 +54,14 @@ def read(data: bytes, options: ReadOptions) -> Content:
             splice.put(string.start, string.stop, (Verbatim(options.target.replace("-", "_")),))
         if _describes(string.path, notes):
             continue
-        value, place = text[string.start : string.stop], _place(string.path)
+        source, place = text[string.start : string.stop], _place(string.path)
+        value = escapes.shown(source)
         reason = reason_to_leave(value)
         if reason:
             leave(content, place, reason, value)
             continue
         context = notes.get(string.path) or notes.get(string.path[:-1], "")
-        splice.put(string.start, string.stop, content.add(escapes.pieces(value), place, context))
+        splice.put(string.start, string.stop, content.add(escapes.pieces(source), place, context))
         missing = icu_plural_categories_missing(value, options.target) if is_message(value) else ()
         if missing:
             content.warnings.append(f"{place}: {options.target} has the plural forms {', '.join(missing)} too")
@@ -130,7 +132,7 @@ def _plural_keys(strings: list[_String], target: str) -> Iterator[str]:
 def _strings(text: str) -> Iterator[_String]:
     """Yield the strings that are values, in order. Raises `InvalidFile`."""
     path: list[str] = []
-    lengths: list[int] = []  # of the open lists; -1 for an object
+    open_at: list[str] = []  # the brackets that are open
     allowed = _VALUE
     at = 0
     while found := _TOKEN.match(text, at):
@@ -140,33 +142,40 @@ def _strings(text: str) -> Iterator[_String]:
         if len(path) > _DEEPEST:
             raise InvalidFile(f"the file has values more than {_DEEPEST} deep {_where(text, at)}", param="file")
         at = found.end()
-        if kind in "{[":
-            lengths.append(-1 if kind == "{" else 0)
-            path.append("[0]")
-            allowed = '"}' if kind == "{" else _VALUE + "]"
-            continue
-        if kind == ",":
-            if lengths[-1] >= 0:
-                lengths[-1] += 1
-                path[-1] = f"[{lengths[-1]}]"
-            allowed = '"' if lengths[-1] < 0 else _VALUE
-            continue
-        if kind == '"' and allowed in ('"', '"}'):
-            path[-1] = found["string"][1:-1]
-            allowed = ":"
-            continue
-        if kind == ":":
-            allowed = _VALUE
-            continue
-        if kind == '"':
+        is_key = kind == '"' and allowed in _KEYS
+        if kind == '"' and not is_key:
             yield _String(tuple(path), found.start("string") + 1, at - 1)
+        if is_key:
+            path[-1] = found["string"][1:-1]
+        elif kind == "," and open_at[-1] == "[":
+            path[-1] = f"[{int(path[-1][1:-1]) + 1}]"
+        elif kind in "{[":
+            open_at.append(kind)
+            path.append("[0]")
         elif kind in "}]":
+            open_at.pop()
             path.pop()
-            lengths.pop()
-        allowed = "" if not lengths else ",}" if lengths[-1] < 0 else ",]"
-    rest = text[at:].lstrip(" \t\r\n")
-    if rest or allowed:
-        raise InvalidFile(f"the file is not JSON {_where(text, len(text) - len(rest))}", param="file")
+        allowed = _allowed(kind, open_at, is_key)
+    at = _SPACE.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
+    if at < len(text) or allowed:
+        raise InvalidFile(f"the file is not JSON {_where(text, at)}", param="file")
+
+
+_KEYS = ('"', '"}')
+
+
+def _allowed(kind: str, open_at: list[str], is_key: bool) -> str:
+    """The kinds of token that may follow."""
+    in_object = open_at[-1:] == ["{"]
+    if is_key:
+        return ":"
+    if kind == ":":
+        return _VALUE
+    if kind == ",":  # one after the last value is allowed, as comments are
+        return '"}' if in_object else _VALUE + "]"
+    if kind in "{[":
+        return '"}' if kind == "{" else _VALUE + "]"
+    return "" if not open_at else ",}" if in_object else ",]"
 
 
 def _where(text: str, at: int) -> str:

@@ -63,10 +63,11 @@ class _EscapedNotation(SourceNotation):
 
 @dataclass(frozen=True, slots=True)
 class Escapes:
-    """How a format's strings write characters. `read` returns the character of an escape; None if it is to be a mark."""
+    """How a format's strings write characters. `read` returns the character of an escape, or the item that it is instead; None
+    for a mark."""
 
     pattern: re.Pattern[str]
-    read: Callable[[re.Match[str]], str | None]
+    read: Callable[[re.Match[str]], str | InlineItem | None]
     write: Callable[[str], str]
 
     def items(self, source: str) -> list[InlineItem]:
@@ -87,9 +88,9 @@ class Escapes:
             if found.start() > at:
                 shown.append(source[at : found.start()])
                 offsets.extend(range(at - begin, found.start() - begin))
-            if character is None or not (character or shown):
+            if not isinstance(character, str) or not (character or shown):
                 end_text(found.start())
-                items.append(InlineItem("single", found[0]))
+                items.append(character if isinstance(character, InlineItem) else InlineItem("single", found[0]))
                 begin = found.end()
             else:
                 shown.append(character)
@@ -99,6 +100,10 @@ class Escapes:
         offsets.extend(range(at - begin, len(source) - begin))
         end_text(len(source))
         return items
+
+    def shown(self, source: str) -> str:
+        """The characters of a string."""
+        return "".join(item.shown for item in self.items(source)) if self.pattern.search(source) else source
 
     def pieces(self, source: str) -> list[Piece]:
         """The pieces of a string; an ICU message's branches are blocks of their own."""
@@ -129,6 +134,25 @@ def c_escape(found: re.Match[str]) -> str | None:
 def c_escaped(text: str) -> str:
     """Escape what a string in double quotes cannot have."""
     return re.sub(r"[\x00-\x1f\"\\]", lambda found: _C_WRITTEN.get(found[0], f"\\u{ord(found[0]):04x}"), text)
+
+
+# ---- XML
+
+FORBIDDEN_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+XML_COMMENT = r"<!--(?:[^-]++|-(?!->))*+-->|<\?(?:[^?]++|\?(?!>))*+\?>"
+XML_TAG = r"<(?P<slash>/?)(?P<tag>[^\s/>]+)(?:[^>\"']++|\"[^\"]*+\"|'[^']*+')*+>"
+"""A tag in a part that is well formed."""
+_CDATA = re.compile(r"(\s*<!\[CDATA\[)((?:[^\]]++|\](?!\]>))*+)(\]\]>\s*)")
+
+
+def cdata(source: str) -> tuple[str, str, str]:
+    """The text of what is one CDATA section, between what is before and after it; all empty if it is none."""
+    found = _CDATA.fullmatch(source)
+    return (found[1], found[2], found[3]) if found else ("", "", "")
+
+
+def in_cdata(text: str) -> str:
+    return FORBIDDEN_IN_XML.sub("", text).replace("]]>", "]]]]><![CDATA[>")
 
 
 # ---- what is text
