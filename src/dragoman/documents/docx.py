@@ -5,6 +5,7 @@ Results of fields that Word computes, hidden and deleted text are left.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ _TRANSLATED_FIELDS = frozenset({"HYPERLINK", "FORMTEXT", "TOC"})
 """Fields whose result is text of people; of all others Word computes it."""
 
 _STORIES = (".header+xml", ".footer+xml", ".footnotes+xml", ".endnotes+xml")
+_STYLES = (".styles+xml", ".stylesWithEffects+xml", ".settings+xml", ".numbering+xml")
 _OFF = frozenset({"0", "false", "off"})
 
 
@@ -73,7 +75,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
                 content.leave("comments", "comment", comment.text)
     read_drawings(package, content, options.target, {})
     _read_html(package, content)
-    for name in [*package.typed(".styles+xml"), *package.typed(".settings+xml"), *package.typed(".numbering+xml")]:
+    for name in [name for ending in _STYLES for name in package.typed(ending)]:
         for element in package.elements(name, "w:lang", "w:themeFontLang"):
             _set_language(package.part(name), element, options.target)
     return package.finish(content)
@@ -120,7 +122,7 @@ class _Story:
         self._pairs = 0
         self._place = ""
         self._fields: list[_Field] = []
-        self._boxes: list[tuple[Element, str, dict[str, int]]] = []
+        self._boxes: deque[tuple[list[Element], str, dict[str, int]]] = deque()
 
     def read(self) -> None:
         reader = self._reader
@@ -131,12 +133,12 @@ class _Story:
             self._count += 1
             self._paragraph(element, f"{self._label}paragraph {self._count}", None)
         while self._boxes:
-            box, place, copies = self._boxes.pop(0)
+            paragraphs, place, copies = self._boxes.popleft()
             self._fields = []
-            for element in box.walk("w:p") if box.name == "w:txbxContent" else (box,):
+            for element in paragraphs:
                 if element.name == "w:p":
                     self._paragraph(element, place, copies)
-                elif element.name == "a:p":
+                else:
                     drawing = PartReader(reader.package, reader.name, reader.content, reader.target)
                     drawing.add_paragraph(element, place, copies=copies)
 
@@ -150,16 +152,18 @@ class _Story:
             elif leaf.kind == "single" and name in ("w:drawing", "w:pict", "w:object", "mc:AlternateContent"):
                 self._embedded(leaf.element, place, copies)
         if b"lang" in reader.part.data[element.start : element.end]:
-            for one in element.walk("w:txbxContent"):
+            for one in element.walk("w:p"):
                 if one.name == "w:lang":
                     _set_language(reader.part, one, reader.target)
 
     def _embedded(self, element: Element, place: str, copies: dict[str, int] | None) -> None:
         """Read a drawing: its alternative text now, its text boxes after the story."""
         copies = {} if copies is None else copies
-        for one in element.walk("w:txbxContent", "a:p"):
-            if one.name in ("w:txbxContent", "a:p"):
-                self._boxes.append((one, f"{place}, text box", copies))
+        paragraphs: list[Element] = []
+        self._boxes.append((paragraphs, f"{place}, text box", copies))
+        for one in element.walk("w:p", "a:p"):
+            if one.name in ("w:p", "a:p"):
+                paragraphs.append(one)
             elif one.name == "wp:docPr" or one.name.endswith(":cNvPr"):
                 self._reader.add_alternative_text(one, place, copies)
             elif one.name == "v:textpath":
@@ -223,6 +227,6 @@ class _Story:
                 leaf = Leaf("single", element, (leaf.span[0], end), leaf.run, depth=leaf.depth)
         if element.name in ("w:del", "w:moveFrom"):
             reason = "deleted"
-        if reason and reason != "symbol" and any(map(str.isalpha, element.text)):
+        if reason and any(map(str.isalpha, element.text)):
             self._reader.content.leave(self._place, reason, element.text)
         return leaf

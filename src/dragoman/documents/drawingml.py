@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from dragoman.documents.content import Content, Part, Region
 from dragoman.documents.opc import Package, office_tag, replace_attribute
@@ -16,7 +17,7 @@ from dragoman.documents.xmlpart import Element, attribute_spans
 from dragoman.languages import is_cjk, script
 from dragoman.text.blocks import build
 from dragoman.text.marks import Block, Piece, Verbatim
-from dragoman.text.notation import EntityNotation, Place, decoded
+from dragoman.text.notation import Place, decoded
 
 SYMBOL_FONTS = frozenset({"symbol", "webdings", "wingdings", "wingdings 2", "wingdings 3", "mt extra", "zapfdingbats"})
 ESCAPES = re.compile(r"_x[0-9A-Fa-f]{4}_")
@@ -93,10 +94,7 @@ class PartReader:
         where = Place(xml=True, quote=data[span.stop : span.end].decode())
         source = data[span.value : span.stop].decode("utf-8")
 
-        def notation(texts: Iterable[tuple[str, str]]) -> Callable[[str], str]:
-            writer = EntityNotation(where, texts)
-            return lambda text: writer(text.translate(_FORBIDDEN_CONTROLS))
-
+        notation = partial(xml_notation, entities={where.quote or "": "&quot;" if where.quote == '"' else "&apos;"})
         pieces = build(list(decoded(source, where)), notation=notation)
         self._add(Region(span.value, span.stop, ()), pieces, place, "", copies)
 
@@ -139,7 +137,9 @@ def read_shapes(reader: PartReader, place: str, copies: dict[str, int] | None = 
 
 def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[str, int] | None) -> None:
     if element.name == "a:p":
-        reader.add_paragraph(element, place, copies=copies)
+        for leaf in reader.add_paragraph(element, place, copies=copies):
+            if leaf.element.name == "a:fld" and any(map(str.isalpha, leaf.element.text)):
+                reader.content.leave(place, "field", leaf.element.text)
         reader.set_languages(element)
     elif element.name.endswith(":cNvPr"):
         reader.add_alternative_text(element, place, copies)
@@ -179,4 +179,3 @@ def language_attribute(target: str) -> str:
 
 
 RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm"})
-_FORBIDDEN_CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *range(0xD800, 0xE000)])

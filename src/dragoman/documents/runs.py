@@ -11,7 +11,7 @@ something of the source. `RunComposer` writes runs around the characters: as in 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, unescape
 from dragoman.documents.xmlpart import Element, Text
 from dragoman.text.blocks import InlineItem, build
 from dragoman.text.marks import Piece, Writer
-from dragoman.text.notation import MOST_ITEMS, EntityNotation, Place, decoded
+from dragoman.text.notation import MOST_ITEMS, Place, decoded
 
 Span: TypeAlias = tuple[int, int]
 
@@ -309,7 +309,12 @@ class Blocks:
             self._items += decoded(raw[at : found.start()], _XML)
             self._items.append(InlineItem("single", found[0]))
             at = found.end()
-            if found[0].endswith("\n") and self._look is None and leaf.depth == 0 and self._ends_line(raw[at:]):
+            if (
+                found[0].endswith(("\n", "&#10;"))
+                and self._look is None
+                and leaf.depth == 0
+                and self._ends_line(raw[at:])
+            ):
                 self._end_block()
         self._items += decoded(raw[at:], _XML)
 
@@ -342,18 +347,23 @@ class Blocks:
         self._items = []
 
 
-def xml_notation(texts: Iterable[tuple[str, str]]) -> Writer:
-    """Return a writer of characters in XML: as the source writes them where it has the same text, else escaped."""
-    pairs = list(texts)
-    if all(shown == source for shown, source in pairs) and not any(">" in source for _, source in pairs):
-        return write_xml
-    notation = EntityNotation(_XML, pairs)
-    return lambda text: notation(_FORBIDDEN.sub("", text))
+def xml_notation(texts: Iterable[tuple[str, str]], entities: Mapping[str, str] | None = None) -> Writer:
+    """Return a writer of characters in XML: as the source writes them where it has the same text, else escaped.
 
+    A text that the source has several times is written in each of its ways in turn. `entities` are more that are needed.
+    """
+    forms: dict[str, deque[str]] = {}
+    for shown, source in texts:
+        forms.setdefault(shown, deque()).append(source)
 
-def write_xml(text: str) -> str:
-    """Write characters in XML, without those that it forbids."""
-    return escape(_FORBIDDEN.sub("", text))
+    def write(text: str) -> str:
+        known = forms.get(text)
+        if known is None:
+            return escape(_FORBIDDEN.sub("", text), dict(entities or {}))
+        known.rotate(-1)
+        return known[-1]
+
+    return write
 
 
 # ---- writing
@@ -372,7 +382,13 @@ class RunComposer:
         self.space_attribute = space_attribute
         self.limit = limit
         self.closings = {atom.leaf.pair: atom.leaf for atom in atoms if atom.kind == "close" and atom.leaf}
-        self.starts = {_range_of(atom.leaf) for atom in atoms if atom.leaf and atom.leaf.element.name.endswith("Start")}
+        self.starts: set[tuple[str, str]] = set()  # of ranges that end in this paragraph or after it
+        ended: set[tuple[str, str]] = set()
+        for leaf in (atom.leaf for atom in atoms if atom.leaf):
+            if leaf.element.name.endswith("End"):
+                ended.add(_range_of(leaf))
+            elif leaf.element.name.endswith("Start"):
+                self.starts |= {_range_of(leaf)} - ended
 
     def __call__(self, text: str, source: Callable[[int, int], str], warn: Callable[[str], None]) -> str:
         characters = len(unescape(_ATOM.sub("", text)))

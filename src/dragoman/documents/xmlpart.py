@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from xml.parsers import expat
 
-from dragoman.documents.encodings import Encoding
+from dragoman.documents.encodings import Encoding, decode
 from dragoman.errors import InvalidFile
 
 DEEPEST = 1_000
@@ -111,27 +111,19 @@ class Namespaces(dict[str, str]):
         return short
 
 
-_DECLARATION = re.compile(rb"""<\?xml[^>]*?encoding\s*=\s*["']([A-Za-z][A-Za-z0-9._-]*)["']""")
-_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_UTF_8 = re.compile(rb"\s*<(?!\?xml[^>]*?encoding)(?!\0)|<\?xml[^>]*?encoding\s*=\s*[\"'][uU][tT][fF]-8[\"']")
 
 
 def decoded(data: bytes, name: str) -> tuple[bytes, Encoding]:
     """Return a part in UTF-8 without its byte order mark, and the encoding that it has. Raises `InvalidFile`."""
-    mark, encoding = next(((mark, name) for mark, name in _MARKS if data.startswith(mark)), (b"", ""))
-    if not encoding:
-        start = data[:200].replace(b"\0", b"")
-        wide = b"\0" in data[:4]
-        found = _DECLARATION.match(start)
-        encoding = (
-            ("utf-16-be" if data[:1] == b"\0" else "utf-16-le") if wide else found[1].decode() if found else "utf-8"
-        )
-    data = data[len(mark) :]
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    if _UTF_8.match(data, len(mark)):
+        return data[len(mark) :], Encoding("utf-8", mark, references=True, kind="xml")
     try:
-        if codecs.lookup(encoding).name == "utf-8":
-            return data, Encoding("utf-8", mark, references=True)
-        return data.decode(encoding).encode("utf-8"), Encoding(encoding, mark, references=True)
-    except (LookupError, UnicodeError):
-        raise InvalidFile(f"Invalid file: {name} is not in the encoding {encoding}", param="file") from None
+        text, encoding, _ = decode(data, "xml")
+    except InvalidFile as error:
+        raise InvalidFile(f"Invalid file: {name}: {error.message}", param="file") from None
+    return text.encode("utf-8"), encoding
 
 
 def elements(
@@ -180,8 +172,9 @@ class _TreeBuilder:
         self._doctype = doctype
         self._stack: list[Element] = []  # the elements around, from the collected one on
         self._depth = 0
-        self._open: Element | Text | None = None  # its tag, or it itself as text, has not ended
-        self._texts: list[str] = []  # of the open text
+        self._tag: Element | None = None  # whose start tag has not ended
+        self._between: Element | Text | None = None  # a text or a comment that has not ended
+        self._texts: list[str] = []  # of that text
         self._done: list[Element] = []
         parser = self._parser = expat.ParserCreate("utf-8", " ")
         parser.buffer_text = False
@@ -213,76 +206,76 @@ class _TreeBuilder:
         if self._depth > DEEPEST:
             raise InvalidFile(f"Invalid file: {self._name} has elements more than {DEEPEST} deep", param="file")
         short = self._namespaces[name]
-        is_collected = bool(self._stack) or short in self._collected or "*" in self._collected
-        at = self._parser.CurrentByteIndex
-        self._settle(at)
-        if not is_collected and short not in self._opened:
+        if not self._stack and short not in self._collected and "*" not in self._collected:
+            if short in self._opened:
+                self._done.append(self._opening(short, attributes))
             return
+        at = self._parser.CurrentByteIndex
+        if self._tag is not None or self._between is not None:
+            self._settle(at)
         if attributes:
             names = self._namespaces
             attributes = {names[key]: value for key, value in attributes.items()}
-        element = Element(short, attributes, at)
-        self._open = element
-        if not is_collected:
-            self._done.append(element)
-            return
+        element = self._tag = Element(short, attributes, at)
         if self._stack:
             self._stack[-1].children.append(element)
         self._stack.append(element)
 
+    def _opening(self, name: str, attributes: Mapping[str, str]) -> Element:
+        """Return an element that begins here, without its content."""
+        names = self._namespaces
+        element = Element(name, {names[key]: value for key, value in attributes.items()}, self._parser.CurrentByteIndex)
+        tag = _START_TAG.match(self._data, element.start)
+        element.content = tag.end() if tag else element.start
+        return element
+
     def _end(self, _: str) -> None:
         self._depth -= 1
         if not self._stack:
-            self._settle(self._parser.CurrentByteIndex)
             return
         element = self._stack.pop()
-        at = self._parser.CurrentByteIndex
-        if self._open is element:
-            self._open = None
-            element.content = element.close = at
+        at = element.close = self._parser.CurrentByteIndex
+        if self._tag is element:
+            self._tag = None
+            element.content = at
             element.end = at if self._data[at - 2 : at] == b"/>" else self._data.index(b">", at) + 1
         else:
-            self._settle(at)
-            element.close = at
+            if self._between is not None:
+                self._settle(at)
             element.end = self._data.index(b">", at) + 1
         if not self._stack:
             self._done.append(element)
 
     def _text(self, text: str) -> None:
-        if not self._stack:
-            return
-        self._texts.append(text)
-        if not isinstance(self._open, Text):
-            at = self._parser.CurrentByteIndex
-            self._settle(at)
-            self._open = Text(at)
-            self._stack[-1].children.append(self._open)
+        if self._stack:
+            self._texts.append(text)
+            if not isinstance(self._between, Text):
+                self._begin(Text(self._parser.CurrentByteIndex))
 
     def _other(self, *_: str) -> None:
         if self._stack:
-            at = self._parser.CurrentByteIndex
-            self._settle(at)
-            self._open = Element("#", {}, at)
-            self._stack[-1].children.append(self._open)
+            self._begin(Element("#", {}, self._parser.CurrentByteIndex))
 
     def _cdata(self) -> None:
-        if self._stack:
-            self._text("")
+        self._text("")
+
+    def _begin(self, between: Element | Text) -> None:
+        self._settle(between.start)
+        self._between = between
+        self._stack[-1].children.append(between)
 
     def _settle(self, at: int) -> None:
         """End what was open before the event at `at`."""
-        opened = self._open
-        if opened is None:
-            return
-        self._open = None
-        if isinstance(opened, Text):
-            opened.end = at
-            opened.shown = "".join(self._texts)
+        if self._tag is not None:
+            self._tag.content = at
+            self._tag = None
+        between, self._between = self._between, None
+        if isinstance(between, Text):
+            between.end = at
+            between.shown = "".join(self._texts)
             self._texts = []
-        elif opened.name == "#":
-            opened.content = opened.close = opened.end = at
-        else:
-            opened.content = at
+        elif between is not None:
+            between.content = between.close = between.end = at
 
     def _declared(self, _name: str, _system: str | None, _public: str | None, subset: int) -> None:
         if subset or not self._doctype:
@@ -290,6 +283,7 @@ class _TreeBuilder:
             raise InvalidFile(f"Invalid file: {self._name} has a document type declaration at byte {at}", param="file")
 
 
+_START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _ATTRIBUTE = re.compile(rb"""\s+([^\s=/>]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 
