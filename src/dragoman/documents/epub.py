@@ -18,7 +18,8 @@ from dragoman import languages
 from dragoman.documents.archive import Archive
 from dragoman.documents.content import Content, Part, ReadOptions, Region, RegionPiece, keep_nothing
 from dragoman.documents.encodings import decode
-from dragoman.documents.runs import write_xml, xml_notation
+from dragoman.documents.runs import xml_notation
+from dragoman.documents.strings import FORBIDDEN_IN_XML
 from dragoman.documents.webpage import in_language
 from dragoman.documents.xmlpart import Element, Namespaces, attribute_spans, decoded, elements, tree
 from dragoman.errors import InvalidFile
@@ -44,7 +45,6 @@ _NCX_TYPE = "application/x-dtbncx+xml"
 _OF_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _SIGNATURES = "META-INF/signatures.xml"
 _SVG_TEXT = re.compile(r"<(?:\w+:)?text(?=[\s>])[^>]*>([^<]+)")
-_FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _PAGE_NUMBER = re.compile(r"[\W\d_]*(?:[ivxlcdm]+|[a-z])[\W\d_]*", re.IGNORECASE)
 _XML = Place(xml=True)
 _build = BlockBuilder(keep_nothing, xml_notation)
@@ -164,7 +164,7 @@ class _Reader:
 
     def _put_text(self, part: Part, element: Element, place: str) -> None:
         source = part.data[element.content : element.close].decode("utf-8")
-        pieces = list(_markup_pieces(source)) if "&lt;" in source else []
+        pieces = list(_markup_pieces(source)) if element.name == "dc:description" and "&lt;" in source else []
         pieces = pieces or _build(list(decoded_text(source, _XML)))
         part.regions.append(Region(element.content, element.close, self._content.add(pieces, place)))
 
@@ -218,7 +218,7 @@ def _clean(piece: Piece) -> Piece:
 
 def _cleaning(writer: Writer | None) -> Writer:
     def write(text: str) -> str:
-        text = _FORBIDDEN.sub("", text)
+        text = FORBIDDEN_IN_XML.sub("", text)
         return writer(text) if writer else text
 
     return write
@@ -234,12 +234,16 @@ def _markup_pieces(source: str) -> Iterator[Piece]:
         return
     for piece in pieces:
         if isinstance(piece, Verbatim):
-            yield Verbatim(write_xml(piece.text))
+            yield Verbatim(_escaped(piece.text))
             continue
-        closings = [None if mark.closing is None else write_xml(mark.closing) for mark in piece.marks]
-        marks = (Mark(write_xml(mark.opening), one, mark.word) for mark, one in zip(piece.marks, closings, strict=True))
+        closings = [None if mark.closing is None else _escaped(mark.closing) for mark in piece.marks]
+        marks = (Mark(_escaped(mark.opening), one, mark.word) for mark, one in zip(piece.marks, closings, strict=True))
         yield Block(piece.text, tuple(marks), _escaping(piece.writer))
 
 
+def _escaped(text: str) -> str:
+    return escape(FORBIDDEN_IN_XML.sub("", text), quote=False)
+
+
 def _escaping(writer: Writer | None) -> Writer:
-    return lambda text: write_xml(writer(text) if writer else text)
+    return lambda text: _escaped(writer(text) if writer else text)

@@ -18,6 +18,7 @@ from langcodes import Language
 from dragoman import languages
 from dragoman.documents.archive import Archive
 from dragoman.documents.content import Content, Part, ReadOptions, Region, UnitReference, keep_nothing
+from dragoman.documents.strings import FORBIDDEN_IN_XML
 from dragoman.documents.xmlpart import Element, Namespaces, Text, attribute_spans, decoded, elements
 from dragoman.errors import InvalidFile
 from dragoman.text.blocks import InlineItem
@@ -69,14 +70,13 @@ _DEEPEST_PAIRS = 50
 _MOST_REPEATED = 7  # digits of a number of columns or rows
 
 _XML = Place(xml=True)
-_FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class _Notation(EntityNotation):
     """Writes text into XML, without the characters that XML cannot have."""
 
     def write(self, text: str) -> str:
-        return super().write(_FORBIDDEN.sub("", text))
+        return super().write(FORBIDDEN_IN_XML.sub("", text))
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -367,7 +367,8 @@ class _Reader:
         if has_letters(text):
             self._content.leave(place, reason, text)
         source = self._slice(element.start, element.end)
-        return InlineItem("single", source, name=element.name, word=any(map(str.isalnum, text)))
+        is_word = reason == "field" and any(map(str.isalnum, text))
+        return InlineItem("single", source, name=element.name, word=is_word)
 
     def _text_items(self, text: Text) -> Iterator[InlineItem]:
         source = self._slice(text.start, text.end)
