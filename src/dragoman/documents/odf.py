@@ -39,8 +39,11 @@ _NAMESPACES = {
     "http://purl.org/dc/elements/1.1/": "dc",
 }
 _MANIFEST = Namespaces({f"{_OASIS}manifest:1.0": "manifest"})
-_KINDS = {"odt": "text", "ott": "text", "ods": "spreadsheet", "ots": "spreadsheet", "odp": "presentation"}
-_KINDS |= {"otp": "presentation", "fodt": "text", "fods": "spreadsheet", "fodp": "presentation"}
+_KINDS = {
+    **dict.fromkeys(("odt", "ott", "fodt"), "text"),
+    **dict.fromkeys(("ods", "ots", "fods"), "spreadsheet"),
+    **dict.fromkeys(("odp", "otp", "fodp"), "presentation"),
+}
 _MEDIA_TYPE = "application/vnd.oasis.opendocument."
 
 _PROPERTIES = ("dc:title", "dc:subject", "dc:description")
@@ -56,11 +59,22 @@ _PARAGRAPHS = frozenset(
     ]
 ) | frozenset(_PROPERTIES)
 _LEFT = {"text:tracked-changes": "deleted", "table:tracked-changes": "deleted"}
-_COLLECTED = (*_PARAGRAPHS, *_LEFT, "office:annotation", "office:forms", "table:table-row", "table:content-validations")
-_COLLECTED += ("style:style", "style:default-style", "style:master-page", "draw:page")
+_COLLECTED = (
+    *(*_PARAGRAPHS, *_LEFT, "office:annotation", "office:forms", "table:table-row", "table:content-validations"),
+    *("style:style", "style:default-style", "style:master-page", "draw:page"),
+)
 _OPENED = ("office:document", "office:document-content", "office:spreadsheet", "table:table")
-_PAIRS = frozenset({"text:a", "text:meta", "text:ruby", "text:ruby-base", "text:text-input", "text:placeholder"})
-_PAIRS |= {"loext:content-control"}
+_PAIRS = frozenset(
+    {
+        "text:a",
+        "text:meta",
+        "text:ruby",
+        "text:ruby-base",
+        "text:text-input",
+        "text:placeholder",
+        "loext:content-control",
+    }
+)
 _WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a paragraph that have others
 _PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
 _TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title")
