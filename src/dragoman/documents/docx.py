@@ -26,6 +26,7 @@ _TRANSLATED_FIELDS = frozenset({"HYPERLINK", "FORMTEXT", "TOC"})
 """Fields whose result is text of people; of all others Word computes it."""
 
 _STORIES = (".header+xml", ".footer+xml", ".footnotes+xml", ".endnotes+xml")
+_STYLES = (".styles+xml", ".stylesWithEffects+xml", ".settings+xml", ".numbering+xml")
 _OFF = frozenset({"0", "false", "off"})
 
 
@@ -74,7 +75,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
                 content.leave("comments", "comment", comment.text)
     read_drawings(package, content, options.target, {})
     _read_html(package, content)
-    for name in [*package.typed(".styles+xml"), *package.typed(".settings+xml"), *package.typed(".numbering+xml")]:
+    for name in [name for ending in _STYLES for name in package.typed(ending)]:
         for element in package.elements(name, "w:lang", "w:themeFontLang"):
             _set_language(package.part(name), element, options.target)
     return package.finish(content)
@@ -226,6 +227,6 @@ class _Story:
                 leaf = Leaf("single", element, (leaf.span[0], end), leaf.run, depth=leaf.depth)
         if element.name in ("w:del", "w:moveFrom"):
             reason = "deleted"
-        if reason and reason != "symbol" and any(map(str.isalpha, element.text)):
+        if reason and any(map(str.isalpha, element.text)):
             self._reader.content.leave(self._place, reason, element.text)
         return leaf

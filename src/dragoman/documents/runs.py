@@ -382,7 +382,13 @@ class RunComposer:
         self.space_attribute = space_attribute
         self.limit = limit
         self.closings = {atom.leaf.pair: atom.leaf for atom in atoms if atom.kind == "close" and atom.leaf}
-        self.starts = {_range_of(atom.leaf) for atom in atoms if atom.leaf and atom.leaf.element.name.endswith("Start")}
+        self.starts: set[tuple[str, str]] = set()  # of ranges that end in this paragraph or after it
+        ended: set[tuple[str, str]] = set()
+        for leaf in (atom.leaf for atom in atoms if atom.leaf):
+            if leaf.element.name.endswith("End"):
+                ended.add(_range_of(leaf))
+            elif leaf.element.name.endswith("Start"):
+                self.starts |= {_range_of(leaf)} - ended
 
     def __call__(self, text: str, source: Callable[[int, int], str], warn: Callable[[str], None]) -> str:
         characters = len(unescape(_ATOM.sub("", text)))
