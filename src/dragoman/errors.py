@@ -71,6 +71,12 @@ class UnsupportedLanguage(InvalidRequest):
     code = "unsupported_language"
 
 
+class NotATranslation(InvalidRequest):
+    """Messages that ask a chat model for something else, such as a title of the chat."""
+
+    code = "not_a_translation"
+
+
 class EmptyText(InvalidRequest):
     """A text has no characters at all."""
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -127,8 +128,16 @@ def _check_supported(body: ChatBody) -> None:
     for name in ("tools", "functions"):
         if getattr(body, name):
             raise InvalidRequest(f"{name}: this server translates, and calls no tools", param=name)
-    if (body.response_format or {}).get("type") == "json_schema":
-        raise InvalidRequest("response_format: this server returns translations, not objects", param="response_format")
+
+
+def _check_format(body: ChatBody, task: chat.Task) -> None:
+    """Raises `InvalidRequest` for an answer in JSON to messages whose known answer is a text."""
+    form = (body.response_format or {}).get("type", "text")
+    if form != "text" and not task.is_json:
+        raise InvalidRequest(
+            f"response_format is {str(form)[:40]!r}, and the messages have no form that is answered in JSON",
+            param="response_format",
+        )
 
 
 def _messages(body: ChatBody) -> list[tuple[chat.Role, str]]:
@@ -206,8 +215,9 @@ async def complete(body: ChatBody, http: Request, service: Service, account: Cal
     """The content of the answer is the translation of the text in the last user message."""
     _check_supported(body)
     task = chat.parse(_messages(body), _named_target(body, http, service), service.settings.server.max_texts)
+    _check_format(body, task)
     given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
-    texts = await check_texts(service, given, "messages", allow_empty=task.segments is not None)
+    texts = await check_texts(service, given, "messages", allow_empty=task.reply is not None)
     request = TranslationRequest(
         texts,
         task.target,
@@ -245,7 +255,7 @@ def _usage(translations: list[Translation]) -> dict[str, int]:
 
 
 class _Chunks:
-    """The chunks of a streamed completion: the texts in order with the separators between them, segments when all are done.
+    """The chunks of a streamed completion: the texts in order, with what the answer's form has between them.
 
     `common`: what each chunk has. Of a chunk with content only the content is serialised.
     """
@@ -265,28 +275,31 @@ class _Chunks:
         start, self._start = self._start, b""
         if isinstance(event, TextDone):
             self._done[event.index] = event.translation
-        if self._task.segments is not None:
-            return start
-        if isinstance(event, TextDelta):
-            if event.index == self._turn:
-                return start + self._content(event.text)
+        elif self._task.reply is None:
             self._parts.setdefault(event.index, []).append(event.text)
-        contents = list[str]()
+        return start + self._content("".join(self._ready()))
+
+    def _ready(self) -> Iterator[str]:
+        """What can be sent: of a batch's form only texts that are done."""
         while self._turn < len(self._task.texts):
-            contents += self._parts.pop(self._turn, ())
-            if self._turn not in self._done:
-                break
-            contents += self._task.separators[self._turn : self._turn + 1]
+            done = self._done.get(self._turn)
+            if self._task.reply is not None:
+                if done is None:
+                    return
+                yield self._task.piece(self._turn, done)
+            else:
+                yield from self._parts.pop(self._turn, ())
+                if done is None:
+                    return
+                yield self._task.before(self._turn + 1)
             self._turn += 1
-        return start + self._content("".join(contents))
 
     def end(self, error: DragomanError | None) -> bytes:
-        """Segments, why it ended, what it cost, and `[DONE]`; or the error."""
+        """What the answer's form ends with, why it ended, what it cost, and `[DONE]`; or the error."""
         if error is not None:
             return b"data: %b\n\n" % json_bytes(_error(error.status, error))
         translations = [self._done[index] for index in range(len(self._done))]
-        segments = self._task.segments
-        chunks = [self._start, self._content(segments.write(translations) if segments is not None else "")]
+        chunks = [self._start, self._content(self._task.end)]
         chunks.append(self._chunk({}, _finish_reason(translations)))
         if self._with_usage:
             no_choices: list[object] = []
