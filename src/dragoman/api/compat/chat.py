@@ -101,9 +101,9 @@ def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: i
         raise InvalidRequest(f"two user messages follow each other: {HELP}", param="messages")
     message = messages[-1][1].replace("\r\n", "\n")
     system = "\n\n".join(text for role, text in messages if role == "system").replace("\r\n", "\n").strip()
-    stripped = message.strip()
+    asked = _Asked(message, message.strip(), system)
     for template in _data().templates:
-        if (task := _task(template, stripped, system, target, max_texts)) is not None:
+        if (task := _task(template, asked, target, max_texts)) is not None:
             return task
     if system and _first(_data().neutral, system) is None:
         raise InvalidRequest(f"the system message and the user's have no known form together: {HELP}", param="messages")
@@ -120,6 +120,15 @@ def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: i
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """The last message as it is and without the white space around it, and all system messages."""
+
+    message: str
+    stripped: str
+    system: str
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
     """How a program writes its messages: the user message as one of `users` (none: it is the text), and the system message as
     one of `systems` (none: there is none, or one that only describes a translator)."""
@@ -132,12 +141,12 @@ class Template:
     terms: str = ""  # a line of its glossary
     is_translation: bool = True
 
-    def match(self, message: str, system: str) -> dict[str, str] | None:
+    def match(self, asked: _Asked) -> dict[str, str] | None:
         """The values of the variables, with the text; None where the messages do not fit as a whole."""
-        user = _first(self.users, message) if self.users else {"text": message}
+        user = _first(self.users, asked.stripped) if self.users else {"text": asked.message}
         if user is None:
             return None
-        described = _first(self.systems, system) if self.systems else _persona(system)
+        described = _first(self.systems, asked.system) if self.systems else _persona(asked.system)
         if described is None or any(user.get(name, "") not in ("", value) for name, value in described.items()):
             return None
         return {**described, **user}
@@ -148,16 +157,16 @@ class Template:
         return all(pattern.is_strong for pattern in self.users or self.systems)
 
 
-def _task(template: Template, message: str, system: str, target: str | None, max_texts: int) -> Task | None:
+def _task(template: Template, asked: _Asked, target: str | None, max_texts: int) -> Task | None:
     """The task that a template makes of the messages; None where they do not fit."""
-    values = template.match(message, system)
+    values = template.match(asked)
     if values is None:
         return None
     if not template.is_translation:
         raise NotATranslation(f"{template.name}: this server translates, and does nothing else", param="messages")
-    asked, given = values.get("to", ""), values.get("from", "")
-    named, source = tag_of(asked), tag_of(given)
-    is_known = (named or not asked) and (source or not given or given.casefold() in _data().no_languages)
+    to, given = values.get("to", ""), values.get("from", "")
+    named, source = tag_of(to), tag_of(given)
+    is_known = (named or not to) and (source or not given or given.casefold() in _data().no_languages)
     if not is_known and not template.is_strong:
         return None
     batch: Batch | None = None
@@ -165,10 +174,10 @@ def _task(template: Template, message: str, system: str, target: str | None, max
         batch = template.shape.read(values["text"], values, max_texts)
         if batch is None:
             return None
-        asked, named = batch.target or asked, tag_of(batch.target) or named
+        to, named = batch.target or to, tag_of(batch.target) or named
     target = target or named
     if target is None:
-        reason = f"{asked[:40]!r} is not a known language" if asked else "the messages do not name a target language"
+        reason = f"{to[:40]!r} is not a known language" if to else "the messages do not name a target language"
         raise InvalidRequest(f"{reason}: {HELP}", param="messages")
     terms = read_terms(values["terms"], template.terms) if values.get("terms") and template.terms else {}
     task = Task((), target, source, glossary=terms, template=template.name)
