@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from dragoman.languages import MAX_TAG_CHARACTERS
 
 _PART = re.compile(r"\{(\w+)\}|\{=([^{}]*)\}")
-_MAX_ANY = 20_000  # characters of what a pattern has besides languages and text, such as a page's summary, before the text
+_MAX_ANY = (
+    20_000  # characters of what a pattern has besides languages and text, such as a page's summary, before the text
+)
 _MAX_AFTER = 4_000  # and of all that stands after it
 _MAX_LINE = 300
 _MAX_BLANK = 80  # characters of white space that stand for a blank or a line break
@@ -93,6 +95,8 @@ def _regex(pattern: str) -> str:
 
 def _literal(literal: str) -> str:
     def blank(found: str) -> str:
-        return rf"[^\S\n]{{0,{_MAX_BLANK}}}+\n\s{{0,{_MAX_BLANK}}}+" if "\n" in found else rf"[^\S\n]{{1,{_MAX_BLANK}}}+"
+        return (
+            rf"[^\S\n]{{0,{_MAX_BLANK}}}+\n\s{{0,{_MAX_BLANK}}}+" if "\n" in found else rf"[^\S\n]{{1,{_MAX_BLANK}}}+"
+        )
 
     return "".join(blank(part) if part.isspace() else re.escape(part) for part in re.split(r"(\s+)", literal) if part)

@@ -127,7 +127,9 @@ class Shape:
             items = [(id, item) for id, item in entries.items()]
         else:
             found: Any = entries.get(self.list) if self.list is not None else value
-            if not isinstance(found, list) or (self.target is not None and not isinstance(entries.get(self.target), str)):
+            if not isinstance(found, list) or (
+                self.target is not None and not isinstance(entries.get(self.target), str)
+            ):
                 return None
             items = list(enumerate(cast(list[Any], found)))
         if (pairs := self._pairs(items)) is None:
@@ -154,8 +156,10 @@ class Shape:
             if not isinstance(text, str):
                 return None
             if not isinstance(id, str | int | float) or len(str(id)) > _MAX_ID:
-                raise InvalidRequest(f"the item {place!r}: its id is no number of up to {_MAX_ID} characters, nor a string",
-                                     param="messages")
+                raise InvalidRequest(
+                    f"the item {place!r}: its id is no number of up to {_MAX_ID} characters, nor a string",
+                    param="messages",
+                )
             pairs.append((id, text))
         return pairs or None
 
@@ -202,10 +206,15 @@ def _fill(form: str, values: Mapping[str, object], keep: tuple[str, ...] = ()) -
 
 def _marker(before: str) -> re.Pattern[str]:
     """What stands before a text, at the beginning of a line."""
-    parts = re.split(r"(\s+|\{id\})", before.strip())
-    id = r"(?P<id>\d{1,20})"
-    pattern = "".join(id if part == "{id}" else r"\s*" if part.isspace() else re.escape(part) for part in parts)
-    return re.compile(r"^[^\S\n]*" + pattern, re.MULTILINE)
+    pattern = ""
+    for part in re.split(r"(\s+|\{id\})", before.strip()):
+        if part == "{id}":
+            pattern += r"(?P<id>\d{1,20})"
+        elif part.isspace():
+            pattern += r"[^\S\n]{0,80}\n\s{0,80}" if "\n" in part else r"[^\S\n]{1,80}"
+        else:
+            pattern += re.escape(part)
+    return re.compile(r"^[^\S\n]{0,80}" + pattern, re.MULTILINE)
 
 
 def _unquoted(text: str) -> str:
