@@ -1,11 +1,11 @@
-"""Texts that look like instructions, and are none: sentences about translating, JSON, Markdown, code. The same ones each time."""
+"""Texts that look like instructions, and are none: sentences about translating, JSON, Markdown, code."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Iterator
-from typing import get_args, Literal
+from typing import Literal, get_args
 
 Kind = Literal["sentences", "instructions of people", "JSON", "Markdown", "code"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
