@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from dragoman import languages
 from dragoman.api.compat.chat_patterns import Pattern
-from dragoman.api.compat.chat_shapes import Batch, Shape, read_terms
+from dragoman.api.compat.chat_shapes import Batch, Shape
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts
 from dragoman.types import Formality, TextFormat, Translation
 
@@ -138,7 +138,7 @@ class Template:
     systems: tuple[Pattern, ...]
     shape: Shape | None = None
     separators: re.Pattern[str] | None = None
-    terms: str = ""  # a line of its glossary
+    terms: tuple[Pattern, ...] = ()  # a line of its glossary
     is_translation: bool = True
 
     def match(self, asked: _Asked) -> dict[str, str] | None:
@@ -151,11 +151,6 @@ class Template:
             return None
         return {**described, **user}
 
-    @property
-    def is_strong(self) -> bool:
-        """Whether no text of a user fits it by chance, so that it is an instruction even with a language that is none."""
-        return all(pattern.is_strong for pattern in self.users or self.systems)
-
 
 def _task(template: Template, asked: _Asked, target: str | None, max_texts: int) -> Task | None:
     """The task that a template makes of the messages; None where they do not fit."""
@@ -164,22 +159,17 @@ def _task(template: Template, asked: _Asked, target: str | None, max_texts: int)
         return None
     if not template.is_translation:
         raise NotATranslation(f"{template.name}: this server translates, and does nothing else", param="messages")
-    to, given = values.get("to", ""), values.get("from", "")
-    named, source = tag_of(to), tag_of(given)
-    is_known = (named or not to) and (source or not given or given.casefold() in _data().no_languages)
-    if not is_known and not template.is_strong:
-        return None
     batch: Batch | None = None
-    if template.shape is not None:
-        batch = template.shape.read(values["text"], values, max_texts)
-        if batch is None:
-            return None
-        to, named = batch.target or to, tag_of(batch.target) or named
-    target = target or named
+    if template.shape is not None and (batch := template.shape.read(values["text"], values, max_texts)) is None:
+        return None
+    to, source = (batch.target if batch else "") or values.get("to", ""), tag_of(values.get("from", ""))
+    target = target or tag_of(to)
     if target is None:
         reason = f"{to[:40]!r} is not a known language" if to else "the messages do not name a target language"
         raise InvalidRequest(f"{reason}: {HELP}", param="messages")
-    terms = read_terms(values["terms"], template.terms) if values.get("terms") and template.terms else {}
+    lines = (values.get("terms") or values.get("pairs", "")).splitlines()
+    found = (_first(template.terms, line.strip()) for line in lines)
+    terms = {term["source"]: term["translation"] for term in found if term is not None}
     task = Task((), target, source, glossary=terms, template=template.name)
     if batch is None or template.shape is None:
         return _separated(values["text"], template.separators or _data().separators, max_texts, task)
@@ -220,7 +210,18 @@ def _past_space(text: str, at: int) -> int:
 
 
 def _first(patterns: Sequence[Pattern], message: str) -> Mapping[str, str] | None:
-    return next((values for pattern in patterns if (values := pattern.match(message)) is not None), None)
+    """The values of the first pattern that fits. One that a text may have by chance fits only with languages that are known."""
+    for pattern in patterns:
+        values = pattern.match(message)
+        if values is not None and (pattern.is_strong or _has_languages(values)):
+            return values
+    return None
+
+
+def _has_languages(values: Mapping[str, str]) -> bool:
+    target, source = values.get("to"), values.get("from")
+    is_source = source is None or tag_of(source) is not None or source.casefold() in _data().no_languages
+    return is_source and (target is None or tag_of(target) is not None)
 
 
 def _persona(system: str) -> Mapping[str, str] | None:
@@ -230,7 +231,8 @@ def _persona(system: str) -> Mapping[str, str] | None:
 
 def _is_instruction(message: str) -> bool:
     message = message.strip()
-    return any(template.users and _first(template.users, message) is not None for template in _data().templates)
+    patterns = (one for template in _data().templates for one in template.users if one.is_literal)
+    return _first(tuple(patterns), message) is not None
 
 
 def _has_tags(text: str) -> bool:
@@ -299,7 +301,7 @@ def _template(entry: dict[str, Any], shapes: Mapping[str, Shape]) -> Template:
         _patterns(entry.get("system", ())),
         shapes[entry["shape"]] if "shape" in entry else None,
         _separator(entry["separators"]) if "separators" in entry else None,
-        entry.get("terms", ""),
+        _patterns(entry.get("terms", ())),
         entry.get("translates", True),
     )
 

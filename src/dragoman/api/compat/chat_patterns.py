@@ -1,8 +1,9 @@
 """Messages of programs as patterns: literal text with variables, matched in time proportional to the message.
 
-A pattern is the whole message. `{to}` and `{from}` are languages, `{text}` is what is to be translated, `{terms}` a glossary,
-`{any}` and `{line}` are not used (`{line}` ends with its line), every other variable is a word. `{=a|b|}` is one of several
-literals. A blank stands for blanks, a line break for blanks and line breaks with at least one line break. Case is ignored.
+A pattern is the whole message. Its variables: `{to}` and `{from}` are languages, `{text}` is what is to be translated, `{terms}`
+is a glossary and `{pairs}` one whose lines all have an arrow, `{any}` and `{line}` (up to the end of a line) are not used, and
+every other one is a word. In a line of a glossary, `{source}` and `{translation}` are a term and its translation. `{=a|b|}` is
+one of several literals. A blank stands for blanks, and a line break for white space with at least one. Case is ignored.
 """
 
 from __future__ import annotations
@@ -22,9 +23,19 @@ _MAX_LINE = 300
 _MAX_BLANK = 80  # characters of white space that stand for a blank or a line break
 _LANGUAGE = rf"[^\n]{{0,{MAX_TAG_CHARACTERS}}}?"
 _LONG = rf"[\s\S]{{0,{_MAX_ANY}}}?"
-_VARIABLES = {"to": _LANGUAGE, "from": _LANGUAGE, "any": _LONG, "terms": _LONG, "line": rf"[^\n]{{0,{_MAX_LINE}}}"}
+_SHORT = r"[^\n]{1,200}?"
+_VARIABLES = {
+    "to": _LANGUAGE,
+    "from": _LANGUAGE,
+    "any": _LONG,
+    "terms": _LONG,
+    "line": rf"[^\n]{{0,{_MAX_LINE}}}",
+    "source": _SHORT,
+    "translation": _SHORT,
+    "pairs": r"(?:[^\n]{1,200}->[^\n]{0,300}\n){1,1000}+",
+}
 _WORD = r"\w{1,40}"
-_STRONG = 40  # literal characters from which no text of a user has them all by chance
+_STRONG = 40  # bytes of literal text from which no text of a user has it all by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +45,8 @@ class Pattern:
     before: re.Pattern[str]
     after: re.Pattern[str] | None  # what follows the text; None: nothing does, or there is no text
     has_text: bool
-    is_strong: bool
+    is_strong: bool  # so that it is an instruction even with a language that is none
+    is_literal: bool  # it has more than variables
 
     @classmethod
     def of(cls, pattern: str) -> Pattern:
@@ -42,12 +54,13 @@ class Pattern:
         before, has_text, after = pattern.strip().partition("{text}")
         if after[:1] == "{":
             raise ValueError(f"nothing tells where the text ends: {pattern[:60]!r}")
-        literal = len(re.sub(r"\s", "", _PART.sub("", pattern)))
+        literal = len(re.sub(r"\s", "", _PART.sub("", pattern)).encode())
         return cls(
             re.compile(_regex(before) + ("" if has_text else r"\Z"), re.I),
             re.compile(_regex(after) + r"\Z", re.I) if after else None,
             bool(has_text),
             literal >= _STRONG,
+            literal > 0,
         )
 
     def match(self, message: str) -> Mapping[str, str] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, cast
@@ -180,21 +180,6 @@ def _terms(glossary: object) -> tuple[dict[str, str], tuple[str, ...]]:
         raise InvalidRequest("glossary: it is not an object of terms and translations", param="messages")
     terms = {term: translation for term, translation in pairs if term and translation}
     return terms, tuple(term for term, translation in pairs if term and not translation)
-
-
-def read_terms(lines: str, form: str) -> dict[str, str]:
-    """The terms of a glossary in an instruction, one in a line of this form: `{source} = {translation}`."""
-    return dict(_found_terms(lines, form))
-
-
-def _found_terms(lines: str, form: str) -> Iterator[tuple[str, str]]:
-    before, between, after = re.split(r"\{source\}|\{translation\}", form)
-    for line in lines.splitlines():
-        line = line.strip()
-        if line.startswith(before) and between in line and line.endswith(after):
-            source, _, translation = line.removeprefix(before).removesuffix(after).partition(between)
-            if source.strip() and translation.strip():
-                yield source.strip(), translation.strip()
 
 
 def _fill(form: str, values: Mapping[str, object], keep: tuple[str, ...] = ()) -> str:
