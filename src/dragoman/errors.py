@@ -3,6 +3,7 @@
     DragomanError
     ├── InvalidRequest            400  invalid_request
     │   ├── UnsupportedLanguage   400  unsupported_language
+    │   ├── NotATranslation       400  not_a_translation   (a chat that asks for something else)
     │   ├── EmptyText             400  empty_text
     │   ├── UntranslatableText    400  untranslatable_text
     │   ├── InvalidJson           400  invalid_json

@@ -147,7 +147,9 @@ def test_after_instructions_a_message_without_one_is_refused() -> None:
 
 
 def test_the_terms_of_an_instruction_are_a_glossary() -> None:
-    found = task("根据以下术语表（可以为空）：\n駅->车站 #名词\n\n将下面的日文文本根据对应关系和备注翻译成中文：駅です。")
+    found = task(
+        "根据以下术语表（可以为空）：\n駅->车站 #名词\n\n将下面的日文文本根据对应关系和备注翻译成中文：駅です。"
+    )
     assert (found.texts, dict(found.glossary)) == (("駅です。",), {"駅": "车站"})
     found = task(KISS.replace("{to}", "Japanese").replace("{text}", TEXT))
     assert dict(found.glossary) == {"a": "b"}

@@ -291,7 +291,8 @@ def _data() -> _Data:
 
 
 def _shape(entry: dict[str, Any]) -> Shape:
-    return Shape(**entry | {"context": tuple(entry.get("context", ()))})
+    fields: dict[str, Any] = entry | {"context": tuple(entry.get("context", ()))}
+    return Shape(**fields)
 
 
 def _template(entry: dict[str, Any], shapes: Mapping[str, Shape]) -> Template:

@@ -1,9 +1,10 @@
 """Messages of programs as patterns: literal text with variables, matched in time proportional to the message.
 
-A pattern is the whole message. Its variables: `{to}` and `{from}` are languages, `{text}` is what is to be translated, `{terms}`
-is a glossary and `{pairs}` one whose lines all have an arrow, `{any}` and `{line}` (up to the end of a line) are not used, and
-every other one is a word. In a line of a glossary, `{source}` and `{translation}` are a term and its translation. `{=a|b|}` is
-one of several literals. A blank stands for blanks, and a line break for white space with at least one. Case is ignored.
+A pattern is the whole message. Its variables: `{to}` and `{from}` are languages, `{text}` is what is to be translated,
+`{terms}` is a glossary and `{pairs}` one whose lines all have an arrow, `{any}` and `{line}` (up to the end of a line) are not
+used, and every other one is a word. In a line of a glossary, `{source}` and `{translation}` are a term and its translation.
+`{=a|b|}` is one of several literals. A blank stands for blanks, and a line break for white space with at least one. Case is
+ignored.
 """
 
 from __future__ import annotations

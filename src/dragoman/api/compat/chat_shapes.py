@@ -119,22 +119,14 @@ class Shape:
         if message[:1] not in ("{", "["):
             return None
         try:
-            value = parse_json(message.encode(), MAX_VALUES)
+            value: object = parse_json(message.encode(), MAX_VALUES)
         except InvalidJson:
             return None
-        entries = cast(dict[str, Any], value) if isinstance(value, dict) else {}
-        if self.entries:
-            items = [(id, item) for id, item in entries.items()]
-        else:
-            found: Any = entries.get(self.list) if self.list is not None else value
-            if not isinstance(found, list) or (
-                self.target is not None and not isinstance(entries.get(self.target), str)
-            ):
-                return None
-            items = list(enumerate(cast(list[Any], found)))
-        if (pairs := self._pairs(items)) is None:
+        entries = _fields(value)
+        pairs = self._pairs(value, entries)
+        if not pairs or (self.target is not None and not isinstance(entries.get(self.target), str)):
             return None
-        glossary, keep = _terms(entries.get(self.glossary)) if self.glossary is not None else ({}, ())
+        glossary, keep = _terms(entries.get(self.glossary) if self.glossary else None)
         described = (entries.get(name) for name in self.context)
         return Batch(
             tuple(text for _, text in pairs),
@@ -147,37 +139,44 @@ class Shape:
             context="\n".join(text for text in described if isinstance(text, str) and text) or None,
         )
 
-    def _pairs(self, items: list[tuple[object, Any]]) -> list[tuple[object, str]] | None:
+    def _pairs(self, value: object, entries: dict[str, Any]) -> list[tuple[object, str]] | None:
+        """The ids and texts of all items; None where one of them is not of this form."""
+        if self.entries:
+            items: list[tuple[object, object]] = list(entries.items())
+        else:
+            found: object = entries.get(self.list) if self.list is not None else value
+            items = list(enumerate(cast(list[object], found))) if isinstance(found, list) else []
         pairs: list[tuple[object, str]] = []
         for place, item in items:
-            entry = cast(dict[str, Any], item) if isinstance(item, dict) else {}
-            text: Any = item if self.text is None else entry.get(self.text)
-            id: Any = place if self.id is None else entry.get(self.id)
+            fields = _fields(item)
+            text: object = fields.get(self.text) if self.text is not None else item
+            id: object = fields.get(self.id) if self.id is not None else place
             if not isinstance(text, str):
                 return None
             if not isinstance(id, str | int | float) or len(str(id)) > _MAX_ID:
-                raise InvalidRequest(
-                    f"the item {place!r}: its id is no number of up to {_MAX_ID} characters, nor a string",
-                    param="messages",
+                message = (
+                    f"the item {str(place)[:40]}: its id is neither a string of up to {_MAX_ID} characters nor a number"
                 )
+                raise InvalidRequest(message, param="messages")
             pairs.append((id, text))
-        return pairs or None
+        return pairs
+
+
+def _fields(value: object) -> dict[str, Any]:
+    return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 def _terms(glossary: object) -> tuple[dict[str, str], tuple[str, ...]]:
     """Terms with their translations, and those to keep: of an object, or of a list of objects with source and target."""
-    if isinstance(glossary, list):
-        pairs = [
-            (str(term.get("source", "")), str(term.get("target", "")))
-            for term in cast(list[dict[str, Any]], glossary)
-            if isinstance(term, dict)
-        ]
-    elif isinstance(glossary, dict):
+    if isinstance(glossary, dict):
         pairs = [(str(term), str(translation)) for term, translation in cast(dict[object, object], glossary).items()]
-    elif glossary is None or glossary == "":
-        pairs = []
-    else:
+    elif isinstance(glossary, list):
+        listed = (cast(dict[str, Any], one) for one in cast(list[object], glossary) if isinstance(one, dict))
+        pairs = [(str(one.get("source", "")), str(one.get("target", ""))) for one in listed]
+    elif glossary:
         raise InvalidRequest("glossary: it is not an object of terms and translations", param="messages")
+    else:
+        pairs = []
     terms = {term: translation for term, translation in pairs if term and translation}
     return terms, tuple(term for term, translation in pairs if term and not translation)
 
