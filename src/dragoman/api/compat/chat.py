@@ -27,6 +27,7 @@ Role = Literal["system", "user", "assistant"]
 
 _FILE = Path(__file__).with_name("chat_templates.toml")
 _SPACE = re.compile(r"\s*")
+_MAX_KEPT = 4_000  # characters of system messages whose reading is kept
 
 HELP = (
     "send the text alone as the user message, and the target language in the model's name (dragoman/ja), in the header "
@@ -101,9 +102,10 @@ def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: i
         raise InvalidRequest(f"two user messages follow each other: {HELP}", param="messages")
     message = messages[-1][1].replace("\r\n", "\n")
     system = "\n\n".join(text for role, text in messages if role == "system").replace("\r\n", "\n").strip()
-    asked = _Asked(message, message.strip(), system)
-    for template in _data().templates:
-        if (task := _task(template, asked, target, max_texts)) is not None:
+    stripped = message.strip()
+    for template, described in zip(_data().templates, _described(system), strict=True):
+        values = template.match(message, stripped, described) if described is not None else None
+        if values is not None and (task := _task(template, values, target, max_texts)) is not None:
             return task
     if system and _first(_data().neutral, system) is None:
         raise InvalidRequest(f"the system message and the user's have no known form together: {HELP}", param="messages")
@@ -120,15 +122,6 @@ def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: i
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The last message as it is and without the white space around it, and all system messages."""
-
-    message: str
-    stripped: str
-    system: str
-
-
-@dataclass(frozen=True, slots=True)
 class Template:
     """How a program writes its messages: the user message as one of `users` (none: it is the text), and the system message as
     one of `systems` (none: there is none, or one that only describes a translator)."""
@@ -141,22 +134,20 @@ class Template:
     terms: tuple[Pattern, ...] = ()  # a line of its glossary
     is_translation: bool = True
 
-    def match(self, asked: _Asked) -> dict[str, str] | None:
-        """The values of the variables, with the text; None where the messages do not fit as a whole."""
-        user = _first(self.users, asked.stripped) if self.users else {"text": asked.message}
-        if user is None:
-            return None
-        described = _first(self.systems, asked.system) if self.systems else _persona(asked.system)
-        if described is None or any(user.get(name, "") not in ("", value) for name, value in described.items()):
+    def match(self, message: str, stripped: str, described: Mapping[str, str]) -> Mapping[str, str] | None:
+        """The values of the variables, with the text; None where the user message does not fit. `stripped`: it without white
+        space around it; `described`: the values of the system message."""
+        user = _first(self.users, stripped) if self.users else {"text": message}
+        if user is None or any(user.get(name, "") not in ("", value) for name, value in described.items()):
             return None
         return {**described, **user}
 
 
-def _task(template: Template, asked: _Asked, target: str | None, max_texts: int) -> Task | None:
-    """The task that a template makes of the messages; None where they do not fit."""
-    values = template.match(asked)
-    if values is None:
-        return None
+def _task(template: Template, values: Mapping[str, str], target: str | None, max_texts: int) -> Task | None:
+    """The task that a template with these values makes of the messages; None where the texts have another form.
+
+    Raises `NotATranslation`, and `InvalidRequest` for a language that is not known.
+    """
     if not template.is_translation:
         raise NotATranslation(f"{template.name}: this server translates, and does nothing else", param="messages")
     batch: Batch | None = None
@@ -211,8 +202,9 @@ def _past_space(text: str, at: int) -> int:
 
 def _first(patterns: Sequence[Pattern], message: str) -> Mapping[str, str] | None:
     """The values of the first pattern that fits. One that a text may have by chance fits only with languages that are known."""
+    start = message[:1].lower()
     for pattern in patterns:
-        values = pattern.match(message)
+        values = pattern.match(message) if not pattern.starts or start in pattern.starts else None
         if values is not None and (pattern.is_strong or _has_languages(values)):
             return values
     return None
@@ -224,14 +216,20 @@ def _has_languages(values: Mapping[str, str]) -> bool:
     return is_source and (target is None or tag_of(target) is not None)
 
 
-def _persona(system: str) -> Mapping[str, str] | None:
-    """The values of a system message that only describes a translator, {} of none; None for another one."""
-    return _first(_data().personas, system) if system else {}
+def _described(system: str) -> Sequence[Mapping[str, str] | None]:
+    """For each template the values of a system message that it knows, {} of none; None where it does not fit."""
+    return _kept_described(system) if len(system) <= _MAX_KEPT else _kept_described.__wrapped__(system)
+
+
+@lru_cache(maxsize=512)
+def _kept_described(system: str) -> Sequence[Mapping[str, str] | None]:
+    persona: Mapping[str, str] | None = _first(_data().personas, system) if system else {}
+    return [_first(one.systems, system) if one.systems else persona for one in _data().templates]
 
 
 def _is_instruction(message: str) -> bool:
     message = message.strip()
-    patterns = (one for template in _data().templates for one in template.users if one.is_literal)
+    patterns = (one for template in _data().templates for one in template.users if one.starts)
     return _first(tuple(patterns), message) is not None
 
 

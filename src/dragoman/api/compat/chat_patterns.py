@@ -47,7 +47,7 @@ class Pattern:
     after: re.Pattern[str] | None  # what follows the text; None: nothing does, or there is no text
     has_text: bool
     is_strong: bool  # so that it is an instruction even with a language that is none
-    is_literal: bool  # it has more than variables
+    starts: frozenset[str]  # the characters, in small letters, with which such messages begin; empty: any
 
     @classmethod
     def of(cls, pattern: str) -> Pattern:
@@ -61,7 +61,7 @@ class Pattern:
             re.compile(_regex(after) + r"\Z", re.I) if after else None,
             bool(has_text),
             literal >= _STRONG,
-            literal > 0,
+            frozenset(_starts(pattern.strip())),
         )
 
     def match(self, message: str) -> Mapping[str, str] | None:
@@ -80,6 +80,16 @@ class Pattern:
                 is_same = all(values.get(name, value) == value for name, value in named.items())
                 return _stripped(values | named) | {"text": message[head.end() : at].rstrip()} if is_same else None
         return None
+
+
+def _starts(pattern: str) -> set[str]:
+    part = _PART.match(pattern)
+    if part is None:
+        return {pattern[:1].lower()}
+    if part[2] is None:
+        return set()
+    rest = _starts(pattern[part.end() :])
+    return {start for choice in part[2].split("|") for start in ({choice[0].lower()} if choice.strip() else rest)}
 
 
 def _stripped(values: Mapping[str, str]) -> dict[str, str]:
