@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from dragoman import languages
 from dragoman.api.compat.chat_patterns import Pattern
+from dragoman.api.compat.chat_schema import outline
 from dragoman.api.compat.chat_shapes import Batch, Shape
 from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts
 from dragoman.types import Formality, TextFormat, Translation
@@ -35,13 +36,45 @@ HELP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Protocol):
     """The form in which the translations of a batch go back."""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the answer's content is JSON."""
+        ...
+
+    @property
+    def end(self) -> str:
+        """What stands after the last translation."""
+        ...
+
+    def piece(self, index: int, text: str, translation: Translation) -> str:
+        """What the answer's content has for a text, with what stands before it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedReply:
+    """The form of a program, with the ids of the texts and the variables of its instruction."""
 
     shape: Shape
     ids: tuple[object, ...]
-    variables: Mapping[str, str]  # of the instruction
+    variables: Mapping[str, str]
+
+    @property
+    def is_json(self) -> bool:
+        """See `Reply`."""
+        return self.shape.begin[:1] in ("{", "[")
+
+    @property
+    def end(self) -> str:
+        """See `Reply`."""
+        return self.shape.end
+
+    def piece(self, index: int, text: str, translation: Translation) -> str:
+        """See `Reply`."""
+        return self.shape.write(index, self.ids[index], text, translation, self.variables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +97,9 @@ class Task:
         return "html" if any(map(_has_tags, self.texts)) else "text"
 
     @property
-    def is_json(self) -> bool:
-        """Whether the answer's content is JSON."""
-        return self.reply is not None and self.reply.shape.begin[:1] in ("{", "[")
-
-    @property
     def end(self) -> str:
         """What stands after the last translation."""
-        return self.reply.shape.end if self.reply is not None else ""
+        return self.reply.end if self.reply is not None else ""
 
     def before(self, index: int) -> str:
         """What stands before a text that goes back as it is, and after the last one."""
@@ -79,13 +107,23 @@ class Task:
 
     def piece(self, index: int, translation: Translation) -> str:
         """What the answer's content has for a text, with what stands before it."""
-        if (reply := self.reply) is None:
+        if self.reply is None:
             return self.before(index) + translation.text
-        return reply.shape.write(index, reply.ids[index], self.texts[index], translation, reply.variables)
+        return self.reply.piece(index, self.texts[index], translation)
 
     def write(self, translations: Sequence[Translation]) -> str:
         """The answer's content."""
         return "".join(self.piece(index, one) for index, one in enumerate(translations)) + self.end
+
+    def as_json(self, schema: Mapping[str, Any] | None) -> Task:
+        """The task with an answer in JSON: the program's own form where it is JSON, else by the schema (None: any JSON).
+
+        Raises `InvalidRequest` for a schema that the message does not fit.
+        """
+        if self.reply is not None and self.reply.is_json:
+            return self
+        made = outline(schema, self.texts)
+        return replace(self, texts=tuple(made.texts), separators=(), reply=made)
 
 
 def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int = 10_000) -> Task:
@@ -169,7 +207,7 @@ def _task(template: Template, values: Mapping[str, str], target: str | None, max
         batch.texts,
         target,
         tag_of(batch.source) or source,
-        reply=Reply(template.shape, batch.ids, variables),
+        reply=ShapedReply(template.shape, batch.ids, variables),
         glossary={**terms, **batch.glossary},
         keep=batch.keep,
         formality=batch.formality,
@@ -190,9 +228,7 @@ def _separated(message: str, separator: re.Pattern[str], max_texts: int, task: T
             separators.append(message[at + len(before) : after])
             at = after
     texts.append(message[at:])
-    return Task(
-        tuple(texts), task.target, task.source, tuple(separators), glossary=task.glossary, template=task.template
-    )
+    return replace(task, texts=tuple(texts), separators=tuple(separators))
 
 
 def _past_space(text: str, at: int) -> int:

@@ -122,7 +122,7 @@ class Shape:
             value: object = parse_json(message.encode(), MAX_VALUES)
         except InvalidJson:
             return None
-        entries = _fields(value)
+        entries = fields_of(value)
         pairs = self._pairs(value, entries)
         if not pairs or (self.target is not None and not isinstance(entries.get(self.target), str)):
             return None
@@ -148,7 +148,7 @@ class Shape:
             items = list(enumerate(cast(list[object], found))) if isinstance(found, list) else []
         pairs: list[tuple[object, str]] = []
         for place, item in items:
-            fields = _fields(item)
+            fields = fields_of(item)
             text: object = fields.get(self.text) if self.text is not None else item
             id: object = fields.get(self.id) if self.id is not None else place
             if not isinstance(text, str):
@@ -162,7 +162,8 @@ class Shape:
         return pairs
 
 
-def _fields(value: object) -> dict[str, Any]:
+def fields_of(value: object) -> dict[str, Any]:
+    """The entries of a JSON object; {} of another value."""
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
