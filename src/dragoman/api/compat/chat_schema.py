@@ -28,19 +28,19 @@ def _unfit(place: str, reason: str) -> InvalidRequest:
 
 @dataclass(slots=True)
 class Outline:
-    """A JSON answer with gaps for translations: `literals` has one more than `texts`."""
+    """A JSON answer with gaps for translations: `literals`, each in parts, are one more than `texts`."""
 
     texts: list[str] = field(default_factory=list[str])
-    literals: list[str] = field(default_factory=lambda: [""])
+    literals: list[list[str]] = field(default_factory=lambda: [[]])
 
     def literal(self, text: str) -> None:
         """Append JSON."""
-        self.literals[-1] += text
+        self.literals[-1].append(text)
 
     def translated(self, text: str) -> None:
         """Append a gap for the translation of `text`."""
         self.texts.append(text)
-        self.literals.append("")
+        self.literals.append([])
 
     # ---- the answer
 
@@ -52,11 +52,11 @@ class Outline:
     @property
     def end(self) -> str:
         """What stands after the last translation."""
-        return self.literals[-1]
+        return "".join(self.literals[-1])
 
     def piece(self, index: int, text: str, translation: Translation) -> str:
         """What the answer has for a text, with what stands before it."""
-        return self.literals[index] + _dumped(translation.text)
+        return "".join(self.literals[index]) + _dumped(translation.text)
 
 
 def outline(schema: Mapping[str, Any] | None, parts: Sequence[str]) -> Outline:
