@@ -46,6 +46,7 @@ def programs() -> list[dict[str, Any]]:
         {
             "program": one["program"],
             "version": one["version"],
+            "run": one.get("run"),
             "items": len(one["texts"]),
             "dragoman": outcome(one, None),
             "dragoman/LANGUAGE": outcome(one, one["target"]),

@@ -116,6 +116,7 @@ def chat_programs(results: dict[str, Any]) -> str:
         [
             _escaped(one["program"]),
             one["version"],
+            one["run"] or "",
             str(one["items"]),
             shown[one["dragoman"]],
             shown[one["dragoman/LANGUAGE"]],
@@ -124,7 +125,7 @@ def chat_programs(results: dict[str, Any]) -> str:
     ]
     served = sum(one["dragoman"] == "served" for one in results["programs"])
     head = f"{served} of {len(rows)} requests are served, the others ask for something other than a translation.\n\n"
-    return head + _table(["program", "source read", "items", "model `dragoman`", "`dragoman/LANGUAGE`"], rows)
+    return head + _table(["program", "source read", "run", "items", "model `dragoman`", "`dragoman/LANGUAGE`"], rows)
 
 
 def chat_texts(results: dict[str, Any]) -> str:
