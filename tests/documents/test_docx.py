@@ -201,8 +201,11 @@ def test_direction_follows_the_language() -> None:
     assert "<w:p><w:pPr><w:bidi/></w:pPr><w:r>" in result
     assert "<w:tblStyle/><w:bidiVisual/><w:tblW/>" in result
     from_right = result.replace("<w:r>", "<w:r><w:rPr><w:b/><w:rtl/></w:rPr>")
-    assert not re.search("bidi|rtl", body(docx(from_right)))
+    back = body(docx(from_right))
+    assert not re.search("<w:(bidi|rtl|bidiVisual)/>", back)
+    assert back.count('<w:bidi w:val="0"/>') == 2
     assert body(docx(from_right), target="he").count("<w:bidi/>") == 2
+    assert body(docx(back), target="he").count('<w:bidi w:val="1"/>') == 2
 
 
 def test_signatures_go_with_a_warning() -> None:

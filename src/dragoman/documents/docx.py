@@ -111,24 +111,37 @@ def _read_html(package: Package, content: Content) -> None:
 
 
 def _set_language(part: Part, element: Element, target: str) -> None:
-    """Set the language of an element, or remove the direction of a language that is written from right to left."""
+    """Set the language of an element, or switch off the direction of a language that is written from right to left."""
     from_right = script(target) in _RIGHT_TO_LEFT
     if element.name in _LANGUAGES:
         name = "w:eastAsia" if is_cjk(target) else "w:bidi" if from_right else "w:val"
         replace_attribute(part, element, name, office_tag(target))
-    elif element.name in _DIRECTIONS and not from_right and element.content == element.end:
-        part.regions.append(Region(element.start, element.end, ()))
+    elif element.name in _DIRECTIONS and not from_right and element.get("w:val") not in _OFF:
+        if "w:val" in element.attributes:
+            replace_attribute(part, element, "w:val", "0")
+        else:
+            name = _prefix(part, element)
+            at = element.start + 1 + len(f"{name}{element.name[2:]}")
+            part.regions.append(Region(at, at + 1, (Verbatim(f' {name}val="0"{chr(part.data[at])}'),)))
+
+
+def _prefix(part: Part, element: Element) -> str:
+    """The prefix of an element's name in its part, with its colon, or nothing."""
+    return re.findall(rb"<([^\s:/>]+:|)", part.data[element.start : element.content])[0].decode()
 
 
 def _add_direction(part: Part, element: Element, properties: str, direction: str, before: frozenset[str]) -> None:
     """Write a paragraph or a table from right to left: `direction` comes into its properties, behind the names `before`."""
     found = element if element.name == properties else element.child(properties)
-    prefix = re.findall(rb"<([^\s:/>]+:|)", part.data[element.start : element.content])[0].decode()
+    prefix = _prefix(part, element)
     added = f"<{prefix}{direction[2:]}/>"
     if found is None:
         added = f"<{prefix}{properties[2:]}>{added}</{prefix}{properties[2:]}>"
         part.regions.append(Region(element.content - 1, element.content, (Verbatim(f">{added}"),)))
-    elif found.content != found.end and found.child(direction) is None:
+    elif (own := found.child(direction)) is not None:
+        if own.get("w:val") in _OFF:
+            replace_attribute(part, own, "w:val", "1")
+    elif found.content != found.end:
         following = next((child.start for child in found.elements if child.name not in before), found.close)
         part.regions.append(Region(following, following + 1, (Verbatim(f"{added}<"),)))
 
