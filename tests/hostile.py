@@ -51,6 +51,7 @@ ROUTES = (
         "PUT", f"{_DEEPL_GLOSSARY}/dictionaries", "entries", "source_lang", {"source_lang": "EN", "target_lang": "JA"}
     ),
     Route("POST", "/translate", "q", "target", {"source": "en", "target": "ja"}),
+    Route("POST", "/translate_file", "source", "target"),
     Route("POST", "/detect", "q", "q"),
     Route("POST", "/language/translate/v2", "q", "target", {"target": "ja"}),
     Route("POST", "/language/translate/v2/detect", "q", "q"),
