@@ -37,6 +37,8 @@ _PAIR = "source=en&target=ja"
 ROUTES = (
     Route("POST", "/v1/translate", rest={"target": "ja"}, forms=False),
     Route("POST", "/v1/chat/completions", "messages", "model", {"model": "dragoman/ja"}, forms=False),
+    Route("POST", "/v1/completions", "prompt", "model", {"model": "dragoman/ja"}, forms=False),
+    Route("POST", "/v1/responses", "input", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/v1/glossaries", "dictionaries", "name", {"name": "x"}, forms=False),
     Route("PUT", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
     Route("PATCH", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),

@@ -327,7 +327,7 @@ async def test_web_pages_may_call_the_translation_apis_alone() -> None:
     preflights["Access-Control-Request-Headers"] = ",".join(sorted(asked))
     async with served(fake_service()) as client:
         for path in (
-            *("/v1/translate", "/v1/chat/completions", "/v2/translate", "/v3/languages", "/v2/usage"),
+            *("/v1/translate", "/v1/chat/completions", "/v1/responses", "/v2/translate", "/v3/languages", "/v2/usage"),
             *("/translate", "/language/translate/v2", "/deeplx/translate", "/immersive/translate", "/kiss/translate"),
         ):
             preflight = await client.options(path, headers=preflights)

@@ -139,5 +139,5 @@ async def open_document(page: Page, stage: Stage, content: str | bytes, name: st
     data = content.encode() if isinstance(content, str) else content
     await page.set_input_files("#file", {"name": name, "mimeType": "", "buffer": data})
     await expect(page.locator("#review-title")).to_have_text(name)
-    await expect(page.locator("#download")).to_be_enabled()
+    await expect(page.locator("#download")).to_be_enabled(timeout=90_000)
     await expect(page.locator(".segment").first).to_be_visible()

@@ -12,14 +12,14 @@ from starlette.routing import Route
 from dragoman import __version__
 from dragoman.api import documents, errors, glossaries, native, operators
 from dragoman.api.answers import ClientGone, closed
-from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
+from dragoman.api.compat import deepl, google, libretranslate, openai, openai_responses, plugins
 from dragoman.api.input import MAX_KEYLESS_BODIES, MAX_KEYLESS_UPLOADS, MAX_VALUES, NEEDS_OPERATOR
 from dragoman.api.middleware import RequestMiddleware, RootPath, comma_separated, host_rule
 from dragoman.api.replicas import Replicas
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
-COMPAT = (deepl, libretranslate, google, plugins, openai)
+COMPAT = (deepl, libretranslate, google, plugins, openai, openai_responses)
 """APIs of others, whose clients are served unchanged."""
 
 

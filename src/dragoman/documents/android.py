@@ -118,7 +118,7 @@ def _escaped(text: str) -> str:
 
 
 def _escaped_in_xml(text: str) -> str:
-    return _escaped(text).replace("&", "&amp;").replace("<", "&lt;")
+    return _escaped(text).replace("&", "&amp;").replace("<", "&lt;").replace("]]>", "]]&gt;")
 
 
 _SPACES = r"[ \t\r\n]{2,}+|[\t\r\n]"

@@ -176,7 +176,9 @@ def _detected(data: bytes) -> str:
 
 
 def _decoded(data: bytes, name: str) -> str:
-    return codecs.charmap_decode(data, "strict", _WINDOWS_1252)[0] if name == "windows-1252" else data.decode(name)
+    if name == "windows-1252":
+        return codecs.charmap_decode(data, "strict", dict(enumerate(map(ord, _WINDOWS_1252))))[0]
+    return data.decode(name)
 
 
 def _encoded(text: str, name: str, errors: str) -> bytes:

@@ -112,13 +112,8 @@ def _add(content: Content, splice: Splice, entry: _Entry, forms: int) -> None:
     if "msgctxt" in entry.values:
         notes.insert(0, _value(text, entry.values["msgctxt"]))
     is_plural = "msgid_plural" in entry.values
-    sources = ["msgid_plural"] if is_plural else ["msgid"]
-    if is_plural and forms > 1:
-        directives = {source: _value(text, entry.values[source]).count("%") for source in ("msgid", "msgid_plural")}
-        if forms == 2 or len(set(directives.values())) == 1:  # "one file" is no form for 1, 21 and 31
-            sources.insert(0, "msgid")
     written: list[Sequence[RegionPiece]] = []
-    for source in sources:
+    for source in _sources(text, entry, forms):
         start, stop = entry.values[source]
         escapes = _escapes(text[start:stop], has_directives=entry.has_flag("c-format"))
         pieces = content.add(escapes.pieces(text[start + 1 : stop - 1]), place, "\n".join(notes))
@@ -132,6 +127,16 @@ def _add(content: Content, splice: Splice, entry: _Entry, forms: int) -> None:
     for form in range(len(entry.forms), count):
         at = entry.forms[-1][0][1]
         splice.put(at, at, (Verbatim(f"{_line_end(text)}msgstr[{form}] "), *written[-1]))
+
+
+def _sources(text: str, entry: _Entry, forms: int) -> list[str]:
+    """The values that the entry's forms are translated from: the last one for all that follow."""
+    if "msgid_plural" not in entry.values:
+        return ["msgid"]
+    one, more = (_value(text, entry.values[name]).count("%") for name in ("msgid", "msgid_plural"))
+    if forms == 2 or (forms > 2 and one == more):  # "one file" is no form for 1, 21 and 31
+        return ["msgid", "msgid_plural"]
+    return ["msgid_plural"]
 
 
 def _line_end(text: str) -> str:

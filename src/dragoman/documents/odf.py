@@ -18,6 +18,7 @@ from langcodes import Language
 from dragoman import languages
 from dragoman.documents.archive import Archive
 from dragoman.documents.content import Content, Part, ReadOptions, Region, UnitReference, keep_nothing
+from dragoman.documents.strings import FORBIDDEN_IN_XML
 from dragoman.documents.xmlpart import Element, Namespaces, Text, attribute_spans, decoded, elements
 from dragoman.errors import InvalidFile
 from dragoman.text.blocks import InlineItem
@@ -38,8 +39,11 @@ _NAMESPACES = {
     "http://purl.org/dc/elements/1.1/": "dc",
 }
 _MANIFEST = Namespaces({f"{_OASIS}manifest:1.0": "manifest"})
-_KINDS = {"odt": "text", "ott": "text", "ods": "spreadsheet", "ots": "spreadsheet", "odp": "presentation"}
-_KINDS |= {"otp": "presentation", "fodt": "text", "fods": "spreadsheet", "fodp": "presentation"}
+_KINDS = {
+    **dict.fromkeys(("odt", "ott", "fodt"), "text"),
+    **dict.fromkeys(("ods", "ots", "fods"), "spreadsheet"),
+    **dict.fromkeys(("odp", "otp", "fodp"), "presentation"),
+}
 _MEDIA_TYPE = "application/vnd.oasis.opendocument."
 
 _PROPERTIES = ("dc:title", "dc:subject", "dc:description")
@@ -55,12 +59,24 @@ _PARAGRAPHS = frozenset(
     ]
 ) | frozenset(_PROPERTIES)
 _LEFT = {"text:tracked-changes": "deleted", "table:tracked-changes": "deleted"}
-_COLLECTED = (*_PARAGRAPHS, *_LEFT, "office:annotation", "office:forms", "table:table-row", "table:content-validations")
-_COLLECTED += ("style:style", "style:default-style", "style:master-page", "draw:page")
+_COLLECTED = (
+    *(*_PARAGRAPHS, *_LEFT, "office:annotation", "office:forms", "table:table-row", "table:content-validations"),
+    *("style:style", "style:default-style", "style:master-page", "draw:page"),
+)
 _OPENED = ("office:document", "office:document-content", "office:spreadsheet", "table:table")
-_PAIRS = frozenset({"text:a", "text:meta", "text:ruby", "text:ruby-base", "text:text-input", "text:placeholder"})
-_PAIRS |= {"loext:content-control"}
-_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")  # prefixes of elements that paragraphs may be in
+_PAIRS = frozenset(
+    {
+        "text:a",
+        "text:meta",
+        "text:ruby",
+        "text:ruby-base",
+        "text:text-input",
+        "text:placeholder",
+        "loext:content-control",
+    }
+)
+_WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a paragraph that have others
+_PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
 _TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title")
 _NO_LOOK = re.compile(r"officeooo:.*|fo:(?:language|country|script)|style:(?:language|country|script|rfc-language)\b.*")
 _DEEPEST = 20  # paragraphs in paragraphs; beyond, text stays
@@ -68,14 +84,13 @@ _DEEPEST_PAIRS = 50
 _MOST_REPEATED = 7  # digits of a number of columns or rows
 
 _XML = Place(xml=True)
-_FORBIDDEN = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 class _Notation(EntityNotation):
     """Writes text into XML, without the characters that XML cannot have."""
 
     def write(self, text: str) -> str:
-        return super().write(_FORBIDDEN.sub("", text))
+        return super().write(FORBIDDEN_IN_XML.sub("", text))
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -182,16 +197,15 @@ class _Reader:
         properties = next((one for one in style.elements if one.name == "style:text-properties"), None)
         attributes = dict(properties.attributes) if properties else {}
         name = style.get("style:name")
-        if attributes.get("text:display") == "none":
+        if name and attributes.get("text:display") == "none":
             self._hidden.add(name)
         if style.name == "style:default-style":
             self._language.learn(attributes)
         shown = frozenset((key, value) for key, value in attributes.items() if not _NO_LOOK.fullmatch(key))
         parent = style.get("style:parent-style-name")
         if style.get("style:family") == "text":
-            look = parent, shown
-            plain = not (parent or shown or (properties and properties.elements))
-            self._looks[name] = None if plain else self._first.setdefault(look, name)
+            look = name if properties and properties.elements else (parent, shown)
+            self._looks[name] = self._first.setdefault(look, name) if any(look) else None
 
     def _put_language(self, style: Element) -> None:
         for properties in style.elements:
@@ -287,15 +301,17 @@ class _Reader:
         return _LEFT.get(element.name, "")
 
     def _is_text(self, cell: Element, place: str) -> bool:
-        if cell.get("office:value-type", "string") != "string":
+        texts = [child.text for child in cell.elements if child.name == "text:p"]
+        has_word = re.search(r"[^\W\d_]{2}|[^\W\d_\x00-\x7f]", "".join(texts)) is not None
+        kind = cell.get("office:value-type", "string")
+        if kind != "string" and (self._is_sheet or kind != "float" or not has_word):  # Writer calls texts numbers
             return False
         reason = ""
-        texts = [child.text for child in cell.elements if child.name == "text:p"]
         if cell.get("table:formula"):
             reason = "formula"
         elif self._is_sheet and "\n".join(texts).strip().casefold() in self._compared:
             reason = "compared"
-        elif self._is_sheet and not re.search(r"[^\W\d_]{2}|[^\W\d_\x00-\x7f]", "".join(texts)):
+        elif self._is_sheet and not has_word:
             reason = "code"
         for text in texts if reason else ():
             if has_letters(text):
@@ -340,7 +356,7 @@ class _Reader:
                 yield from self._text_items(child)
             elif child.name == "text:span" or child.name in _PAIRS:
                 yield from self._pair(child, place, depth, pairs)
-            elif child.name == "text:note" or child.name.partition(":")[0] in _WITH_PARAGRAPHS:
+            elif child.name in _WITH_PARAGRAPHS or child.name.partition(":")[0] in _PREFIXES_WITH_PARAGRAPHS:
                 nested = tuple(self._nested(child, place, depth + 1))
                 yield InlineItem("single", self._slice(child.start, child.end), pieces=nested)
             elif child.name != "text:soft-page-break":  # which is the layout's, not the author's
@@ -365,7 +381,8 @@ class _Reader:
         if has_letters(text):
             self._content.leave(place, reason, text)
         source = self._slice(element.start, element.end)
-        return InlineItem("single", source, name=element.name, word=any(map(str.isalnum, text)))
+        is_word = reason == "field" and any(map(str.isalnum, text))
+        return InlineItem("single", source, name=element.name, word=is_word)
 
     def _text_items(self, text: Text) -> Iterator[InlineItem]:
         source = self._slice(text.start, text.end)

@@ -90,6 +90,11 @@ class Package:
         if main is None:
             raise InvalidFile("Invalid file: it is a ZIP package, but no document of Office", param="file")
         self.main = main.target
+        head = self.part(self.main).data[:10_000]
+        if not any(f'="{namespace}"'.encode() in head.replace(b"'", b'"') for namespace in NAMESPACES):
+            raise InvalidFile(
+                "Invalid file: it is of a version of Office that is not read; save it again", param="file"
+            )
         found = next((own for part, own in _KINDS.items() if part in self.content_type(self.main)), "")
         if found != kind:
             what = f"a {found} file" if found else f"of the type {self.content_type(self.main)[:80]!r}"

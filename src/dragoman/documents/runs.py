@@ -47,7 +47,6 @@ class RunRules:
     breaks: Collection[str] = ()
     cuts: Collection[str] = ()
     invisible: Collection[str] = ()
-    dropped: Collection[str] = ()
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
     ignored: Collection[str] = ()
     ignored_attributes: Collection[str] = ()
@@ -106,9 +105,7 @@ class Paragraph:
         at = holder.content
         for child in holder.elements:
             span = (at, child.end)
-            if child.name in self._rules.dropped:
-                pass
-            elif child.name == self._rules.run:
+            if child.name == self._rules.run:
                 yield from self._of_run(child, at, depth)
             elif child.name == self._rules.text:
                 run = Run((at, at), (at, at), (child.end, child.end))
@@ -149,7 +146,7 @@ class Paragraph:
             elif child.name == "w:ruby":  # its base alone: the reading is that of the source
                 for inner in ((base := child.child("w:rubyBase")) and base.elements) or ():
                     yield from self._of_run(inner, inner.start, depth) if inner.name == self._rules.run else ()
-            elif child.name not in self._rules.dropped:
+            else:
                 shown = self._rules.shown.get(child.name, "")
                 yield Leaf(self._kind(child), child, (at, child.end), run, depth=depth, shown=shown)
             at = child.end
@@ -309,12 +306,8 @@ class Blocks:
             self._items += decoded(raw[at : found.start()], _XML)
             self._items.append(InlineItem("single", found[0]))
             at = found.end()
-            if (
-                found[0].endswith(("\n", "&#10;"))
-                and self._look is None
-                and leaf.depth == 0
-                and self._ends_line(raw[at:])
-            ):
+            at_top = self._look is None and leaf.depth == 0
+            if at_top and found[0].endswith(("\n", "&#10;")) and self._ends_line(raw[at:]):
                 self._end_block()
         self._items += decoded(raw[at:], _XML)
 
@@ -382,7 +375,13 @@ class RunComposer:
         self.space_attribute = space_attribute
         self.limit = limit
         self.closings = {atom.leaf.pair: atom.leaf for atom in atoms if atom.kind == "close" and atom.leaf}
-        self.starts = {_range_of(atom.leaf) for atom in atoms if atom.leaf and atom.leaf.element.name.endswith("Start")}
+        self.starts: set[tuple[str, str]] = set()  # of ranges that end in this paragraph or after it
+        ended: set[tuple[str, str]] = set()
+        for leaf in (atom.leaf for atom in atoms if atom.leaf):
+            if leaf.element.name.endswith("End"):
+                ended.add(_range_of(leaf))
+            elif leaf.element.name.endswith("Start"):
+                self.starts |= {_range_of(leaf)} - ended
 
     def __call__(self, text: str, source: Callable[[int, int], str], warn: Callable[[str], None]) -> str:
         characters = len(unescape(_ATOM.sub("", text)))

@@ -106,7 +106,7 @@ def _ass_cues(text: str) -> Iterator[tuple[str, int, int]]:
         elif in_events:
             number += 1
             values = line["event"].split(",", fields - 1)
-            if len(values) == fields:
+            if len(values) == fields > 1:
                 yield f"cue {number} ({values[1].strip()})", line.end() - len(values[-1]), line.end()
     if not found_events:
         raise InvalidFile("the file has no section [Events]", param="file")
@@ -119,9 +119,6 @@ _FINDERS = {"srt": _srt_cues, "vtt": _vtt_cues, "ass": _ass_cues}
 _TAG_NAMES = "b|i|u|s|c|v|font|lang|ruby|rt|span|em|strong"
 _ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}
 _ASS_DRAWING = r"\{[^{}]*\\p[1-9][^{}]*\}[^{]*(?:\{(?![^{}]*\\p0)[^{}]*\}[^{]*)*+"
-
-
-_NEAR = 400  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +149,20 @@ class _Notation:
         if in_tags:  # `<i>one</i>\n<i>two</i>` is one text in one pair
             between = re.compile(rf"</{in_tags[1]}>[ \t]*(?:\r\n?|\n)[ \t]*<{in_tags[1]}>")
             pattern = between if len(between.findall(cue)) + 1 == cue.count(f"<{in_tags[1]}>") else pattern
+        found = list(pattern.finditer(cue, start, stop))
+        edges = [start, *(edge for one in found for edge in one.span()), stop]
+        lines = [self._shown(cue[begin:end]) for begin, end in zip(edges[::2], edges[1::2], strict=True)]
+        last = max((number for number, line in enumerate(lines) if line), default=0)
         breaks: list[_Break] = []
-        for found in pattern.finditer(cue, start, stop):
-            before = self._shown(cue[max(found.start() - _NEAR, 0) : found.start()])
-            after = self._shown(cue[found.end() : found.end() + _NEAR])
-            if before and after:
-                breaks.append(_Break(*found.span(), found[0], _is_between_sentences(before, after)))
+        before = ""
+        for number, one in enumerate(found):
+            before = lines[number] or before
+            if before and number < last:
+                breaks.append(_Break(*one.span(), one[0], _is_between_sentences(before, lines[number + 1])))
         return breaks
 
     def _shown(self, text: str) -> str:
-        return self.break_of.sub(" ", self.items_of.sub("", text)).strip()
+        return self.items_of.sub("", text).strip()
 
     def items(self, cue: str, breaks: Sequence[_Break]) -> Iterator[InlineItem]:
         """The items of a cue."""
@@ -202,7 +203,7 @@ def _is_between_sentences(before: str, after: str) -> bool:
 
 
 _MARKUP = rf"(?P<open><(?:{_TAG_NAMES})(?:[ .\t][^<>\r\n]*)?>)|(?P<close></(?:{_TAG_NAMES})[ \t]*>)"
-_LINE_BREAK = re.compile(r"[ \t]*(?:\r\n?|\n)[ \t\r\n]*")
+_LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*(?:\r\n?|\n)[ \t\r\n]*")
 _NOTATIONS = {
     "srt": _Notation(
         re.compile(
@@ -220,7 +221,7 @@ _NOTATIONS = {
         re.compile(
             rf"(?P<open>\{{\\[ibus][1-9]\d*\}})|(?P<close>\{{\\[ibus]0?\}})|(?P<single>{_ASS_DRAWING}|\{{[^{{}}]*\}}|\\h)"
         ),
-        re.compile(r"[ \t]*\\[Nn][ \t]*"),
+        re.compile(r"(?<![ \t])[ \t]*\\[Nn][ \t]*"),
         (("{", "("), ("}", ")")),
         left=re.compile(r"\{[^{}]*\\(?:k|K|ko|kf)\d"),
     ),

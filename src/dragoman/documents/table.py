@@ -23,7 +23,7 @@ _SAMPLE_CHARACTERS = 20_000
 _LONGEST_HEADER = 60
 _QUOTED = r"\"(?:[^\"]++|\"\")*+\""
 _QUOTES = Escapes(re.compile('""'), lambda _: '"', lambda text: text.replace('"', '""'))
-_FORMULA = re.compile(r"[=@]|[+-](?![\s\d])|[\t\r]")
+_FORMULA = re.compile(r"\s*(?:[=@]|[+-](?![\s\d]))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +106,14 @@ def _cells(text: str, delimiter: str, start: int) -> Iterator[_Cell]:
 
 def _delimiter(text: str) -> str:
     """The delimiter that most rows of the file's beginning have equally often."""
-    rows = re.sub(_QUOTED, "", text[:_SAMPLE_CHARACTERS]).splitlines()[:200]
-    best, most = ",", (0, 0)
-    for delimiter in _DELIMITERS:
+    rows = re.sub(_QUOTED, "", text[:_SAMPLE_CHARACTERS]).splitlines()[:200] or [""]
+
+    def score(delimiter: str) -> tuple[bool, int, int]:
         counts = Counter(filter(None, (row.count(delimiter) for row in rows)))
-        score = max(((times, count) for count, times in counts.items()), default=(0, 0))
-        if score > most:
-            best, most = delimiter, score
-    return best
+        times, count = max(((times, count) for count, times in counts.items()), default=(0, 0))
+        return delimiter in rows[0], times, count
+
+    return max(_DELIMITERS, key=score)
 
 
 def _is_quoted(written: str) -> bool:
@@ -163,7 +163,7 @@ class _CellWriter:
         if is_quoted:
             written[::2] = [text.replace('"', '""') for text in written[::2]]
         cell = "".join((self.before, *written, self.after))
-        if _FORMULA.match(cell.lstrip(" ")) and not _FORMULA.match(self.source[is_quoted:]):
+        if _FORMULA.match(cell) and not _FORMULA.match(self.source[is_quoted:]):
             cell = f"'{cell}"
         if is_quoted:
             cell = f'"{cell}"'

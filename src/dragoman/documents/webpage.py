@@ -32,9 +32,12 @@ def read(data: bytes, options: ReadOptions) -> Content:
     return content
 
 
-def in_language(text: str, pieces: Iterable[Piece | None], target: str) -> Iterator[Piece]:
-    """Yield the pieces of an HTML document with the root's `lang`, `xml:lang` and `dir` as the target's language needs them."""
-    edits = list(_edits(text, target))
+def in_language(text: str, pieces: Iterable[Piece | None], target: str, *, added: str = "lang") -> Iterator[Piece]:
+    """Yield the pieces of an HTML document with the root's `lang`, `xml:lang` and `dir` as the target's language needs them.
+
+    A root without a language gets the attribute `added`; XHTML 1.1 has `xml:lang` alone.
+    """
+    edits = list(_edits(text, target, added))
     at = 0
     for piece in pieces:
         if isinstance(piece, Verbatim):
@@ -49,7 +52,7 @@ def in_language(text: str, pieces: Iterable[Piece | None], target: str) -> Itera
             yield piece
 
 
-def _edits(text: str, target: str) -> Iterator[tuple[int, int, str]]:
+def _edits(text: str, target: str, attribute: str) -> Iterator[tuple[int, int, str]]:
     """Start, end and replacement of what changes in the root's tag, in order."""
     root = next((found for found in _ROOT.finditer(text) if not found[0].startswith("<!--")), None)
     if root is None or root["attributes"] is None:
@@ -59,7 +62,7 @@ def _edits(text: str, target: str) -> Iterator[tuple[int, int, str]]:
         found[1].lower(): found for found in _ATTRIBUTE.finditer(text, *root.span("attributes")) if found.lastindex != 1
     }
     start = root.start("attributes")
-    added = "" if "lang" in values or "xml:lang" in values else f' lang="{target}"'
+    added = "" if "lang" in values or "xml:lang" in values else f' {attribute}="{target}"'
     added += ' dir="rtl"' if is_rtl and "dir" not in values else ""
     if added:
         yield start, start, added

@@ -88,13 +88,13 @@ def read(data: bytes, options: ReadOptions) -> Content:
         content.leave("workbook", "sheet_name", element.get("name"))
         if element.get("r:id") in targets:
             sheets[targets[element.get("r:id")]] = element.get("name")
-    inline: list[tuple[PartReader, Element, str]] = []
+    inline: list[tuple[PartReader, Element, str, str]] = []
     for part, sheet in sheets.items():
         inline += _read_sheet(PartReader(package, part, content, options.target, RULES), sheet, compared, uses)
     for name in package.typed(".sharedStrings+xml"):
         _read_strings(PartReader(package, name, content, options.target, RULES), compared, uses)
-    for reader, element, place in inline:
-        _add_string(reader, element, place, "", compared)
+    for reader, element, place, context in inline:
+        _add_string(reader, element, place, context, compared)
     _read_around(package, content, options, sheets)
     for reason, what in (("table_header", "headers of tables"), ("compared", "texts that formulas or filters compare")):
         if count := sum(left.reason == reason for left in content.left):
@@ -117,21 +117,23 @@ def _read_names(package: Package, compared: _Compared) -> None:
 
 def _read_sheet(
     reader: PartReader, sheet: str, compared: _Compared, uses: _Uses
-) -> Iterator[tuple[PartReader, Element, str]]:
-    """Read a sheet but for its strings, and yield those that are in its cells."""
+) -> Iterator[tuple[PartReader, Element, str, str]]:
+    """Read a sheet but for its strings, and yield those that are in its cells, with place and context."""
     heads: dict[str, int] = {}
+    inline_heads: dict[str, str] = {}
     for element in reader.package.elements(reader.name, *_IN_SHEET):
         if element.name == "x:c":
             reference = element.get("r")
-            place = f"{sheet}!{reference}"
+            place, column = f"{sheet}!{reference}", reference.rstrip("0123456789")
             if (formula := element.child("x:f")) is not None:
                 compared.add_formula(formula.text)
             kind = element.get("t")
             if kind == "inlineStr" and (string := element.child("x:is")) is not None:
-                yield reader, string, place
+                head = inline_heads.setdefault(column, string.text[:100])
+                yield reader, string, place, head if head != string.text else ""
             elif kind == "s" and (value := element.child("x:v")) is not None and value.text.strip()[:9].isdecimal():
                 index = int(value.text.strip()[:9])
-                head = heads.setdefault(reference.rstrip("0123456789"), index)
+                head = heads.setdefault(column, index)
                 if index not in uses.places:
                     uses.places[index], uses.heads[index] = place, head
         elif element.name == "x:headerFooter":

@@ -206,27 +206,32 @@ class _TreeBuilder:
         if self._depth > DEEPEST:
             raise InvalidFile(f"Invalid file: {self._name} has elements more than {DEEPEST} deep", param="file")
         short = self._namespaces[name]
-        is_collected = bool(self._stack) or short in self._collected or "*" in self._collected
+        if not self._stack and short not in self._collected and "*" not in self._collected:
+            if short in self._opened:
+                self._done.append(self._opening(short, attributes))
+            return
         at = self._parser.CurrentByteIndex
         if self._tag is not None or self._between is not None:
             self._settle(at)
-        if not is_collected and short not in self._opened:
-            return
         if attributes:
             names = self._namespaces
             attributes = {names[key]: value for key, value in attributes.items()}
         element = self._tag = Element(short, attributes, at)
-        if not is_collected:
-            self._done.append(element)
-            return
         if self._stack:
             self._stack[-1].children.append(element)
         self._stack.append(element)
 
+    def _opening(self, name: str, attributes: Mapping[str, str]) -> Element:
+        """Return an element that begins here, without its content."""
+        names = self._namespaces
+        element = Element(name, {names[key]: value for key, value in attributes.items()}, self._parser.CurrentByteIndex)
+        tag = _START_TAG.match(self._data, element.start)
+        element.content = tag.end() if tag else element.start
+        return element
+
     def _end(self, _: str) -> None:
         self._depth -= 1
         if not self._stack:
-            self._settle(self._parser.CurrentByteIndex)
             return
         element = self._stack.pop()
         at = element.close = self._parser.CurrentByteIndex
@@ -278,6 +283,7 @@ class _TreeBuilder:
             raise InvalidFile(f"Invalid file: {self._name} has a document type declaration at byte {at}", param="file")
 
 
+_START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _ATTRIBUTE = re.compile(rb"""\s+([^\s=/>]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 
 

@@ -18,10 +18,10 @@ _SCHEMA = """
 CREATE TABLE segments (
     n INTEGER PRIMARY KEY, source TEXT NOT NULL, place TEXT NOT NULL, context TEXT NOT NULL, follows INTEGER NOT NULL,
     translation TEXT, confidence REAL, warnings TEXT NOT NULL DEFAULT '[]',
-    doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0
+    doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0,
+    equal INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX doubtful ON segments (n) WHERE doubtful;
-CREATE INDEX equal ON segments (source);
 """
 
 
@@ -57,7 +57,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited it."""
+    """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited it. `equal`: how many
+    others have its source."""
 
     n: int
     place: str
@@ -79,8 +80,12 @@ class Page:
     doubtful_total: int = 0
 
 
-_COLUMNS = """n, place, source, translation, confidence, warnings, doubtful, edited,
-(SELECT count(*) - 1 FROM segments AS other WHERE other.source = segments.source)"""
+_COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited, equal"
+_COUNT_EQUAL = """
+UPDATE segments SET equal = found.number - 1
+FROM (SELECT source, count(*) AS number FROM segments GROUP BY source HAVING count(*) > 1) AS found
+WHERE segments.source = found.source
+"""
 
 
 def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int, int]) -> StoredSegment:
@@ -118,6 +123,7 @@ class SegmentFile:
                 "INSERT INTO segments (n, source, place, context, follows) VALUES (?, ?, ?, ?, ?)",
                 ((n, one.source, one.place, one.context, one.follows) for n, one in enumerate(units)),
             )
+            connection.execute(_COUNT_EQUAL)
         temporary.replace(self._path)
 
     def units(self) -> Units:

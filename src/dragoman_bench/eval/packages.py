@@ -74,8 +74,8 @@ def shape(text: str) -> str:
 
 
 _KEPT = re.compile(
-    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\]\w\S*|`[^`]*`"
-    r"|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|\w*\d[\w-]*|\S+\(\S*\)"
+    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\:]\w\S*|\.\w+"
+    r"|`[^`]*`|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|[\w-]*\d[\w-]*|\S+\(\S*\)"
 )
 """What may stand in a sentence as it is: addresses, placeholders, the syntax of ICU messages, tags, code, file names,
 versions, names with digits."""
@@ -408,8 +408,8 @@ def _xliff(source: bytes, result: bytes) -> Iterator[Item]:
         yield f"{len(first)} units became {len(second)}"
         return
     for number, (one, other) in enumerate(zip(first, second, strict=True), 1):
-        sources = [next((e for e in unit if _local(e.tag) == "source"), None) for unit in (one, other)]
-        target = next((e for e in other if _local(e.tag) == "target"), None)
+        sources: list[Any] = [next((e for e in unit if _local(e.tag) == "source"), None) for unit in (one, other)]
+        target: Any = next((e for e in other if _local(e.tag) == "target"), None)
         if sources[0] is None or sources[1] is None:
             continue
         texts = ["".join(e.itertext()) for e in sources]
@@ -480,7 +480,8 @@ def _android(source: bytes, result: bytes) -> Iterator[Item]:
             if "".join(one.itertext()) != "".join(other.itertext()):
                 yield f"{place}: not to be translated"
             continue
-        yield place, *(re.sub(r"\\([?@'\"])", r"\1", "".join(string.itertext())) for string in (one, other))
+        before, after = (re.sub(r"\\([?@'\"])", r"\1", "".join(string.itertext())) for string in (one, other))
+        yield place, before, after
 
 
 def _pdf(source: bytes, result: bytes) -> Iterator[Item]:

@@ -111,7 +111,7 @@ async def test_a_file_is_uploaded_polled_and_downloaded(client: httpx.AsyncClien
 
 async def test_the_file_may_come_before_its_fields_and_have_its_name_in_one(client: httpx.AsyncClient) -> None:
     parts = [
-        ("file", ("", TEXT, "application/octet-stream")),
+        ("file", ("file", TEXT, "application/octet-stream")),
         *((name, (None, value)) for name, value in {**FIELDS, "filename": "a.TXT"}.items()),
     ]
     handle = await uploaded(client, files=parts, data=None)

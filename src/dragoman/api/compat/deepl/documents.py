@@ -36,11 +36,11 @@ router = APIRouter(default_response_class=Response)
     openapi_extra=openapi.upload(schemas.DOCUMENT, "file", "target_lang"),
 )
 async def upload(http: Request, service: Service) -> Response:
-    """The file in a form, before or after its fields. The answer has the id and the key that its other routes need."""
+    """A form, the file before or after the fields. The answer has the id and the key that the other routes need."""
     documents = service.documents
     with documents.upload() as path:
         call, name = await receive_upload(http, service, path, "auth_key", missing=MISSING)
-        name = name or call.fields.text("filename")
+        name = call.fields.text("filename") or name
         key = token_hex(32).upper()
         options = await _options(call)
         document = await documents.create(path, name, options, call.account, "deepl", secret=key)

@@ -118,7 +118,7 @@ DOCUMENT: dict[str, Schema] = {
     "file": FILE,
     "target_lang": example(TEXT, "JA"),
     "source_lang": TEXT,
-    "filename": {**TEXT, "description": "Where the file has no name of its own."},
+    "filename": {**TEXT, "description": "In place of the file's own name."},
     "output_format": {**TEXT, "description": "Extension of the result; absent: the file's."},
     "formality": TRANSLATE["formality"],
     "glossary_id": TEXT,

@@ -94,6 +94,7 @@ export class Review {
   remark({ warnings, left, left_count: leftCount }) {
     const box = byId("review-remarks");
     box.hidden = !warnings.length && !leftCount;
+    if (box.hidden) return;
     const titles = [warnings.length ? plural(warnings.length, "warning") : "", leftCount ? `${count(leftCount)} texts left as they were` : ""];
     say(box.querySelector("summary"), titles.filter(Boolean).join(", "));
     const more = leftCount - left.length;

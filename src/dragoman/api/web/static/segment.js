@@ -75,9 +75,10 @@ export class Segment {
   explain({ doubtful, edited, warnings, confidence }) {
     if (edited) return this.reasons.replaceChildren(el("p", {}, "edited"));
     if (!doubtful) return this.reasons.replaceChildren();
-    const sure = confidence === null ? [] : [el("p", {}, percent(confidence))];
+    const reasons = warnings.map(({ message }) => el("p", {}, el("span", { class: "warning" }, message)));
+    if (confidence !== null) reasons.at(-1)?.append(` · ${percent(confidence)}`);
     const tools = el("p", { class: "tools" }, button("Accept", () => this.accept()), button("Alternatives", () => this.edit()?.offer()));
-    this.reasons.replaceChildren(...warnings.map(({ message }) => el("p", { class: "warning" }, message)), ...sure, tools);
+    this.reasons.replaceChildren(...reasons, tools);
   }
 
   pressed(event) {
