@@ -165,6 +165,8 @@ class Asked:
         model: str,
         messages: Sequence[tuple[chat.Role, str]],
         form: AnswerForm,
+        *,
+        consecutive: bool = False,
     ) -> Asked:
         """Raises `InvalidRequest` for messages that no template explains, and what `check_texts` and `call_of` raise."""
         task = chat.parse(messages, _named_target(model, http, service), service.settings.server.max_texts)
@@ -182,7 +184,7 @@ class Asked:
             glossary=task.glossary,
             formality=task.formality,
         )
-        return cls(task, call_of(http, account, "openai", request), form)
+        return cls(task, call_of(http, account, "openai", request, consecutive=consecutive), form)
 
 
 # ---- answers
