@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import translate
 from functools import partial
 
 from dragoman.documents.content import Content, ReadOptions, Region
@@ -54,8 +55,7 @@ class _Compared:
             text = _OPERATOR.sub("", literal.replace('""', '"'), count=1)
             self.add((text, *text.split(",")), "compared")
             if ("*" in text or "?" in text) and _WORD.search(text) and len(self.patterns) < 100:
-                pattern = re.escape(_folded(text)).replace(r"\*", "(?s:.*)").replace(r"\?", "(?s:.)")
-                self.patterns.append(re.compile(pattern))
+                self.patterns.append(re.compile(translate(_folded(text).replace("[", "[[]"))))
 
     def reason(self, text: str) -> str:
         folded = _folded(text)
