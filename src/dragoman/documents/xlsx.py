@@ -165,6 +165,8 @@ def _read_strings(reader: PartReader, compared: _Compared, uses: _Uses) -> None:
         if index in uses.places:
             head = uses.heads[index]
             _add_string(reader, element, uses.places[index], texts.get(head, "") if head != index else "", compared)
+        elif _WORD.search(element.text):
+            reader.content.leave("shared strings", "unused", element.text)
 
 
 def _add_string(reader: PartReader, element: Element, place: str, context: str, compared: _Compared) -> None:
