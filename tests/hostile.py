@@ -32,13 +32,19 @@ class Route:
 
 
 _DEEPL_GLOSSARY = "/v3/glossaries/11111111-1111-1111-1111-111111111111"
+_SEGMENT = "/v1/documents/0123456789ABCDEF0123456789ABCDEF/segments/0"
 _PAIR = "source=en&target=ja"
 ROUTES = (
     Route("POST", "/v1/translate", rest={"target": "ja"}, forms=False),
     Route("POST", "/v1/chat/completions", "messages", "model", {"model": "dragoman/ja"}, forms=False),
+    Route("POST", "/v1/completions", "prompt", "model", {"model": "dragoman/ja"}, forms=False),
+    Route("POST", "/v1/responses", "input", "model", {"model": "dragoman/ja"}, forms=False),
     Route("POST", "/v1/glossaries", "dictionaries", "name", {"name": "x"}, forms=False),
     Route("PUT", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
     Route("PATCH", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
+    Route("POST", "/v1/documents", "target", "source"),
+    Route("PATCH", _SEGMENT, "translation", "translation", forms=False),
+    Route("POST", f"{_SEGMENT}/alternatives", "n", "n", forms=False),
     Route("POST", "/v2/translate", "text", "target_lang", {"target_lang": "JA"}),
     Route("POST", "/v2/glossaries", "entries", "name", {"name": "x", "source_lang": "EN", "target_lang": "JA"}),
     Route("POST", "/v3/glossaries", "dictionaries", "name", {"name": "x"}),
@@ -47,6 +53,7 @@ ROUTES = (
         "PUT", f"{_DEEPL_GLOSSARY}/dictionaries", "entries", "source_lang", {"source_lang": "EN", "target_lang": "JA"}
     ),
     Route("POST", "/translate", "q", "target", {"source": "en", "target": "ja"}),
+    Route("POST", "/translate_file", "source", "target"),
     Route("POST", "/detect", "q", "q"),
     Route("POST", "/language/translate/v2", "q", "target", {"target": "ja"}),
     Route("POST", "/language/translate/v2/detect", "q", "q"),

@@ -3,6 +3,7 @@
     DragomanError
     ├── InvalidRequest            400  invalid_request
     │   ├── UnsupportedLanguage   400  unsupported_language
+    │   ├── NotATranslation       400  not_a_translation   (a chat that asks for something else)
     │   ├── EmptyText             400  empty_text
     │   ├── UntranslatableText    400  untranslatable_text
     │   ├── InvalidJson           400  invalid_json
@@ -74,6 +75,12 @@ class UnsupportedLanguage(InvalidRequest):
     """A language tag is unknown, or the model does not serve that language or direction."""
 
     code = "unsupported_language"
+
+
+class NotATranslation(InvalidRequest):
+    """Messages that ask a chat model for something else, such as a title of the chat."""
+
+    code = "not_a_translation"
 
 
 class EmptyText(InvalidRequest):

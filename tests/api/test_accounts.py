@@ -27,7 +27,17 @@ from tests.waiting import until
 
 TEXT = {"text": "Good morning.", "target": "ja", "source": "en"}
 ACCOUNT = Account("", "alice")
-OPEN_PATHS = {"/", "/docs", "/openapi.json", "/healthz", "/readyz", "/languages", "/frontend/settings", "/health"}
+OPEN_PATHS = {
+    "/",
+    "/engine",
+    "/docs",
+    "/openapi.json",
+    "/healthz",
+    "/readyz",
+    "/languages",
+    "/frontend/settings",
+    "/health",
+}
 """What needs no key: the page without what it shows, the probes, and what LibreTranslate's clients ask without one."""
 
 
@@ -317,7 +327,7 @@ async def test_web_pages_may_call_the_translation_apis_alone() -> None:
     preflights["Access-Control-Request-Headers"] = ",".join(sorted(asked))
     async with served(fake_service()) as client:
         for path in (
-            *("/v1/translate", "/v1/chat/completions", "/v2/translate", "/v3/languages", "/v2/usage"),
+            *("/v1/translate", "/v1/chat/completions", "/v1/responses", "/v2/translate", "/v3/languages", "/v2/usage"),
             *("/translate", "/language/translate/v2", "/deeplx/translate", "/immersive/translate", "/kiss/translate"),
         ):
             preflight = await client.options(path, headers=preflights)

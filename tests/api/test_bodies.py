@@ -119,6 +119,7 @@ OTHERS = ("null", "true", "[]", "{}", "[[]]", '{"\\ud800":1}', "[1e999]", '["\\u
 def path_of(route: Route) -> str:
     """As the app declares it."""
     path = route.path.partition("?")[0].replace("/x/", "/{glossary}/")
+    path = path.replace("/0123456789ABCDEF0123456789ABCDEF/segments/0", "/{id}/segments/{n}")
     return path.replace("11111111-1111-1111-1111-111111111111", "{glossary_id}")
 
 

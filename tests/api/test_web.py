@@ -1,4 +1,4 @@
-"""The live page's routes, on an app made of the router alone. What the page does in a browser is tests/browser's."""
+"""The pages' routes, on an app made of the router alone. What the page does in a browser is tests/browser's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def names(suffix: str) -> list[str]:
     return sorted(path.name for path in page.STATIC.iterdir() if path.name.endswith(suffix))
 
 
-@pytest.mark.parametrize("path", ["/", "/docs"])
+@pytest.mark.parametrize("path", ["/", "/engine", "/docs"])
 async def test_a_page_is_html_that_may_load_nothing_from_another_host(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)
     assert answer.status_code == 200

@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Error, Page, async_playwright, expect
 
+from dragoman.storage.database import Database
 from tests.browser.stage import Stage, make_service, serving
 
 expect.set_options(timeout=20_000)
@@ -57,6 +60,14 @@ async def slow_stage() -> AsyncIterator[Stage]:
         yield stage
 
 
+@pytest.fixture(scope="session")
+async def documents_stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
+    """A server that translates documents, shared by the tests that each upload their own."""
+    folder = tmp_path_factory.mktemp("documents")
+    async with documents_serving(folder) as stage:
+        yield stage
+
+
 @pytest.fixture
 async def context(chromium: Browser) -> AsyncIterator[BrowserContext]:
     context = await chromium.new_context(viewport={"width": 1280, "height": 900}, locale="en-GB")
@@ -82,16 +93,27 @@ async def page(context: BrowserContext) -> AsyncIterator[Page]:
 
 @pytest.fixture
 async def live(page: Page, stage: Stage) -> Page:
-    """The live page of the shared server, ready, translating into Korean."""
+    """The page of the shared server, ready, translating into Korean."""
     await open_page(page, stage)
     return page
 
 
 @pytest.fixture
 async def slow(page: Page, slow_stage: Stage) -> Page:
-    """The live page of the slow server, likewise."""
+    """The page of the slow server, likewise."""
     await open_page(page, slow_stage)
     return page
+
+
+@asynccontextmanager
+async def documents_serving(folder: Path, step_s: float = 0.0) -> AsyncIterator[Stage]:
+    """A server without keys, whose documents are in a folder."""
+    database = Database(f"sqlite:///{folder}/dragoman.db")
+    await database.open()
+    service = make_service(step_s, database, documents=folder / "files")
+    async with serving(service) as stage:
+        await service.start()
+        yield stage
 
 
 async def audit(page: Page, name: str) -> list[Any]:
@@ -101,5 +123,21 @@ async def audit(page: Page, name: str) -> list[Any]:
 
 async def open_page(page: Page, stage: Stage, target: str = "ko") -> None:
     await page.goto(stage.url)
-    await expect(page.locator("#burst-rows li")).to_have_count(25)
     await page.select_option("#target-language", target)
+
+
+async def open_engine(page: Page, stage: Stage) -> None:
+    await page.goto(f"{stage.url}engine")
+    await expect(page.locator("#burst-rows li")).to_have_count(25)
+    await page.select_option("#target-language", "ko")
+
+
+async def open_document(page: Page, stage: Stage, content: str | bytes, name: str = "report.md") -> None:
+    """Upload a file that is translated into Korean, and wait until it is done and shown."""
+    await open_page(page, stage)
+    await page.click("text=Documents")
+    data = content.encode() if isinstance(content, str) else content
+    await page.set_input_files("#file", {"name": name, "mimeType": "", "buffer": data})
+    await expect(page.locator("#review-title")).to_have_text(name)
+    await expect(page.locator("#download")).to_be_enabled(timeout=90_000)
+    await expect(page.locator(".segment").first).to_be_visible()

@@ -1,7 +1,8 @@
 """The real server for the browser to look at: every part but the model, over the `fake` pipeline, in the tests' own loop.
 
 A byte is a token. What the page's own sentences say in the target language is answered as it is; of any other text, every
-word is answered with the target's tag before it, and a placeholder is forgotten, so that there is something to warn of.
+word is answered with the target's tag before it, and a placeholder is forgotten, so that there is something to warn of. Other
+translations of a text have their number after the tag.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from json import loads
+from pathlib import Path
 
 import uvicorn
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
@@ -26,9 +28,10 @@ from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
 from dragoman.prompts.profile import Language, Profile, Template
 from dragoman.prompts.tokenizer import TextTokenizer
+from dragoman.service.planner import ALTERNATIVES_TEMPERATURE
 from dragoman.service.service import TranslationService
 from dragoman.service.stack import Model
-from dragoman.settings import AuthSettings, EngineSettings, PipelineSettings, ServerSettings, Settings
+from dragoman.settings import AuthSettings, DocumentSettings, EngineSettings, PipelineSettings, ServerSettings, Settings
 from dragoman.storage.database import Database
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.types import EngineSequence, TokenLogprobs
@@ -121,7 +124,8 @@ def answer(sequence: EngineSequence) -> str:
     ]
     if found:
         return " ".join(words for _, words in sorted(found))
-    return " ".join(f"{target}:{word}" for word in text.split() if not word.startswith("{"))
+    number = sequence.sampling.seed if sequence.sampling.temperature == ALTERNATIVES_TEMPERATURE else None
+    return " ".join(f"{target}{number or ''}:{word}" for word in text.split() if not word.startswith("{"))
 
 
 def make_service(
@@ -132,14 +136,16 @@ def make_service(
     confidence: ConfidenceModel = UNCALIBRATED,
     logprobs: TokenLogprobs | None = None,
     replica: str = "",
+    documents: Path | None = None,
 ) -> TranslationService:
-    """Not started. With a database it needs keys. `logprobs`: of every answer."""
+    """Not started. With a database it needs keys, unless it has a folder of `documents`. `logprobs`: of every answer."""
     encoder, lengths = prompts()
     engine = EngineSettings(max_num_seqs=SLOTS, max_num_batched_tokens=512, max_model_len=4096)
     settings = Settings(
         pipeline=PipelineSettings(name="fake"),
         server=ServerSettings(max_text_characters=5000),
-        auth=AuthSettings(mode="keys" if database else "auto"),
+        auth=AuthSettings(mode="keys" if database and not documents else "auto"),
+        documents=DocumentSettings(folder=str(documents or "")),
     )
     pipeline = HoldingPipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096, logprobs=logprobs)
     spec = EngineSpec("stage", "cpu", engine)

@@ -1,4 +1,4 @@
-"""What the page shows of the engine: numbers, slots, charts, and the burst, against the real server."""
+"""What the page `/engine` shows: numbers, slots, charts, and the burst, against the real server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.async_api import Page, Request, expect
 
-from tests.browser.conftest import open_page
+from tests.browser.conftest import open_engine, open_page
 from tests.browser.stage import SLOTS, Stage, make_service, serving
 from tests.replicas import ReplicasHere
 from tests.waiting import until
@@ -18,21 +18,38 @@ WAY = re.compile(r"First token [\d.]+ m?s ?, done [\d.]+ m?s")
 LONG = " ".join(f"word{number}" for number in range(300))
 
 
+@pytest.fixture
+async def live(page: Page, stage: Stage) -> Page:
+    """The engine's page of the shared server, ready, its burst into Korean."""
+    await open_engine(page, stage)
+    return page
+
+
+@pytest.fixture
+async def slow(page: Page, slow_stage: Stage) -> Page:
+    """The engine's page of the slow server, likewise."""
+    await open_engine(page, slow_stage)
+    return page
+
+
 async def readout(page: Page, name: str) -> str:
     box = page.locator("#readouts > div").filter(has=page.get_by_text(name, exact=True))
     return await box.locator("dd").first.inner_text()
 
 
-async def test_running_sequences_fill_slots_and_leave_them(slow: Page) -> None:
+async def test_running_sequences_fill_slots_and_leave_them(slow: Page, slow_stage: Stage) -> None:
     await expect(slow.locator("#slots i")).to_have_count(SLOTS)
     await expect(slow.locator("#slots i.on")).to_have_count(0)
-    await slow.fill("#source", LONG)
+    translating = await slow.context.new_page()
+    await open_page(translating, slow_stage)
+    await translating.fill("#source", LONG)
+    await slow.bring_to_front()
     await expect(slow.locator("#slots i.on").first).to_be_attached()
     await expect(slow.locator("#slots")).to_have_attribute(
         "aria-label", re.compile(r"^Slots: [1-9]\d* of 16 run a sequence")
     )
     assert int(await readout(slow, "Running")) > 0
-    await slow.fill("#source", "")
+    await translating.fill("#source", "")
     await expect(slow.locator("#slots i.on")).to_have_count(0)
 
 
@@ -44,8 +61,7 @@ async def test_readouts_are_the_server_s_numbers(live: Page, stage: Stage) -> No
     names = await live.locator("#readouts dt").all_inner_texts()
     await expect(live.locator("#replicas")).to_be_hidden()
     assert names == ["Running", "Waiting", "In flight", "KV cache", "Tokens/s", "Texts/s"]
-    await live.fill("#source", "one two three four five")
-    await expect(live.locator("#output[data-phase=done]")).to_be_visible()
+    await live.click("#send")
     await expect(live.locator("#latency tbody tr").first.locator("td").first).to_have_text(re.compile(r"\d m?s$"))
     tokens = live.locator("#readouts > div").filter(has_text="Tokens/s").locator("dd").first
     await expect(tokens).to_have_text(re.compile(r"[1-9]"))
@@ -57,7 +73,7 @@ async def test_several_replicas_are_added_up_and_each_is_in_a_table(page: Page) 
     async with serving(services[0], everyone) as a, serving(services[1], everyone):
         for service in services:
             await service.start()
-        await open_page(page, a)
+        await open_engine(page, a)
         await expect(page.locator("#state")).to_have_text("serving, 2 of 3 replicas")
         await expect(page.locator("#slots i")).to_have_count(2 * SLOTS)
         rows = page.locator("#replicas-table tbody tr")
@@ -146,7 +162,7 @@ async def test_a_hidden_page_asks_for_nothing(page: Page, stage: Stage) -> None:
     await page.clock.install()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "stats" in request.url else None)
-    await open_page(page, stage)
+    await open_engine(page, stage)
     await expect(page.locator("#state-text")).to_have_text("serving")
     await show(page, hidden=True)
     before = len(asked)
@@ -164,3 +180,16 @@ async def show(page: Page, *, hidden: bool) -> None:
         }""",
         hidden,
     )
+
+
+async def test_the_state_is_the_server_s(page: Page) -> None:
+    service = make_service()
+    async with serving(service) as stage:
+        await open_engine(page, stage)
+        await expect(page.locator("#state")).to_have_attribute("data-state", "starting")
+        await service.start()
+        await expect(page.locator("#state-text")).to_have_text("serving")
+        await page.context.set_offline(True)
+        await expect(page.locator("#state-text")).to_have_text("no connection")
+        await page.context.set_offline(False)
+        await expect(page.locator("#state-text")).to_have_text("serving")

@@ -1,43 +1,64 @@
-"""Accessibility of the page: small screens, keyboards, screen readers, dark colours, reduced motion."""
+"""Accessibility of the pages: small screens, keyboards, screen readers, dark colours, reduced motion."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from tests.browser.conftest import audit, open_page
+from tests.browser.conftest import audit, open_document, open_engine, open_page
 from tests.browser.stage import Stage
 
 pytestmark = pytest.mark.browser
 
 
-async def fill_everything(page: Page) -> None:
-    """Bring the page into the state with the most to read."""
-    await page.fill("#source", "hello {name}, welcome")
-    await expect(page.locator("#notes p").first).to_be_visible()
-    await page.click("#send")
-    await expect(page.locator("#send")).to_have_text("Send 25 more")
-    await page.locator("#history summary").click()
+VIEWS = ("text", "documents", "review", "engine")
+
+
+@pytest.fixture
+async def view(request: pytest.FixtureRequest, page: Page, stage: Stage, documents_stage: Stage) -> Page:
+    """One of the views, in the state with the most to read."""
+    match request.param:
+        case "text":
+            await open_page(page, stage)
+            await page.fill("#source", "hello {name}, welcome")
+            await expect(page.locator("#notes p").first).to_be_visible()
+            await page.click(".options summary")
+        case "engine":
+            await open_engine(page, stage)
+            await page.click("#send")
+            await expect(page.locator("#send")).to_have_text("Send 25 more")
+            await page.locator("#history summary").click()
+        case _:
+            await open_document(page, documents_stage, "Welcome to **all** of you here.\n\n" * 3)
+            if request.param == "documents":
+                await page.set_input_files("#file", {"name": "a.doc", "mimeType": "", "buffer": b"x"})
+                await page.click("text=All documents")
+                await expect(page.locator("#document-list li").first).to_be_visible()
+                await expect(page.locator("#upload-notes .fault")).to_be_visible()
+            else:
+                await page.locator(".segment").nth(1).get_by_role("button", name="Alternatives").click()
+                await expect(page.locator(".alternative").first).to_be_visible()
     await page.mouse.move(0, 0)
+    return page
 
 
-@pytest.mark.parametrize("width", [320, 360, 768, 1280])
-async def test_nothing_scrolls_sideways(live: Page, width: int) -> None:
-    await live.set_viewport_size({"width": width, "height": 740})
-    await fill_everything(live)
-    sizes = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-    wide, shown = await live.evaluate(sizes)
-    assert (wide, shown) == (width, width)
-    assert await audit(live, "cutOff") == []
+every_view = pytest.mark.parametrize("view", VIEWS, indirect=True)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_text_stands_out_from_its_ground(live: Page, scheme: Any) -> None:
-    await live.emulate_media(color_scheme=scheme, reduced_motion="reduce")
-    await fill_everything(live)
-    assert await audit(live, "paleTexts") == []
+@every_view
+async def test_nothing_scrolls_sideways(view: Page) -> None:
+    for width in (320, 360, 768, 1280):
+        await view.set_viewport_size({"width": width, "height": 740})
+        sizes = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        assert await view.evaluate(sizes) == [width, width]
+        assert await audit(view, "cutOff") == []
+
+
+@every_view
+async def test_every_text_stands_out_from_its_ground(view: Page) -> None:
+    for scheme in ("light", "dark"):
+        await view.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # pyright: ignore[reportArgumentType]
+        assert await audit(view, "paleTexts") == []
 
 
 async def test_dark_is_dark_and_light_is_light(live: Page) -> None:
@@ -49,62 +70,99 @@ async def test_dark_is_dark_and_light_is_light(live: Page) -> None:
     assert grounds["dark"] < 0.02 < 0.8 < grounds["light"]
 
 
-async def test_everything_has_a_name_and_a_place(live: Page) -> None:
-    await fill_everything(live)
-    assert await audit(live, "nameless") == []
-    assert await audit(live, "repeatedIds") == []
-    assert await audit(live, "skippedHeadings") == []
-    assert await audit(live, "outsideLandmarks") == []
-    assert await live.get_attribute("html", "lang") == "en"
-    assert await live.title() == "dragoman"
+@every_view
+async def test_everything_has_a_name_and_a_place(view: Page) -> None:
+    assert await audit(view, "nameless") == []
+    assert await audit(view, "repeatedIds") == []
+    assert await audit(view, "skippedHeadings") == []
+    assert await audit(view, "outsideLandmarks") == []
+    assert await view.get_attribute("html", "lang") == "en"
+    assert "dragoman" in await view.title()
     for role in ("banner", "main", "navigation"):
-        await expect(live.get_by_role(role)).to_have_count(1)
+        await expect(view.get_by_role(role)).to_have_count(1)
 
 
-async def test_the_keyboard_reaches_everything_in_reading_order(live: Page) -> None:
+async def reached_by_tab(page: Page, count: int) -> list[str]:
+    """Ids or texts of what the Tab key reaches one after the other."""
+    await page.evaluate("document.activeElement.blur(); getSelection().removeAllRanges(); scrollTo(0, 0)")
+    await page.mouse.click(3, 3)
+    reached: list[str] = []
+    for _ in range(count):
+        await page.keyboard.press("Tab")
+        reached.append(await page.evaluate("document.activeElement.id || document.activeElement.textContent"))
+    return reached
+
+
+async def test_the_keyboard_reaches_everything_in_reading_order(live: Page, stage: Stage) -> None:
     await live.fill("#source", "hello")
     await expect(live.locator("#copy")).to_be_enabled()
-    await live.evaluate("document.activeElement.blur(); getSelection().removeAllRanges(); scrollTo(0, 0)")
-    await live.mouse.click(3, 3)
-    reached: list[str] = []
-    for _ in range(13):
-        await live.keyboard.press("Tab")
-        reached.append(await live.evaluate("document.activeElement.id || document.activeElement.textContent"))
-    assert reached == [
-        *("API", "Metrics", "source-language", "swap", "target-language", "source"),
-        *("Translate", "example", "copy", "Format and glossary", "The same as a table", "send"),
-        reached[-1],
+    assert await reached_by_tab(live, 12) == [
+        *("Text", "Documents", "Engine", "API", "source-language", "swap", "target-language", "source"),
+        *("Translate", "example", "copy", "Options and glossary"),
+    ]
+    await live.click("text=Documents")
+    assert (await reached_by_tab(live, 9))[4:] == [
+        *("source-language", "swap", "target-language", "file", "Options and glossary"),
+    ]
+    await open_engine(live, stage)
+    assert await reached_by_tab(live, 7) == [
+        *("Translate", "Engine", "API", "Metrics", "The same as a table", "target-language", "send"),
     ]
 
 
-async def test_the_keyboard_alone_translates_and_bursts(live: Page) -> None:
+async def test_the_keyboard_reaches_every_segment(page: Page, documents_stage: Stage) -> None:
+    await open_document(page, documents_stage, "Hello\n\nWelcome to **all** of you here.")
+    await page.locator("#next-doubtful").focus()
+    reached: list[str] = []
+    for _ in range(5):
+        await page.keyboard.press("Tab")
+        active = "document.activeElement.getAttribute('aria-label') || document.activeElement.textContent"
+        reached.append(await page.evaluate(active))
+    assert reached == ["Previous", "Edit segment 1", "Edit segment 2", "Accept", "Alternatives"]
+
+
+async def test_the_keyboard_alone_translates_and_bursts(live: Page, stage: Stage) -> None:
     await live.focus("#source")
     await live.keyboard.type("hello")
     await live.keyboard.press("Control+Enter")
     await expect(live.locator("#output[data-phase=done]")).to_have_text("ko:hello")
     assert await live.evaluate("document.activeElement.id") == "source"
+    await open_engine(live, stage)
     await live.focus("#send")
     await live.keyboard.press("Enter")
     await expect(live.locator("#send")).to_have_text("Send 25 more")
     assert await live.evaluate("document.activeElement.id") == "send"
 
 
-async def test_the_focus_can_be_seen(live: Page) -> None:
-    for control in ("#source-language", "#source", "#example", "#send", "#history summary"):
-        await live.focus(control)
-        await live.keyboard.press("Shift")  # as one does who has no mouse
+@pytest.mark.parametrize(
+    ("view", "controls"),
+    [
+        ("text", ("#source-language", "#source", "#example")),
+        ("review", ("#next-doubtful", ".segment", ".segment .icon", ".editor textarea", ".alternative")),
+        ("engine", ("#send", "#history summary")),
+    ],
+    indirect=["view"],
+)
+async def test_the_focus_can_be_seen(view: Page, controls: tuple[str, ...]) -> None:
+    for control in controls:
+        await view.locator(control).first.focus()
+        await view.keyboard.press("Shift")  # as one does who has no mouse
         style = (
             "element => [getComputedStyle(element).outlineStyle, parseFloat(getComputedStyle(element).outlineWidth)]"
         )
-        outline, width = await live.locator(control).evaluate(style)
+        outline, width = await view.locator(control).first.evaluate(style)
         assert (control, outline, width >= 2) == (control, "solid", True)
 
 
-async def test_little_motion_is_none(live: Page) -> None:
-    await live.emulate_media(reduced_motion="reduce")
-    assert await audit(live, "moving") == []
-    await live.emulate_media(reduced_motion="no-preference")
-    assert await audit(live, "moving") != []  # the audit finds motion where there is some
+@every_view
+async def test_little_motion_is_none(view: Page) -> None:
+    await view.emulate_media(reduced_motion="reduce")
+    assert await audit(view, "moving") == []
+
+
+async def test_the_audit_finds_motion_where_there_is_some(page: Page, stage: Stage) -> None:
+    await open_engine(page, stage)
+    assert await audit(page, "moving") != []
 
 
 async def test_without_javascript_the_page_says_how_to_do_without(chromium: Browser, stage: Stage) -> None:
@@ -115,7 +173,7 @@ async def test_without_javascript_the_page_says_how_to_do_without(chromium: Brow
     await context.close()
 
 
-async def test_fingers_find_targets_large_enough(live: Page, stage: Stage) -> None:
-    await live.set_viewport_size({"width": 360, "height": 740})
-    await open_page(live, stage)
-    assert await audit(live, "smallTargets") == []
+@every_view
+async def test_fingers_find_targets_large_enough(view: Page) -> None:
+    await view.set_viewport_size({"width": 360, "height": 740})
+    assert await audit(view, "smallTargets") == []

@@ -28,6 +28,7 @@ from typing import Any
 import httpx
 
 from dragoman import __version__
+from tests.clients.files import write_all
 from tests.processes import ServerProcess, create_key, revoke_key
 
 HERE = Path(__file__).parent
@@ -147,19 +148,25 @@ def run(client: Client, server: Server, translations: dict[str, list[str]]) -> d
         "CLIENT_REFUSED_KEYS": json.dumps(server.refused),
         "CLIENT_TEXTS": json.dumps(TEXTS),
         "CLIENT_EXPECTED": json.dumps(translations),
+        "CLIENT_CHECK": json.dumps(
+            ["env", f"PYTHONPATH={HERE.parents[1]}", sys.executable, "-m", "tests.clients.files"]
+        ),
         "PYTHONPATH": str(HERE / "cells"),
     }
     failure, output = None, ""
-    try:
-        done = subprocess.run(
-            command_of(client), env=environment, capture_output=True, text=True, timeout=CLIENT_TIMEOUT_S
-        )
-        output = done.stdout
-        if done.returncode:
-            failure = f"exit code {done.returncode}: {done.stderr.strip()[-500:]}"
-    except subprocess.TimeoutExpired as late:
-        output = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
-        failure = f"not finished after {CLIENT_TIMEOUT_S} s"
+    with tempfile.TemporaryDirectory() as folder:
+        write_all(Path(folder), TEXTS)
+        environment["CLIENT_FILES"] = folder
+        try:
+            done = subprocess.run(
+                command_of(client), env=environment, capture_output=True, text=True, timeout=CLIENT_TIMEOUT_S
+            )
+            output = done.stdout
+            if done.returncode:
+                failure = f"exit code {done.returncode}: {done.stderr.strip()[-500:]}"
+        except subprocess.TimeoutExpired as late:
+            output = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
+            failure = f"not finished after {CLIENT_TIMEOUT_S} s"
     for name, key in server.refused.items():
         output = output.replace(key, f"({name} key)")
     lines = [json.loads(line.removeprefix("CELL ")) for line in output.splitlines() if line.startswith("CELL ")]

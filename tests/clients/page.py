@@ -16,6 +16,7 @@ COLUMNS = {
     "tags": "HTML, XML",
     "detection": "detection",
     "languages": "languages",
+    "documents": "documents",
     "glossaries": "glossaries",
     "usage": "usage",
     "streaming": "streaming",
@@ -103,10 +104,47 @@ def cpu(results: dict[str, Any]) -> str:
     )
 
 
+def chat_programs(results: dict[str, Any]) -> str:
+    """Programs by the outcome of their requests."""
+    shown = {
+        "served": "✓",
+        "not a translation": "refused: `not_a_translation`",
+        "refused": "**refused**",
+        "wrong": "**✗**",
+    }
+    rows = [
+        [
+            _escaped(one["program"]),
+            one["version"],
+            one["run"] or "",
+            str(one["items"]),
+            shown[one["dragoman"]],
+            shown[one["dragoman/LANGUAGE"]],
+        ]
+        for one in results["programs"]
+    ]
+    served = sum(one["dragoman"] == "served" for one in results["programs"])
+    head = f"{served} of {len(rows)} requests are served, the others ask for something other than a translation.\n\n"
+    return head + _table(["program", "source read", "run", "items", "model `dragoman`", "`dragoman/LANGUAGE`"], rows)
+
+
+def chat_texts(results: dict[str, Any]) -> str:
+    """Texts that were taken for an instruction, by kind."""
+    names = ["taken, none", "refused, none", "taken, translator", "refused, translator"]
+    rows = [
+        [one["kind"], f"{one['texts']:,}", *(str(one[name]) for name in names)]
+        for one in [*results["texts"], *results["catalogues"]]
+    ]
+    columns = ["taken for an instruction", "refused", "with a translator's system message: taken", "refused"]
+    return _table(["kind of text", "texts", *columns], rows)
+
+
 PARTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "matrix": ("clients.json", matrix),
     "keys": ("clients.json", refusals),
     "cpu": ("apis-cpu.json", cpu),
+    "chat": ("chat-prompts.json", chat_programs),
+    "chat-texts": ("chat-prompts.json", chat_texts),
     "cells": ("clients.json", cells),
 }
 """Each part's results file, and what is made of it."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.clients import page
+from tests.api.compat.chat_texts import texts
+from tests.clients import chat_prompts, page
 from tests.clients.__main__ import HERE, clients
 
 
@@ -20,6 +21,14 @@ def test_every_client_has_a_script_a_section_and_results() -> None:
         assert (HERE / "cells" / client.script).exists()
         assert client.title.lower() in sections
         assert run[client.id]["packages"] == client.packages
+
+
+def test_the_results_of_chat_prompts_are_current() -> None:
+    results = json.loads(chat_prompts.RESULTS.read_text())
+    assert results["programs"] == chat_prompts.programs()
+    assert results["texts"] == chat_prompts.precision(texts())
+    counted = [*results["texts"], *results["catalogues"]]
+    assert {count for one in counted for name, count in one.items() if name.startswith("taken")} == {0}
 
 
 def test_failed_cells_are_shown() -> None:

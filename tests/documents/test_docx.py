@@ -192,6 +192,22 @@ def test_a_text_box_is_translated_once_and_written_in_both_copies() -> None:
     assert not re.search("dog|box|WordArt|after", result)
 
 
+def test_direction_follows_the_language() -> None:
+    from_left = paragraph(run("one")) + f"<w:p>{run('two')}</w:p>" + paragraph(run("12"))
+    table = "<w:tbl><w:tblPr><w:tblStyle/><w:tblW/></w:tblPr></w:tbl>"
+    result = body(docx(from_left + table), target="ar")
+    assert result.startswith("<w:p><w:pPr><w:bidi/><w:jc w:val='left'/></w:pPr>")
+    assert result.count("<w:bidi/>") == 2
+    assert "<w:p><w:pPr><w:bidi/></w:pPr><w:r>" in result
+    assert "<w:tblStyle/><w:bidiVisual/><w:tblW/>" in result
+    from_right = result.replace("<w:r>", "<w:r><w:rPr><w:b/><w:rtl/></w:rPr>")
+    back = body(docx(from_right))
+    assert not re.search("<w:(bidi|rtl|bidiVisual)/>", back)
+    assert back.count('<w:bidi w:val="0"/>') == 2
+    assert body(docx(from_right), target="he").count("<w:bidi/>") == 2
+    assert body(docx(back), target="he").count('<w:bidi w:val="1"/>') == 2
+
+
 def test_signatures_go_with_a_warning() -> None:
     data = office(
         {

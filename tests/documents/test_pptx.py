@@ -128,3 +128,14 @@ def test_comments_only_on_demand() -> None:
     asked = read(data, "pptx", comments=True)
     assert texts(asked) == ["Why & how"]
     assert "<p:text>λλλ &amp; λλλ</p:text>" in translated(data, asked).read("ppt/comments.xml").decode()
+
+
+def test_a_part_in_two_places_is_written_once() -> None:
+    once = slide(shape("<a:p><a:r><a:t>Once</a:t></a:r></a:p>"))
+    data = deck(once, once)
+    found = Archive(data)
+    main = found.read("ppt/p.xml").replace(b"slide2", b"slide1")
+    notes = b'<Relationship Id="x" Type="x/notesSlide" Target="/ppt/s1.xml"/></R'
+    own = found.read("ppt/_rels/s1.xml.rels").replace(b"</R", notes)
+    twice = found.rewrite({"ppt/p.xml": main, "ppt/_rels/s1.xml.rels": own})
+    assert translated(twice, read(twice, "pptx")).read("ppt/s1.xml").decode().count("<a:t>λλλλ</a:t>") == 1

@@ -12,14 +12,14 @@ from starlette.routing import Route
 from dragoman import __version__
 from dragoman.api import documents, errors, glossaries, native, operators
 from dragoman.api.answers import ClientGone, closed
-from dragoman.api.compat import deepl, google, libretranslate, openai, plugins
-from dragoman.api.input import MAX_KEYLESS_BODIES, MAX_VALUES, NEEDS_OPERATOR
+from dragoman.api.compat import deepl, google, libretranslate, openai, openai_responses, plugins
+from dragoman.api.input import MAX_KEYLESS_BODIES, MAX_KEYLESS_UPLOADS, MAX_VALUES, NEEDS_OPERATOR
 from dragoman.api.middleware import RequestMiddleware, RootPath, comma_separated, host_rule
 from dragoman.api.replicas import Replicas
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
-COMPAT = (deepl, libretranslate, google, plugins, openai)
+COMPAT = (deepl, libretranslate, google, plugins, openai, openai_responses)
 """APIs of others, whose clients are served unchanged."""
 
 
@@ -59,6 +59,7 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
     app.state.replicas = replicas
     app.state.max_values = MAX_VALUES + 4 * server.max_texts
     app.state.keyless_bodies = asyncio.Semaphore(MAX_KEYLESS_BODIES)
+    app.state.keyless_uploads = asyncio.Semaphore(MAX_KEYLESS_UPLOADS)
     if server.root_path.strip("/"):
         app.add_middleware(RootPath, root_path=server.root_path)
     errors.install(app, {prefix: one for api in COMPAT for prefix, one in api.ERROR_FORMATS.items()})

@@ -123,6 +123,7 @@ class SegmentOut(BaseModel):
     warnings: list[schemas.WarningOut]
     doubtful: Annotated[bool, Field(description="It has warnings, and no person has edited it.")]
     edited: bool
+    equal: Annotated[int, Field(description="How many other segments have the same source.")]
 
     @classmethod
     def of(cls, stored: StoredSegment) -> SegmentOut:
@@ -166,6 +167,13 @@ class AlternativeOut(BaseModel):
     text: str
     confidence: float | None
     warnings: list[schemas.WarningOut]
+
+    @classmethod
+    def of(cls, found: translation.Translation) -> AlternativeOut:
+        warnings = [
+            schemas.WarningOut(code=one.code, message=one.message, missing=list(one.missing)) for one in found.warnings
+        ]
+        return cls(text=found.text, confidence=found.confidence, warnings=warnings)
 
 
 class AlternativesAnswer(BaseModel):
@@ -243,7 +251,7 @@ def options_of(form: FileForm, request: Request, account: translation.Account) -
 
 def check_options(options: DocumentOptions, request: Request, account: translation.Account) -> None:
     """Raises `InvalidRequest` for options beyond the limits that those of texts have."""
-    glossary = options.glossary if not isinstance(options.glossary, str) else {}
+    glossary = options.glossary if not isinstance(options.glossary, str) else dict[str, str]()
     call_of(
         request,
         account,
@@ -398,4 +406,4 @@ async def alternatives(
     document = await documents.get(id, account)
     async with while_connected(request.receive):
         found = await documents.alternatives(document, n, body.n, account)
-    return AlternativesAnswer(alternatives=[AlternativeOut.model_validate(one, from_attributes=True) for one in found])
+    return AlternativesAnswer(alternatives=[*map(AlternativeOut.of, found)])

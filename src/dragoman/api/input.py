@@ -50,6 +50,8 @@ T = TypeVar("T")
 _SCHEMES = frozenset({"bearer", "deepl-auth-key"})
 MAX_KEYLESS_BODIES = 8
 """Large bodies that are read concurrently for clients whose key, if they have one, is in the body."""
+MAX_KEYLESS_UPLOADS = 4
+"""Of these, those that go to disk."""
 SMALL_BYTES = 65_536
 """A body up to here is read at once, whoever sends it, and parsed where it is: in less than the time that a thread takes."""
 _KEYLESS_WAIT_S = 5.0
@@ -73,11 +75,13 @@ def key_in_headers(request: Request) -> str | None:
 
 
 @asynccontextmanager
-async def key_first(request: Request, service: TranslationService, key: str = "") -> AsyncGenerator[None]:
+async def key_first(
+    request: Request, service: TranslationService, key: str = "", turns: asyncio.Semaphore | None = None
+) -> AsyncGenerator[None]:
     """Around the reading of a body that may have the key: `key`, from the query, or one in a header is looked at before.
 
-    Without either, large bodies are read a few at a time. Raises `Unauthenticated`, `InvalidKey`, and `QueueFull` where
-    others keep all turns for too long.
+    Without either, large bodies are read a few at a time, as many as there are `turns`. Raises `Unauthenticated`,
+    `InvalidKey`, and `QueueFull` where others keep all turns for too long.
     """
     if known_key := key or key_in_headers(request):
         await service.accounts.authenticate(known_key)
@@ -88,7 +92,7 @@ async def key_first(request: Request, service: TranslationService, key: str = ""
     if is_small or not service.accounts.required:
         yield
         return
-    turns: asyncio.Semaphore = request.app.state.keyless_bodies
+    turns = turns or cast(asyncio.Semaphore, request.app.state.keyless_bodies)
     try:
         async with asyncio.timeout(_KEYLESS_WAIT_S):
             await turns.acquire()

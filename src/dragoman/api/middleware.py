@@ -34,7 +34,7 @@ REQUEST_ID_HEADER = b"x-request-id"
 _PLAIN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}").fullmatch
 # Requested again and again by machines, or by browsers beside what was wanted: logged at level debug, never traced.
 _QUIET_PATHS = frozenset(
-    {"/", "/healthz", "/readyz", "/metrics", "/v1/stats", "/favicon.ico", "/docs", "/openapi.json"}
+    {"/", "/healthz", "/readyz", "/metrics", "/v1/stats", "/favicon.ico", "/engine", "/docs", "/openapi.json"}
 )
 _QUIET_FOLDER = "/web/"
 

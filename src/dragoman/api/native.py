@@ -183,19 +183,23 @@ async def list_languages(service: Service) -> schemas.LanguagesAnswer:
 @router.get("/models", summary="The model, in OpenAI's list shape")
 async def list_models(service: Service) -> schemas.ModelsAnswer:
     """The one model that this server runs, and the names by which chat clients choose its target language: `dragoman/ja`."""
+    return schemas.ModelsAnswer(data=[model_out(service, id) for id in model_ids(service)])
+
+
+def model_ids(service: TranslationService) -> tuple[str, ...]:
+    """The model's name, and those that name a target language."""
+    return (service.model.name, *(f"dragoman/{tag}" for tag in service.model.profile.languages))
+
+
+def model_out(service: TranslationService, id: str) -> schemas.ModelOut:
+    """The served model under one of its ids."""
     model = service.model
-    ids = (model.name, *(f"dragoman/{tag}" for tag in model.profile.languages))
-    return schemas.ModelsAnswer(
-        data=[
-            schemas.ModelOut(
-                id=id_,
-                created=model.created_unix_s,
-                profile=model.profile.name,
-                confidence_calibrated=model.confidence.calibrated,
-                max_model_len=service.spec.engine.max_model_len,
-            )
-            for id_ in ids
-        ]
+    return schemas.ModelOut(
+        id=id,
+        created=model.created_unix_s,
+        profile=model.profile.name,
+        confidence_calibrated=model.confidence.calibrated,
+        max_model_len=service.spec.engine.max_model_len,
     )
 
 

@@ -14,6 +14,7 @@ TEXTS: Schema = {"type": "array", "items": TEXT}
 FLAG: Schema = {"type": "boolean"}
 INTEGER: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
+FILE: Schema = {"type": "string", "format": "binary"}
 TEXT_OR_TEXTS: Schema = {"anyOf": [TEXT, {**TEXTS, "minItems": 1}]}
 
 _JSON = "application/json"
@@ -61,6 +62,12 @@ def body(properties: Mapping[str, Schema], *required: str) -> dict[str, Any]:
     """A request body: JSON, or a form."""
     schema = {"type": "object", "properties": properties, "required": list(required)}
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in (_JSON, *_FORMS)}}}
+
+
+def upload(properties: Mapping[str, Schema], *required: str) -> dict[str, Any]:
+    """A request body: a form with a file."""
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
 
 
 def query(properties: Mapping[str, Schema], *required: str) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from dragoman.errors import ConfigError, DragomanError
 _COMMANDS = {
     "serve": "Serve a model over HTTP.",
     "deploy": "Write the configuration of a Ray cluster of several hosts.",
-    "translate": "Translate a text, a file or standard input.",
+    "translate": "Translate a text, a text file or standard input.",
+    "translate-files": "Translate documents: each comes back as the same file in another language.",
     "keys": "Create, list, rotate and revoke keys; show what each has used.",
     "backup": "Copy the database while servers use it.",
     "doctor": "Report what this machine can run, and why.",
@@ -62,7 +63,7 @@ class _Commands(click.Group):
             return None
         if cmd_name == "serve":  # until the server handles it: its imports take a second, in which SIGHUP would end it
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        return importlib.import_module(f"dragoman.cli.{cmd_name}").command
+        return importlib.import_module(f"dragoman.cli.{cmd_name.replace('-', '_')}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

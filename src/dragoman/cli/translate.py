@@ -1,30 +1,21 @@
-"""`dragoman translate`: translates an argument, a file or standard input, with a server or with an engine of its own.
-
-The server's key is in the variable `DRAGOMAN_API_KEY`, because other users could read a flag in the list of processes.
-"""
+"""`dragoman translate`: translates an argument, a file or standard input, with a server or with an engine of its own."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import sys
-import urllib.error
-import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from dragoman.cli.client import Server
 from dragoman.cli.console import error_console, steady_error_console
 from dragoman.cli.options import settings_options
-from dragoman.errors import ConfigError, DragomanError, EmptyText, Unavailable
+from dragoman.errors import ConfigError, EmptyText
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
 from dragoman.types import TranslationRequest
-
-TIMEOUT_S = 600.0
-KEY_VARIABLE = "DRAGOMAN_API_KEY"
 
 
 def _source_text(text: str | None, file: Path | None) -> str:
@@ -42,43 +33,31 @@ def _source_text(text: str | None, file: Path | None) -> str:
 
 
 def _through_server(url: str, text: str, target: str, source: str | None) -> tuple[str, list[str]]:
-    """Return the translation and its warnings. Raises `ConfigError` if the server refuses the request or cannot be reached,
-    `Unavailable` for a status from 500."""
+    """Return the translation and its warnings. Raises what `Server.call` raises."""
     body = {"text": text, "target": target} | ({"source": source} if source else {})
-    headers = {"Content-Type": "application/json"}
-    if key := os.environ.get(KEY_VARIABLE):
-        headers["Authorization"] = f"Bearer {key}"
+    answer = Server(url).json("POST", "/v1/translate", body)
     try:
-        request = urllib.request.Request(f"{url.rstrip('/')}/v1/translate", json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            translation = json.load(answer)["translations"][0]
-            return translation["text"], [warning["message"] for warning in translation["warnings"]]
-    except urllib.error.HTTPError as error:
-        raise _refusal(error, url) from None
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        reason = getattr(error, "reason", repr(error))
-        raise ConfigError(f"{url} did not answer as a dragoman server: {reason}") from None
+        translation = answer["translations"][0]
+        return translation["text"], [warning["message"] for warning in translation["warnings"]]
+    except (LookupError, TypeError):
+        raise ConfigError(f"{url} did not answer as a dragoman server") from None
 
 
-def _refusal(error: urllib.error.HTTPError, url: str) -> DragomanError:
-    try:
-        message = json.load(error)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        return ConfigError(f"{url} answered {error.code} and is no dragoman server")
-    return Unavailable(message) if error.code >= 500 else ConfigError(message)
-
-
-async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
-    from dragoman.service.service import TranslationService  # half a second, which a server's client need not wait
-
-    unrecorded = replace(  # a user's own text is no traffic
+def unrecorded(settings: Settings) -> Settings:
+    """Settings of an engine for one command: a user's own text is no traffic, and needs no key."""
+    return replace(
         settings,
         traffic=replace(settings.traffic, enabled=False),
         tracing=replace(settings.tracing, endpoint=""),
         storage=replace(settings.storage, url=""),
         auth=replace(settings.auth, mode="none"),
     )
-    service = TranslationService.from_settings(unrecorded)
+
+
+async def _with_own_engine(settings: Settings, request: TranslationRequest) -> tuple[str, list[str]]:
+    from dragoman.service.service import TranslationService  # half a second, which a server's client need not wait
+
+    service = TranslationService.from_settings(unrecorded(settings))
     try:
         await service.start()
         translation = (await service.translate(request))[0]

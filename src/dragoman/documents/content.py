@@ -158,7 +158,7 @@ def written(content: Content, translations: Sequence[str]) -> Iterator[tuple[str
     for part in content.parts:
         warnings: list[str] = []
         text = _PartWriter(part, translations, warnings).text(0, len(part.data))
-        data, of_encoding = part.encoding.encode(text.encode("utf-8"))
+        data, of_encoding = part.encoding.encode(text.encode("utf-8", "replace"))
         named = f"{part.name}: " if part.name else ""
         yield part.name, data, [f"{named}{warning}" for warning in (*warnings, *of_encoding)]
 

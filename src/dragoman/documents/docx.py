@@ -5,6 +5,7 @@ Results of fields that Word computes, hidden and deleted text are left.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,20 +14,36 @@ from dragoman.documents.content import Content, Part, ReadOptions, Region, keep_
 from dragoman.documents.drawingml import (
     SYMBOL_FONTS,
     PartReader,
-    language_attribute,
     read_drawings,
     read_properties,
 )
 from dragoman.documents.opc import Package, office_tag, replace_attribute
 from dragoman.documents.runs import Leaf, RunRules
 from dragoman.documents.xmlpart import Element
+from dragoman.languages import is_cjk, script
 from dragoman.text import html
+from dragoman.text.marks import Verbatim
 
 _TRANSLATED_FIELDS = frozenset({"HYPERLINK", "FORMTEXT", "TOC"})
 """Fields whose result is text of people; of all others Word computes it."""
 
 _STORIES = (".header+xml", ".footer+xml", ".footnotes+xml", ".endnotes+xml")
 _STYLES = (".styles+xml", ".stylesWithEffects+xml", ".settings+xml", ".numbering+xml")
+_LANGUAGES = frozenset({"w:lang", "w:themeFontLang"})
+_DIRECTIONS = frozenset({"w:bidi", "w:rtl", "w:bidiVisual"})
+_HAS_LANGUAGE = re.compile(rb"lang|bidi|rtl")
+_RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm"})
+_BEFORE_BIDI_VISUAL = frozenset({"w:tblStyle", "w:tblpPr", "w:tblOverlap"})
+_BEFORE_BIDI = frozenset(
+    f"w:{name}"
+    for name in re.findall(
+        r"\w+",
+        "pStyle keepNext keepLines pageBreakBefore framePr widowControl numPr suppressLineNumbers pBdr shd tabs "
+        "suppressAutoHyphens kinsoku wordWrap overflowPunct topLinePunct autoSpaceDE autoSpaceDN",
+    )
+)
+"""What comes before the direction in the properties of a paragraph, as the schema has it."""
+
 _OFF = frozenset({"0", "false", "off"})
 
 
@@ -53,7 +70,7 @@ RULES = RunRules(
     cuts={"w:tab", "w:ptab"},
     invisible={"w:proofErr", "w:lastRenderedPageBreak", "w:softHyphen", "w:smartTagPr", "w:customXmlPr"},
     shown={"w:noBreakHyphen": "\u2011"},
-    ignored={"w:lang", "w:noProof", "w:rsid", "w:webHidden"},
+    ignored={"w:lang", "w:noProof", "w:rsid", "w:webHidden", "w:rtl"},
     ignored_attributes={"w:hint"},
     opaque=_opaque,
 )
@@ -76,7 +93,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
     read_drawings(package, content, options.target, {})
     _read_html(package, content)
     for name in [name for ending in _STYLES for name in package.typed(ending)]:
-        for element in package.elements(name, "w:lang", "w:themeFontLang"):
+        for element in package.elements(name, *_LANGUAGES, *_DIRECTIONS):
             _set_language(package.part(name), element, options.target)
     return package.finish(content)
 
@@ -94,7 +111,39 @@ def _read_html(package: Package, content: Content) -> None:
 
 
 def _set_language(part: Part, element: Element, target: str) -> None:
-    replace_attribute(part, element, language_attribute(target), office_tag(target))
+    """Set the language of an element, or switch off the direction of a language that is written from right to left."""
+    from_right = script(target) in _RIGHT_TO_LEFT
+    if element.name in _LANGUAGES:
+        name = "w:eastAsia" if is_cjk(target) else "w:bidi" if from_right else "w:val"
+        replace_attribute(part, element, name, office_tag(target))
+    elif element.name in _DIRECTIONS and not from_right and element.get("w:val") not in _OFF:
+        if "w:val" in element.attributes:
+            replace_attribute(part, element, "w:val", "0")
+        else:
+            name = _prefix(part, element)
+            at = element.start + 1 + len(f"{name}{element.name[2:]}")
+            part.regions.append(Region(at, at + 1, (Verbatim(f' {name}val="0"{chr(part.data[at])}'),)))
+
+
+def _prefix(part: Part, element: Element) -> str:
+    """The prefix of an element's name in its part, with its colon, or nothing."""
+    return re.findall(rb"<([^\s:/>]+:|)", part.data[element.start : element.content])[0].decode()
+
+
+def _add_direction(part: Part, element: Element, properties: str, direction: str, before: frozenset[str]) -> None:
+    """Write a paragraph or a table from right to left: `direction` comes into its properties, behind the names `before`."""
+    found = element if element.name == properties else element.child(properties)
+    prefix = _prefix(part, element)
+    added = f"<{prefix}{direction[2:]}/>"
+    if found is None:
+        added = f"<{prefix}{properties[2:]}>{added}</{prefix}{properties[2:]}>"
+        part.regions.append(Region(element.content - 1, element.content, (Verbatim(f">{added}"),)))
+    elif (own := found.child(direction)) is not None:
+        if own.get("w:val") in _OFF:
+            replace_attribute(part, own, "w:val", "1")
+    elif found.content != found.end:
+        following = next((child.start for child in found.elements if child.name not in before), found.close)
+        part.regions.append(Region(following, following + 1, (Verbatim(f"{added}<"),)))
 
 
 @dataclass(slots=True)
@@ -126,9 +175,9 @@ class _Story:
 
     def read(self) -> None:
         reader = self._reader
-        for element in reader.package.elements(reader.name, "w:p", "w:tblCaption", "w:tblDescription"):
-            if element.name != "w:p":
-                reader.add_attribute(element, "w:val", f"{self._label}paragraph {self._count + 1}, alternative text")
+        for element in reader.package.elements(reader.name, "w:p", "w:tblPr"):
+            if element.name == "w:tblPr":
+                self._table(element)
                 continue
             self._count += 1
             self._paragraph(element, f"{self._label}paragraph {self._count}", None)
@@ -142,19 +191,30 @@ class _Story:
                     drawing = PartReader(reader.package, reader.name, reader.content, reader.target)
                     drawing.add_paragraph(element, place, copies=copies)
 
+    def _table(self, element: Element) -> None:
+        reader = self._reader
+        if script(reader.target) in _RIGHT_TO_LEFT:
+            _add_direction(reader.part, element, "w:tblPr", "w:bidiVisual", _BEFORE_BIDI_VISUAL)
+        for one in element.elements:
+            if one.name in ("w:tblCaption", "w:tblDescription"):
+                reader.add_attribute(one, "w:val", f"{self._label}paragraph {self._count + 1}, alternative text")
+            _set_language(reader.part, one, reader.target)
+
     def _paragraph(self, element: Element, place: str, copies: dict[str, int] | None) -> None:
         reader = self._reader
         self._place = place
+        units = len(reader.content.units)
         for leaf in reader.add_paragraph(element, place, copies=copies, change=self._changed):
             name = leaf.element.name
             if leaf.kind == "open" and name == "w:hyperlink":
                 reader.add_attribute(leaf.element, "w:tooltip", place)
             elif leaf.kind == "single" and name in ("w:drawing", "w:pict", "w:object", "mc:AlternateContent"):
                 self._embedded(leaf.element, place, copies)
-        if b"lang" in reader.part.data[element.start : element.end]:
+        if _HAS_LANGUAGE.search(reader.part.data, element.start, element.end):
             for one in element.walk("w:p"):
-                if one.name == "w:lang":
-                    _set_language(reader.part, one, reader.target)
+                _set_language(reader.part, one, reader.target)
+        if units != len(reader.content.units) and script(reader.target) in _RIGHT_TO_LEFT:
+            _add_direction(reader.part, element, "w:pPr", "w:bidi", _BEFORE_BIDI)
 
     def _embedded(self, element: Element, place: str, copies: dict[str, int] | None) -> None:
         """Read a drawing: its alternative text now, its text boxes after the story."""

@@ -14,7 +14,6 @@ from dragoman.documents.content import Content, Part, Region
 from dragoman.documents.opc import Package, office_tag, replace_attribute
 from dragoman.documents.runs import Blocks, Leaf, Paragraph, RunRules, xml_notation
 from dragoman.documents.xmlpart import Element, attribute_spans
-from dragoman.languages import is_cjk, script
 from dragoman.text.blocks import build
 from dragoman.text.marks import Block, Piece, Verbatim
 from dragoman.text.notation import Place, decoded
@@ -171,11 +170,3 @@ def read_properties(package: Package, content: Content, target: str) -> None:
             elif element.text:
                 part = reader.part
                 part.regions.append(Region(element.content, element.close, (Verbatim(office_tag(target)),)))
-
-
-def language_attribute(target: str) -> str:
-    """Return the attribute of `w:lang` that holds the target's language."""
-    return "w:eastAsia" if is_cjk(target) else "w:bidi" if script(target) in RIGHT_TO_LEFT else "w:val"
-
-
-RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm"})

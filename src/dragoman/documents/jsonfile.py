@@ -25,7 +25,7 @@ _TOKEN = re.compile(
     r"|(?P<scalar>-?\d[\d.eE+-]*+|true|false|null))"
 )
 _VALUE = '"[{v'
-_DEEPEST = 200
+_DEEPEST = 40
 _MESSAGES = ("message", "defaultMessage")
 
 Path: TypeAlias = tuple[str, ...]
@@ -33,11 +33,16 @@ Path: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class _String:
-    """A string that is a value; `start` and `stop` are within its quotes."""
+    """A string that is a value; `start` and `stop` are within its quotes. Those of one list have one `parent`."""
 
-    path: Path
+    parent: Path
+    key: str
     start: int
     stop: int
+
+    @property
+    def path(self) -> Path:
+        return *self.parent, self.key
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -131,7 +136,8 @@ def _plural_keys(strings: list[_String], target: str) -> Iterator[str]:
 
 def _strings(text: str) -> Iterator[_String]:
     """Yield the strings that are values, in order. Raises `InvalidFile`."""
-    path: list[str] = []
+    parents: list[Path] = [()]
+    keys = [""]  # in each of `parents`, the one that is read
     open_at: list[str] = []  # the brackets that are open
     allowed = _VALUE
     at = 0
@@ -139,22 +145,22 @@ def _strings(text: str) -> Iterator[_String]:
         kind = found["sign"] or ("v" if found["scalar"] else '"')
         if kind not in allowed:
             break
-        if len(path) > _DEEPEST:
+        if len(open_at) > _DEEPEST:
             raise InvalidFile(f"the file has values more than {_DEEPEST} deep {_where(text, at)}", param="file")
         at = found.end()
         is_key = kind == '"' and allowed in _KEYS
         if kind == '"' and not is_key:
-            yield _String(tuple(path), found.start("string") + 1, at - 1)
+            yield _String(parents[-1], keys[-1], found.start("string") + 1, at - 1)
         if is_key:
-            path[-1] = found["string"][1:-1]
+            keys[-1] = found["string"][1:-1]
         elif kind == "," and open_at[-1] == "[":
-            path[-1] = f"[{int(path[-1][1:-1]) + 1}]"
+            keys[-1] = f"[{int(keys[-1][1:-1]) + 1}]"
         elif kind in "{[":
+            parents.append((*parents[-1], keys[-1]) if open_at else ())
+            keys.append("[0]")
             open_at.append(kind)
-            path.append("[0]")
         elif kind in "}]":
-            open_at.pop()
-            path.pop()
+            del parents[-1], keys[-1], open_at[-1]
         allowed = _allowed(kind, open_at, is_key)
     at = _SPACE.match(text, at).end()  # pyright: ignore[reportOptionalMemberAccess]
     if at < len(text) or allowed:

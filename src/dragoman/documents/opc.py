@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import unquote
@@ -92,7 +92,9 @@ class Package:
         self.main = main.target
         head = self.part(self.main).data[:10_000]
         if not any(f'="{namespace}"'.encode() in head.replace(b"'", b'"') for namespace in NAMESPACES):
-            raise InvalidFile("Invalid file: it is of a version of Office that is not read; save it again", param="file")
+            raise InvalidFile(
+                "Invalid file: it is of a version of Office that is not read; save it again", param="file"
+            )
         found = next((own for part, own in _KINDS.items() if part in self.content_type(self.main)), "")
         if found != kind:
             what = f"a {found} file" if found else f"of the type {self.content_type(self.main)[:80]!r}"
@@ -153,6 +155,8 @@ class Package:
     def finish(self, content: Content) -> Content:
         """Drop signatures, which a translation breaks, and name the parts that change."""
         self._drop_signatures(content)
+        for part in self._parts.values():
+            part.regions = list(_apart(part.regions))
         content.parts += [part for part in self._parts.values() if part.regions]
         return content
 
@@ -172,6 +176,22 @@ class Package:
                 target = self._names.get(one.get("PartName", one.get("Target")).lower().lstrip("/"))
                 if target in content.dropped:
                     self.part(self._names[name.lower()]).regions.append(Region(one.start, one.end, ()))
+
+
+def _apart(regions: Iterable[Region]) -> Iterator[Region]:
+    """Yield the regions but those that overlap another one: a damaged package may have a part in two places."""
+    around: list[Region] = []
+    for region in sorted(regions, key=lambda one: (one.start, -one.stop)):
+        while around and around[-1].stop <= region.start:
+            around.pop()
+        if around and (
+            around[-1].compose is None
+            or region.stop > around[-1].stop
+            or (region.start, region.stop) == (around[-1].start, around[-1].stop)
+        ):
+            continue
+        around.append(region)
+        yield region
 
 
 def office_tag(tag: str) -> str:

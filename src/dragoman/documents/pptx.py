@@ -19,7 +19,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
     slides = [targets.get(one.get("r:id"), "") for one in package.elements(package.main, "p:sldId")]
     places: dict[str, str] = {}
     comments: list[tuple[str, str]] = []
-    for number, slide in enumerate(filter(None, slides), 1):
+    for number, slide in enumerate(dict.fromkeys(filter(None, slides)), 1):
         place = f"slide {number}"
         read_shapes(PartReader(package, slide, content, options.target), place)
         for one in package.relationships(slide):

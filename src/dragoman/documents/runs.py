@@ -47,7 +47,6 @@ class RunRules:
     breaks: Collection[str] = ()
     cuts: Collection[str] = ()
     invisible: Collection[str] = ()
-    dropped: Collection[str] = ()
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
     ignored: Collection[str] = ()
     ignored_attributes: Collection[str] = ()
@@ -106,9 +105,7 @@ class Paragraph:
         at = holder.content
         for child in holder.elements:
             span = (at, child.end)
-            if child.name in self._rules.dropped:
-                pass
-            elif child.name == self._rules.run:
+            if child.name == self._rules.run:
                 yield from self._of_run(child, at, depth)
             elif child.name == self._rules.text:
                 run = Run((at, at), (at, at), (child.end, child.end))
@@ -149,7 +146,7 @@ class Paragraph:
             elif child.name == "w:ruby":  # its base alone: the reading is that of the source
                 for inner in ((base := child.child("w:rubyBase")) and base.elements) or ():
                     yield from self._of_run(inner, inner.start, depth) if inner.name == self._rules.run else ()
-            elif child.name not in self._rules.dropped:
+            else:
                 shown = self._rules.shown.get(child.name, "")
                 yield Leaf(self._kind(child), child, (at, child.end), run, depth=depth, shown=shown)
             at = child.end
@@ -213,6 +210,8 @@ class Blocks:
         self._waiting: list[InlineItem] = []  # what came since the last text
         self._before: Leaf | None = None  # the last text, if only invisible leaves came after it
         self._items: list[InlineItem] = []
+        self._has_text = False  # in the items
+        self._last: Kind = "cut"
         self._pieces: list[Piece] = []
 
     def pieces(self, leaves: Iterable[Leaf]) -> list[Piece]:
@@ -246,13 +245,14 @@ class Blocks:
             self._before = None
         elif leaf.kind == "invisible" or leaf.shown:
             self._add_invisible(leaf)
-        elif leaf.kind in ("cut", "break") and leaf.depth == 0 and (leaf.kind == "cut" or self._ends_sentence()):
+        elif leaf.depth == 0 and (leaf.kind == "cut" or (leaf.kind == "break" and self._ends_line(""))):
             self._end_block()
             self._waiting.append(InlineItem("single", self._copy(leaf)))
             self._end_block()
         else:
             self._waiting.append(InlineItem("single", self._copy(leaf)))
             self._before = None
+        self._last = leaf.kind
         if len(self._items) > MOST_ITEMS and leaf.depth == 0:
             self._end_block()
 
@@ -306,29 +306,27 @@ class Blocks:
         at = 0
         pattern = self._rules.escapes
         for found in pattern.finditer(raw) if pattern else ():
-            self._items += decoded(raw[at : found.start()], _XML)
+            self._add_text_items(raw[at : found.start()])
             self._items.append(InlineItem("single", found[0]))
             at = found.end()
-            if (
-                found[0].endswith(("\n", "&#10;"))
-                and self._look is None
-                and leaf.depth == 0
-                and self._ends_line(raw[at:])
-            ):
+            at_top = self._look is None and leaf.depth == 0
+            is_line = found[0].endswith(("\n", "&#10;")) and self._ends_line(raw[at : at + 100])
+            if at_top and (is_line or len(self._items) > MOST_ITEMS):
                 self._end_block()
-        self._items += decoded(raw[at:], _XML)
+        self._add_text_items(raw[at:])
+
+    def _add_text_items(self, raw: str) -> None:
+        self._items += decoded(raw, _XML)
+        self._has_text = self._has_text or not raw.isspace()
 
     def _ends_line(self, after: str) -> bool:
         """Whether the line that ends here is a sentence or an item of its own, and not one that is only broken to fit."""
-        next_line = after[:100].partition("\n")[0].strip()
-        first = next_line[:1]
-        return (
-            self._ends_sentence() or not next_line or not (first.isalpha() and (first.islower() or len(next_line) < 20))
-        )
-
-    def _ends_sentence(self) -> bool:
-        shown = "".join(item.shown for item in (*self._items, *self._waiting)[-3:])
-        return not any(item.shown.strip() for item in self._items) or _SENTENCE_END.search(shown) is not None
+        if not self._has_text:
+            return False
+        shown = "".join(item.shown[-40:] for item in (*self._items[-3:], *self._waiting[-3:]))
+        following = after.partition("\n")[0].strip()
+        is_own = after != "" and not (following[:1].isalpha() and (following[0].islower() or len(following) < 20))
+        return is_own or self._last == "break" or _SENTENCE_END.search(shown) is not None
 
     def _flush(self) -> None:
         self._items += self._waiting
@@ -345,6 +343,7 @@ class Blocks:
         self._before = None
         self._pieces += build(self._items, notation=xml_notation)
         self._items = []
+        self._has_text = False
 
 
 def xml_notation(texts: Iterable[tuple[str, str]], entities: Mapping[str, str] | None = None) -> Writer:
@@ -517,7 +516,7 @@ class _Composition:
             self._out.append(self._source(*self._composer.closings[self._pairs.pop()].span))
 
 
-_SPACE = re.compile(r"""\s+xml:space\s*=\s*(?:"[^"]*"|'[^']*')""")
+_SPACE = re.compile(r"""(?<!\s)\s++xml:space\s*=\s*(?:"[^"]*"|'[^']*')""")
 
 
 def _range_of(leaf: Leaf) -> tuple[str, str]:

@@ -106,7 +106,7 @@ def _ass_cues(text: str) -> Iterator[tuple[str, int, int]]:
         elif in_events:
             number += 1
             values = line["event"].split(",", fields - 1)
-            if len(values) == fields:
+            if len(values) == fields > 1:
                 yield f"cue {number} ({values[1].strip()})", line.end() - len(values[-1]), line.end()
     if not found_events:
         raise InvalidFile("the file has no section [Events]", param="file")

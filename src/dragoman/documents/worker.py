@@ -17,6 +17,7 @@ import json
 import logging
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -76,29 +77,30 @@ class Workers:
         self._memory_bytes = memory_bytes
         self._timeout_s = timeout_s
         self._turns = asyncio.Semaphore(at_once)
+        self._starting = threading.Lock()
         self._idle: subprocess.Popen[bytes] | None = None
+        self._keeps_idle = True
 
     async def run(self, task: Task) -> None:
         """Run a task. Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process."""
         async with self._turns:
-            process, self._idle = self._idle, None
-            if process is None or process.poll() is not None:
-                process = await asyncio.to_thread(self._start)
-            running = asyncio.create_task(asyncio.to_thread(self._finish, process, task))
+            cancelled = threading.Event()
+            running = asyncio.create_task(asyncio.to_thread(self._run, task, cancelled))
             try:
-                if self._idle is None:
-                    self._idle = await asyncio.to_thread(self._start)
                 answer = await asyncio.shield(running)
-            finally:
-                _kill(process)
+            except asyncio.CancelledError:
+                cancelled.set()
                 await asyncio.gather(running, return_exceptions=True)
+                raise
         _check(answer)
 
     def close(self) -> None:
-        """Kill the idle process."""
-        if self._idle is not None:
-            _kill_and_reap(self._idle)
-            self._idle = None
+        """Kill the idle process, and keep none any more."""
+        with self._starting:
+            self._keeps_idle = False
+            if self._idle is not None:
+                _kill_and_reap(self._idle)
+                self._idle = None
 
     def _start(self) -> subprocess.Popen[bytes]:
         inherited = {
@@ -113,40 +115,46 @@ class Workers:
             start_new_session=True,  # a group of its own, which is killed as a whole
         )
 
-    def _finish(self, process: subprocess.Popen[bytes], task: Task) -> dict[str, Any]:
-        """Give a process its task, and return what it answers; what else it ends with is an error of the file."""
+    def _run(self, task: Task, cancelled: threading.Event) -> dict[str, Any]:
+        """Give a process a task, and return what it answers; what else it ends with is an error of the file."""
+        with self._starting:
+            process, self._idle = self._idle or self._start(), None
+            if self._keeps_idle:
+                self._idle = self._start()
         assert process.stdin is not None and process.stdout is not None
         until_s = monotonic() + 2 * self._timeout_s
-        limit = threading.Timer(2 * self._timeout_s, _kill, (process,))
-        limit.start()
         try:
             with suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
                 process.stdin.flush()
-            line = process.stdout.readline()
+            while not select.select([process.stdout], [], [], 0.05)[0]:
+                if cancelled.is_set() or monotonic() >= until_s:
+                    break
+            else:
+                line = process.stdout.readline()
+                if line.endswith(b"\n"):
+                    return cast(dict[str, Any], json.loads(line))
         finally:
-            limit.cancel()
             _kill_and_reap(process)
-        if line.endswith(b"\n"):
-            return cast(dict[str, Any], json.loads(line))
-        if process.returncode == -signal.SIGXCPU or monotonic() >= until_s:
-            message = f"the file takes longer than {self._timeout_s:g} s to {task.op}"
-        elif process.returncode == -signal.SIGKILL:
-            message = f"the file takes more memory to {task.op} than this server has"
-        else:
-            log.error("a document's worker ended with %d", process.returncode)
-            message = f"the file cannot be {'read' if task.op == 'read' else 'written'}: its reader failed"
-        return {"code": InvalidFile.code, "message": message}
+        return {
+            "code": InvalidFile.code,
+            "message": self._reason(task, process.returncode, late=monotonic() >= until_s),
+        }
 
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+    def _reason(self, task: Task, ended: int, *, late: bool) -> str:
+        """Why a process ended without an answer."""
+        if late or ended == -signal.SIGXCPU:
+            return f"the file takes longer than {self._timeout_s:g} s to {task.op}"
+        if ended in (-signal.SIGKILL, -signal.SIGABRT):  # by the system, or a library that finds no memory
+            return f"the file takes more memory to {task.op} than this server gives to one"
+        log.error("a document's worker ended with %d", ended)
+        return f"the file cannot be {'read' if task.op == 'read' else 'written'}: its reader failed"
 
 
 def _kill_and_reap(process: subprocess.Popen[bytes]) -> None:
-    _kill(process)
+    """Kill a process with its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
     with suppress(BrokenPipeError):
         process.communicate()
 
@@ -189,9 +197,9 @@ def _report(task: Task, **report: object) -> None:
 
 
 def _answer(line: bytes) -> dict[str, object]:
-    given = json.loads(line)
-    options = ReadOptions(**{**given["options"], "columns": tuple(given["options"]["columns"])})
-    task = Task(**{**given, "options": options})
+    given: dict[str, Any] = json.loads(line)
+    options: dict[str, Any] = {**given["options"], "columns": tuple(given["options"]["columns"])}
+    task = Task(given["op"], given["folder"], ReadOptions(**options), given["name"])
     try:
         (_read if task.op == "read" else _write)(task)
     except DragomanError as error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fnmatch import translate
 from functools import partial
 
 from dragoman.documents.content import Content, ReadOptions, Region
@@ -54,8 +55,7 @@ class _Compared:
             text = _OPERATOR.sub("", literal.replace('""', '"'), count=1)
             self.add((text, *text.split(",")), "compared")
             if ("*" in text or "?" in text) and _WORD.search(text) and len(self.patterns) < 100:
-                pattern = re.escape(_folded(text)).replace(r"\*", "(?s:.*)").replace(r"\?", "(?s:.)")
-                self.patterns.append(re.compile(pattern))
+                self.patterns.append(re.compile(translate(_folded(text).replace("[", "[[]"))))
 
     def reason(self, text: str) -> str:
         folded = _folded(text)
@@ -165,6 +165,8 @@ def _read_strings(reader: PartReader, compared: _Compared, uses: _Uses) -> None:
         if index in uses.places:
             head = uses.heads[index]
             _add_string(reader, element, uses.places[index], texts.get(head, "") if head != index else "", compared)
+        elif _WORD.search(element.text):
+            reader.content.leave("shared strings", "unused", element.text)
 
 
 def _add_string(reader: PartReader, element: Element, place: str, context: str, compared: _Compared) -> None:

@@ -284,7 +284,7 @@ class _TreeBuilder:
 
 
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
-_ATTRIBUTE = re.compile(rb"""\s+([^\s=/>]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_ATTRIBUTE = re.compile(rb"""(?<!\s)\s++([^\s=/>]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
 
 
 def attribute_spans(data: bytes, element: Element) -> dict[str, AttributeSpan]:

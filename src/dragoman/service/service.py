@@ -250,6 +250,11 @@ class TranslationService:
         return self._glossaries
 
     @property
+    def translates_documents(self) -> bool:
+        """Whether it has what it needs for documents."""
+        return self._documents is not None
+
+    @property
     def documents(self) -> Documents:
         """Return the documents. Raises `Forbidden` if the server has no database, or no folder for them."""
         if self._documents is None:

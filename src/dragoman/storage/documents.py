@@ -186,6 +186,12 @@ class DocumentStore:
             changed = changed.where(_documents.c.owner == held_by, _documents.c.state == "translating")
         return await self._changes(changed.values(**values))
 
+    async def release(self, owner: str) -> None:
+        """Put the documents of a server that stops back to those that wait."""
+        own = and_(_documents.c.owner == owner, _documents.c.state == "translating")
+        values = {"state": "queued", "owner": None, "attempts": _documents.c.attempts - 1}
+        await self._changes(update(_documents).where(own).values(**values))
+
     async def add_edit(self, id: str, doubtful: int) -> bool:
         """Count a change of a translation that is done, and set how many segments are doubtful."""
         done = and_(_documents.c.id == id, _documents.c.state == "done")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,8 @@ _SCHEMA = """
 CREATE TABLE segments (
     n INTEGER PRIMARY KEY, source TEXT NOT NULL, place TEXT NOT NULL, context TEXT NOT NULL, follows INTEGER NOT NULL,
     translation TEXT, confidence REAL, warnings TEXT NOT NULL DEFAULT '[]',
-    doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0
+    doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0,
+    equal INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX doubtful ON segments (n) WHERE doubtful;
 """
@@ -37,9 +38,9 @@ class SourceUnit:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The translation of segments `numbers`, which are equal. `warnings` are objects of `code`, `message` and `missing`."""
+    """The translation of segment `n`. `warnings` are objects of `code`, `message` and `missing`."""
 
-    numbers: Sequence[int]
+    n: int
     translation: str
     confidence: float | None
     warnings: Sequence[dict[str, object]]
@@ -47,7 +48,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class StoredSegment:
-    """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited it."""
+    """A segment; `n` is its number from 0 on. `doubtful`: it has warnings, and no person has edited it. `equal`: how many
+    others have its source."""
 
     n: int
     place: str
@@ -57,6 +59,7 @@ class StoredSegment:
     warnings: list[dict[str, object]]
     doubtful: bool
     edited: bool
+    equal: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +71,18 @@ class Page:
     doubtful_total: int = 0
 
 
-_COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited"
+_COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited, equal"
+_COUNT_EQUAL = """
+UPDATE segments SET equal = found.number - 1
+FROM (SELECT source, count(*) AS number FROM segments GROUP BY source HAVING count(*) > 1) AS found
+WHERE segments.source = found.source
+"""
 
 
-def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int]) -> StoredSegment:
-    n, place, source, translation, confidence, warnings, doubtful, edited = row
+def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int, int]) -> StoredSegment:
+    n, place, source, translation, confidence, warnings, doubtful, edited, equal = row
     return StoredSegment(
-        n, place, source, translation, confidence, json.loads(warnings), bool(doubtful), edited=bool(edited)
+        n, place, source, translation, confidence, json.loads(warnings), bool(doubtful), bool(edited), equal
     )
 
 
@@ -90,7 +98,7 @@ class SegmentFile:
         return self._path.is_file()
 
     @contextmanager
-    def _connected(self, path: Path | None = None) -> Iterator[sqlite3.Connection]:
+    def _connected(self, path: Path | None = None) -> Generator[sqlite3.Connection]:
         uri = f"{(path or self._path).absolute().as_uri()}?mode=rw"  # and never creates it
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_TIMEOUT_S)) as connection, connection:
             yield connection
@@ -106,6 +114,7 @@ class SegmentFile:
                 "INSERT INTO segments (n, source, place, context, follows) VALUES (?, ?, ?, ?, ?)",
                 ((n, one.source, one.place, one.context, one.follows) for n, one in enumerate(units)),
             )
+            connection.execute(_COUNT_EQUAL)
         temporary.replace(self._path)
 
     def units(self) -> list[SourceUnit]:
@@ -125,9 +134,8 @@ class SegmentFile:
             connection.executemany(
                 "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ? WHERE n = ?",
                 (
-                    (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), n)
+                    (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), one.n)
                     for one in results
-                    for n in one.numbers
                 ),
             )
 

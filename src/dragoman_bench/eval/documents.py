@@ -173,10 +173,11 @@ class DocumentEval:
             if folder is not None and file.format != "pdf":  # which others write as pdf
                 result = folder / file.name
                 there = result.is_file()
-                judged = (
-                    packages.judge(file.format, data, result.read_bytes(), left).findings if there else ("no result",)
-                )
-                found[name] = judged[:5]
+                found[name] = ("no result",)
+                if there:
+                    found[name] = packages.judge(file.format, data, result.read_bytes(), left, lenient=True).findings[
+                        :5
+                    ]
         return found
 
     async def _source(self, file: CorpusFile) -> bytes:

@@ -50,7 +50,20 @@ _PROSE = re.compile(
 )
 """Parts with text of people. In others a text may be translated or not."""
 _NOT_SAID = frozenset(
-    {"instrText", "delText", "delInstrText", "fldData", "f", "v", "pt", "align", "posOffset", "formatCode"}
+    {
+        "instrText",
+        "delText",
+        "delInstrText",
+        "fldData",
+        "f",
+        "v",
+        "pt",
+        "align",
+        "posOffset",
+        "formatCode",
+        "rPh",
+        "oMath",
+    }
 )
 """Elements whose text is not for people; they are to be as they were."""
 
@@ -61,8 +74,8 @@ def shape(text: str) -> str:
 
 
 _KEPT = re.compile(
-    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\]\w\S*|`[^`]*`"
-    r"|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|\w*\d[\w-]*|\S+\(\S*\)"
+    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\:]\w\S*|\.\w+"
+    r"|`[^`]*`|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|[\w-]*\d[\w-]*|\S+\(\S*\)"
 )
 """What may stand in a sentence as it is: addresses, placeholders, the syntax of ICU messages, tags, code, file names,
 versions, names with digits."""
@@ -248,6 +261,8 @@ def _texts(root: Any, paragraphs: frozenset[str]) -> Iterator[str]:
     """The text of each paragraph, and of each element outside of paragraphs; not what stands in another paragraph within."""
     for element in root.iter():
         name = _local(element.tag)
+        if any(_local(up.tag) in _NOT_SAID for up in element.iterancestors()):
+            continue
         outside = element.text and element.text.strip() and not _in_paragraph(element) and paragraphs is _PARAGRAPHS
         if name in paragraphs or outside:
             text = "".join(_own(element, first=True))
@@ -393,8 +408,8 @@ def _xliff(source: bytes, result: bytes) -> Iterator[Item]:
         yield f"{len(first)} units became {len(second)}"
         return
     for number, (one, other) in enumerate(zip(first, second, strict=True), 1):
-        sources = [next((e for e in unit if _local(e.tag) == "source"), None) for unit in (one, other)]
-        target = next((e for e in other if _local(e.tag) == "target"), None)
+        sources: list[Any] = [next((e for e in unit if _local(e.tag) == "source"), None) for unit in (one, other)]
+        target: Any = next((e for e in other if _local(e.tag) == "target"), None)
         if sources[0] is None or sources[1] is None:
             continue
         texts = ["".join(e.itertext()) for e in sources]
@@ -419,9 +434,8 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
     if isinstance(one, dict) and isinstance(other, dict):
         old, new = cast(dict[str, Any], one), cast(dict[str, Any], other)
         if list(old) == list(new):
-            for key in old:
-                if not key.startswith("@"):  # what ARB files say about a message
-                    yield from _values(f"{place}.{key}", old[key], new[key])
+            for key in (key for key in old if not key.startswith("@")):  # which ARB files say about a message
+                yield from _values(f"{place}.{key}", old[key], new[key])
             return
     elif isinstance(one, list) and isinstance(other, list):
         first, second = cast(list[Any], one), cast(list[Any], other)
@@ -430,8 +444,7 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
                 yield from _values(f"{place}[{number}]", *pair)
             return
     elif isinstance(one, str) and isinstance(other, str):
-        if one != other or " " in one:
-            yield place, one, other
+        yield from [(place, one, other)] * (one != other or " " in one)
         return
     elif one == other:
         return
@@ -467,7 +480,8 @@ def _android(source: bytes, result: bytes) -> Iterator[Item]:
             if "".join(one.itertext()) != "".join(other.itertext()):
                 yield f"{place}: not to be translated"
             continue
-        yield place, *(re.sub(r"\\([?@'\"])", r"\1", "".join(string.itertext())) for string in (one, other))
+        before, after = (re.sub(r"\\([?@'\"])", r"\1", "".join(string.itertext())) for string in (one, other))
+        yield place, before, after
 
 
 def _pdf(source: bytes, result: bytes) -> Iterator[Item]:

@@ -37,43 +37,25 @@ def task(user: str, system: str | None = None, target: str | None = None) -> cha
 @pytest.mark.parametrize(
     ("system", "user", "languages"),
     [
-        (IMMERSIVE.format(to="ja"), "Translate to ja (output translation only):\n\n{text}\n", (None, "ja")),
         (IMMERSIVE.format(to="zh-CN"), "Translate to zh-CN:\n\n\n{text}", (None, "zh-CN")),
         (
             "你是一位專業的 日本語 母語翻譯者，需要流暢地將文字翻譯成 日本語。",
             "翻譯成 日本語（僅輸出翻譯）：\n\n{text}",
             (None, "ja"),
         ),
-        (
-            "You are a professional, authentic machine translation engine.",
-            KISS.replace("{to}", "Japanese"),
-            (None, "ja"),
-        ),
-        (TRANSLATOR, "translate from en to zh-CN:\n\n{text}", ("en", "zh-CN")),
         (TRANSLATOR, "translate from Esperanto to Korean:\n\n{text}", ("eo", "ko")),
         (TRANSLATOR, "翻译成繁体白话文:\n\n{text}", (None, "zh-Hant")),
         (TRANSLATOR, 'Translate into Brazilian Portuguese:\n"""\n{text}\n"""', (None, "pt-BR")),
-        (
-            None,
-            "You are a professional translator.\n\nOnly reply the result and nothing else. "
-            "Please translate to 日本語:\n\n{text}",
-            (None, "ja"),
-        ),
         (None, "将下面的文本从日文翻译成简体中文：\n{text}", ("ja", "zh-Hans")),
-        (
-            None,
-            "Translate the following text into Korean. Note that you should only output the translated result without "
-            "any additional explanation:\n\n{text}",
-            (None, "ko"),
-        ),
+        (None, "Translate the following text into German (Germany):\r\n\r\n{text}", (None, "de")),
+        ("You are a professional translator.", "Please translate this to Korean:\n\n{text}", (None, "ko")),
     ],
 )
 def test_the_text_is_taken_out_of_the_templates_of_programs(
     system: str | None, user: str, languages: tuple[str | None, str]
 ) -> None:
     found = task(user.replace("{text}", TEXT), system)
-    assert (found.source, found.target) == languages
-    assert [text.strip() for text in found.texts] == [TEXT]
+    assert (found.source, found.target, found.texts) == (*languages, (TEXT,))
 
 
 @pytest.mark.parametrize(
@@ -81,15 +63,11 @@ def test_the_text_is_taken_out_of_the_templates_of_programs(
     [
         ("You are a translator. Translate to Japanese.", (None, "ja")),
         ("Translate everything into 日本語.", (None, "ja")),
-        ("あなたは翻訳者です。韓国語に翻訳してください。".replace("韓国語", "한국어"), (None, "ko")),
+        ("あなたは翻訳者です。한국어に翻訳してください。", (None, "ko")),
         ("请把用户的文字翻译成日文。", (None, "ja")),
-        (
-            "You are a translator. Please help me translate the following English text into Simplified Chinese. "
-            "You should only output the translation result without any additional explanations.",
-            (None, "zh-Hans"),
-        ),
+        ("Translate to German. Reply only with the translation, nothing else.", (None, "de")),
+        ("You are a professional English to French translator.", ("en", "fr")),
         (WEBLATE.format(source="it", to="no"), ("it", "no")),
-        ("Translate the text to be read by a child into German, and keep it short.", (None, "de")),
         ("Your job is to translate from French to English.", ("fr", "en")),
     ],
 )
@@ -104,19 +82,18 @@ def test_languages_of_a_system_message(system: str, languages: tuple[str | None,
         (None, TEXT, None),
         ("You are a helpful assistant.", TEXT, None),
         ("Summarise what the user says.", TEXT, "ja"),
+        ("Summarise what the user says.", f"Translate to ja:\n\n{TEXT}", None),
         ("Translate into French or German, as you like.", TEXT, None),
+        ("Translate to Nonsense.", TEXT, None),
         ("You are a text embellisher.", "polish this sentence:\n\nHello.", None),
         (None, "polish this sentence:\n\nHello.", "ja"),
-        (None, "Please translate this for my friend:\nHello.", "ja"),
-        (None, "Hello.\n\nTranslate the above to French.", "ja"),
-        (None, "Translate 'hello' into French", "ja"),
-        (None, "You are an expert. Your task is to translate what I send.\nHello.", "ja"),
-        (None, "请将下面的文字翻译成日语：\n你好", "ja"),
         (None, "Translate to Nonsense:\n\nHello.", None),
         (TRANSLATOR, "You will be given a YAML formatted input\n<yaml>\n- id: 1\n</yaml>", "ja"),
+        (TRANSLATOR, "Rewrite this in Japanese:\nHello.", "ja"),
+        ("Act as a translation API. Output a single raw JSON object only.", '{"segments": [{"id": 1}]}', "ja"),
     ],
 )
-def test_what_is_not_understood_is_refused(system: str | None, user: str, target: str | None) -> None:
+def test_what_no_template_explains_is_refused(system: str | None, user: str, target: str | None) -> None:
     with pytest.raises(InvalidRequest):
         task(user, system, target)
 
@@ -125,9 +102,15 @@ def test_what_is_not_understood_is_refused(system: str | None, user: str, target
     ("system", "user"),
     [
         (None, "How to translate documents to PDF\nFirst, open one."),
-        (None, "This book was translated into English in 1920."),
+        (None, "Translate from heart to mind: a guide"),
+        (None, "Can you translate this letter?\nShe nodded. Translate to German:\n\nshe read."),
+        (None, "Translate to PDF:\n\nOpen the document."),
+        (None, "Translate 'hello' into French"),
+        (None, "  indented\n"),
         (WEBLATE.format(source="en", to="ja"), "Translate this page into your language"),
+        ("Translate to Japanese.", "Translate to German:\n\nHello."),
         ("You are a helpful assistant.", TEXT),
+        ("You are a translator.", TEXT),
     ],
 )
 def test_texts_about_translating_are_texts(system: str | None, user: str) -> None:
@@ -136,8 +119,40 @@ def test_texts_about_translating_are_texts(system: str | None, user: str) -> Non
 
 
 def test_a_language_that_the_request_names_goes_before_those_of_messages() -> None:
-    found = task("Translate to German:\n\nHello.", "Translate to French.", "ja")
+    found = task("Translate to German:\n\nHello.", IMMERSIVE.format(to="German"), "ja")
     assert (found.target, found.texts) == ("ja", ("Hello.",))
+
+
+def test_a_long_instruction_with_an_unknown_language_is_no_text() -> None:
+    instruction = "Translate the following segment into Klingonese, without additional explanation.\n\nHello."
+    assert task(instruction, None, "ja").texts == ("Hello.",)
+    with pytest.raises(InvalidRequest):
+        task(instruction)
+
+
+def test_the_target_is_that_of_the_instruction_and_not_of_an_example() -> None:
+    example: list[tuple[chat.Role, str]] = [("user", "Translate to French:\n\nYes."), ("assistant", "Oui.")]
+    found = chat.parse([*example, ("user", "Translate to German:\n\nTranslate to Korean:\n\nNo.")], None)
+    assert (found.target, found.texts) == ("de", ("Translate to Korean:\n\nNo.",))
+
+
+def test_after_instructions_a_message_without_one_is_refused() -> None:
+    """Such as the request of a program to correct its answer."""
+    history: list[tuple[chat.Role, str]] = [("user", "Translate to French:\n\nYes."), ("assistant", "Oui.")]
+    with pytest.raises(InvalidRequest):
+        chat.parse([*history, ("user", "Please correct it.")], "fr")
+    with pytest.raises(InvalidRequest):
+        chat.parse([("user", "Translate what follows."), ("user", "Yes.")], "fr")
+    assert chat.parse([("user", "Yes."), ("assistant", "Oui."), ("user", "No.")], "fr").texts == ("No.",)
+
+
+def test_the_terms_of_an_instruction_are_a_glossary() -> None:
+    found = task(
+        "根据以下术语表（可以为空）：\n駅->车站 #名词\n\n将下面的日文文本根据对应关系和备注翻译成中文：駅です。"
+    )
+    assert (found.texts, dict(found.glossary)) == (("駅です。",), {"駅": "车站"})
+    found = task(KISS.replace("{to}", "Japanese").replace("{text}", TEXT))
+    assert dict(found.glossary) == {"a": "b"}
 
 
 def test_the_last_user_message_counts() -> None:
@@ -160,7 +175,7 @@ def test_separators_between_texts_are_kept() -> None:
     [
         ("Act as a translation API. Output a single raw JSON object only.", None),
         (
-            "Act as a translation API. <root>\n</root>",
+            "Act as a translation API. Output raw XML-like format only. <root>\n</root>",
             '<root>\n<t id="0" sourceLanguage="en">一</t>\n<t id="7" sourceLanguage="en">二\n三</t>\n</root>',
         ),
         ('Act as a translation API. Output raw text lines in "ID | Text" format.', "0 | 一\n7 | 二<br>三"),

@@ -255,7 +255,7 @@ async def test_languages_of_version_3(client: httpx.AsyncClient) -> None:
     for params in ({}, {"resource": "cars"}):
         checked(await client.get("/v3/languages", params=params), schemas.ERROR, 400)
     resources = checked(await client.get("/v3/languages/resources"), schemas.RESOURCES)
-    assert [one["name"] for one in resources] == ["translate_text", "glossary"]
+    assert [one["name"] for one in resources] == ["translate_text", "translate_document", "glossary"]
 
 
 async def test_usage_style_rules_and_translation_memories(
@@ -290,9 +290,6 @@ def test_languages_of_larger_models() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("POST", "/v2/document", 400),
-        ("POST", "/v2/document/1", 404),
-        ("POST", "/v2/document/1/result", 404),
         ("POST", "/v2/write/rephrase", 404),
         ("GET", "/v2/admin/analytics", 404),
         ("POST", "/v3/style_rules", 405),

@@ -30,6 +30,8 @@ ACCOUNTS = (
 REQUESTS: dict[str, dict[str, Any]] = {
     "/v1/translate": {"text": "Good morning.", "source": "en", "target": "ja"},
     "/v1/chat/completions": {"model": "dragoman/ja", "messages": [{"role": "user", "content": "Good morning."}]},
+    "/v1/completions": {"model": "dragoman/ja", "prompt": "Good morning."},
+    "/v1/responses": {"model": "dragoman/ja", "input": "Good morning."},
     "/v2/translate": {"text": ["Good morning."], "source_lang": "EN", "target_lang": "JA"},
     "/translate": {"q": "Good morning.", "source": "en", "target": "ja"},
     "/language/translate/v2": {"q": "Good morning.", "source": "en", "target": "ja"},
@@ -42,6 +44,8 @@ STATUSES = {
     #                         none wrong revoked used up, too fast, another language
     "/v1/translate": (401, 401, 401, 403, 429, 403),
     "/v1/chat/completions": (401, 401, 401, 429, 429, 403),
+    "/v1/completions": (401, 401, 401, 429, 429, 403),
+    "/v1/responses": (401, 401, 401, 429, 429, 403),
     "/v2/translate": (403, 403, 403, 456, 429, 403),
     "/translate": (400, 403, 403, 429, 429, 403),
     "/language/translate/v2": (403, 400, 400, 403, 429, 403),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,6 +10,7 @@ import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI
+from pydantic import BaseModel
 
 from dragoman.api.compat.openai import ERROR_FORMATS
 from dragoman.api.errors import Fault
@@ -28,6 +30,8 @@ from tests.serving import fake_service, served
 LIMITS = ServerSettings(max_text_characters=5_000, max_texts=10)
 SYSTEM = {"role": "system", "content": "You are a translator. Translate to Japanese."}
 TEXT = "Where is the train station?"
+SCHEMA = {"type": "object", "properties": {"translation": {"type": "string"}}, "required": ["translation"]}
+TOOL = {"type": "function", "function": {"name": "a", "parameters": SCHEMA}}
 
 
 @pytest.fixture(scope="module")
@@ -110,19 +114,21 @@ async def test_a_stream(client: AsyncOpenAI, with_usage: bool) -> None:
     assert "".join(contents) == whole.choices[0].message.content
 
 
-async def test_a_stream_of_a_batch_is_written_when_all_is_translated(client: AsyncOpenAI) -> None:
+async def test_a_stream_of_a_batch_has_each_item_when_it_is_translated(client: AsyncOpenAI) -> None:
     batch = '{"targetLanguage": "ja", "segments": [{"id": 0, "text": "Good morning."}, {"id": 1, "text": ""}]}'
     message = user(batch)
     whole = (await ask(client, message, model="any")).choices[0].message.content
     chunks = [chunk async for chunk in await ask(client, message, model="any", stream=True)]
-    assert [chunk.choices[0].delta.content for chunk in chunks] == ["", whole, None]
+    contents = [chunk.choices[0].delta.content for chunk in chunks]
+    assert (contents[0], contents[-1], "".join(contents[:-1])) == ("", None, whole)
+    assert len(contents) > 3
 
 
 @pytest.mark.parametrize(
     ("model", "messages", "options", "param"),
     [
         ("gpt-4o", [user(TEXT)], {}, "messages"),
-        ("dragoman/ja", [user("Translate the following text:\nHello")], {}, "messages"),
+        ("dragoman/ja", [{"role": "system", "content": "Summarise."}, user(TEXT)], {}, "messages"),
         ("dragoman/ja", [], {}, "messages"),
         ("dragoman/ja", [{"role": "tool", "tool_call_id": "a", "content": "b"}], {}, "messages"),
         (
@@ -134,8 +140,10 @@ async def test_a_stream_of_a_batch_is_written_when_all_is_translated(client: Asy
         ("dragoman/zz-nonsense", [user(TEXT)], {}, "model"),
         ("dragoman/sw", [user(TEXT)], {}, "target"),
         ("dragoman/ja", [user(TEXT)], {"n": 2}, "n"),
-        ("dragoman/ja", [user(TEXT)], {"tools": [{"type": "function", "function": {"name": "a"}}]}, "tools"),
+        ("dragoman/ja", [user(TEXT)], {"tools": [TOOL], "tool_choice": {"function": {"name": "b"}}}, "tools"),
+        ("dragoman/ja", [user(TEXT)], {"functions": [{"name": "a"}]}, "functions"),
         ("dragoman/ja", [user(TEXT)], {"response_format": {"type": "json_schema"}}, "response_format"),
+        ("dragoman/ja", [user(TEXT)], {"response_format": {"type": "json_object"}}, "response_format"),
         ("dragoman/ja", [user(TEXT)], {"extra_headers": {"X-Target-Language": "nonsense"}}, "X-Target-Language"),
         ("dragoman/ja", [user("")], {}, "messages"),
         ("dragoman/ja", [{"role": "user"}], {"stream": "maybe"}, "stream"),
@@ -168,16 +176,124 @@ def test_errors_have_the_status_and_code_of_openai(error: DragomanError, status:
     answer = ERROR_FORMATS["/v1/chat/"](fault)
     assert answer.status_code == status
     body = httpx.Response(status, content=bytes(answer.body)).json()["error"]
-    assert body == {"message": error.message, "type": type_, "param": error.param, "code": code}
+    assert body["message"].endswith(error.message)
+    assert body | {"message": ""} == {"message": "", "type": type_, "param": error.param, "code": code}
     assert answer.headers.get("retry-after") == fault.headers.get("Retry-After")
+
+
+def test_a_wrong_key_has_the_words_that_libraries_look_for() -> None:
+    answer = ERROR_FORMATS["/v1/chat/"](Fault.of(InvalidKey("unknown")))
+    assert "Incorrect API key provided" in bytes(answer.body).decode()
 
 
 async def test_models_name_the_target_languages(client: AsyncOpenAI) -> None:
     ids = [model.id async for model in client.models.list()]
     assert ids[0] == "phrasebook"
     assert {"dragoman/ja", "dragoman/en"} <= set(ids[1:])
+    assert (await client.models.retrieve("dragoman/ja")).id == "dragoman/ja"
+    with pytest.raises(openai.NotFoundError):
+        await client.models.retrieve("gpt-4o")
     answer = await ask(client, user(TEXT), model=ids[-1])
     assert answer.choices[0].message.content
+
+
+async def test_a_model_need_not_be_named(http: httpx.AsyncClient) -> None:
+    answer = await http.post("/v1/chat/completions", json={"messages": [SYSTEM, user(TEXT)]})
+    assert answer.json()["choices"][0]["message"]["content"] == f"~{TEXT}"
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "a"}}])
+async def test_the_arguments_of_a_demanded_function_are_the_translation(client: AsyncOpenAI, choice: Any) -> None:
+    answer = await ask(client, user(TEXT), tools=[TOOL], tool_choice=choice)
+    [call] = answer.choices[0].message.tool_calls
+    assert (answer.choices[0].finish_reason, answer.choices[0].message.content) == ("tool_calls", None)
+    assert (call.function.name, json.loads(call.function.arguments)) == ("a", {"translation": f"~{TEXT}"})
+    chunks = [one async for one in await ask(client, user(TEXT), tools=[TOOL], tool_choice=choice, stream=True)]
+    deltas = [call for one in chunks for call in one.choices[0].delta.tool_calls or ()]
+    assert (deltas[0].function.name, chunks[-1].choices[0].finish_reason) == ("a", "tool_calls")
+    assert "".join(one.function.arguments for one in deltas) == call.function.arguments
+
+
+async def test_a_function_that_is_not_demanded_is_not_called(client: AsyncOpenAI) -> None:
+    answer = await ask(client, user(TEXT), tools=[TOOL])
+    assert answer.choices[0].message.content == f"~{TEXT}"
+
+
+class Line(BaseModel):
+    id: int
+    text: str
+
+
+class Lines(BaseModel):
+    lines: list[Line]
+
+
+async def test_an_answer_in_json_by_a_schema(client: AsyncOpenAI) -> None:
+    text = json.dumps([{"id": 7, "text": "Good morning."}, {"id": 8, "text": "Good night."}])
+    expected = Lines(lines=[Line(id=7, text="~Good morning."), Line(id=8, text="~Good night.")])
+    answer = await client.chat.completions.parse(
+        model="dragoman/ja", messages=[{"role": "user", "content": text}], response_format=Lines
+    )
+    assert answer.choices[0].message.parsed == expected
+    response = await client.responses.parse(model="dragoman/ja", input=text, text_format=Lines)
+    assert response.output_parsed == expected
+
+
+async def test_completions(client: AsyncOpenAI) -> None:
+    answer = await client.completions.create(model="dragoman/ja", prompt=TEXT)
+    assert (answer.choices[0].text, answer.choices[0].finish_reason) == (f"~{TEXT}", "stop")
+    assert answer.usage is not None
+    assert answer.usage.prompt_tokens > 0
+    chunks = [one async for one in await client.completions.create(model="dragoman/ja", prompt=[TEXT], stream=True)]
+    assert "".join(one.choices[0].text for one in chunks) == f"~{TEXT}"
+    assert [one.choices[0].finish_reason for one in chunks] == [None] * (len(chunks) - 1) + ["stop"]
+    with pytest.raises(openai.BadRequestError):
+        await client.completions.create(model="dragoman/ja", prompt=["One.", "Two."])
+
+
+async def test_responses(client: AsyncOpenAI) -> None:
+    answer = await client.responses.create(model="dragoman/ja", input=TEXT)
+    assert (answer.output_text, answer.status, answer.error) == (f"~{TEXT}", "completed", None)
+    assert answer.usage is not None
+    assert answer.usage.total_tokens == answer.usage.input_tokens + answer.usage.output_tokens > 0
+    message = {"role": "user", "content": [{"type": "input_text", "text": TEXT}]}
+    options: Any = {"model": "any", "instructions": "Translate to Japanese.", "input": [message]}
+    async with client.responses.stream(**options) as stream:
+        events = [event async for event in stream]
+        final = await stream.get_final_response()
+    kinds = [event.type for event in events]
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert (kinds[-1], kinds.count("response.output_text.delta") > 3) == ("response.completed", True)
+    assert final.output_text == f"~{TEXT}"
+    assert final.usage == answer.usage or final.usage is not None
+
+
+async def test_a_response_that_calls_a_function(client: AsyncOpenAI) -> None:
+    tool: Any = {"type": "function", "name": "a", "parameters": SCHEMA, "strict": True}
+    options: Any = {"model": "dragoman/ja", "input": TEXT, "tools": [tool], "tool_choice": "required"}
+    [call] = (await client.responses.create(**options)).output
+    assert call.type == "function_call"
+    assert (call.name, json.loads(call.arguments)) == ("a", {"translation": f"~{TEXT}"})
+    async with client.responses.stream(**options) as stream:
+        [streamed] = (await stream.get_final_response()).output
+    assert streamed.type == "function_call"
+    assert streamed.arguments == call.arguments
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"previous_response_id": "resp_1"},
+        {"background": True},
+        {"input": [{"type": "function_call_output", "call_id": "a", "output": "b"}]},
+        {"instructions": "Summarise the text."},
+        {"text": {"format": {"type": "grammar"}}},
+    ],
+)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_responses_do_not_serve(client: AsyncOpenAI, options: Any, stream: bool) -> None:
+    with pytest.raises(openai.BadRequestError):
+        await client.responses.create(**{"model": "dragoman/ja", "input": TEXT, "stream": stream} | options)
 
 
 async def test_a_stream_that_fails_is_an_error_of_the_client() -> None:
@@ -188,3 +304,14 @@ async def test_a_stream_that_fails_is_an_error_of_the_client() -> None:
                 async for _ in stream:
                     pass
     assert caught.value.code == "deadline_exceeded"
+
+
+async def test_a_streamed_response_that_fails_says_so() -> None:
+    async with served(fake_service(lambda _: " ".join(["駅"] * 30), step_s=0.05)) as http:
+        async with AsyncOpenAI(base_url=f"{http.base_url}/v1", api_key="any", max_retries=0) as client:
+            stream = await client.responses.create(
+                model="dragoman/ja", input=TEXT, stream=True, extra_headers={"X-Request-Timeout": "0.5"}
+            )
+            events = [event async for event in stream]
+    assert [event.type for event in events[-2:]] == ["error", "response.failed"]
+    assert events[-2].code == "deadline_exceeded"

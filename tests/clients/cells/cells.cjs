@@ -1,5 +1,6 @@
 // What the clients' scripts for Node share, as cells.py for Python.
 const assert = require("node:assert");
+const { spawnSync } = require("node:child_process");
 
 const env = process.env;
 const TEXTS = JSON.parse(env.CLIENT_TEXTS);
@@ -17,6 +18,13 @@ function japanese(text) {
 
 function sameTags(found, source) {
   assert.deepStrictEqual(found.match(/<[^>]*>/g), source.match(/<[^>]*>/g));
+}
+
+// The file has the texts' translations, as another reader finds them.
+function translatedFile(path) {
+  const [program, ...line] = JSON.parse(env.CLIENT_CHECK);
+  const done = spawnSync(program, [...line, path], { encoding: "utf-8" });
+  assert.strictEqual(done.status, 0, `${path}: ${String(done.stderr).slice(-200)}`);
 }
 
 async function main(refused) {
@@ -51,5 +59,7 @@ module.exports = {
   cell: (column, title, run) => cells.push([column, title, run]),
   japanese,
   sameTags,
+  FILES: env.CLIENT_FILES,
+  translatedFile,
   main,
 };

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import time
 import traceback
 from collections.abc import Callable
@@ -53,6 +54,17 @@ def japanese(text: str) -> None:
     plain = re.sub(r"<[^>]*>", "", text)
     if not re.search(r"[\u3040-\u30ff\u4e00-\u9fff]", plain) or re.search(r"[A-Za-z]{4}", plain):
         raise AssertionError(f"not Japanese: {text!r}")
+
+
+FILES = Path(os.environ["CLIENT_FILES"])
+"""A folder of the client's, which has `a.docx`, `a.pptx` and `a.srt` with the texts."""
+
+
+def translated_file(path: Path) -> None:
+    """The file with the texts' translations, as another reader finds them."""
+    done = subprocess.run([*json.loads(os.environ["CLIENT_CHECK"]), str(path)], capture_output=True, text=True)
+    if done.returncode:
+        raise AssertionError(f"{path.name}: {done.stderr[-200:]}")
 
 
 def same_tags(found: str, source: str) -> None:

@@ -20,6 +20,22 @@ FETCH = """async ([url, method, headers, body]) => {
     return {status: answer.status, id: answer.headers.get("x-request-id"), text: await answer.text()};
 }"""
 
+SEND_FILE = """([url, key, text]) => new Promise((done) => {
+    const form = new FormData();
+    form.append("file", new File([text], "Guide.TXT"));
+    form.append("source", "en");
+    form.append("target", "ja");
+    form.append("api_key", key);
+    const request = new XMLHttpRequest();
+    request.open("POST", url + "/translate_file", true);
+    request.onload = async () => {
+        const {translatedFileUrl, error} = JSON.parse(request.response);
+        const answer = error ? null : await fetch(translatedFileUrl);
+        done({status: request.status, text: answer ? await answer.text() : error});
+    };
+    request.send(form);
+})"""
+
 
 class _EmptyPage(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
@@ -85,6 +101,12 @@ def others() -> None:
     equal(parsed(found)["data"]["translations"][0]["translatedText"], JA)
     found = fetched("/immersive/translate", {"text_list": [TEXT], "source_lang": "en", "target_lang": "ja"})
     equal(parsed(found)["translations"][0]["text"], JA)
+
+
+@cell("documents", "a file as LibreTranslate's page sends it: XMLHttpRequest, the key after the file")
+def file() -> None:
+    found = page.evaluate(SEND_FILE, [URL, KEY, TEXT])
+    equal((found["status"], found["text"]), (200, JA))
 
 
 @cell("streaming", "the native API's events")

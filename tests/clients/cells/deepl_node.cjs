@@ -1,5 +1,7 @@
 // deepl-node, DeepL's client for Node.
-const { URL, KEY, TEXT, TEXTS, JA, EXPECTED, assert, cell, japanese, sameTags, main } = require("./cells.cjs");
+const fs = require("node:fs");
+const { URL, KEY, TEXT, TEXTS, JA, EXPECTED, FILES, assert, cell, japanese, sameTags, translatedFile, main } =
+  require("./cells.cjs");
 const deepl = require("deepl-node");
 
 const client = new deepl.DeepLClient(KEY, { serverUrl: URL });
@@ -88,6 +90,36 @@ cell("glossaries", "version 3: two dictionaries, use, rename, replace, delete", 
   } finally {
     await client.deleteMultilingualGlossary(made);
   }
+});
+for (const kind of ["docx", "pptx", "srt"]) {
+  cell("documents", `translateDocument from a path: ${kind}`, async () => {
+    const result = `${FILES}/result.${kind}`;
+    const status = await client.translateDocument(`${FILES}/a.${kind}`, result, "en", "ja");
+    assert.deepStrictEqual([status.status, status.billedCharacters], ["done", TEXTS.join("").length]);
+    translatedFile(result);
+  });
+}
+cell("documents", "translateDocument from a buffer and a stream, with documentMinification", async () => {
+  const result = `${FILES}/buffer.srt`;
+  await client.translateDocument(fs.readFileSync(`${FILES}/a.srt`), result, "en", "ja", { filename: "a.srt" });
+  translatedFile(result);
+  const minified = `${FILES}/minified.docx`;
+  await client.translateDocument(`${FILES}/a.docx`, minified, "en", "ja", { enableDocumentMinification: true });
+  translatedFile(minified);
+  const stream = fs.createReadStream(`${FILES}/a.srt`);
+  const streamed = fs.createWriteStream(`${FILES}/stream.srt`);
+  await client.translateDocument(stream, streamed, "en", "ja", { filename: "a.srt" });
+  translatedFile(`${FILES}/stream.srt`);
+});
+cell("documents", "equal languages, an unknown type: DeepLError", async () => {
+  await assert.rejects(
+    client.translateDocument(Buffer.from("text"), `${FILES}/x.txt`, "en", "en-GB", { filename: "a.txt" }),
+    (error) => error instanceof deepl.DocumentTranslationError && error.message.includes("are equal."),
+  );
+  await assert.rejects(
+    client.translateDocument(Buffer.from("text"), `${FILES}/x.xyz`, "en", "ja", { filename: "a.xyz" }),
+    (error) => error.message.includes("Invalid file"),
+  );
 });
 cell("errors", "an unknown language: DeepLError, without retries", async () => {
   await assert.rejects(client.translateText(TEXT, null, "xx"), deepl.DeepLError);

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import subprocess
 import sys
 import uuid
 from typing import Any
 
 import deepl
-from cells import EXPECTED, JA, KEY, TEXT, TEXTS, URL, cell, equal, japanese, main, refused, same_tags
+from cells import (
+    EXPECTED,
+    FILES,
+    JA,
+    KEY,
+    TEXT,
+    TEXTS,
+    URL,
+    cell,
+    equal,
+    japanese,
+    main,
+    refused,
+    same_tags,
+    translated_file,
+)
 
 client = deepl.DeepLClient(KEY, server_url=URL)
 Entries = deepl.api_data.MultilingualGlossaryDictionaryEntries
@@ -142,18 +159,91 @@ def glossaries_3() -> None:
         client.delete_multilingual_glossary(made)
 
 
-@cell("errors", "an unknown language, a document: DeepLException, without retries")
+def translated_document(kind: str) -> None:
+    result = FILES / f"result.{kind}"
+    status = client.translate_document_from_filepath(FILES / f"a.{kind}", result, source_lang="EN", target_lang="JA")
+    equal((status.status, status.billed_characters), (deepl.DocumentStatus.Status.DONE, sum(map(len, TEXTS))))
+    translated_file(result)
+
+
+@cell("documents", "translate_document_from_filepath: docx")
+def docx() -> None:
+    translated_document("docx")
+
+
+@cell("documents", "translate_document_from_filepath: pptx")
+def pptx() -> None:
+    translated_document("pptx")
+
+
+@cell("documents", "translate_document_from_filepath: srt")
+def srt() -> None:
+    translated_document("srt")
+
+
+@cell("documents", "translate_document: bytes with a name, a glossary's terms")
+def document_of_bytes() -> None:
+    made = client.create_glossary(f"document {uuid.uuid4()}", "EN", "JA", STATION)
+    try:
+        result = io.BytesIO()
+        client.translate_document(
+            TEXT.encode(),
+            result,
+            source_lang="EN",
+            target_lang="JA",
+            filename="a.txt",
+            glossary=made,
+            formality="prefer_more",
+        )
+        assert "ターミナル" in result.getvalue().decode(), result.getvalue()
+    finally:
+        client.delete_glossary(made)
+
+
+@cell("documents", "upload, status, result; a handle from its id and key; a wrong one is not found")
+def document_steps() -> None:
+    with (FILES / "a.srt").open("rb") as given:
+        made = client.translate_document_upload(given, source_lang="EN", target_lang="JA", filename="a.srt")
+    assert re.fullmatch("Document ID: [0-9A-F]{32}, key: [0-9A-F]{64}", str(made)), str(made)
+    handle = deepl.DocumentHandle(made.document_id, made.document_key)
+    status = client.translate_document_wait_until_done(handle)
+    equal((status.ok, status.done), (True, True))
+    result = FILES / "steps.srt"
+    with result.open("wb") as out:
+        client.translate_document_download(handle, out)
+    translated_file(result)
+    try:
+        client.translate_document_get_status(deepl.DocumentHandle(made.document_id, "0" * 64))
+    except deepl.DeepLException as error:
+        assert "Not found" in str(error), error
+    else:
+        raise AssertionError("no exception")
+
+
+@cell("documents", "equal languages: DocumentTranslationException with the handle; an unknown type: DeepLException")
+def document_errors() -> None:
+    try:
+        client.translate_document(b"text", None, source_lang="EN", target_lang="EN-GB", filename="a.txt")
+    except deepl.DocumentTranslationException as error:
+        assert "Source and target language are equal." in str(error) and error.document_handle, error
+    else:
+        raise AssertionError("no exception")
+    try:
+        client.translate_document(b"text", None, target_lang="JA", filename="a.xyz")
+    except deepl.DeepLException as error:
+        assert "Invalid file" in str(error), error
+    else:
+        raise AssertionError("no exception")
+
+
+@cell("errors", "an unknown language: DeepLException, without retries")
 def errors() -> None:
-    for call in (
-        lambda: client.translate_text(TEXT, target_lang="XX"),
-        lambda: client.translate_document(b"text", None, target_lang="JA", filename="a.txt"),
-    ):
-        try:
-            call()
-        except deepl.DeepLException as error:
-            assert "400" in str(error) or "Bad request" in str(error), error
-        else:
-            raise AssertionError("no exception")
+    try:
+        client.translate_text(TEXT, target_lang="XX")
+    except deepl.DeepLException as error:
+        assert "400" in str(error) or "Bad request" in str(error), error
+    else:
+        raise AssertionError("no exception")
 
 
 def command(*arguments: str) -> str:
@@ -162,6 +252,13 @@ def command(*arguments: str) -> str:
     done = subprocess.run(line, env=settings, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr[-300:]
     return done.stdout.strip()
+
+
+@cell("command line", "document")
+def command_line_of_documents() -> None:
+    (FILES / "out").mkdir()
+    command("document", "--from", "EN", "--to", "JA", str(FILES / "a.docx"), str(FILES / "out"))
+    translated_file(FILES / "out" / "a.docx")
 
 
 @cell("command line", "text, languages, usage, glossary")

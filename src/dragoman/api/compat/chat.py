@@ -1,34 +1,34 @@
-"""What a chat's messages ask to have translated: which text, from and into which language, and in which form it goes back.
+"""What a chat's messages ask to have translated: which texts, from and into which language, and in which form they go back.
 
-Programs that translate through a chat model write the instruction and the text into their messages, each in its own way;
-`chat_templates.toml` has the ways that are known. What is not understood is refused: an instruction must not be translated
-as if it were text.
+Programs that translate through a chat model write the instruction and the texts into their messages, each in its own way;
+`chat_templates.toml` has the ways that are known, and only what fits one of them as a whole is read as an instruction. A
+message that fits none is a text where the request names the target in another way; everything else is refused, since an
+instruction must not be translated as if it were text.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from dragoman import languages
-from dragoman.api.compat import kiss
-from dragoman.errors import InvalidRequest, TooManyTexts
+from dragoman.api.compat.chat_patterns import Pattern
+from dragoman.api.compat.chat_schema import outline
+from dragoman.api.compat.chat_shapes import Batch, Shape
+from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts
 from dragoman.types import Formality, TextFormat, Translation
 
 Role = Literal["system", "user", "assistant"]
 
 _FILE = Path(__file__).with_name("chat_templates.toml")
-_MAX_NAME = languages.MAX_TAG_CHARACTERS
-_MAX_ANY = 2_000  # characters of what a template has besides languages and text, such as a page's summary
-_MAX_SYSTEM = 8_000  # characters of a system message that are read
 _SPACE = re.compile(r"\s*")
-_VARIABLE = re.compile(r"\{(to|from|text|any)\}")
+_MAX_KEPT = 4_000  # characters of system messages whose reading is kept
 
 HELP = (
     "send the text alone as the user message, and the target language in the model's name (dragoman/ja), in the header "
@@ -36,67 +36,190 @@ HELP = (
 )
 
 
+class Reply(Protocol):
+    """The form in which the translations of a batch go back."""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether the answer's content is JSON."""
+        ...
+
+    @property
+    def end(self) -> str:
+        """What stands after the last translation."""
+        ...
+
+    def piece(self, index: int, text: str, translation: Translation) -> str:
+        """What the answer's content has for a text, with what stands before it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedReply:
+    """The form of a program, with the ids of the texts and the variables of its instruction."""
+
+    shape: Shape
+    ids: tuple[object, ...]
+    variables: Mapping[str, str]
+
+    @property
+    def is_json(self) -> bool:
+        """See `Reply`."""
+        return self.shape.begin[:1] in ("{", "[")
+
+    @property
+    def end(self) -> str:
+        """See `Reply`."""
+        return self.shape.end
+
+    def piece(self, index: int, text: str, translation: Translation) -> str:
+        """See `Reply`."""
+        return self.shape.write(index, self.ids[index], text, translation, self.variables)
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Texts to translate. Their translations go back with `separators` between them, or as `segments`."""
+    """Texts to translate. Their translations go back with `separators` between them, or as `reply` says."""
 
     texts: tuple[str, ...]
     target: str
     source: str | None = None
     separators: tuple[str, ...] = ()  # one fewer than texts
-    segments: kiss.Segments | None = None
+    reply: Reply | None = None
     glossary: Mapping[str, str] = field(default_factory=dict[str, str])
     keep: tuple[str, ...] = ()
     formality: Formality = "default"
     context: str | None = None
+    template: str | None = None  # the name of what explained the messages
 
     @property
     def format(self) -> TextFormat:
         return "html" if any(map(_has_tags, self.texts)) else "text"
 
+    @property
+    def end(self) -> str:
+        """What stands after the last translation."""
+        return self.reply.end if self.reply is not None else ""
+
+    def before(self, index: int) -> str:
+        """What stands before a text that goes back as it is, and after the last one."""
+        return self.separators[index - 1] if 0 < index <= len(self.separators) else ""
+
+    def piece(self, index: int, translation: Translation) -> str:
+        """What the answer's content has for a text, with what stands before it."""
+        if self.reply is None:
+            return self.before(index) + translation.text
+        return self.reply.piece(index, self.texts[index], translation)
+
     def write(self, translations: Sequence[Translation]) -> str:
         """The answer's content."""
-        if self.segments is not None:
-            return self.segments.write(translations)
-        parts = [translations[0].text]
-        for separator, one in zip(self.separators, translations[1:], strict=True):
-            parts += (separator, one.text)
-        return "".join(parts)
+        return "".join(self.piece(index, one) for index, one in enumerate(translations)) + self.end
+
+    def as_json(self, schema: Mapping[str, Any] | None) -> Task:
+        """The task with an answer in JSON: the program's own form where it is JSON, else by the schema (None: any JSON).
+
+        Raises `InvalidRequest` for a schema that the message does not fit.
+        """
+        if self.reply is not None and self.reply.is_json:
+            return self
+        made = outline(schema, self.texts)
+        return replace(self, texts=tuple(made.texts), separators=(), reply=made)
 
 
 def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: int = 10_000) -> Task:
     """What the messages ask for. `target`: a language that the request names besides them, which goes before theirs.
 
-    Of several user messages the last one counts. Raises `InvalidRequest`, and `TooManyTexts` for over `max_texts`.
+    The last message is the one to translate; users' messages before it, each with its answer, are not read. Raises
+    `NotATranslation` for messages that are known to ask for something else, `InvalidRequest` for those that no template
+    explains, and `TooManyTexts` for over `max_texts`.
     """
     if not messages or messages[-1][0] != "user":
         raise InvalidRequest("the last message is not the user's; it must hold the text", param="messages")
+    talk = [role for role, _ in messages if role != "system"]
+    if ("user", "user") in pairwise(talk):
+        raise InvalidRequest(f"two user messages follow each other: {HELP}", param="messages")
     message = messages[-1][1].replace("\r\n", "\n")
-    system = "\n\n".join(text for role, text in messages if role == "system").strip()[:_MAX_SYSTEM]
-    if (batch := kiss.read_batch(message, system)) is not None:
-        return _batch_task(batch, target)
-    _check_not_refused(message)
-    source, named = _languages_of(system, has_target=target is not None)
-    for template in _templates():
-        if (found := template.match(message)) is not None:
-            asked = found.get("to", "")
-            target = target or tag_of(asked)
-            if target is None:
-                raise InvalidRequest(f"{asked!r} is not a known language: {HELP}", param="messages")
-            return _text_task(found["text"], target, tag_of(found.get("from", "")) or source, max_texts)
-    target = target or named
+    system = "\n\n".join(text for role, text in messages if role == "system").replace("\r\n", "\n").strip()
+    stripped = message.strip()
+    for template, described in zip(_data().templates, _described(system), strict=True):
+        values = template.match(message, stripped, described) if described is not None else None
+        if values is not None and (task := _task(template, values, target, max_texts)) is not None:
+            return task
+    if system and _first(_data().neutral, system) is None:
+        raise InvalidRequest(f"the system message and the user's have no known form together: {HELP}", param="messages")
+    if any(_is_instruction(text) for role, text in messages[:-1] if role == "user"):
+        raise InvalidRequest(
+            f"the messages before it are instructions, and the last one has no known form: {HELP}", param="messages"
+        )
     if target is None:
         raise InvalidRequest(f"the messages do not name a target language: {HELP}", param="messages")
-    if _is_instruction(message, alone=not system):
-        raise InvalidRequest(
-            f"the user message is an instruction in a form that is not known: {HELP}", param="messages"
-        )
-    return _text_task(message, target, source, max_texts)
+    return _separated(message, _data().separators, max_texts, Task((), target))
 
 
-def _text_task(message: str, target: str, source: str | None, max_texts: int) -> Task:
+# ---- templates
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """How a program writes its messages: the user message as one of `users` (none: it is the text), and the system message as
+    one of `systems` (none: there is none, or one that only describes a translator)."""
+
+    name: str
+    users: tuple[Pattern, ...]
+    systems: tuple[Pattern, ...]
+    shape: Shape | None = None
+    separators: re.Pattern[str] | None = None
+    terms: tuple[Pattern, ...] = ()  # a line of its glossary
+    is_translation: bool = True
+
+    def match(self, message: str, stripped: str, described: Mapping[str, str]) -> Mapping[str, str] | None:
+        """The values of the variables, with the text; None where the user message does not fit. `stripped`: it without white
+        space around it; `described`: the values of the system message."""
+        user = _first(self.users, stripped) if self.users else {"text": message}
+        if user is None or any(user.get(name, "") not in ("", value) for name, value in described.items()):
+            return None
+        return {**described, **user}
+
+
+def _task(template: Template, values: Mapping[str, str], target: str | None, max_texts: int) -> Task | None:
+    """The task that a template with these values makes of the messages; None where the texts have another form.
+
+    Raises `NotATranslation`, and `InvalidRequest` for a language that is not known.
+    """
+    if not template.is_translation:
+        raise NotATranslation(f"{template.name}: this server translates, and does nothing else", param="messages")
+    batch: Batch | None = None
+    if template.shape is not None and (batch := template.shape.read(values["text"], values, max_texts)) is None:
+        return None
+    to, source = (batch.target if batch else "") or values.get("to", ""), tag_of(values.get("from", ""))
+    target = target or tag_of(to)
+    if target is None:
+        reason = f"{to[:40]!r} is not a known language" if to else "the messages do not name a target language"
+        raise InvalidRequest(f"{reason}: {HELP}", param="messages")
+    lines = (values.get("terms") or values.get("pairs", "")).splitlines()
+    found = (_first(template.terms, line.strip()) for line in lines)
+    terms = {term["source"]: term["translation"] for term in found if term is not None}
+    task = Task((), target, source, glossary=terms, template=template.name)
+    if batch is None or template.shape is None:
+        return _separated(values["text"], template.separators or _data().separators, max_texts, task)
+    variables = {name: value for name, value in values.items() if name != "text"}
+    return Task(
+        batch.texts,
+        target,
+        tag_of(batch.source) or source,
+        reply=ShapedReply(template.shape, batch.ids, variables),
+        glossary={**terms, **batch.glossary},
+        keep=batch.keep,
+        formality=batch.formality,
+        context=batch.context,
+        template=template.name,
+    )
+
+
+def _separated(message: str, separator: re.Pattern[str], max_texts: int, task: Task) -> Task:
+    """The task with the texts between the separators of a message."""
     texts, separators, at = list[str](), list[str](), 0
-    for match in _separator().finditer(message):
+    for match in separator.finditer(message):
         if len(texts) >= max_texts:
             raise TooManyTexts(f"over {max_texts} texts in one call", param="messages")
         before, after = message[at : match.start()].rstrip(), _past_space(message, match.end())
@@ -104,22 +227,8 @@ def _text_task(message: str, target: str, source: str | None, max_texts: int) ->
             texts.append(before)
             separators.append(message[at + len(before) : after])
             at = after
-    return Task((*texts, message[at:]), target, source, separators=tuple(separators))
-
-
-def _batch_task(batch: kiss.KissBatch, target: str | None) -> Task:
-    target = target or tag_of(batch.target)
-    if target is None:
-        raise InvalidRequest(f"targetLanguage is no known language: {batch.target[:40]!r}", param="messages")
-    return Task(
-        batch.texts,
-        target,
-        segments=batch.segments,
-        glossary=batch.glossary,
-        keep=batch.keep,
-        formality=batch.formality,
-        context=batch.context,
-    )
+    texts.append(message[at:])
+    return replace(task, texts=tuple(texts), separators=tuple(separators))
 
 
 def _past_space(text: str, at: int) -> int:
@@ -127,176 +236,37 @@ def _past_space(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-# ---- languages
+def _first(patterns: Sequence[Pattern], message: str) -> Mapping[str, str] | None:
+    """The values of the first pattern that fits. One that a text may have by chance fits only with languages that are known."""
+    start = message[:1].lower()
+    for pattern in patterns:
+        values = pattern.match(message) if not pattern.starts or start in pattern.starts else None
+        if values is not None and (pattern.is_strong or _has_languages(values)):
+            return values
+    return None
 
 
-def tag_of(name: str) -> str | None:
-    """The tag of a language's tag, English or own name; None for what is none."""
-    name = name.strip().strip("\"'`“”「」《》")
-    return _tag_of(name) if len(name) <= _MAX_NAME else None
+def _has_languages(values: Mapping[str, str]) -> bool:
+    target, source = values.get("to"), values.get("from")
+    is_source = source is None or tag_of(source) is not None or source.casefold() in _data().no_languages
+    return is_source and (target is None or tag_of(target) is not None)
 
 
-@lru_cache(maxsize=4096)
-def _tag_of(name: str) -> str | None:
-    aliases: dict[str, str] = _data()["languages"]
-    return aliases.get(name) or languages.find(name)
+def _described(system: str) -> Sequence[Mapping[str, str] | None]:
+    """For each template the values of a system message that it knows, {} of none; None where it does not fit."""
+    return _kept_described(system) if len(system) <= _MAX_KEPT else _kept_described.__wrapped__(system)
 
 
-_TRANSLATES = re.compile(r"translat|翻译|翻譯|译成|譯成|翻訳|번역", re.I)
-_TO = re.compile(r"\b(?:in)?to\s+(?:the\s+)?(?:language\s+)?(?=\S)", re.I)
-_FROM = re.compile(r"\bfrom\s+(?:the\s+)?(?:language\s+)?(?=\S)", re.I)
-_TO_CHINESE = re.compile(r"[译譯](?:成|为|為|到)\s*(?=\S)")
-_TO_JAPANESE = re.compile(r"([^\s、。（(を]{1,20})に翻訳")
-_CLAUSE = re.compile(r"[^\n.,;:!?，。；：！？、]{1,80}")
-_WORD = re.compile(r"\S+")
-_OR = re.compile(r"\s*(?:,|/|\bor\b|\band\b)\s*", re.I)
-_QUOTED = re.compile(r"[\"'`“「]([^\"'`”」\n]{1,64})[\"'`”」]")
-_REACH = 200  # characters between "translate" and "to"
+@lru_cache(maxsize=512)
+def _kept_described(system: str) -> Sequence[Mapping[str, str] | None]:
+    persona: Mapping[str, str] | None = _first(_data().personas, system) if system else {}
+    return [_first(one.systems, system) if one.systems else persona for one in _data().templates]
 
 
-def _languages_of(system: str, *, has_target: bool) -> tuple[str | None, str | None]:
-    """Source and target that a system message names. Raises `InvalidRequest` for one that is not about translating."""
-    if not system or (has_target and system in _data()["neutral_system_messages"]):
-        return None, None
-    if not _TRANSLATES.search(system):
-        raise InvalidRequest(f"the system message does not ask for a translation: {HELP}", param="messages")
-    targets = set(_targets_in(system))
-    if len(targets) > 1 and not has_target:
-        names = ", ".join(sorted(targets))
-        raise InvalidRequest(f"the system message names several target languages ({names}): {HELP}", param="messages")
-    sources = {tag for match in _FROM.finditer(system) if (tag := _language_at(system, match.end())[0]) is not None}
-    return sources.pop() if len(sources) == 1 else None, targets.pop() if len(targets) == 1 else None
-
-
-def _targets_in(system: str) -> Iterator[str]:
-    for match in (*_TO.finditer(system), *_TO_CHINESE.finditer(system)):
-        before = system[max(match.start() - _REACH, 0) : match.end()]
-        if _TRANSLATES.search(before):
-            yield from _languages_at(system, match.end())
-    for match in _TO_JAPANESE.finditer(system):
-        if (tag := tag_of(match[1])) is not None:
-            yield tag
-
-
-def _languages_at(text: str, at: int) -> Iterator[str]:
-    """The language whose name or tag begins there, and those that follow it after "or" and "and"."""
-    tag, end = _language_at(text, at)
-    while tag is not None:
-        yield tag
-        more = _OR.match(text, end)
-        tag, end = _language_at(text, more.end()) if more else (None, end)
-
-
-def _language_at(text: str, at: int) -> tuple[str | None, int]:
-    """The longest beginning of up to four words that is a language, and where it ends."""
-    if (quoted := _QUOTED.match(text, at)) is not None:
-        return tag_of(quoted[1]), quoted.end()
-    clause = _CLAUSE.match(text, at)
-    words = list(_WORD.finditer(clause[0])) if clause is not None else []
-    for word in reversed(words[:4]):
-        name = text[at : at + word.end()]
-        # Nearly all words of three letters are codes: only the last one of a clause is read as one.
-        is_name = len(name) != 3 or not name.isascii() or word is words[-1]
-        if is_name and name.lower() not in _data()["english_words"] and (tag := tag_of(name)) is not None:
-            return tag, at + word.end()
-    return None, at
-
-
-# ---- templates
-
-
-@dataclass(frozen=True, slots=True)
-class MessageTemplate:
-    """A user message as a program writes it: literal parts, and variables between them."""
-
-    name: str
-    literals: tuple[re.Pattern[str], ...]  # before each variable
-    variables: tuple[str, ...]  # the last one is "text"
-    tail: str  # after the text
-
-    def match(self, message: str) -> dict[str, str] | None:
-        """The values of the variables. Takes time in proportion to the message: each literal is where it is found first."""
-        message = message.lstrip()
-        head = self.literals[0].match(message)
-        if head is None:
-            return None
-        values: dict[str, str] = {}
-        at = head.end()
-        for variable, literal in zip(self.variables, self.literals[1:], strict=False):
-            reach = at + (_MAX_ANY if variable == "any" else _MAX_NAME) + 200
-            found = literal.search(message, at, reach)
-            if found is None:
-                return None
-            values[variable] = message[at : found.start()].strip()
-            if variable != "any" and "\n" in values[variable]:
-                return None
-            at = found.end()
-        at = _past_space(message, at)
-        if not self.tail:
-            return values | {"text": message[at:]}
-        text = message[at:].rstrip()
-        if not text.endswith(self.tail):
-            return None
-        return values | {"text": text.removesuffix(self.tail).rstrip()}
-
-
-@cache
-def _data() -> dict[str, Any]:
-    return tomllib.loads(_FILE.read_text("utf-8"))
-
-
-@cache
-def _templates() -> tuple[MessageTemplate, ...]:
-    return tuple(_template(entry["name"], entry["user"].strip()) for entry in _data()["template"])
-
-
-def _template(name: str, user: str) -> MessageTemplate:
-    parts = _VARIABLE.split(user)
-    *literals, tail = parts[::2]
-    return MessageTemplate(name, tuple(map(_literal, literals)), tuple(parts[1::2]), tail.strip())
-
-
-def _literal(literal: str) -> re.Pattern[str]:
-    """White space as any white space; a word at an edge that had some there is a whole word."""
-    pattern = r"\s*".join(map(re.escape, literal.split()))
-    before = r"\b" if literal[:1].isspace() and literal.lstrip()[:1].isalnum() else ""
-    after = r"\b" if literal[-1:].isspace() and literal.rstrip()[-1:].isalnum() else ""
-    return re.compile(before + pattern + after, re.I)
-
-
-@cache
-def _separator() -> re.Pattern[str]:
-    """A line between texts."""
-    return re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, _data()['separators']))})[ \t]*$", re.MULTILINE)
-
-
-def _check_not_refused(message: str) -> None:
-    begins = message.lstrip()[:200].casefold()
-    for entry in _data()["refused"]:
-        if begins.startswith(entry["starts"].casefold()):
-            raise InvalidRequest(f"messages of {entry['name']} are not understood: {HELP}", param="messages")
-
-
-# An instruction before a text, and one that stands after a text or alone.
-_FIRST_INSTRUCTION = re.compile(
-    r"(?:please\s+)?translate\s+(?:the|this|that|these|following|from|to|into|below|all|my|it|everything)\b[^\n]{0,200}"
-    r"|(?:you are|you're|act as|i want you to|can you|could you|your task)\b[^\n]{0,300}\btranslat[^\n]{0,300}"
-    r"|[^\n。]{0,40}(?:翻译|翻譯|[译譯])(?:成|为|為|到)[^\n。]{0,40}"
-    r"|[^\n。]{0,60}に(?:翻訳|訳)し[^\n]{0,40}"
-    r"|[^\n]{0,60}번역[^\n]{0,40}",
-    re.I,
-)
-_WHOLE_INSTRUCTION = re.compile(r"(?:please\s+)?translate\b.{0,400}\b(?:to|into)\b.{1,80}", re.I)
-
-
-def _is_instruction(message: str, *, alone: bool) -> bool:
-    """Whether a user message says what to do. `alone`: no system message says so, as programs that send texts do."""
+def _is_instruction(message: str) -> bool:
     message = message.strip()
-    first, _, rest = message.partition("\n")
-    if (rest or (alone and ":" in first)) and _FIRST_INSTRUCTION.match(first) is not None:
-        return True
-    last = message.rpartition("\n")[2] if rest or alone else ""
-    return _WHOLE_INSTRUCTION.fullmatch(last) is not None
+    patterns = (one for template in _data().templates for one in template.users if one.starts)
+    return _first(tuple(patterns), message) is not None
 
 
 def _has_tags(text: str) -> bool:
@@ -305,3 +275,76 @@ def _has_tags(text: str) -> bool:
 
 
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w-]*)\s*>")
+
+
+# ---- languages
+
+
+def tag_of(name: str) -> str | None:
+    """The tag of a language's tag, English or own name; None for what is none."""
+    name = name.strip().strip("\"'`“”「」《》")
+    return _tag_of(name) if len(name) <= languages.MAX_TAG_CHARACTERS else None
+
+
+@lru_cache(maxsize=4096)
+def _tag_of(name: str) -> str | None:
+    return _data().languages.get(name.casefold()) or languages.find(name) or _with_region(name)
+
+
+def _with_region(name: str) -> str | None:
+    """The tag of "German (Germany)", as .NET and CLDR write regions that need not be said."""
+    language, _, region = name.partition(" (")
+    return languages.find(language) if region.endswith(")") else None
+
+
+# ---- the file
+
+
+@dataclass(frozen=True, slots=True)
+class _Data:
+    templates: tuple[Template, ...]
+    neutral: tuple[Pattern, ...]
+    personas: tuple[Pattern, ...]
+    separators: re.Pattern[str]
+    languages: Mapping[str, str]  # by casefolded name
+    no_languages: frozenset[str]
+
+
+@cache
+def _data() -> _Data:
+    data = tomllib.loads(_FILE.read_text("utf-8"))
+    shapes = {name: _shape(entry) for name, entry in data["shape"].items()}
+    return _Data(
+        tuple(_template(entry, shapes) for entry in data["template"]),
+        _patterns(data["neutral"]),
+        _patterns(data["neutral"] + data["personas"]),
+        _separator(data["separators"]),
+        {name.casefold(): tag for name, tag in data["languages"].items()},
+        frozenset(data["no_languages"]),
+    )
+
+
+def _shape(entry: dict[str, Any]) -> Shape:
+    fields: dict[str, Any] = entry | {"context": tuple(entry.get("context", ()))}
+    return Shape(**fields)
+
+
+def _template(entry: dict[str, Any], shapes: Mapping[str, Shape]) -> Template:
+    return Template(
+        entry["name"],
+        _patterns(entry.get("user", ())),
+        _patterns(entry.get("system", ())),
+        shapes[entry["shape"]] if "shape" in entry else None,
+        _separator(entry["separators"]) if "separators" in entry else None,
+        _patterns(entry.get("terms", ())),
+        entry.get("translates", True),
+    )
+
+
+def _patterns(given: str | list[str]) -> tuple[Pattern, ...]:
+    return tuple(map(Pattern.of, [given] if isinstance(given, str) else given))
+
+
+def _separator(separators: Sequence[str]) -> re.Pattern[str]:
+    """A line between texts."""
+    return re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, separators))})[ \t]*$", re.MULTILINE)

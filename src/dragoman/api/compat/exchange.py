@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from fastapi import Depends, Request
@@ -14,7 +15,7 @@ from fastapi import Depends, Request
 from dragoman import languages
 from dragoman.api.answers import while_connected
 from dragoman.api.compat import RETRY_GRACE_S
-from dragoman.api.forms import MAX_FORM_FIELDS, parse_form
+from dragoman.api.forms import MAX_FORM_FIELDS, parse_form, receive_file
 from dragoman.api.input import (
     Service,
     call_of,
@@ -167,6 +168,24 @@ async def authenticated(http: Request, service: TranslationService, fields: Fiel
     """The call of the account whose key one of these fields or a header has. Raises `Unauthenticated`, `InvalidKey`."""
     key = fields.first(*key_names) or key_in_headers(http)
     return Call(http, service, fields, await service.accounts.authenticate(key))
+
+
+async def receive_upload(
+    http: Request, service: TranslationService, path: Path, *key_names: str, missing: str = "{} is missing"
+) -> tuple[Call, str]:
+    """The call of a form whose file is written to `path`, and the file's name; a key may come after the file.
+
+    Raises what `key_first`, `receive_file` and `authenticated` raise, and `InvalidRequest` for a form without a file.
+    """
+    values = _joined(http.query_params.multi_items())
+    async with key_first(http, service, Fields(values).first(*key_names), http.app.state.keyless_uploads):
+        form = await receive_file(http, path, service.documents.max_bytes)
+        values |= _joined((name, value) for name, found in form.fields.items() for value in found)
+        fields = Fields(values, missing)
+        call = await authenticated(http, service, fields, *key_names)
+    if form.file_name is None:
+        raise fields.absent("file")
+    return call, form.file_name
 
 
 def caller(*key_names: str, missing: str = "{} is missing") -> Any:

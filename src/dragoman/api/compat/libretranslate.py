@@ -1,24 +1,37 @@
-"""LibreTranslate's API, at the server's root: `/translate`, `/detect`, `/languages`, `/frontend/settings`,
-`/health`. Its `POST /translate` is shared with the plug-ins': see `plugins.recognised`.
+"""LibreTranslate's API, at the server's root: `/translate`, `/translate_file`, `/detect`, `/languages`,
+`/frontend/settings`, `/health`. Its `POST /translate` is shared with the plug-ins': see `plugins.recognised`.
 
 Alternatives are always empty lists: decoding is greedy, and a second translation would cost as much as the first.
 """
 
 from __future__ import annotations
 
+import re
+from secrets import token_hex
 from typing import Annotated, Any, cast
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
 
 from dragoman import languages
 from dragoman.api import openapi
-from dragoman.api.answers import JsonResponse, json_items
-from dragoman.api.compat import plugins
-from dragoman.api.compat.exchange import Call, Fields, authenticated, caller, read_fields, served_tag
+from dragoman.api.answers import ClientGone, JsonResponse, file_headers, json_items, while_connected
+from dragoman.api.compat import RETRY_GRACE_S, plugins
+from dragoman.api.compat.exchange import (
+    Call,
+    Fields,
+    authenticated,
+    caller,
+    read_fields,
+    receive_upload,
+    served_tag,
+)
 from dragoman.api.errors import ErrorFormat, foreign_format
 from dragoman.api.input import Service
-from dragoman.errors import InvalidRequest
+from dragoman.documents.formats import BY_EXTENSION
+from dragoman.errors import Forbidden, InvalidRequest, UnknownDocument
+from dragoman.service.documents import DocumentOptions
 from dragoman.types import Detection, TextFormat, Translation
 
 router = APIRouter(tags=["LibreTranslate"], default_response_class=Response)
@@ -26,6 +39,9 @@ router = APIRouter(tags=["LibreTranslate"], default_response_class=Response)
 FRONTEND_TIMEOUT_MS = 500
 _CODES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
 """Codes of LibreTranslate's own, and their long forms."""
+_DOWNLOAD = re.compile(r"([0-9A-F]{32})-([0-9a-f]{32})\.")
+"""The id of a document and what gives access to it, before the file's name."""
+_HOST = re.compile(r"[\w.-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?", re.ASCII)
 
 _STATUSES = {
     "unauthenticated": 400,
@@ -41,7 +57,7 @@ error_format = foreign_format(
 )
 """One sentence. A missing key is 400, a wrong one 403, a used-up quota 429."""
 ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
-    ("/translate", "/detect", "/languages", "/frontend/settings", "/health", "/suggest"), error_format
+    ("/translate", "/download_file", "/detect", "/languages", "/frontend/settings", "/health", "/suggest"), error_format
 )
 
 # ---- OpenAPI
@@ -68,6 +84,7 @@ _TRANSLATED = openapi.object_of(
     "detectedLanguage",
     "alternatives",
 )
+_FILE = {"file": openapi.FILE, "source": _TRANSLATE["source"], "target": _TRANSLATE["target"], **_KEY}
 _LANGUAGES = openapi.array(
     openapi.object_of({"code": openapi.TEXT, "name": openapi.TEXT, "targets": openapi.array(openapi.TEXT)})
 )
@@ -146,6 +163,62 @@ def _language(one: Detection) -> dict[str, object]:
     return {"confidence": round(100 * one.confidence, 1), "language": code_of(one.language)}
 
 
+# ---- files
+
+
+@router.post(
+    "/translate_file",
+    summary="LibreTranslate: translate a file",
+    openapi_extra=openapi.upload(_FILE, "file", "source", "target"),
+    responses=openapi.answers(openapi.object_of({"translatedFileUrl": openapi.TEXT}), _ERROR, *_REFUSED, 413),
+)
+async def translate_file(http: Request, service: Service) -> Response:
+    """The answer comes when the file is translated. Whoever has its URL has the file."""
+    if not service.translates_documents:
+        raise Forbidden("Files translation are disabled on this server.")
+    documents = service.documents
+    secret = token_hex(16)
+    with documents.upload() as path:
+        call, name = await receive_upload(http, service, path, "api_key", missing=_MISSING)
+        auto = call.fields.required("source").lower() == "auto"
+        options = DocumentOptions(_tag(call, "target"), None if auto else _tag(call, "source"))
+        document = await documents.create(path, name, options, call.account, "libretranslate", secret=secret)
+    try:
+        async with while_connected(http.receive, grace_s=RETRY_GRACE_S):
+            document = await documents.wait(document)
+            file = await documents.result(document)
+    except ClientGone:
+        await documents.delete(document)
+        raise
+    return JsonResponse(
+        {"translatedFileUrl": f"{_base_url(http)}/download_file/{document.id}-{secret}.{quote(file.name)}"}
+    )
+
+
+def _base_url(http: Request) -> str:
+    """This server's address as the client knows it, also behind a proxy whose headers are trusted."""
+    base = str(http.base_url).rstrip("/")
+    host = http.headers.get("x-forwarded-host", "").partition(",")[0].strip()
+    if host and http.app.state.service.settings.server.trusted_proxies and _HOST.fullmatch(host):
+        scheme, _, rest = base.partition("://")
+        return f"{scheme}://{host}{rest[len(http.base_url.netloc) :]}"
+    return base
+
+
+@router.get(
+    "/download_file/{name}", summary="LibreTranslate: a translated file", responses=openapi.failures(_ERROR, 404)
+)
+@router.head("/download_file/{name}", include_in_schema=False)
+async def download_file(name: str, service: Service) -> Response:
+    """The file that `/translate_file` has named."""
+    found = _DOWNLOAD.match(name)
+    if found is None:
+        raise UnknownDocument("there is no such file; it may have expired")
+    documents = service.documents
+    file = await documents.result(await documents.get(found[1], secret=found[2]))
+    return FileResponse(file.path, headers=file_headers(file.name, file.media_type))
+
+
 @router.post(
     "/detect",
     summary="LibreTranslate: detect the language",
@@ -204,8 +277,8 @@ async def frontend_settings(service: Service) -> Response:
             "apiKeys": service.accounts.required,
             "keyRequired": service.accounts.required,
             "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
+            "filesTranslation": service.translates_documents,
+            "supportedFilesFormat": [f".{extension}" for extension in BY_EXTENSION if service.translates_documents],
             "language": {
                 "source": {"code": "auto", "name": "Auto Detect"},
                 "target": {"code": code_of(target), "name": languages.name(target)},

@@ -1,29 +1,34 @@
-"""OpenAI's chat completions, for clients that translate through a chat model: `/v1/chat/completions`.
+"""OpenAI's chat completions and completions, for clients that translate through a chat model, and its models.
 
-`chat` reads the messages. Parameters of sampling are accepted and not used.
+`chat` reads the messages; a prompt of `/v1/completions` is one message. Parameters of sampling are accepted and not used. The
+Responses API is in `openai_responses`.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
-from dragoman.api import openapi
+from dragoman.api import native, openapi, schemas
 from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
 from dragoman.api.compat import chat
+from dragoman.api.compat.chat_shapes import fields_of
 from dragoman.api.errors import ErrorFormat, Fault, foreign_format
-from dragoman.api.input import Caller, KeyFirstRoute, Service, call_of, check_texts
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, check_texts
 from dragoman.api.middleware import current_id
 from dragoman.api.schemas import EVENT, Items
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest, Usage
+from dragoman.types import Account, TextDelta, TextDone, Translation, TranslationRequest, Usage
 
-router = APIRouter(prefix="/v1/chat", tags=["OpenAI"], route_class=KeyFirstRoute)
+router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=KeyFirstRoute)
 
 TARGET_HEADER = "X-Target-Language"
 _INCOMPLETE = ("length", "repetition")
@@ -44,13 +49,20 @@ _ERRORS = {
 }
 
 
-def _error(status: int, error: Fault | DragomanError) -> dict[str, Any]:
+_INCORRECT = "Incorrect API key provided"
+"""The words for a wrong key that libraries look for."""
+
+
+def error_body(status: int, error: Fault | DragomanError) -> dict[str, Any]:
+    """What went wrong, in OpenAI's shape."""
     type_ = "invalid_request_error" if status < 500 else "server_error"
     type_, code = _ERRORS.get(error.code, (type_, error.code))
-    return {"error": {"message": error.message, "type": type_, "param": error.param, "code": code}}
+    message = f"{_INCORRECT}: {error.message}" if error.code == "invalid_key" else error.message
+    return {"error": {"message": message, "type": type_, "param": error.param, "code": code}}
 
 
-ERROR_FORMATS: dict[str, ErrorFormat] = {"/v1/chat/": foreign_format(_STATUSES, _error)}
+ERROR_FORMAT = foreign_format(_STATUSES, error_body)
+ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(("/v1/chat/", "/v1/completions", "/v1/models/"), ERROR_FORMAT)
 
 
 # ---- requests
@@ -76,6 +88,20 @@ class ChatStreamOptions(BaseModel):
     include_usage: bool | None = None
 
 
+class ChatFunction(BaseModel):
+    """A function that a model could call: its arguments have the form of a JSON schema."""
+
+    name: str
+    parameters: dict[str, Any] = {}
+
+
+class ChatTool(BaseModel):
+    """A tool; functions are known."""
+
+    type: str
+    function: ChatFunction | None = None
+
+
 class ChatBody(BaseModel):
     """`POST /v1/chat/completions`: the fields that are used or refused. Others are accepted and not used."""
 
@@ -95,7 +121,9 @@ class ChatBody(BaseModel):
         }
     )
 
-    model: Annotated[str, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")]
+    model: Annotated[
+        str, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
+    ] = ""
     messages: Items[ChatMessage]
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None
@@ -103,9 +131,26 @@ class ChatBody(BaseModel):
         bool, Field(description="This server's own: the texts of a message with several follow each other.")
     ] = False
     n: int | None = None
-    tools: list[Any] | None = None
+    tools: Items[ChatTool] | None = None
+    tool_choice: str | dict[str, Any] | None = None
     functions: list[Any] | None = None
     response_format: dict[str, Any] | None = None
+
+
+class CompletionBody(BaseModel):
+    """`POST /v1/completions`: the fields that are used or refused. Others are accepted and not used."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"model": "dragoman/ja", "prompt": "Where is the train station?"}]}
+    )
+
+    model: str = ""
+    prompt: str | Items[str]
+    stream: bool | None = None
+    stream_options: ChatStreamOptions | None = None
+    n: int | None = None
+    suffix: str | None = None
+    echo: bool | None = None
 
 
 class ChatError(BaseModel):
@@ -123,55 +168,116 @@ class ChatErrorAnswer(BaseModel):
     error: ChatError
 
 
-def _check_supported(body: ChatBody) -> None:
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """What an answer is: a text, or JSON by a schema (None: any JSON), or the arguments of a call of `function`."""
+
+    is_json: bool = False
+    schema: Mapping[str, Any] | None = None
+    function: str | None = None
+
+    @classmethod
+    def of(cls, form: Mapping[str, Any] | None, functions: Mapping[str, Any], choice: object) -> AnswerForm:
+        """`form`: with `type` and, in one way or the other, `schema`. `functions`: their parameters by name, of which `choice`
+        may demand one. Raises `InvalidRequest` for a form that is not served."""
+        chosen = fields_of(choice)
+        if chosen or choice == "required":
+            name = str(fields_of(chosen.get("function")).get("name") or chosen.get("name") or next(iter(functions), ""))
+            if name not in functions or (not chosen and len(functions) > 1):
+                raise InvalidRequest(
+                    "tool_choice: it demands a call of none, or of any of several functions", param="tools"
+                )
+            return cls(True, functions[name], name)
+        form = form or {}
+        kind = form.get("type", "text")
+        if kind == "text":
+            return cls()
+        if kind not in ("json_object", "json_schema"):
+            raise InvalidRequest(f"response_format: {str(kind)[:40]!r} is not served", param="response_format")
+        given = fields_of(form.get("json_schema", form)).get("schema") if kind == "json_schema" else None
+        return cls(True, fields_of(given) if given is not None else None)
+
+
+def _check_supported(body: ChatBody | CompletionBody, *refused: str) -> None:
     """Raises `InvalidRequest` for what changes the answer's meaning and is not served."""
     if body.n is not None and body.n != 1:
         raise InvalidRequest(f"n is {body.n}; this server returns one translation", param="n")
-    for name in ("tools", "functions"):
+    for name in refused:
         if getattr(body, name):
-            raise InvalidRequest(f"{name}: this server translates, and calls no tools", param=name)
-    if (body.response_format or {}).get("type") == "json_schema":
-        raise InvalidRequest("response_format: this server returns translations, not objects", param="response_format")
+            raise InvalidRequest(f"{name}: this server translates, and does nothing else", param=name)
 
 
-def _messages(body: ChatBody) -> list[tuple[chat.Role, str]]:
-    roles: dict[str, chat.Role] = {
-        "system": "system",
-        "developer": "system",
-        "user": "user",
-        "assistant": "assistant",
-    }
+_ROLES: Mapping[str, chat.Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_TEXT_PARTS = ("text", "input_text", "output_text")
+
+
+def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> list[tuple[chat.Role, str]]:
+    """Roles and texts. Raises `InvalidRequest` for a role or a content that is not served, in the field `name`."""
     found: list[tuple[chat.Role, str]] = []
-    for index, message in enumerate(body.messages):
-        role = roles.get(message.role)
+    for index, message in enumerate(messages):
+        role = _ROLES.get(message.role)
         if role is None:
-            raise InvalidRequest(f"messages.{index}: the role {message.role[:40]!r} is not served", param="messages")
-        parts = (
-            [ChatContentPart(type="text", text=message.content)]
-            if isinstance(message.content, str)
-            else message.content
-        )
-        for part in parts or ():
-            if part.type != "text":
-                raise InvalidRequest(
-                    f"messages.{index}: content of type {part.type[:40]!r} is not text", param="messages"
-                )
-        found.append((role, "".join(part.text for part in parts or ())))
+            raise InvalidRequest(f"{name}.{index}: the role {message.role[:40]!r} is not served", param=name)
+        content = message.content
+        parts = [ChatContentPart(type="text", text=content)] if isinstance(content, str) else content or ()
+        for part in parts:
+            if part.type not in _TEXT_PARTS:
+                raise InvalidRequest(f"{name}.{index}: content of type {part.type[:40]!r} is not text", param=name)
+        found.append((role, "".join(part.text for part in parts)))
     return found
 
 
-def _named_target(body: ChatBody, http: Request, service: TranslationService) -> str | None:
+def _named_target(model: str, http: Request, service: TranslationService) -> str | None:
     """The language that the header or the model's name has. Raises `InvalidRequest` for one that is none."""
     if header := http.headers.get(TARGET_HEADER):
         if (tag := chat.tag_of(header)) is None:
             raise InvalidRequest(f"{TARGET_HEADER}: {header[:40]!r} is not a known language", param=TARGET_HEADER)
         return tag
-    name, slash, suffix = body.model.rpartition("/")
-    if not slash or name not in ("dragoman", service.model.name) or body.model == service.model.name:
+    name, slash, suffix = model.rpartition("/")
+    if not slash or name not in ("dragoman", service.model.name) or model == service.model.name:
         return None
     if (tag := chat.tag_of(suffix)) is None:
         raise InvalidRequest(f"model: {suffix[:40]!r} is not a known language", param="model")
     return tag
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a call asks for."""
+
+    task: chat.Task
+    request: TranslationRequest
+    form: AnswerForm
+
+    @classmethod
+    async def of(
+        cls,
+        http: Request,
+        service: TranslationService,
+        account: Account,
+        model: str,
+        messages: Sequence[tuple[chat.Role, str]],
+        form: AnswerForm,
+        *,
+        consecutive: bool = False,
+    ) -> Asked:
+        """Raises `InvalidRequest` for messages that no template explains, and what `check_texts` and `call_of` raise."""
+        task = chat.parse(messages, _named_target(model, http, service), service.settings.server.max_texts)
+        if form.is_json:
+            task = task.as_json(form.schema)
+        given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
+        texts = await check_texts(service, given, "messages", allow_empty=task.reply is not None)
+        request = TranslationRequest(
+            texts,
+            task.target,
+            task.source,
+            format=task.format,
+            context=task.context,
+            keep=task.keep,
+            glossary=task.glossary,
+            formality=task.formality,
+        )
+        return cls(task, call_of(http, account, "openai", request, consecutive=consecutive), form)
 
 
 # ---- answers
@@ -204,103 +310,229 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.post("/completions", summary="Translate, as a chat model", response_model=None, responses=_RESPONSES)
-async def complete(body: ChatBody, http: Request, service: Service, account: Caller) -> Response:
+@router.post("/chat/completions", summary="Translate, as a chat model", response_model=None, responses=_RESPONSES)
+async def complete_chat(body: ChatBody, http: Request, service: Service, account: Caller) -> Response:
     """The content of the answer is the translation of the text in the last user message."""
-    _check_supported(body)
-    task = chat.parse(_messages(body), _named_target(body, http, service), service.settings.server.max_texts)
-    given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
-    texts = await check_texts(service, given, "messages", allow_empty=task.segments is not None)
-    request = TranslationRequest(
-        texts,
-        task.target,
-        task.source,
-        format=task.format,
-        context=task.context,
-        keep=task.keep,
-        glossary=task.glossary,
-        formality=task.formality,
-    )
-    request = call_of(http, account, "openai", request, consecutive=body.consecutive)
-    common = {"id": f"chatcmpl-{current_id()}", "created": int(time.time()), "model": service.model.name}
-    if body.stream:
-        with_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
-        chunks = _Chunks(common, task, with_usage=with_usage)
-        return EventStream(service.events(request, streamed=True), chunks, len(texts))
+    _check_supported(body, "functions")
+    functions = {one.function.name: one.function.parameters for one in body.tools or () if one.function is not None}
+    form = AnswerForm.of(body.response_format, functions, body.tool_choice)
+    messages = read_messages(body.messages)
+    asked = await Asked.of(http, service, account, body.model, messages, form, consecutive=body.consecutive)
+    writer = _ChatWriter(asked, service.model.name, with_usage=_with_usage(body.stream_options, body.stream))
+    return await _answer(http, service, asked, writer, streamed=bool(body.stream))
+
+
+@router.post("/completions", summary="Translate, as a model", response_model=None, responses=_RESPONSES)
+async def complete(body: CompletionBody, http: Request, service: Service, account: Caller) -> Response:
+    """The text of the answer is the translation of the text in the prompt."""
+    _check_supported(body, "suffix", "echo")
+    prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
+    if len(prompts) != 1:
+        raise InvalidRequest(f"prompt: {len(prompts)} prompts; this server takes one in a request", param="prompt")
+    asked = await Asked.of(http, service, account, body.model, [("user", prompts[0])], AnswerForm())
+    writer = _TextWriter(asked, service.model.name, with_usage=_with_usage(body.stream_options, body.stream))
+    return await _answer(http, service, asked, writer, streamed=bool(body.stream))
+
+
+@router.get(
+    "/models/{id:path}", summary="One model", dependencies=[NEEDS_KEY], responses=openapi.failures(ChatErrorAnswer, 404)
+)
+async def get_model(id: str, service: Service) -> schemas.ModelOut:
+    """The served model, under its name or one that names a target language: `dragoman/ja`."""
+    if id not in native.model_ids(service) and id != "dragoman":
+        raise HTTPException(404, f"the model {id[:100]!r} does not exist: GET /v1/models lists them")
+    return native.model_out(service, id)
+
+
+async def _answer(
+    http: Request, service: TranslationService, asked: Asked, writer: _Writer, *, streamed: bool
+) -> Response:
+    if streamed:
+        return EventStream(service.events(asked.request, streamed=True), writer, len(asked.request.texts))
     async with while_connected(http.receive):
-        translations = await service.translate(request)
-    message = {"role": "assistant", "content": task.write(translations), "refusal": None}
-    choice = {"index": 0, "message": message, "finish_reason": _finish_reason(translations), "logprobs": None}
-    return JsonResponse(common | {"object": "chat.completion", "choices": [choice], "usage": _usage(translations)})
+        translations = await service.translate(asked.request)
+    return JsonResponse(writer.whole(translations))
 
 
-def _finish_reason(translations: list[Translation]) -> str:
-    return "length" if any(one.finish_reason in _INCOMPLETE for one in translations) else "stop"
+def _with_usage(options: ChatStreamOptions | None, stream: bool | None) -> bool:
+    return bool(stream) and options is not None and bool(options.include_usage)
 
 
-def _usage(translations: list[Translation]) -> dict[str, int]:
-    total = sum((one.usage for one in translations), Usage())
+def is_incomplete(translations: Sequence[Translation]) -> bool:
+    """Whether a translation may lack its end."""
+    return any(one.finish_reason in _INCOMPLETE for one in translations)
+
+
+def usage_of(translations: Sequence[Translation]) -> Usage:
+    """The tokens of all texts."""
+    return sum((one.usage for one in translations), Usage())
+
+
+class Contents:
+    """The content of a streamed answer: the texts in order, with what the answer's form has between them."""
+
+    def __init__(self, task: chat.Task) -> None:
+        self._task = task
+        self._parts: dict[int, list[str]] = {}  # of texts whose turn it is not yet
+        self._done: dict[int, Translation] = {}
+        self._turn = 0
+
+    @property
+    def translations(self) -> list[Translation]:
+        """Those of all texts, after the last event."""
+        return [self._done[index] for index in range(len(self._done))]
+
+    def add(self, event: TextDelta | TextDone) -> str:
+        """The content that an event adds: nothing where its text's turn has not come."""
+        if isinstance(event, TextDone):
+            self._done[event.index] = event.translation
+        elif self._task.reply is None:
+            self._parts.setdefault(event.index, []).append(event.text)
+        return "".join(self._ready())
+
+    def _ready(self) -> Iterator[str]:
+        """What can be sent: of a batch's form only texts that are done."""
+        while self._turn < len(self._task.texts):
+            done = self._done.get(self._turn)
+            if self._task.reply is not None:
+                if done is None:
+                    return
+                yield self._task.piece(self._turn, done)
+            else:
+                yield from self._parts.pop(self._turn, ())
+                if done is None:
+                    return
+                yield self._task.before(self._turn + 1)
+            self._turn += 1
+
+
+class _Writer:
+    """An answer as one object, or as chunks. Of a chunk with content only the content is serialised.
+
+    Its subclasses say what an answer and a chunk have as their one choice.
+    """
+
+    kind = chunk_kind = ""
+
+    def __init__(self, asked: Asked, model: str, *, with_usage: bool) -> None:
+        self.asked = asked
+        self._common = {"id": self.new_id(), "created": int(time.time()), "model": model}
+        self._with_usage = with_usage
+        self._contents = Contents(asked.task)
+        self._before_content, self._after_content = self._chunk(self.delta("\0")).split(b'"\\u0000"')
+        self._start = self._chunk(self.first()) if self.first() else b""
+
+    def new_id(self) -> str:
+        """The answer's id."""
+        raise NotImplementedError
+
+    def message(self, content: str) -> dict[str, Any]:
+        """The choice of a whole answer."""
+        raise NotImplementedError
+
+    def first(self) -> dict[str, Any]:
+        """The choice of a first chunk without content; {}: there is none."""
+        raise NotImplementedError
+
+    def delta(self, content: str | None) -> dict[str, Any]:
+        """The choice of a chunk; None: of the last one."""
+        raise NotImplementedError
+
+    def whole(self, translations: list[Translation]) -> dict[str, Any]:
+        """The answer as one object."""
+        reason = self._finish_reason(translations)
+        choice = {
+            "index": 0,
+            **self.message(self.asked.task.write(translations)),
+            "finish_reason": reason,
+            "logprobs": None,
+        }
+        return self._common | {"object": self.kind, "choices": [choice], "usage": _usage(translations)}
+
+    def write(self, event: TextDelta | TextDone) -> bytes:
+        """The chunk with what an event adds to the content."""
+        start, self._start = self._start, b""
+        return start + self._content(self._contents.add(event))
+
+    def end(self, error: DragomanError | None) -> bytes:
+        """What the answer's form ends with, why it ended, what it cost, and `[DONE]`; or the error."""
+        if error is not None:
+            return b"data: %b\n\n" % json_bytes(error_body(error.status, error))
+        translations = self._contents.translations
+        chunks = [self._start, self._content(self.asked.task.end)]
+        chunks.append(self._chunk(self.delta(None), self._finish_reason(translations)))
+        if self._with_usage:
+            no_choices: list[object] = []
+            usage = self._common | {"object": self.chunk_kind, "choices": no_choices, "usage": _usage(translations)}
+            chunks.append(b"data: %b\n\n" % json_bytes(usage))
+        return b"".join((*chunks, b"data: [DONE]\n\n"))
+
+    def _finish_reason(self, translations: Sequence[Translation]) -> str:
+        if is_incomplete(translations):
+            return "length"
+        return "tool_calls" if self.asked.form.function is not None else "stop"
+
+    def _content(self, content: str) -> bytes:
+        return self._before_content + json_bytes(content) + self._after_content if content else b""
+
+    def _chunk(self, of_kind: dict[str, Any], reason: str | None = None) -> bytes:
+        choice = {"index": 0, **of_kind, "finish_reason": reason, "logprobs": None}
+        no_usage = {"usage": None} if self._with_usage else {}
+        chunk = self._common | {"object": self.chunk_kind, "choices": [choice]} | no_usage
+        return b"data: %b\n\n" % json_bytes(chunk)
+
+
+class _ChatWriter(_Writer):
+    """A chat completion, whose message is a text or a call of a function."""
+
+    kind, chunk_kind = "chat.completion", "chat.completion.chunk"
+
+    def new_id(self) -> str:
+        return f"chatcmpl-{current_id()}"
+
+    def message(self, content: str) -> dict[str, Any]:
+        if (name := self.asked.form.function) is None:
+            return {"message": {"role": "assistant", "content": content, "refusal": None}}
+        call = {"id": f"call_{current_id()}", "type": "function", "function": {"name": name, "arguments": content}}
+        return {"message": {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call]}}
+
+    def first(self) -> dict[str, Any]:
+        if (name := self.asked.form.function) is None:
+            return {"delta": {"role": "assistant", "content": ""}}
+        function = {"name": name, "arguments": ""}
+        call = {"index": 0, "id": f"call_{current_id()}", "type": "function", "function": function}
+        return {"delta": {"role": "assistant", "content": None, "tool_calls": [call]}}
+
+    def delta(self, content: str | None) -> dict[str, Any]:
+        if content is None:
+            return {"delta": {}}
+        if self.asked.form.function is None:
+            return {"delta": {"content": content}}
+        return {"delta": {"tool_calls": [{"index": 0, "function": {"arguments": content}}]}}
+
+
+class _TextWriter(_Writer):
+    """A completion."""
+
+    kind = chunk_kind = "text_completion"
+
+    def new_id(self) -> str:
+        return f"cmpl-{current_id()}"
+
+    def message(self, content: str) -> dict[str, Any]:
+        return {"text": content}
+
+    def first(self) -> dict[str, Any]:
+        return {}
+
+    def delta(self, content: str | None) -> dict[str, Any]:
+        return {"text": content or ""}
+
+
+def _usage(translations: Sequence[Translation]) -> dict[str, int]:
+    total = usage_of(translations)
     return {
         "prompt_tokens": total.prompt_tokens,
         "completion_tokens": total.completion_tokens,
         "total_tokens": total.prompt_tokens + total.completion_tokens,
     }
-
-
-class _Chunks:
-    """The chunks of a streamed completion: the texts in order with the separators between them, segments when all are done.
-
-    `common`: what each chunk has. Of a chunk with content only the content is serialised.
-    """
-
-    def __init__(self, common: dict[str, Any], task: chat.Task, *, with_usage: bool) -> None:
-        self._common = common | {"object": "chat.completion.chunk"}
-        self._task = task
-        self._with_usage = with_usage
-        self._parts: dict[int, list[str]] = {}  # of texts whose turn it is not yet
-        self._done: dict[int, Translation] = {}
-        self._turn = 0
-        self._before_content, self._after_content = self._chunk({"content": "\0"}).split(b'"\\u0000"')
-        self._start = self._chunk({"role": "assistant", "content": ""})
-
-    def write(self, event: TextDelta | TextDone) -> bytes:
-        """The content that an event adds: nothing where its text's turn has not come."""
-        start, self._start = self._start, b""
-        if isinstance(event, TextDone):
-            self._done[event.index] = event.translation
-        if self._task.segments is not None:
-            return start
-        if isinstance(event, TextDelta):
-            if event.index == self._turn:
-                return start + self._content(event.text)
-            self._parts.setdefault(event.index, []).append(event.text)
-        contents = list[str]()
-        while self._turn < len(self._task.texts):
-            contents += self._parts.pop(self._turn, ())
-            if self._turn not in self._done:
-                break
-            contents += self._task.separators[self._turn : self._turn + 1]
-            self._turn += 1
-        return start + self._content("".join(contents))
-
-    def end(self, error: DragomanError | None) -> bytes:
-        """Segments, why it ended, what it cost, and `[DONE]`; or the error."""
-        if error is not None:
-            return b"data: %b\n\n" % json_bytes(_error(error.status, error))
-        translations = [self._done[index] for index in range(len(self._done))]
-        segments = self._task.segments
-        chunks = [self._start, self._content(segments.write(translations) if segments is not None else "")]
-        chunks.append(self._chunk({}, _finish_reason(translations)))
-        if self._with_usage:
-            no_choices: list[object] = []
-            usage = self._common | {"choices": no_choices, "usage": _usage(translations)}
-            chunks.append(b"data: %b\n\n" % json_bytes(usage))
-        return b"".join((*chunks, b"data: [DONE]\n\n"))
-
-    def _content(self, content: str) -> bytes:
-        return self._before_content + json_bytes(content) + self._after_content if content else b""
-
-    def _chunk(self, delta: dict[str, str], reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
-        no_usage = {"usage": None} if self._with_usage else {}
-        return b"data: %b\n\n" % json_bytes(self._common | {"choices": [choice]} | no_usage)

@@ -1,1 +1,1 @@
-"""The live page of the server: hand-written HTML, CSS and ES modules under `static/`, and the router that serves them."""
+"""The web pages of the server: hand-written HTML, CSS and ES modules under `static/`, and the router that serves them."""

@@ -1,4 +1,5 @@
-"""Serves the live page (`/`), the API's reference (`/docs`) and the files that they load (`/web/*`), from the package.
+"""Serves the page for people who translate (`/`), the engine's live view (`/engine`), the API's reference (`/docs`) and the
+files that they load (`/web/*`), from the package.
 
 Knows nothing of the service: the pages use its HTTP API, as any client does. They need no other host, and their
 Content-Security-Policy allows none.
@@ -7,6 +8,7 @@ Content-Security-Policy allows none.
 from __future__ import annotations
 
 import mimetypes
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -15,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 STATIC = Path(__file__).parent / "static"
+PAGES = {"/": "index.html", "/engine": "engine.html", "/docs": "docs.html"}
 HEADERS = {
     "Cache-Control": "no-cache",  # keep a copy, and revalidate it each time: the ETag makes that cheap
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -37,12 +40,12 @@ def install(app: FastAPI) -> None:
     mimetypes.add_type("text/javascript", ".js")  # else as this machine has it
     pages = PageFiles(directory=STATIC)
 
-    async def index(request: Request) -> Response:
-        return await pages.get_response("index.html", request.scope)
+    def page(name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            return await pages.get_response(name, request.scope)
 
-    async def docs(request: Request) -> Response:
-        return await pages.get_response("docs.html", request.scope)
+        return answer
 
-    app.add_api_route("/", index, methods=["GET", "HEAD"], include_in_schema=False)
-    app.add_api_route("/docs", docs, methods=["GET", "HEAD"], include_in_schema=False)
+    for path, name in PAGES.items():
+        app.add_api_route(path, page(name), methods=["GET", "HEAD"], include_in_schema=False)
     app.mount("/web", pages, name="web")

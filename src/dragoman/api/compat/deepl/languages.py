@@ -37,10 +37,11 @@ _RESOURCES: Mapping[str, Mapping[str, tuple[bool, bool]]] = {
         "glossary": (True, True),
         "tag_handling": (True, True),
     },
+    "translate_document": {"auto_detection": (True, False), "formality": (False, True), "glossary": (True, True)},
     "glossary": {},
 }
 """DeepL's resources that the server has, and by feature whether the source and the target must have it."""
-_OTHER_RESOURCES = ("translate_document", "voice", "write", "style_rules", "translation_memory")
+_OTHER_RESOURCES = ("voice", "write", "style_rules", "translation_memory")
 _STABLE = {"status": "stable"}
 
 
@@ -134,6 +135,7 @@ async def v3_resources(call: DeepLCall) -> Response:
                 ],
             }
             for name, features in _RESOURCES.items()
+            if name != "translate_document" or call.service.translates_documents
         ]
     )
 
@@ -148,16 +150,18 @@ async def v3_languages(call: DeepLCall) -> Response:
     """Sources and targets in one list. Of a resource that the server does not offer: none."""
     call.fields.required("resource")
     resource = call.fields.choice("resource", *_RESOURCES, *_OTHER_RESOURCES)
-    if resource in _OTHER_RESOURCES:
+    if resource in _OTHER_RESOURCES or (resource == "translate_document" and not call.service.translates_documents):
         return answer([])
-    return answer(list((_text_languages if resource == "translate_text" else _glossary_languages)(call.service)))
+    if resource == "glossary":
+        return answer(list(_glossary_languages(call.service)))
+    return answer(list(_translated_languages(call.service, resource)))
 
 
-def _text_languages(service: TranslationService) -> Iterator[dict[str, object]]:
+def _translated_languages(service: TranslationService, resource: str) -> Iterator[dict[str, object]]:
     sources = {languages.normalise(code): None for code in source_codes(service)}
     targets = target_tags(service)
     for tag in dict.fromkeys([*sources, *targets]):
-        features = ["glossary", "tag_handling"]
+        features = ["glossary", "tag_handling"] if resource == "translate_text" else ["glossary"]
         features += ["auto_detection"] if tag in sources else []
         features += ["formality"] if tag in targets and can_express(service, None, tag, _FORMAL) else []
         yield _listed(tag, features, source=tag in sources, target=tag in targets)

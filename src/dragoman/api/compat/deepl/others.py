@@ -6,7 +6,8 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import DeepLCall, answer, answers, failures
+from dragoman.api.compat.deepl.calls import DeepLCall, answer, answers
+from dragoman.api.compat.exchange import Call
 
 router = APIRouter(default_response_class=Response)
 
@@ -16,7 +17,7 @@ UNLIMITED = 10**12
 
 @router.get("/v2/usage", summary="DeepL: usage", responses=answers(schemas.USAGE))
 async def usage(call: DeepLCall) -> Response:
-    """Characters of this calendar month, in UTC, and the key's limit."""
+    """Characters of this calendar month, in UTC, and the key's limit; documents that are in work now, and their limit."""
     used = call.service.accounts.usage(call.account)
     limit = UNLIMITED if used.characters_per_month is None else used.characters_per_month
     return answer(
@@ -27,14 +28,16 @@ async def usage(call: DeepLCall) -> Response:
             "api_key_character_limit": limit,
             "start_time": used.period_start.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "end_time": used.period_end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            **await _documents(call),
         }
     )
 
 
-@router.post("/v2/document", summary="DeepL: translate a document", responses=failures())
-async def document(call: DeepLCall) -> Response:
-    """Refused for every type of file: the server translates texts."""
-    return answer({"message": "Invalid file: unsupported file extension", "detail": "no documents are translated"}, 400)
+async def _documents(call: Call) -> dict[str, int]:
+    if not call.service.translates_documents:
+        return {}
+    in_flight = await call.service.documents.in_flight(call.account)
+    return {"document_count": in_flight, "document_limit": call.service.settings.documents.max_jobs_per_key}
 
 
 @router.get("/v3/style_rules", include_in_schema=False)

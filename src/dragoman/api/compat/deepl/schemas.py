@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.api.openapi import FLAG, INTEGER, TEXT, TEXTS, Schema, array, choice, example, object_of
+from dragoman.api.openapi import FILE, FLAG, INTEGER, TEXT, TEXTS, Schema, array, choice, example, object_of
 
 _TIME: Schema = {**TEXT, "format": "date-time"}
 
@@ -37,7 +37,26 @@ USAGE = object_of(
         "api_key_character_limit": INTEGER,
         "start_time": _TIME,
         "end_time": _TIME,
-    }
+        "document_count": {**INTEGER, "description": "Documents of the key that wait or are translated now."},
+        "document_limit": INTEGER,
+    },
+    "document_count",
+    "document_limit",
+)
+DOCUMENT_HANDLE = object_of({"document_id": TEXT, "document_key": TEXT})
+DOCUMENT_STATUS = object_of(
+    {
+        "document_id": TEXT,
+        "status": choice("queued", "translating", "done", "error"),
+        "seconds_remaining": {**INTEGER, "description": "From the measured rate."},
+        "billed_characters": {**INTEGER, "description": "Of the texts that were translated."},
+        "error_message": TEXT,
+        "message": TEXT,
+    },
+    "seconds_remaining",
+    "billed_characters",
+    "error_message",
+    "message",
 )
 LANGUAGES = array(
     object_of(
@@ -95,6 +114,17 @@ TRANSLATE: dict[str, Schema] = {
     "custom_instructions": {"type": "array", "items": {**TEXT, "maxLength": 300}, "maxItems": 10},
     "show_billed_characters": FLAG,
 }
+DOCUMENT: dict[str, Schema] = {
+    "file": FILE,
+    "target_lang": example(TEXT, "JA"),
+    "source_lang": TEXT,
+    "filename": {**TEXT, "description": "In place of the file's own name."},
+    "output_format": {**TEXT, "description": "Extension of the result; absent: the file's."},
+    "formality": TRANSLATE["formality"],
+    "glossary_id": TEXT,
+    "glossary_ids": TRANSLATE["glossary_ids"],
+}
+DOCUMENT_KEY: dict[str, Schema] = {"document_key": TEXT}
 REPLACE: dict[str, Schema] = {
     **_PAIR,
     "entries": example(TEXT, "server\tServer\nqueue\tWarteschlange"),

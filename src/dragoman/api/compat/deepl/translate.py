@@ -74,11 +74,11 @@ async def _request(call: Call) -> TranslationRequest:
         raise fields.absent("target_lang")
     source = language_of(call, "source_lang")
     texts = await check_texts(call.service, fields.texts("text"), "text", allow_empty=True)
-    _check_ignored(fields)
+    check_ignored(fields)
     entries: Mapping[str, str] = {}
     key: tuple[object, ...] | None = None
     if "glossary_id" in fields or "glossary_ids" in fields:
-        entries, key = await _glossary(call, source, target)
+        entries, key = await glossary_of(call, source, target)
     request = TranslationRequest(
         texts,
         target,
@@ -87,7 +87,7 @@ async def _request(call: Call) -> TranslationRequest:
         context=fields.text("context", most=None) or None,
         glossary=entries,
         glossary_key=key,
-        formality=_formality(call, source, target) if "formality" in fields else "default",
+        formality=formality_of(call, source, target) if "formality" in fields else "default",
         instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
         ignore_tags=frozenset(_listed(fields, "ignore_tags")),
         splitting_tags=frozenset(_listed(fields, "splitting_tags")),
@@ -104,7 +104,7 @@ def _listed(fields: Fields, name: str) -> list[str]:
     return [part.strip() for part in found.split(",") if part.strip()]
 
 
-def _check_ignored(fields: Fields) -> None:
+def check_ignored(fields: Fields) -> None:
     """What has no effect must still have a value of DeepL's; what the server does not have is not found."""
     fields.choice("split_sentences", "0", "1", "nonewlines")
     for name in _IGNORED_FLAGS:
@@ -115,7 +115,7 @@ def _check_ignored(fields: Fields) -> None:
         raise unsupported("translation_memory_id", "this server has no translation memories")
 
 
-def _formality(call: Call, source: str | None, target: str) -> Formality:
+def formality_of(call: Call, source: str | None, target: str) -> Formality:
     allowed = ("default", "more", "less", "prefer_more", "prefer_less")
     chosen = cast(Formality, call.fields.choice("formality", *allowed, default="default"))
     if chosen in ("more", "less") and not can_express(call.service, source, target, PromptOptions(formality=chosen)):
@@ -140,7 +140,9 @@ def _instructions(call: Call, source: str | None, target: str) -> tuple[str, ...
     return found
 
 
-async def _glossary(call: Call, source: str | None, target: str) -> tuple[Mapping[str, str], tuple[object, ...] | None]:
+async def glossary_of(
+    call: Call, source: str | None, target: str
+) -> tuple[Mapping[str, str], tuple[object, ...] | None]:
     """The entries of the named glossaries, those of the first going before those of the next; and a key for them."""
     one, several = call.fields.text("glossary_id"), _listed(call.fields, "glossary_ids")
     if one and several:

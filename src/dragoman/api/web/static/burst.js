@@ -1,4 +1,4 @@
-/** The button that sends 25 texts in one call, and what comes of each. Knows the server and the pair of languages. */
+/** The button that sends 25 texts in one call, and what comes of each. Knows the server and its languages. */
 
 import { byId, say, stillness } from "./dom.js";
 import { duration } from "./format.js";
@@ -11,12 +11,14 @@ const STILL_FRAME_MS = 500; // for readers who want little motion
 
 export class Burst {
   /**
-   * @param {import("./languages.js").LanguagePair} pair
+   * @param {import("./languages.js").Languages} languages
+   * @param {HTMLSelectElement} menu of targets
    * @param {Record<string, Record<string, string>[]>} topics
    * @param {(busy: boolean) => void} onBusy
    */
-  constructor(pair, topics, onBusy) {
-    this.pair = pair;
+  constructor(languages, menu, topics, onBusy) {
+    this.languages = languages;
+    this.menu = menu;
     this.topics = topics;
     this.onBusy = onBusy;
     this.button = byId("send");
@@ -26,23 +28,23 @@ export class Burst {
     this.running = null;
     this.spent = false;
     this.button.addEventListener("click", () => (this.running ? this.running.abort() : this.send()));
-    pair.addEventListener("change", () => this.running || this.load());
+    menu.addEventListener("change", () => this.running || this.load());
     this.load();
   }
 
   /** Lay new texts ready. */
   load() {
-    this.target = this.pair.target;
-    this.texts = drawTexts(this.topics, this.pair);
+    this.target = this.menu.value;
+    this.texts = drawTexts(this.topics, this.languages, this.target);
     this.spent = false;
     this.button.disabled = !this.texts.length;
-    const name = this.pair.name(this.target);
+    const name = this.languages.name(this.target);
     say(this.result, this.texts.length ? "" : `The example sentences are in no language that is translated into ${name}.`);
-    this.timeline.show(this.texts.map((text) => new Row(text, this.pair.name(text.language), this.target)));
+    this.timeline.show(this.texts.map((text) => new Row(text, this.languages.name(text.language), this.target)));
   }
 
   async send() {
-    if (this.spent || this.target !== this.pair.target) this.load();
+    if (this.spent || this.target !== this.menu.value) this.load();
     this.spent = true;
     this.begin();
     const frames = this.animate();

@@ -92,12 +92,11 @@ export class Engine {
     this.draw();
   }
 
-  identify({ state, model, profile, pipeline, device, uptime_s: uptimeS, replicas }) {
+  identify({ state, model, pipeline, device, uptime_s: uptimeS, replicas }) {
     const words = state === "starting" ? `starting, ${ago(uptimeS)}` : (STATES[state] ?? state);
     const serving = replicas.filter((one) => one.state === "serving").length;
     this.state(state, replicas.length > 1 ? `${words}, ${serving} of ${replicas.length} replicas` : words);
     say(byId("identity"), `${model} · ${pipeline} · ${device}`);
-    byId("packaged-model").hidden = profile !== "phrasebook";
   }
 
   state(name, words) {

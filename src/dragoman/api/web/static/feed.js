@@ -1,23 +1,23 @@
-/** Asks for `GET /v1/stats` again and again while somebody looks. Knows nothing of what is in it. */
-
-import { stats } from "./server.js";
+/** Asks the server the same again and again while somebody looks. Knows nothing of what is in an answer. */
 
 const CALM_MS = 1000;
-const QUICK_MS = 250; // while this page has work in the engine: a burst may be over in a second
+const QUICK_MS = 250; // while a page has work in the engine: it may be over in a second
 
 export class Feed {
   /**
-   * @param {(stats: object) => void} onStats
+   * @param {(signal: AbortSignal) => Promise<object>} question
+   * @param {(answer: object) => boolean | void} onAnswer false: enough, until `ask` is called again
    * @param {(error: Error) => void} onError
    */
-  constructor(onStats, onError) {
-    this.onStats = onStats;
+  constructor(question, onAnswer, onError) {
+    this.question = question;
+    this.onAnswer = onAnswer;
     this.onError = onError;
     this.quick = false;
     this.timer = 0;
     this.asking = null;
-    document.addEventListener("visibilitychange", () => (document.hidden ? this.stop() : this.ask()));
-    if (!document.hidden) this.ask();
+    this.wanted = false;
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.pause() : this.wanted && this.ask()));
   }
 
   /** Look closer, or calmly again. */
@@ -27,23 +27,34 @@ export class Feed {
   }
 
   stop() {
+    this.wanted = false;
+    this.pause();
+  }
+
+  pause() {
     clearTimeout(this.timer);
     this.asking?.abort();
     this.asking = null;
   }
 
+  /** Ask now, and then again and again. */
   async ask() {
-    this.stop();
+    this.pause();
+    this.wanted = true;
+    if (document.hidden) return;
     const asking = (this.asking = new AbortController());
     try {
-      this.onStats(await stats(asking.signal));
+      const answer = await this.question(asking.signal);
+      if (asking.signal.aborted) return;
+      this.wanted = this.onAnswer(answer) !== false;
     } catch (error) {
       if (asking.signal.aborted) return;
       this.onError(error);
-      if (error.forbidden) return; // asking again would not change it
+      if (error.forbidden) this.wanted = false; // asking again would not change it
     }
     if (asking.signal.aborted) return;
     this.asking = null;
+    if (!this.wanted) return;
     this.timer = setTimeout(() => this.ask(), this.quick ? QUICK_MS : CALM_MS);
   }
 }

@@ -51,3 +51,12 @@ export function ago(seconds) {
 
 /** `1 text`, `2 texts` */
 export const plural = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
+/** What is left of something that takes so many seconds, as exactly as an estimate deserves. */
+export function remaining(seconds) {
+  if (!known(seconds)) return "";
+  if (seconds < 10) return "a few seconds left";
+  if (seconds < 90) return `about ${10 * Math.ceil(seconds / 10)} s left`;
+  if (seconds < 5400) return `about ${Math.ceil(seconds / 60)} min left`;
+  return `about ${Math.ceil(seconds / 3600)} h left`;
+}

@@ -1,4 +1,4 @@
-/** The choice of languages: two menus and a swap, remembered in this browser. Knows no text and no translation. */
+/** The languages of the server, and the choice of two: menus and a swap, remembered in this browser. Knows no text. */
 
 import { el } from "./dom.js";
 
@@ -23,6 +23,47 @@ export function mark(element, tag) {
 
 const title = ({ name, native_name: own }) => (own && own !== name ? `${name} · ${own}` : name);
 
+/** What the server serves: entries of `GET /v1/languages` by their code. */
+export class Languages extends Map {
+  /** @param {{code: string, name: string, native_name: string, targets: string[]}[]} list */
+  constructor(list = []) {
+    super(list.map((one) => [one.code, one]));
+  }
+
+  name(tag) {
+    return this.get(tag)?.name ?? tag;
+  }
+
+  /** Whether the model translates so; a source that is yet to be detected ("") may turn out right. */
+  serves(source, target) {
+    return !source || Boolean(this.get(source)?.targets.includes(target));
+  }
+
+  /** An option of a menu for each. */
+  options() {
+    const byName = [...this.values()].sort((a, b) => a.name.localeCompare(b.name, "en"));
+    return byName.map((one) => el("option", { value: one.code }, title(one)));
+  }
+
+  /** The target that was chosen last time, or else one that suits this reader. */
+  firstTarget(storage) {
+    const { target } = remembered(storage);
+    if (this.has(target)) return target;
+    const codes = [...this.keys()];
+    const primary = (tag) => tag.split("-")[0].toLowerCase();
+    const own = codes.find((code) => primary(code) === primary(navigator.language ?? ""));
+    return own && primary(own) !== "en" ? own : (codes.find((code) => primary(code) !== "en") ?? codes[0] ?? "");
+  }
+}
+
+function remembered(storage) {
+  try {
+    return JSON.parse(storage?.getItem(STORE) ?? "{}") ?? {};
+  } catch {
+    return {}; // somebody else's value under our key
+  }
+}
+
 /** Dispatches `change` when the reader chose something else. `source` is "" for "detect". */
 export class LanguagePair extends EventTarget {
   /**
@@ -33,7 +74,7 @@ export class LanguagePair extends EventTarget {
     super();
     this.controls = controls;
     this.storage = storage;
-    this.languages = new Map();
+    this.languages = new Languages();
     this.detected = "";
     this.before = { source: "", target: "" };
     controls.source.addEventListener("change", () => this.chosen("source", "target"));
@@ -49,33 +90,15 @@ export class LanguagePair extends EventTarget {
     return this.controls.target.value;
   }
 
-  name(tag) {
-    return this.languages.get(tag)?.name ?? tag;
-  }
-
-  /** Whether the model translates so; a source that is yet to be detected may turn out right. */
-  serves(source, target) {
-    return !source || Boolean(this.languages.get(source)?.targets.includes(target));
-  }
-
-  /** Offer what the server serves, and choose what was chosen last time, or what suits this reader. */
+  /** Offer what the server serves, and choose what was chosen last time, or what suits this reader. @param {Languages} languages */
   fill(languages) {
-    this.languages = new Map(languages.map((one) => [one.code, one]));
-    const byName = [...languages].sort((a, b) => a.name.localeCompare(b.name, "en"));
-    const options = () => byName.map((one) => el("option", { value: one.code }, title(one)));
-    this.controls.source.append(...options());
-    this.controls.target.append(...options());
-    const { source, target } = this.remembered();
-    this.controls.source.value = this.languages.has(source) ? source : "";
-    this.controls.target.value = this.languages.has(target) ? target : this.suitable();
+    this.languages = languages;
+    this.controls.source.append(...languages.options());
+    this.controls.target.append(...languages.options());
+    const { source } = remembered(this.storage);
+    this.controls.source.value = languages.has(source) ? source : "";
+    this.controls.target.value = languages.firstTarget(this.storage);
     this.settle("target");
-  }
-
-  suitable() {
-    const codes = [...this.languages.keys()];
-    const primary = (tag) => tag.split("-")[0].toLowerCase();
-    const own = codes.find((code) => primary(code) === primary(navigator.language ?? ""));
-    return own && primary(own) !== "en" ? own : (codes.find((code) => primary(code) !== "en") ?? codes[0] ?? "");
   }
 
   /** The language that an unnamed source turned out to be in; "" when it is not known. */
@@ -94,9 +117,9 @@ export class LanguagePair extends EventTarget {
   /** Make the pair one that the model serves, leaving the side that was just chosen. */
   settle(kept) {
     for (const option of this.controls.target.options) option.disabled = !this.reaches(option.value);
-    if (!this.target || !this.serves(this.source, this.target) || this.source === this.target) {
+    if (!this.target || !this.languages.serves(this.source, this.target) || this.source === this.target) {
       if (kept === "target" && this.target) this.controls.source.value = "";
-      else this.controls.target.value = [...this.languages.keys()].find((tag) => this.serves(this.source, tag)) ?? "";
+      else this.controls.target.value = [...this.languages.keys()].find((tag) => this.languages.serves(this.source, tag)) ?? "";
     }
     this.before = { source: this.source, target: this.target };
     this.settleSwap();
@@ -104,12 +127,12 @@ export class LanguagePair extends EventTarget {
 
   /** The source's own language stays on offer: choosing it swaps. */
   reaches(target) {
-    return target === this.source || this.serves(this.source, target);
+    return target === this.source || this.languages.serves(this.source, target);
   }
 
   settleSwap() {
     const from = this.source || this.detected;
-    this.controls.swap.disabled = !from || from === this.target || !this.serves(this.target, from);
+    this.controls.swap.disabled = !from || from === this.target || !this.languages.serves(this.target, from);
   }
 
   swap() {
@@ -123,14 +146,6 @@ export class LanguagePair extends EventTarget {
   announce() {
     this.remember();
     this.dispatchEvent(new Event("change"));
-  }
-
-  remembered() {
-    try {
-      return JSON.parse(this.storage?.getItem(STORE) ?? "{}") ?? {};
-    } catch {
-      return {}; // somebody else's value under our key
-    }
   }
 
   remember() {

@@ -1,29 +1,58 @@
-/** Puts the page together. */
+/** Puts the page together: its views, which the address names after `#`, and what they share. */
 
-import { Burst } from "./burst.js";
 import { byId } from "./dom.js";
-import { Engine } from "./engine.js";
-import { Feed } from "./feed.js";
+import { Documents } from "./documents.js";
 import { LanguagePair, browserStorage } from "./languages.js";
 import { TextOptions } from "./options.js";
+import { Review } from "./review.js";
 import * as server from "./server.js";
 import { drawSentence } from "./texts.js";
 import { Translator } from "./translator.js";
 
 const controls = { source: byId("source-language"), target: byId("target-language"), swap: byId("swap") };
 const pair = new LanguagePair(controls, browserStorage());
-const options = new TextOptions({ format: byId("format"), glossary: byId("glossary"), terms: byId("terms") });
+const options = new TextOptions({
+  format: byId("format"),
+  formality: byId("formality"),
+  glossary: byId("glossary"),
+  terms: byId("terms"),
+});
 const translator = new Translator(pair, options);
-const engine = new Engine();
-let burst = null;
+const documents = new Documents(pair, options, { onUploaded: (id) => (location.hash = `documents/${id}`) });
+const review = new Review({ onDeleted: () => (location.hash = "documents") });
 
-const feed = new Feed(
-  (stats) => {
-    engine.show(stats);
-    burst?.watch(stats);
-  },
-  (error) => engine.lost(error),
-);
+/** Show what the address names: `#documents`, `#documents/ID`, else texts. */
+function route() {
+  const [name, id] = location.hash.slice(1).split("/");
+  const view = name === "documents" ? (id ? "review" : "documents") : "text";
+  for (const element of document.querySelectorAll("[data-views]")) {
+    element.hidden = !element.dataset.views.split(" ").includes(view);
+  }
+  for (const link of document.querySelectorAll(".views a")) {
+    if ((link.hash === "#text") === (view === "text")) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  documents.toggle(view === "documents");
+  review.toggle(view === "review" ? decodeURIComponent(id) : null, pair.languages);
+}
+
+/** Files may be dropped anywhere. */
+function takeFiles() {
+  const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+  addEventListener("dragover", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    document.body.dataset.dragging = "";
+  });
+  addEventListener("dragleave", (event) => event.relatedTarget ?? delete document.body.dataset.dragging);
+  addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    delete document.body.dataset.dragging;
+    location.hash = "documents";
+    documents.upload([...event.dataTransfer.files]);
+  });
+}
 
 /** A sentence in the language chosen, or in any but the target's. */
 function offerExamples(topics) {
@@ -35,12 +64,21 @@ function offerExamples(topics) {
   });
 }
 
+/** Statistics are for operators: whoever may not read them is not told. */
+async function explainModel() {
+  const stats = await server.stats().catch(() => null);
+  byId("packaged-model").hidden = stats?.profile !== "phrasebook";
+}
+
 async function open() {
   const [languages, topics] = await Promise.all([server.languages(), server.sentences()]);
   pair.fill(languages);
   offerExamples(topics);
-  burst = new Burst(pair, topics, (busy) => feed.hurry(busy));
+  takeFiles();
+  addEventListener("hashchange", route);
+  route();
   translator.start(); // the browser may have kept a text across a reload
+  await Promise.all([explainModel(), documents.describeFormats()]);
 }
 
 open().catch((error) => translator.fail(error));

@@ -1,4 +1,4 @@
-/** What a text is, and how its terms are to be translated: a menu of formats and a box of terms. Knows no languages. */
+/** How to translate: menus of the text's format and of formality, a box of terms. Knows no languages. */
 
 import { say } from "./dom.js";
 import { plural } from "./format.js";
@@ -17,21 +17,32 @@ export function glossaryOf(text) {
 
 /** Dispatches `change` when the reader chose something else, and `input` while terms are typed. */
 export class TextOptions extends EventTarget {
-  /** @param {{format: HTMLSelectElement, glossary: HTMLTextAreaElement, terms: HTMLElement}} controls */
+  /** @param {{format: HTMLSelectElement, formality: HTMLSelectElement, glossary: HTMLTextAreaElement, terms: HTMLElement}} controls */
   constructor(controls) {
     super();
     this.controls = controls;
-    controls.format.addEventListener("change", () => this.dispatchEvent(new Event("change")));
+    for (const menu of [controls.format, controls.formality]) {
+      menu.addEventListener("change", () => this.dispatchEvent(new Event("change")));
+    }
     controls.glossary.addEventListener("input", (event) => event.isComposing || this.typed());
     controls.glossary.addEventListener("compositionend", () => this.typed());
     this.describe();
   }
 
-  /** Fields of a request; what is not chosen is left out. */
+  /** Fields of a request for texts; what is not chosen is left out. */
   get fields() {
     const { terms } = glossaryOf(this.controls.glossary.value);
-    const format = this.controls.format.value;
-    return { ...(format !== "text" && { format }), ...(Object.keys(terms).length && { glossary: terms }) };
+    const chosen = { format: this.controls.format.value, formality: this.controls.formality.value, glossary: terms };
+    if (chosen.format === "text") delete chosen.format;
+    if (chosen.formality === "default") delete chosen.formality;
+    if (!Object.keys(terms).length) delete chosen.glossary;
+    return chosen;
+  }
+
+  /** The same for a document, whose format is its file's: strings of a form. */
+  get documentFields() {
+    const { formality, glossary } = this.fields;
+    return { formality, glossary: glossary && JSON.stringify(glossary) };
   }
 
   typed() {

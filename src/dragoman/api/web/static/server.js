@@ -1,6 +1,7 @@
 /** The server's HTTP API, as far as the page needs it. Knows no element of the page. */
 
 import { askForKey, keyHeaders } from "./key.js";
+import { Languages } from "./languages.js";
 import { eventData } from "./sse.js";
 
 const UNAVAILABLE = new Set(["starting", "draining", "engine_dead", "unavailable", "no_connection"]);
@@ -67,6 +68,8 @@ async function refusal(response) {
   return new ServerError(code, message, Number.isNaN(retryAfterS) ? null : Math.min(retryAfterS, HIGHEST_DELAY_S));
 }
 
+const JSON_BODY = { "Content-Type": "application/json" };
+
 async function json(path, options) {
   const response = await request(path, options);
   try {
@@ -76,8 +79,7 @@ async function json(path, options) {
   }
 }
 
-/** `[{code, name, native_name, targets}]` */
-export const languages = async () => (await json("v1/languages")).languages;
+export const languages = async () => new Languages((await json("v1/languages")).languages);
 
 export const stats = (signal) => json("v1/stats", { signal });
 
@@ -120,8 +122,7 @@ export function pause(seconds, signal) {
  */
 export async function* translate({ source, ...fields }, signal) {
   const body = JSON.stringify({ ...fields, stream: true, ...(source && { source }) });
-  const headers = { "Content-Type": "application/json" };
-  const response = await request("v1/translate", { method: "POST", body, headers, signal });
+  const response = await request("v1/translate", { method: "POST", body, headers: JSON_BODY, signal });
   try {
     for await (const data of eventData(response.body)) {
       signal.throwIfAborted(); // what was read already is no longer wanted either
@@ -134,4 +135,49 @@ export async function* translate({ source, ...fields }, signal) {
     throw asServerError(error);
   }
   throw new ServerError("no_connection", "The connection broke off before the translation was whole.");
+}
+
+/** Extensions of the files that can be translated, with their dot. */
+export const fileFormats = async () => (await json("frontend/settings")).supportedFilesFormat;
+
+const documentPath = (id, rest = "") => `v1/documents/${encodeURIComponent(id)}${rest}`;
+
+/** The key's documents. */
+export const documents = async (signal) => (await json("v1/documents", { signal })).documents;
+
+/** One of them. */
+export const documentOf = (id, signal) => json(documentPath(id), { signal });
+
+/** Upload a file to be translated. `fields` are strings; the answer is the document. */
+export function createDocument(file, fields) {
+  const body = new FormData();
+  for (const [name, value] of Object.entries(fields)) if (value) body.append(name, value);
+  body.append("file", file);
+  return json("v1/documents", { method: "POST", body });
+}
+
+export const deleteDocument = (id) => request(documentPath(id), { method: "DELETE" });
+
+/** The translated file, or its segments as `xliff` or `tmx`: `{blob, name}`. */
+export async function result(id, format = "") {
+  const response = await request(documentPath(id, format ? `/result?format=${format}` : "/result"));
+  const disposition = response.headers.get("Content-Disposition") ?? "";
+  const [, encoded] = /filename\*=UTF-8''([^;]+)/i.exec(disposition) ?? [];
+  const [, plain] = /filename="([^"]*)"/i.exec(disposition) ?? [];
+  return { blob: await response.blob(), name: encoded ? decodeURIComponent(encoded) : (plain ?? "translation") };
+}
+
+/** `{segments, total, doubtful_total}` */
+export const segments = (id, query, signal) => json(documentPath(id, `/segments?${new URLSearchParams(query)}`), { signal });
+
+/** Change a translation, and with `allEqual` those of all segments with the same source; the changed segments. */
+export async function editSegment(id, n, translation, allEqual) {
+  const body = JSON.stringify({ translation, all_equal: allEqual });
+  return (await json(documentPath(id, `/segments/${n}`), { method: "PATCH", body, headers: JSON_BODY })).segments;
+}
+
+/** Other translations of a segment: `[{text, confidence, warnings}]`. */
+export async function alternatives(id, n, count) {
+  const body = JSON.stringify({ n: count });
+  return (await json(documentPath(id, `/segments/${n}/alternatives`), { method: "POST", body, headers: JSON_BODY })).alternatives;
 }

@@ -10,13 +10,13 @@ const UNSPACED = new Set(["ja", "zh"]);
 /**
  * 25 texts to be translated into one target; none where no language of the sentences can be.
  * @param {Record<string, Record<string, string>[]>} topics aligned sentences
- * @param {import("./languages.js").LanguagePair} pair
+ * @param {import("./languages.js").Languages} languages
  * @returns {BurstText[]}
  */
-export function drawTexts(topics, pair, random = Math.random) {
+export function drawTexts(topics, languages, target, random = Math.random) {
   const stock = Object.values(topics);
-  const sources = Object.keys(stock[0][0]).filter((tag) => tag !== pair.target && pair.languages.has(tag));
-  const usable = sources.filter((tag) => pair.serves(tag, pair.target));
+  const sources = Object.keys(stock[0][0]).filter((tag) => tag !== target && languages.has(tag));
+  const usable = sources.filter((tag) => languages.serves(tag, target));
   if (!usable.length) return [];
   const bags = stock.map((sentences) => new Bag(sentences, random));
   return Array.from({ length: TEXTS }, (_, at) => {

@@ -157,7 +157,7 @@ export class Translator {
   }
 
   detectedName({ source }) {
-    return source === "und" ? "no language" : this.pair.name(source);
+    return source === "und" ? "no language" : this.pair.languages.name(source);
   }
 
   remarks(translation) {

@@ -1,0 +1,107 @@
+"""DeepL's documents: `POST /v2/document`, its status and its result, on the jobs of the native API.
+
+A client shows a document's id and key with each call, besides the account's own key. What cannot be settled before the file has
+been read is an error of the job; clients poll until its status is `done` or `error`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request
+from fastapi.responses import FileResponse, Response
+
+from dragoman.api import openapi
+from dragoman.api.answers import file_headers
+from dragoman.api.compat.deepl import schemas
+from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, answers, failures, language_of, trace_header
+from dragoman.api.compat.deepl.translate import check_ignored, formality_of, glossary_of
+from dragoman.api.compat.exchange import Call, receive_upload
+from dragoman.api.input import Service
+from dragoman.service.documents import DocumentOptions
+
+if TYPE_CHECKING:
+    from dragoman.storage.documents import StoredDocument
+
+router = APIRouter(default_response_class=Response)
+
+
+@router.post(
+    "/v2/document",
+    summary="DeepL: translate a document",
+    responses=answers(schemas.DOCUMENT_HANDLE, 400, 404, 456),
+    openapi_extra=openapi.upload(schemas.DOCUMENT, "file", "target_lang"),
+)
+async def upload(http: Request, service: Service) -> Response:
+    """A form, the file before or after the fields. The answer has the id and the key that the other routes need."""
+    documents = service.documents
+    with documents.upload() as path:
+        call, name = await receive_upload(http, service, path, "auth_key", missing=MISSING)
+        name = call.fields.text("filename") or name
+        key = token_hex(32).upper()
+        options = await _options(call)
+        document = await documents.create(path, name, options, call.account, "deepl", secret=key)
+    return answer({"document_id": document.id, "document_key": key})
+
+
+async def _options(call: Call) -> DocumentOptions:
+    fields = call.fields
+    target = language_of(call, "target_lang")
+    if target is None:
+        raise fields.absent("target_lang")
+    source = language_of(call, "source_lang")
+    check_ignored(fields)
+    glossary: str | Mapping[str, str] = ""
+    if "glossary_id" in fields or "glossary_ids" in fields:
+        entries, _ = await glossary_of(call, source, target)
+        glossary = fields.text("glossary_id") or dict(entries)
+    return DocumentOptions(
+        target,
+        source,
+        fields.text("output_format"),
+        glossary,
+        formality_of(call, source, target) if "formality" in fields else "default",
+    )
+
+
+async def _document(call: Call, document_id: str) -> StoredDocument:
+    """The document of an id and its key. Raises `UnknownDocument`."""
+    key = call.fields.required("document_key")
+    return await call.service.documents.get(document_id, call.account, key)
+
+
+@router.post(
+    "/v2/document/{document_id}",
+    summary="DeepL: a document's status",
+    responses=answers(schemas.DOCUMENT_STATUS, 400, 404),
+    openapi_extra=openapi.body(schemas.DOCUMENT_KEY, *schemas.DOCUMENT_KEY),
+)
+async def status(document_id: str, call: DeepLCall) -> Response:
+    """`queued`, `translating`, `done` or `error`."""
+    document = await _document(call, document_id)
+    found: dict[str, object] = {"document_id": document.id, "status": document.state}
+    if document.state == "translating" and document.seconds_remaining is not None:
+        found["seconds_remaining"] = math.ceil(document.seconds_remaining)
+    if document.state == "done":
+        found |= {"seconds_remaining": 0, "billed_characters": document.characters}
+    if document.state == "error":
+        found |= dict.fromkeys(("error_message", "message"), document.error_message)
+    return answer(found)
+
+
+@router.post(
+    "/v2/document/{document_id}/result",
+    summary="DeepL: a translated document",
+    responses={
+        200: {"content": {"application/octet-stream": {"schema": openapi.TEXT}}},
+        **failures(404),
+    },
+    openapi_extra=openapi.body(schemas.DOCUMENT_KEY, *schemas.DOCUMENT_KEY),
+)
+async def result(document_id: str, call: DeepLCall) -> Response:
+    """The file; 503 while it is translated. It is deleted some minutes after the first download."""
+    file = await call.service.documents.result(await _document(call, document_id))
+    return FileResponse(file.path, headers=file_headers(file.name, file.media_type) | trace_header())

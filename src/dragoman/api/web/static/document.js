@@ -1,0 +1,45 @@
+/** What the list of documents and the review of one have in common: progress, download, deletion. */
+
+import { el, say } from "./dom.js";
+import { plural, remaining } from "./format.js";
+import * as server from "./server.js";
+
+/** The state of a document in words, and a bar while it is translated. */
+export class Progress {
+  constructor() {
+    this.bar = el("progress", { max: "1" });
+    this.words = el("span", { class: "figure" });
+    this.element = el("span", { class: "progress" }, this.bar, this.words);
+  }
+
+  show(one) {
+    const share = one.characters ? one.characters_done / one.characters : 0;
+    this.bar.hidden = one.state !== "translating";
+    this.bar.value = share;
+    this.bar.setAttribute("aria-label", `Progress of ${one.name}`);
+    this.element.dataset.state = one.state;
+    say(this.words, words(one, share));
+  }
+}
+
+function words(one, share) {
+  if (one.state === "queued") return "waiting";
+  if (one.state === "error") return one.error?.message ?? "failed";
+  if (one.state === "done") return `done, ${plural(one.characters, "character")}`;
+  return [`${Math.floor(100 * share)} %`, remaining(one.seconds_remaining)].filter(Boolean).join(", ");
+}
+
+/** Download the translated file, or its segments as `xliff` or `tmx`. A link would not carry the key. */
+export async function saveResult(id, format) {
+  const { blob, name } = await server.result(id, format);
+  const address = URL.createObjectURL(blob);
+  el("a", { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60_000); // the browser may not have begun to read it
+}
+
+/** Delete a document if the reader confirms it; whether it is gone. */
+export async function deleted({ id, name }) {
+  if (!confirm(`Delete ${name} and its translation?`)) return false;
+  await server.deleteDocument(id);
+  return true;
+}

@@ -1,0 +1,129 @@
+/** The view of documents: files that go to the server, and the list of those that it has. */
+
+import { Progress, deleted, saveResult } from "./document.js";
+import { byId, el, say } from "./dom.js";
+import { Feed } from "./feed.js";
+import { plural } from "./format.js";
+import * as server from "./server.js";
+
+const RUNNING = new Set(["queued", "translating"]);
+
+export class Documents {
+  /**
+   * @param {import("./languages.js").LanguagePair} pair
+   * @param {import("./options.js").TextOptions} options
+   * @param {{onUploaded: (id: string) => void}} listener told of a file that was uploaded alone
+   */
+  constructor(pair, options, { onUploaded }) {
+    this.pair = pair;
+    this.options = options;
+    this.onUploaded = onUploaded;
+    this.notes = byId("upload-notes");
+    this.rows = new Map();
+    this.feed = new Feed(
+      server.documents,
+      (documents) => this.show(documents),
+      (error) => this.say(error),
+    );
+    const file = byId("file");
+    file.addEventListener("change", () => {
+      this.upload([...file.files]);
+      file.value = ""; // the same file may be chosen again
+    });
+  }
+
+  toggle(shown) {
+    this.say();
+    if (shown) this.feed.ask();
+    else this.feed.stop();
+  }
+
+  /** Say which files are read, and offer no others. */
+  async describeFormats() {
+    const formats = await server.fileFormats().catch(() => []);
+    byId("file").accept = formats.join(",");
+    say(byId("file-formats"), formats.map((extension) => extension.slice(1)).join(" · "));
+  }
+
+  /** @param {File[]} files */
+  async upload(files) {
+    this.notes.replaceChildren();
+    const { source, target } = this.pair;
+    const fields = { source, target, ...this.options.documentFields };
+    const uploaded = (await Promise.all(files.map((file) => this.send(file, fields)))).filter(Boolean);
+    if (files.length === 1 && uploaded.length) this.onUploaded(uploaded[0].id);
+    else if (uploaded.length) this.feed.ask();
+  }
+
+  async send(file, fields) {
+    const note = el("p", { class: "uploading" }, `Uploading ${file.name}`, el("progress", { "aria-label": `Upload of ${file.name}` }));
+    this.notes.append(note);
+    try {
+      return await server.createDocument(file, fields);
+    } catch (error) {
+      this.report(error, `${file.name}: `);
+      return null;
+    } finally {
+      note.remove();
+    }
+  }
+
+  report(error, about = "") {
+    this.notes.append(el("p", { class: "fault" }, about + (error.sentence ?? error.message)));
+    if (!(error instanceof server.ServerError)) throw error;
+  }
+
+  /** What is wrong with the list, or nothing. */
+  say(error) {
+    say(byId("documents-fault"), error ? (error.sentence ?? error.message) : "");
+    if (error && !(error instanceof server.ServerError)) throw error;
+  }
+
+  /** Returns whether to ask again. */
+  show(documents) {
+    this.say();
+    const listed = new Set(documents.map(({ id }) => id));
+    for (const id of this.rows.keys()) if (!listed.has(id)) this.drop(id);
+    documents.forEach((one, at) => this.row(one, at).show(one));
+    byId("documents-empty").hidden = documents.length > 0;
+    return documents.some(({ state }) => RUNNING.has(state));
+  }
+
+  row(one, at) {
+    const row = this.rows.get(one.id) ?? new Row(one, this.pair.languages, () => this.drop(one.id), (error) => this.say(error));
+    this.rows.set(one.id, row);
+    const list = byId("document-list");
+    if (list.children[at] !== row.element) list.insertBefore(row.element, list.children[at] ?? null);
+    return row;
+  }
+
+  drop(id) {
+    this.rows.get(id)?.element.remove();
+    this.rows.delete(id);
+    byId("documents-empty").hidden = this.rows.size > 0;
+  }
+}
+
+/** A document of the list. */
+class Row {
+  constructor(one, languages, onDeleted, onError) {
+    this.languages = languages;
+    this.pair = el("span", { class: "languages" });
+    this.progress = new Progress();
+    this.doubtful = el("span", { class: "doubtful figure" });
+    this.download = el("button", { type: "button", "aria-label": `Download ${one.name}` }, "Download");
+    const remove = el("button", { type: "button", class: "quiet", "aria-label": `Delete ${one.name}` }, "Delete");
+    this.download.addEventListener("click", () => saveResult(one.id).catch(onError));
+    remove.addEventListener("click", () => deleted(one).then((gone) => gone && onDeleted(), onError));
+    const name = el("a", { href: `#documents/${encodeURIComponent(one.id)}`, class: "name" }, one.name);
+    this.element = el("li", {}, name, this.pair, this.progress.element, this.doubtful, el("span", { class: "tools" }, this.download, remove));
+  }
+
+  show(one) {
+    const source = one.source ? this.languages.name(one.source) : "…";
+    say(this.pair, `${source} → ${this.languages.name(one.target)}`);
+    this.progress.show(one);
+    say(this.doubtful, one.doubtful ? plural(one.doubtful, "doubtful segment") : "");
+    this.download.disabled = one.state !== "done";
+  }
+}

@@ -1,0 +1,147 @@
+/** One document: its state, its result, and its segments with the doubtful ones in turn. */
+
+import { Progress, deleted, saveResult } from "./document.js";
+import { byId, el, say } from "./dom.js";
+import { Feed } from "./feed.js";
+import { count, plural } from "./format.js";
+import { SegmentList } from "./segments.js";
+import * as server from "./server.js";
+
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+const WHY_LEFT = "Not translated on purpose";
+
+export class Review {
+  /** @param {{onDeleted: () => void}} listener */
+  constructor({ onDeleted }) {
+    this.id = null;
+    this.progress = new Progress();
+    this.notes = byId("review-notes");
+    this.next = byId("next-doubtful");
+    this.previous = byId("previous-doubtful");
+    byId("review-progress").append(this.progress.element);
+    this.feed = new Feed(
+      (signal) => server.documentOf(this.id, signal),
+      (one) => this.show(one),
+      (error) => this.lost(error),
+    );
+    this.listen(onDeleted);
+  }
+
+  listen(onDeleted) {
+    const report = (error) => this.report(error);
+    const download = (button, format) => byId(button).addEventListener("click", () => saveResult(this.id, format).catch(report));
+    download("download");
+    download("download-xliff", "xliff");
+    download("download-tmx", "tmx");
+    byId("review-delete").addEventListener("click", () => deleted(this.document).then((gone) => gone && onDeleted(), report));
+    this.next.addEventListener("click", () => this.step(1));
+    this.previous.addEventListener("click", () => this.step(-1));
+    addEventListener("keydown", (event) => {
+      const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+      if (!this.id || !step || !event.altKey || event.ctrlKey || event.metaKey) return;
+      event.preventDefault();
+      this.step(step);
+    });
+  }
+
+  /** Show the document with this id, or none. @param {string | null} id @param {import("./languages.js").Languages} languages */
+  toggle(id, languages) {
+    this.feed.stop();
+    this.list?.close();
+    this.list = this.document = null;
+    this.id = id;
+    this.languages = languages;
+    document.title = "dragoman";
+    if (!id) return;
+    this.report();
+    say(byId("review-title"), "Document");
+    byId("segments").replaceChildren();
+    scrollTo(0, 0);
+    this.feed.ask();
+  }
+
+  /** Returns whether to ask again. */
+  show(one) {
+    const title = byId("review-title");
+    say(title, one.name);
+    if (!this.document) title.focus({ preventScroll: true });
+    this.document = one;
+    document.title = `${one.name} – dragoman`;
+    say(byId("review-facts"), this.facts(one));
+    this.progress.show(one);
+    this.remark(one);
+    for (const id of ["download", "download-xliff", "download-tmx"]) byId(id).disabled = one.state !== "done";
+    this.next.disabled = this.previous.disabled = !one.doubtful;
+    say(byId("doubtful-count"), this.doubt(one));
+    this.showSegments(one);
+    return one.state === "queued" || one.state === "translating";
+  }
+
+  facts({ source, target, detected, segments, characters, expires }) {
+    const from = source ? `${this.languages.name(source)}${detected ? " (detected)" : ""}` : "…";
+    const size = segments ? `${plural(segments, "segment")}, ${plural(characters, "character")}` : "";
+    const kept = expires ? `kept until ${day.format(timeOf(expires))}` : "";
+    return [`${from} → ${this.languages.name(target)}`, size, kept].filter(Boolean).join(" · ");
+  }
+
+  doubt({ doubtful, state }) {
+    if (doubtful) return plural(doubtful, "doubtful segment");
+    return state === "done" ? "No doubtful segments" : "";
+  }
+
+  /** What was found in the file, and what was left as it was. */
+  remark({ warnings, left, left_count: leftCount }) {
+    const box = byId("review-remarks");
+    box.hidden = !warnings.length && !leftCount;
+    if (box.hidden) return;
+    const titles = [warnings.length ? plural(warnings.length, "warning") : "", leftCount ? `${count(leftCount)} texts left as they were` : ""];
+    say(box.querySelector("summary"), titles.filter(Boolean).join(", "));
+    const more = leftCount - left.length;
+    const rows = [
+      ...warnings.map(({ place, message }) => [place ?? "", message, ""]),
+      ...left.map(({ place, reason, text }) => [place, `${WHY_LEFT}: ${reason}`, text]),
+      ...(more > 0 ? [["", `and ${count(more)} more`, ""]] : []),
+    ];
+    const key = JSON.stringify(rows);
+    if (this.remarks === key) return;
+    this.remarks = key;
+    const cells = (row) => row.map((value, at) => (at ? el("td", {}, value) : el("th", { scope: "row" }, value)));
+    box.querySelector("table").replaceChildren(el("tbody", {}, ...rows.map((row) => el("tr", {}, ...cells(row)))));
+  }
+
+  showSegments(one) {
+    if (!one.segments) return;
+    if (!this.list || this.list.about.source !== one.source) {
+      this.list?.close(); // it began before the language was known
+      const about = { id: one.id, source: one.source, target: one.target, languages: this.languages };
+      this.list = new SegmentList(byId("segments"), about, one.segments, () => this.feed.ask());
+    }
+    this.list.allowEdits(one.state === "done");
+    if (one.segments_done !== this.shown) this.list.refresh();
+    this.shown = one.segments_done;
+  }
+
+  async step(direction) {
+    if (!this.list || this.next.disabled) return;
+    try {
+      const found = await this.list.goToDoubtful(direction);
+      if (found) say(byId("doubtful-count"), `${count(found.at + 1)} of ${plural(found.total, "doubtful segment")}`);
+    } catch (error) {
+      this.report(error);
+    }
+  }
+
+  lost(error) {
+    if (error.code !== "no_connection" && !error.unavailable) this.feed.stop();
+    this.report(error);
+  }
+
+  report(error) {
+    this.notes.replaceChildren(...(error ? [el("p", { class: "fault" }, error.sentence ?? error.message)] : []));
+    if (error && !(error instanceof server.ServerError)) throw error;
+  }
+}
+
+/** A time in seconds since 1970, or in ISO 8601. */
+const timeOf = (time) => new Date(typeof time === "number" ? 1000 * time : time);

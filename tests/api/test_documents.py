@@ -1,0 +1,352 @@
+"""`/v1/documents` over HTTP: uploads, who may see what, results and their exports."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import httpx
+import pytest
+
+from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, ServerSettings, Settings
+from dragoman.types import Account
+from tests.serving import keyed_service, served
+from tests.waiting import until
+
+MAX_BYTES = 200_000
+MAX_BODY_BYTES = 20_000
+TEXT = b"# Can I *pay* now?\n\nThe old map.\n"
+BOUNDARY = "b123"
+
+
+class Client:
+    """A client with a key, of the server that all tests share."""
+
+    def __init__(self, http: httpx.AsyncClient, folder: Path, keys: dict[str, str], name: str = "a") -> None:
+        self.http = http
+        self.folder = folder
+        self.keys = keys
+        self.headers = {"X-API-Key": keys[name]}
+
+    def as_(self, name: str) -> Client:
+        return Client(self.http, self.folder, self.keys, name)
+
+    async def call(self, method: str, path: str = "", **options: Any) -> httpx.Response:
+        headers = {**self.headers, **options.pop("headers", {})}
+        return await self.http.request(method, f"/v1/documents{path}", headers=headers, **options)
+
+    async def upload(self, content: bytes = TEXT, name: str = "a.md", **fields: Any) -> httpx.Response:
+        return await self.call("POST", data={"target": "ja", **fields}, files={"file": (name, content)})
+
+    async def done(self, answer: httpx.Response) -> dict[str, Any]:
+        assert answer.status_code == 201, answer.text
+        document = answer.json()
+        async with asyncio.timeout(60):
+            while document["state"] not in ("done", "error"):
+                await asyncio.sleep(0.02)
+                document = (await self.call("GET", f"/{document['id']}")).json()
+        return document
+
+    def files(self) -> list[Path]:
+        return [path for path in self.folder.rglob("*") if path.is_file()]
+
+
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
+    folder = tmp_path_factory.mktemp("documents")
+    settings = Settings(
+        server=ServerSettings(max_body_bytes=MAX_BODY_BYTES),
+        auth=AuthSettings(mode="keys"),
+        cache=CacheSettings(max_bytes=0),
+        documents=DocumentSettings(folder=str(folder / "files"), max_bytes=MAX_BYTES, max_jobs_per_key=100),
+    )
+    accounts = (Account("", "a"), Account("", "b"), Account("", "korean", languages=frozenset({"ko"})))
+    service, _, keys = await keyed_service(folder, *accounts, settings=settings)
+    async with served(service) as http:
+        yield Client(http, folder / "files", keys)
+
+
+@pytest.fixture
+async def client(shared: Client) -> AsyncIterator[Client]:
+    yield shared
+    for name in shared.keys:
+        for one in (await shared.as_(name).call("GET")).json()["documents"]:
+            await shared.as_(name).call("DELETE", f"/{one['id']}")
+    assert shared.files() == []
+
+
+async def test_a_file_in_and_the_same_file_out_as_often_as_wanted(client: Client) -> None:
+    document = await client.done(await client.upload())
+    assert (document["state"], document["format"], document["detected"], document["source"]) == (
+        "done",
+        "md",
+        True,
+        "en",
+    )
+    assert document["characters_done"] == document["characters"] == len("Can I pay now?The old map.")
+    first, second = [await client.call("GET", f"/{document['id']}/result") for _ in range(2)]
+    assert first.content == second.content == b"# \\~Can I *pay* now?\n\n\\~The old map.\n"
+    assert first.headers["content-type"] == "text/markdown"
+    assert first.headers["x-content-type-options"] == "nosniff"
+    assert (await client.call("GET", f"/{document['id']}/result?format=docx")).status_code == 422
+
+
+async def test_two_uploads_are_two_documents(client: Client) -> None:
+    one, two = [await client.done(answer) for answer in await asyncio.gather(client.upload(), client.upload())]
+    assert one["id"] != two["id"]
+    assert {found["id"] for found in (await client.call("GET")).json()["documents"]} == {one["id"], two["id"]}
+
+
+def form(*parts: tuple[str, bytes]) -> bytes:
+    written = b"".join(
+        b"--%b\r\nContent-Disposition: form-data; %b\r\n\r\n%b\r\n" % (BOUNDARY.encode(), head.encode(), content)
+        for head, content in parts
+    )
+    return written + b"--%b--\r\n" % BOUNDARY.encode()
+
+
+FORM = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+FILE = ('name="file"; filename="a.txt"', b"Can I pay?")
+TARGET = ('name="target"', b"ja")
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize("parts", [(FILE, TARGET), (TARGET, FILE)])
+async def test_fields_come_before_or_after_the_file_in_pieces_of_any_size(
+    client: Client, parts: tuple[tuple[str, bytes], ...], size: int
+) -> None:
+    content = b"\r\n--b12 is not the boundary\r\n\r\nCan I pay?\r\n"
+    body = form(*((head, content if "file" in head else value) for head, value in parts))
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(body), size):
+            yield body[at : at + size]
+
+    document = await client.done(await client.call("POST", content=pieces(), headers=FORM))
+    [source] = client.folder.glob("*/source")
+    assert (document["state"], source.read_bytes()) == ("done", content)
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "sent"),
+    [
+        (
+            "filename*=utf-8''%E5%9C%B0%E5%9B%B3.txt",
+            "地図.txt",
+            "filename=\"__.txt\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.txt",
+        ),
+        ("filename=\"x.md\"; filename*=utf-8''y.txt", "y.txt", "filename=\"y.txt\"; filename*=UTF-8''y.txt"),
+        ('filename="地図.TXT"', "地図.TXT", "filename=\"__.TXT\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.TXT"),
+        ('filename="../../../etc/passwd.txt"', "passwd.txt", "filename=\"passwd.txt\"; filename*=UTF-8''passwd.txt"),
+        ('filename="a\r\nb.txt"', None, None),
+        (
+            f'filename="{"x" * 200}.txt"',
+            f"{'x' * 96}.txt",
+            f"filename=\"{'x' * 96}.txt\"; filename*=UTF-8''{'x' * 96}.txt",
+        ),
+    ],
+)
+async def test_names_of_files_are_names_alone(client: Client, head: str, name: str | None, sent: str | None) -> None:
+    answer = await client.call("POST", content=form((f'name="file"; {head}', b"Can I?"), TARGET), headers=FORM)
+    if name is None:
+        assert answer.status_code == 400
+        return
+    document = await client.done(answer)
+    result = await client.call("GET", f"/{document['id']}/result")
+    assert (document["name"], result.headers["content-disposition"]) == (name, f"attachment; {sent}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "status", "code", "param"),
+    [
+        ({}, "a.doc", 400, "unsupported_file", "file"),
+        ({}, "a", 400, "unsupported_file", "file"),
+        ({}, "", 400, "invalid_request", "file"),
+        ({"target": ""}, "a.md", 400, "invalid_request", "target"),
+        ({"target": "xx"}, "a.md", 400, "unsupported_language", "target"),
+        ({"source": "ja"}, "a.md", 400, "invalid_request", "target"),
+        ({"source": "qqq"}, "a.md", 400, "unsupported_language", "source"),
+        ({"output_format": "docx"}, "a.md", 400, "unsupported_file", "output_format"),
+        ({"formality": "very"}, "a.md", 400, "invalid_request", "formality"),
+        ({"comments": "maybe"}, "a.md", 400, "invalid_request", "comments"),
+        ({"glossary": "none"}, "a.md", 404, "unknown_glossary", None),
+        ({"glossary": '{"a": 1}'}, "a.md", 400, "invalid_request", "glossary"),
+        ({"glossary": "{" * 9_000}, "a.md", 400, "invalid_request", "glossary"),
+        ({"instructions": "x" * 301}, "a.md", 400, "invalid_request", "instructions"),
+        ({"context": "x" * 30_000}, "a.md", 400, "invalid_request", "context"),
+        ({"wrong": "1"}, "a.md", 400, "invalid_request", "wrong"),
+        ({f"f{number}": "1" for number in range(200)}, "a.md", 422, "invalid_request", None),
+    ],
+)
+async def test_what_is_wrong_with_an_upload_is_said_and_nothing_is_left_of_it(
+    client: Client, fields: dict[str, str], name: str, status: int, code: str, param: str | None
+) -> None:
+    answer = await client.upload(TEXT, name, **fields)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.json()["error"].get("param") == param
+    assert client.files() == []
+
+
+async def test_an_empty_file_no_file_two_files_and_what_is_no_form_are_refused(client: Client) -> None:
+    bodies = [
+        (form(('name="file"; filename="a.txt"', b""), TARGET), FORM, "invalid_file"),
+        (form(TARGET), FORM, "invalid_request"),
+        (form(FILE, FILE, TARGET), FORM, "invalid_request"),
+        (form(FILE, TARGET)[:-20], FORM, "invalid_request"),
+        (form(FILE, TARGET).replace(b"name=", b"nome="), FORM, "invalid_request"),
+        (b"--b123\r\n" + b"x" * 9_000, FORM, "invalid_request"),
+        (b"", {"Content-Type": "multipart/form-data"}, "invalid_request"),
+        (b"{}", {"Content-Type": "application/json"}, "invalid_request"),
+    ]
+    for body, headers, code in bodies:
+        answer = await client.call("POST", content=body, headers=headers)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
+    assert client.files() == []
+
+
+@pytest.mark.parametrize("with_length", [True, False])
+async def test_uploads_have_a_limit_of_their_own(client: Client, with_length: bool) -> None:
+    fits, too_large = b"Can I? " * (MAX_BYTES // 7), b"x" * (MAX_BYTES + 1)
+    document = await client.done(await client.upload(fits, "a.txt"))
+    assert document["state"] == "done"
+    body = form(('name="file"; filename="a.txt"', too_large), TARGET)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield body
+
+    answer = await client.call("POST", content=body if with_length else pieces(), headers=FORM)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+    await client.call("DELETE", f"/{document['id']}")
+    assert client.files() == []
+    headers = {**client.headers, "Content-Type": "application/json"}
+    other = await client.http.post("/v1/translate", content=b" " * (MAX_BODY_BYTES + 1), headers=headers)
+    assert other.status_code == 413
+
+
+@asynccontextmanager
+async def unfinished(client: Client, *headers: str) -> AsyncIterator[asyncio.StreamReader]:
+    """An upload of which half has been sent; its client leaves with the context."""
+    reader, writer = await asyncio.open_connection(client.http.base_url.host, client.http.base_url.port)
+    head = ["POST /v1/documents HTTP/1.1", "Host: localhost", "Content-Length: 100000", *headers]
+    head.append(f"Content-Type: {FORM['Content-Type']}")
+    body = form(('name="file"; filename="a.txt"', b"x" * 90_000))
+    writer.write("\r\n".join([*head, "", ""]).encode() + body[:50_000])
+    try:
+        yield reader
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_a_client_that_leaves_during_its_upload_leaves_nothing(client: Client) -> None:
+    async with unfinished(client, f"X-API-Key: {client.headers['X-API-Key']}"):
+        await until(lambda: len(client.files()) == 1, "the upload")
+    await until(lambda: client.files() == [], "its end")
+
+
+async def test_a_key_is_looked_at_before_the_file(client: Client) -> None:
+    async with unfinished(client) as reader:
+        assert b" 401 " in await reader.readline()
+        assert client.files() == []
+
+
+async def test_another_keys_document_is_not_found(client: Client) -> None:
+    document = await client.done(await client.upload())
+    other, path = client.as_("b"), f"/{document['id']}"
+    assert (await other.call("GET")).json() == {"documents": []}
+    calls: list[tuple[str, str, dict[str, Any]]] = [
+        ("GET", path, {}),
+        ("DELETE", path, {}),
+        ("GET", f"{path}/result", {}),
+        ("GET", f"{path}/result?format=tmx", {}),
+        ("GET", f"{path}/segments", {}),
+        ("PATCH", f"{path}/segments/0", {"json": {"translation": "x"}}),
+        ("POST", f"{path}/segments/0/alternatives", {"json": {}}),
+    ]
+    for method, route, options in calls:
+        answer = await other.call(method, route, **options)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown_document")
+        bare = await client.http.request(method, f"/v1/documents{route}", **options)
+        assert bare.status_code == 401
+    assert (await client.call("GET", path)).status_code == 200
+
+
+async def test_a_key_translates_documents_into_its_languages_alone(client: Client) -> None:
+    answer = await client.as_("korean").upload()
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", b"\x00\xff\xfe\xfd\x80" * 50),
+        ("a.docx", b"PK\x03\x04" + b"\x00" * 90),
+        ("a.docx", b"\xd0\xcf\x11\xe0" * 99),
+    ],
+)
+async def test_a_file_that_is_not_what_it_says_is_an_error_of_its_document(
+    client: Client, name: str, content: bytes
+) -> None:
+    document = await client.done(await client.upload(content, name))
+    assert (document["state"], document["error"]["code"]) == ("error", "invalid_file")
+    assert str(client.folder) not in json.dumps(document)
+    answer = await client.call("GET", f"/{document['id']}/result")
+    assert answer.status_code == 400
+    assert document["error"]["message"] in answer.json()["error"]["message"]
+
+
+async def test_segments_are_edited_with_their_marks(client: Client) -> None:
+    document = await client.done(await client.upload())
+    path = f"/{document['id']}/segments"
+    page = (await client.call("GET", f"{path}?offset=0&limit=1")).json()
+    assert page["total"] == 2
+    [segment] = page["segments"]
+    assert (segment["n"], segment["source"]) == (0, "Can I <g1>pay</g1> now?")
+    assert (segment["translation"], segment["edited"]) == ("~Can I <g1>pay</g1> now?", False)
+    lost = await client.call("PATCH", f"{path}/0", json={"translation": "no"})
+    assert (lost.status_code, lost.json()["error"]["param"]) == (400, "translation")
+    edited = await client.call("PATCH", f"{path}/0", json={"translation": "<g1>Ja</g1> & <b>", "all_equal": True})
+    assert [(one["translation"], one["edited"]) for one in edited.json()["segments"]] == [("<g1>Ja</g1> & <b>", True)]
+    assert b"*Ja*" in (await client.call("GET", f"/{document['id']}/result")).content
+    alternatives = await client.call("POST", f"{path}/0/alternatives", json={"n": 2})
+    assert alternatives.json()["alternatives"][0]["text"] == "~Can I <g1>pay</g1> now?"
+    assert (await client.call("POST", f"{path}/0/alternatives", json={"n": 6})).status_code == 422
+
+    tmx = ElementTree.fromstring((await client.call("GET", f"/{document['id']}/result?format=tmx")).content)
+    unit = tmx.find("body/tu")
+    assert unit is not None
+    assert [one.text for one in unit.iter("prop")] == ["a.md", segment["place"], "edited"]
+    assert ["".join(one.itertext()) for one in unit.iter("seg")] == ["Can I pay now?", "Ja & <b>"]
+    assert [one.tag for one in unit.iter() if one.tag in ("bpt", "ept")] == ["bpt", "ept"] * 2
+    exported = await client.call("GET", f"/{document['id']}/result?format=xliff")
+    assert exported.headers["content-disposition"].startswith('attachment; filename="a.xliff"')
+    xliff = ElementTree.fromstring(exported.content)
+    space = "{urn:oasis:names:tc:xliff:document:1.2}"
+    assert [one.get("state") for one in xliff.iter(f"{space}target")] == ["final", "translated"]
+    assert [one.get("id") for one in xliff.iter(f"{space}g")] == ["1", "1"]
+
+
+async def test_pages_of_other_origins_reach_documents_only_where_they_need_a_key(
+    client: Client, tmp_path: Path
+) -> None:
+    origin = {"Origin": "https://elsewhere.example"}
+    allowed = await client.call("GET", headers=origin)
+    assert allowed.headers["access-control-allow-origin"] == "*"
+    asked = {**origin, "Access-Control-Request-Method": "PATCH"}
+    preflight = await client.http.options("/v1/documents/X/segments/0", headers=asked)
+    assert "PATCH" in preflight.headers["access-control-allow-methods"]
+    settings = Settings(auth=AuthSettings(mode="none"), documents=DocumentSettings(folder=str(tmp_path / "files")))
+    service, _, _ = await keyed_service(tmp_path, settings=replace(settings, cache=CacheSettings(max_bytes=0)))
+    async with served(service) as http:
+        assert "access-control-allow-origin" not in (await http.get("/v1/documents", headers=origin)).headers
+        refused = await http.post(
+            "/v1/documents", headers=origin, data={"target": "ja"}, files={"file": ("a.md", TEXT)}
+        )
+        assert refused.status_code == 403

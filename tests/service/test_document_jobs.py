@@ -1,0 +1,390 @@
+"""Documents as jobs, over the fake pipeline and real worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import resource
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import (
+    DiskFull,
+    DocumentNotReady,
+    InvalidFile,
+    InvalidRequest,
+    QueueFull,
+    QuotaExceeded,
+    UnknownDocument,
+)
+from dragoman.pipelines.fake import FakePipeline
+from dragoman.service import documents, runs
+from dragoman.service.documents import Documents, clean_name
+from dragoman.service.runs import DocumentOptions
+from dragoman.service.service import TranslationService
+from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
+from dragoman.storage.database import Database
+from dragoman.storage.documents import DocumentStore, StoredDocument, utc_now
+from dragoman.storage.keys import Keys
+from dragoman.types import ANONYMOUS, Account, EngineSequence
+from tests.serving import HeldPipeline, service_over, source_of
+from tests.waiting import until
+
+TEXT = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(40))
+JA = DocumentOptions("ja", "en")
+
+
+def kana(sequence: EngineSequence) -> str:
+    """An answer in kana with the numbers of the text, to which no check objects."""
+    return re.sub(r"[A-Za-z]+", "かな", source_of(sequence))
+
+
+class Servers:
+    """Servers that share a database and a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite:///{folder}/dragoman.db"
+        self.store = DocumentStore(Database(self.url))
+
+    @asynccontextmanager
+    async def __call__(
+        self, pipeline: FakePipeline | None = None, auth: AuthSettings | None = None, **settings: float
+    ) -> AsyncIterator[TranslationService]:
+        of_documents = DocumentSettings(folder=str(self.folder / "documents"), **settings)  # type: ignore[arg-type]
+        all_settings = Settings(documents=of_documents, auth=auth or AuthSettings(), cache=CacheSettings(max_bytes=0))
+        service = service_over(pipeline or FakePipeline(kana), all_settings, database=Database(self.url))
+        await service.start()
+        try:
+            yield service
+        finally:
+            await service.stop()
+
+    def files(self) -> set[str]:
+        return {str(path.relative_to(self.folder / "documents")) for path in self.folder.glob("documents/*/*")}
+
+
+Server = Callable[..., AbstractAsyncContextManager[TranslationService]]
+
+
+@pytest.fixture
+async def servers(tmp_path: Path) -> AsyncIterator[Servers]:
+    made = Servers(tmp_path)
+    await made.store._database.open()
+    yield made
+    await made.store._database.close()
+
+
+async def create(
+    of: Documents,
+    text: str | bytes = TEXT,
+    name: str = "a.txt",
+    options: DocumentOptions = JA,
+    account: Account = ANONYMOUS,
+) -> StoredDocument:
+    with of.upload() as path:
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return await of.create(path, name, options, account)
+
+
+async def done(of: Documents, document: StoredDocument) -> StoredDocument:
+    async with asyncio.timeout(60):
+        return await of.wait(document)
+
+
+async def error_of(of: Documents, document: StoredDocument) -> str:
+    ended = await done(of, document)
+    assert ended.state == "error"
+    return f"{ended.error_code}: {ended.error_message}"
+
+
+async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
+    async with servers() as service:
+        text = "# Can I see *it*?\n\n```\ncode\n```\n\n* yes\n* yes\n"
+        document = await done(service.documents, await create(service.documents, text, "dir/a.md"))
+        result = await service.documents.result(document)
+        assert result.path.read_text() == "# かな かな かな *かな*?\n\n```\ncode\n```\n\n* かな\n* かな\n"
+        assert (result.name, result.media_type, document.source) == ("a.md", "text/markdown", "en")
+        assert (document.segments, document.segments_done, document.doubtful) == (3, 3, 0)
+        assert document.characters == document.characters_done == len("Can I see it?yesyes")
+        page = await service.documents.segments(document, 1, 1)
+        assert [(one.n, one.source, one.translation) for one in page.segments] == [(1, "yes", "かな")]
+        assert (page.total, page.doubtful_total) == (3, 0)
+        modes = [path.stat().st_mode & 0o777 for path in servers.folder.glob("documents/**/*")]
+        assert set(modes) == {0o700, 0o600}
+        await service.documents.delete(document)
+        assert servers.files() == set()
+        with pytest.raises(UnknownDocument):
+            await service.documents.get(document.id, ANONYMOUS)
+
+
+async def test_the_language_is_detected_once_in_the_longest_texts(servers: Servers) -> None:
+    async with servers() as service:
+        text = "OK\n\nNo\n\n駅はどこですか？ずっと探しています。\n"
+        document = await done(service.documents, await create(service.documents, text, options=DocumentOptions("en")))
+        assert (document.source, document.state, document.segments_done) == ("ja", "done", 3)
+        english = await create(service.documents, TEXT, options=DocumentOptions("en"))
+        assert "equal" in await error_of(service.documents, english)
+        numbers = await done(
+            service.documents, await create(service.documents, "1\n\n2\n", options=DocumentOptions("en"))
+        )
+        assert (await service.documents.result(numbers)).path.read_text() == "1\n\n2\n"
+        assert (numbers.state, numbers.source, numbers.segments_done) == ("done", None, numbers.segments)
+
+
+async def test_what_is_finished_when_a_server_stops_is_not_translated_again(servers: Servers) -> None:
+    class Half(HeldPipeline):
+        """Answers the first texts."""
+
+        async def generate(self, sequence: EngineSequence):  # type: ignore[no-untyped-def]
+            if not sequence.id.startswith("warm-up") and self.generations >= 10:
+                self.hold()
+            return await super().generate(sequence)
+
+    first = Half(kana, slots=1)
+    async with servers(first) as service:
+        document = await create(service.documents)
+        await until(lambda: not first.release.is_set(), "the first texts")
+        for _ in range(600):
+            stored = await service.documents.segments(document)
+            if sum(one.translation is not None for one in stored.segments) >= 9:
+                break
+            await asyncio.sleep(0.05)
+    stopped = await servers.store.get(document.id)
+    assert stopped is not None
+    assert (stopped.state, stopped.owner, stopped.attempts) == ("queued", None, 0)
+    assert stopped.segments_done == 9  # and the warm-up's
+    again = HeldPipeline(kana)
+    async with servers(again) as service:
+        ended = await done(service.documents, document)
+        assert again.generations == 40 - stopped.segments_done + 1  # the warm-up
+        text = (await service.documents.result(ended)).path.read_text()
+        assert text == re.sub("[A-Za-z]+", "かな", TEXT)
+
+
+async def test_documents_of_a_server_that_died_are_taken_over(servers: Servers) -> None:
+    async with servers(max_running=1, owner_timeout_s=1.0) as service:
+        held = await create(service.documents)
+        await done(service.documents, held)
+        await servers.store.update(held.id, state="queued")
+        dead = await servers.store.claim("dead", utc_now())
+        assert dead is not None
+        service.documents._wake.set()
+        assert (await done(service.documents, dead)).state == "done"  # a second after it last reported
+
+
+async def test_a_document_that_another_server_has_taken_over_is_left_to_it(servers: Servers) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline) as service:
+        pipeline.hold()
+        document = await create(service.documents)
+        await until(lambda: pipeline.generations > 0, "the first text")
+        await servers.store.update(document.id, owner="another")
+        await until(lambda: pipeline.stats().running == 0, "its end here")
+    taken = await servers.store.get(document.id)
+    assert taken is not None
+    assert (taken.state, taken.owner) == ("translating", "another")
+
+
+async def test_a_document_that_is_deleted_meanwhile_ends(servers: Servers) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline) as service:
+        pipeline.hold()
+        document = await create(service.documents)
+        await until(lambda: pipeline.generations > 0, "the first text")
+        with pytest.raises(DocumentNotReady):
+            await service.documents.result(document)
+        await service.documents.delete(document)
+        assert (pipeline.stats().running, servers.files()) == (0, set())
+
+
+async def test_a_document_of_which_servers_die_is_an_error_in_the_end(servers: Servers) -> None:
+    async with servers() as service:
+        document = await done(service.documents, await create(service.documents))
+        await servers.store.update(document.id, state="queued", attempts=runs.MAX_ATTEMPTS)
+        assert "engine_failed" in await error_of(service.documents, replace(document, state="queued"))
+
+
+async def test_documents_expire_with_their_files_and_asking_for_one_keeps_it(servers: Servers) -> None:
+    async with servers() as service:
+        kept, expired = [await done(service.documents, await create(service.documents)) for _ in range(2)]
+        soon, past = (utc_now() + timedelta(minutes=minutes) for minutes in (1, -1))
+        await servers.store.update(kept.id, expires_at=soon)
+        await servers.store.update(expired.id, expires_at=past)
+        await service.documents.get(kept.id, ANONYMOUS)
+        await service.documents._sweep()
+        found = await servers.store.get(kept.id)
+        assert found is not None
+        assert found.expires_at > soon + timedelta(hours=23)
+        assert {name.partition("/")[0] for name in servers.files()} == {kept.id}
+
+
+async def test_what_deepls_clients_have_downloaded_stays_for_some_minutes(servers: Servers) -> None:
+    async with servers() as service:
+        with service.documents.upload() as path:
+            path.write_text(TEXT)
+            document = await service.documents.create(path, "a.txt", JA, ANONYMOUS, "deepl", secret="key")
+        document = await done(service.documents, document)
+        await service.documents.result(document)
+        for secret in ("other", ""):
+            with pytest.raises(UnknownDocument):
+                await service.documents.get(document.id, ANONYMOUS, secret)
+        again = await service.documents.get(document.id, ANONYMOUS, "key")
+        assert again.expires_at < utc_now() + timedelta(seconds=documents.DOWNLOADED_S + 1)
+
+
+async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(servers: Servers) -> None:
+    keys = Keys(servers.store._database)
+    account, _ = await keys.create(Account("", "k", characters_per_month=2_000))
+    async with servers(auth=AuthSettings(mode="keys")) as service:
+        mine = service.accounts.account(account.id)
+        assert mine is not None
+        document = await create(service.documents, account=mine)
+        document = await done(service.documents, document)
+        assert service.accounts.usage(mine).characters == 0
+        too_much = await create(service.documents, account=mine)
+        assert QuotaExceeded.code in await error_of(service.documents, too_much)
+        for _ in range(2):
+            await service.documents.result(await service.documents.get(document.id, mine))
+            await service.documents.segments(await service.documents.get(document.id, mine))
+        assert service.accounts.usage(mine).characters == document.characters > 1_000
+
+
+async def test_a_key_and_the_folder_have_limits(servers: Servers) -> None:
+    pipeline = HeldPipeline(kana)
+    async with servers(pipeline, max_jobs_per_key=2) as service:
+        pipeline.hold()
+        created = [await create(service.documents) for _ in range(2)]
+        with pytest.raises(QueueFull, match="of this key"):
+            await create(service.documents)
+        pipeline.release.set()
+        assert {(await done(service.documents, one)).state for one in created} == {"done"}
+        assert {Path(name).name for name in servers.files()} == {"source", "segments.db", "result-0"}
+    async with servers(max_folder_bytes=100) as service:
+        await until(lambda: service.documents._folder_bytes > 100, "the count of the folder")
+        with pytest.raises(QueueFull, match="max_folder_bytes"):
+            await create(service.documents)
+
+
+@contextmanager
+def files_limited_to(size: int) -> Iterator[None]:
+    """No file of this process may be larger: writing fails as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "RETRY_S", 0.0)
+    text = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(4_000))
+    async with servers(FakePipeline(kana)) as service:
+        with files_limited_to(250_000):
+            document = await create(service.documents, text)
+            for _ in range(1_000):
+                found = await servers.store.get(document.id)
+                assert found is not None
+                if found.state == "queued" and found.attempts:
+                    break
+                await asyncio.sleep(0.01)
+            assert found.attempts
+        ended = await done(service.documents, document)
+        assert (ended.state, ended.segments_done) == ("done", 4_000)
+        with files_limited_to(1_000), pytest.raises(DiskFull), runs.full_disk_reported():
+            await create(service.documents, b"x" * 2_000)
+
+
+async def test_an_edit_is_in_the_next_result_with_the_marks_of_the_source(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of, "Can I **pay** now?\n\n* yes\n* yes\n* no\n", "a.md"))
+        first = (await of.result(document)).path.read_text()
+        for wrong in ("no mark", "<g1>x</g1> <g1>y</g1>", "<g1>x</g1><x2/>", "</g1>x<g1>"):
+            with pytest.raises(InvalidRequest):
+                await of.edit(document, 0, wrong)
+        await of.edit(document, 0, "<g1>Ja</g1>!")
+        assert [one.n for one in await of.edit(document, 1, "Ja", all_equal=True)] == [1, 2]
+        await of.edit(document, 2, "Doch")
+        with pytest.raises(InvalidRequest):
+            await of.edit(document, 4, "x")
+        document = await of.get(document.id, ANONYMOUS)
+        results = await asyncio.gather(*(of.result(document) for _ in range(3)))
+        assert {one.path.read_text() for one in results} == {"**Ja**!\n\n* Ja\n* Doch\n* かな\n"}
+        assert first == "かな かな **かな** かな?\n\n* かな\n* かな\n* かな\n"
+        assert [one.edited for one in await of.all_segments(document)] == [True, True, True, False]
+
+
+async def test_doubtful_segments_are_found_until_they_are_edited(servers: Servers) -> None:
+    def answer(sequence: EngineSequence) -> str:
+        return source_of(sequence) if "old" in source_of(sequence) else kana(sequence)  # a copy of the source
+
+    async with servers(FakePipeline(answer)) as service:
+        of = service.documents
+        text = "Can I see it now, please?\n\nThe old map of it is here.\n\nCan I pay now?\n"
+        options = replace(JA, formality="more")
+        document = await done(of, await create(of, text, options=options))
+        page = await of.segments(document, doubtful=True)
+        assert (document.doubtful, page.total, page.doubtful_total) == (1, 1, 1)
+        assert [(one.n, one.warnings[0]["code"]) for one in page.segments] == [(1, "source_copied")]
+        assert '"formality_ignored"' in document.report  # once, and not with each segment
+        await of.edit(document, 1, "かな")
+        assert (await of.get(document.id, ANONYMOUS)).doubtful == 0
+        assert (await of.segments(document, doubtful=True)).total == 0
+
+
+async def test_alternatives_differ_from_the_translation_and_from_each_other(servers: Servers) -> None:
+    def answer(sequence: EngineSequence) -> str:
+        seed = sequence.sampling.seed
+        return kana(sequence) if seed is None else kana(sequence).replace("かな", ("かな", "ねこ", "いぬ")[seed % 3])
+
+    async with servers(FakePipeline(answer)) as service:
+        of = service.documents
+        document = await done(of, await create(of, "Can I **pay**?\n", "a.md"))
+        found = await of.alternatives(document, 0, 3, ANONYMOUS)
+        assert {one.text for one in found} == {"ねこ ねこ <g1>ねこ</g1>?", "いぬ いぬ <g1>いぬ</g1>?"}
+        assert len(await of.alternatives(document, 0, 1, ANONYMOUS)) == 1
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"worker_timeout_s": 1.0}, "longer"),
+        ({"worker_memory_bytes": 110_000_000}, "memory"),
+        ({"max_characters": 9}, "9"),
+    ],
+)
+async def test_a_file_beyond_a_workers_limits_is_an_error_and_the_server_goes_on(
+    servers: Servers, limits: dict[str, float], reason: str
+) -> None:
+    async with servers(**limits) as service:
+        large = "".join(f"* Can *I* see [number {number}](a) of the `old` map?\n" for number in range(20_000))
+        message = await error_of(service.documents, await create(service.documents, large, "a.md"))
+        assert message.startswith(InvalidFile.code)
+        assert reason in message
+        assert str(servers.folder) not in message
+        small = await done(service.documents, await create(service.documents, "Can I?"))
+        assert small.state == "done"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("../../etc/a.TXT", "a.TXT"),
+        ("C:\\x\\ä b.md", "ä b.md"),
+        ("a\x00\n\u202eb.txt", "ab.txt"),
+        (f"{'x' * 300}.docx", f"{'x' * 95}.docx"),
+        (".txt", ".txt"),
+        ("", ""),
+    ],
+)
+def test_a_name_is_never_a_path(given: str, name: str) -> None:
+    assert clean_name(given) == name
