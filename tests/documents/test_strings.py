@@ -264,6 +264,11 @@ def test_xhtml_ends_any_element_with_a_slash() -> None:
     assert texts(read(page.encode(), "xhtml")) == ["Some text"]
 
 
+def test_a_root_that_is_not_closed_is_read_once() -> None:
+    page = b"<html " * 40_000  # a minute if each were read up to the end
+    assert rewritten(page, "html") == page
+
+
 # ---- subtitles
 
 

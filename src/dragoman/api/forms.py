@@ -120,7 +120,7 @@ async def receive_file(request: Request, path: Path, max_bytes: int) -> FileForm
         raise InvalidRequest("send a form (multipart/form-data) with the field `file`", param="file")
     received = _Received(max_bytes)
     reader = _FormReader(b"\r\n--" + boundary)
-    with path.open("wb") as out:  # noqa: ASYNC230 - a thread would leave the file open if the request is cancelled meanwhile
+    with path.open("wb") as out:  # not in a thread, which would leave it open where the request is cancelled meanwhile
         async for chunk in request.stream():
             for item in reader.feed(chunk):
                 received.add(item)

@@ -14,7 +14,8 @@ from dragoman.text.marks import Piece, Verbatim, restore
 
 _RTL_SCRIPTS = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg"})
 _ROOT = re.compile(
-    r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|<html(?=[\s/>])(?P<attributes>(?:[^\"'>]|\"[^\"]*+\"|'[^']*+')*+)>|<body",
+    r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|<html(?=[\s/>])(?P<attributes>(?:[^\"'>]++|\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))*+)"
+    r"(?:>|\Z)|<body",
     re.IGNORECASE,
 )
 _ATTRIBUTE = re.compile(r"([^\s=>\"'/]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+)))?")
@@ -55,7 +56,7 @@ def in_language(text: str, pieces: Iterable[Piece | None], target: str, *, added
 def _edits(text: str, target: str, attribute: str) -> Iterator[tuple[int, int, str]]:
     """Start, end and replacement of what changes in the root's tag, in order."""
     root = next((found for found in _ROOT.finditer(text) if not found[0].startswith("<!--")), None)
-    if root is None or root["attributes"] is None:
+    if root is None or root["attributes"] is None or root[0][-1] != ">":
         return
     is_rtl = languages.script(target) in _RTL_SCRIPTS
     values = {

@@ -1,7 +1,8 @@
-"""A run of one document: its file is read, its units translated as one bulk request, and its result written.
+"""A run of one document: its file is read, its units translated as a bulk request, and its result written.
 
-All units are offered to the dispatcher at once. Finished ones are stored as they come, so that a later run, which may be
-another server's, goes on where this one ended. Files are read and written by `documents.worker`, never in this process.
+All units are offered to the dispatcher at once, up to `MOST_TEXTS`. Finished ones are stored as they come, so that a later run,
+which may be another server's, goes on where this one ended. Files are read and written by `documents.worker`, never in this
+process.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from dragoman.errors import (
 )
 from dragoman.settings import DocumentSettings
 from dragoman.storage.documents import DocumentStore, StoredDocument, utc_now
-from dragoman.storage.segments import Result, SegmentFile, SourceUnit
+from dragoman.storage.segments import Result, SegmentFile, SourceUnit, Units
 from dragoman.text import checks, marks
 from dragoman.types import Account, ApiName, Formality, TextDone, Translation, TranslationRequest
 
@@ -51,6 +52,8 @@ BEAT_S = 1.0
 """How often a server reports that it works on a document, and stores progress and segments."""
 BATCH = 500
 """Segments that are stored before `BEAT_S` has passed."""
+MOST_TEXTS = 10_000
+"""Units of one request. More would make collections of garbage longer than other calls may wait."""
 SAMPLE_CHARACTERS = 4_000
 """Of a document's longest texts, in which its language is detected."""
 CONTEXT_CHARACTERS = 300
@@ -190,8 +193,8 @@ class DocumentRuns:
         document = await self._plan(document, units, account)
         progress.characters = document.characters
         progress.doubtful = await asyncio.to_thread(file.count_doubtful)
-        done = [unit for unit in units if unit.is_done]
-        progress.segments_done = len(done)
+        progress.segments_done = sum(units.done)
+        done = (text for text, is_done in zip(units.sources, units.done, strict=True) if is_done)
         progress.characters_done = progress.characters_before = sum(map(_characters, done))
         progress.began_s = monotonic()
         await self._translate_units(document, units, account, progress)
@@ -223,7 +226,7 @@ class DocumentRuns:
             task.delete_files()
         return replace(document, report=report)
 
-    async def _plan(self, document: StoredDocument, units: Sequence[SourceUnit], account: Account) -> StoredDocument:
+    async def _plan(self, document: StoredDocument, units: Units, account: Account) -> StoredDocument:
         """Settle what a document has and its language, and store that. Its source stays None if it has no letters.
 
         Raises `InvalidFile` for too many characters, `InvalidRequest` for its language, `QuotaExceeded`.
@@ -240,7 +243,7 @@ class DocumentRuns:
                 raise InvalidRequest("the document's language could not be detected: give it", param="source")
         if source == document.target:
             raise InvalidRequest(EQUAL_LANGUAGES, param="target")
-        found: dict[str, Any] = {"source": source, "characters": characters, "segments": len(units)}
+        found: dict[str, Any] = {"source": source, "characters": characters, "segments": len(units.sources)}
         await self._store.update(document.id, self._owner, **found)
         if not document.charged:
             pending = await self._store.uncharged_characters(account.id) - characters
@@ -248,16 +251,19 @@ class DocumentRuns:
         return replace(document, **found)
 
     async def _translate_units(
-        self, document: StoredDocument, units: Sequence[SourceUnit], account: Account, progress: _Progress
+        self, document: StoredDocument, units: Units, account: Account, progress: _Progress
     ) -> None:
-        """Translate all units that are not done as one request, and store them as they come."""
-        numbers = [number for number, unit in enumerate(units) if not unit.is_done]
+        """Translate all units that are not done, and store them as they come."""
+        numbers = [number for number, is_done in enumerate(units.done) if not is_done]
         if document.source is None:  # there are no letters
-            progress.finished += [(Result(n, units[n].source, None, ()), _characters(units[n])) for n in numbers]
+            texts = ((n, units.sources[n]) for n in numbers)
+            progress.finished += [(Result(n, text, None, ()), _characters(text)) for n, text in texts]
             await self._store_finished(document, progress)
-        elif numbers:
-            request = await self.request(document, [units[number].source for number in numbers], account)
-            contexts, follows = await asyncio.to_thread(_contexts, units)
+            return
+        for at in range(0, len(numbers), MOST_TEXTS):
+            of_request = numbers[at : at + MOST_TEXTS]
+            request = await self.request(document, [units.sources[n] for n in of_request], account)
+            contexts, follows = _contexts(units, of_request)
             request = replace(request, contexts=contexts, follows=follows)
             try:
                 async with (
@@ -267,8 +273,9 @@ class DocumentRuns:
                     async for event in events:
                         if isinstance(event, TextDone):
                             call.done(event.index, event.translation)
-                            n = numbers[event.index]
-                            progress.finished.append((_result(n, event.translation, progress), _characters(units[n])))
+                            n = of_request[event.index]
+                            result = _result(n, event.translation, progress)
+                            progress.finished.append((result, _characters(units.sources[n])))
                         if len(progress.finished) >= BATCH:
                             await self._store_finished(document, progress)
             finally:  # also what is finished when it is cancelled
@@ -373,13 +380,13 @@ def _end_of(document: StoredDocument, error: DragomanError) -> dict[str, object]
     return {"state": "error", "error_code": error.code, "error_message": error.message}
 
 
-def _characters(unit: SourceUnit) -> int:
-    return len(marks.plain(unit.source))
+def _characters(source: str) -> int:
+    return len(marks.plain(source))
 
 
-def _count(units: Sequence[SourceUnit]) -> tuple[int, str]:
+def _count(units: Units) -> tuple[int, str]:
     """The characters of all units, and the longest texts, in which the language is detected."""
-    texts = [marks.plain(unit.source) for unit in units]
+    texts = [*map(marks.plain, units.sources)]
     sample, length = list[str](), 0
     for text in sorted(dict.fromkeys(texts), key=len, reverse=True):
         sample.append(text)
@@ -389,21 +396,20 @@ def _count(units: Sequence[SourceUnit]) -> tuple[int, str]:
     return sum(map(len, texts)), "\n".join(sample)[:SAMPLE_CHARACTERS]
 
 
-def _contexts(units: Sequence[SourceUnit]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
-    """What is said around each unit that is not done, and whether it follows the one before it of these.
+def _contexts(units: Units, numbers: Sequence[int]) -> tuple[tuple[str, ...], tuple[bool, ...]]:
+    """For a request of the units `numbers`: what is said around each, and whether it follows the one before it there.
 
-    One that follows a unit that is done has that as a context of its own.
+    One that follows a unit that is not in the request has that as a context of its own.
     """
-    contexts, follows = list[str](), list[bool]()
-    before: SourceUnit | None = None
-    for unit in units:
-        if not unit.is_done:
-            context = unit.context
-            if unit.follows and before is not None and before.is_done:
-                context = "\n".join(filter(None, (context, marks.plain(before.source)[-CONTEXT_CHARACTERS:])))
-            contexts.append(context)
-            follows.append(unit.follows and before is not None and not before.is_done)
-        before = unit
+    contexts, follows, before = list[str](), list[bool](), -1
+    for n in numbers:
+        context, has_followed = units.contexts[n], n > 0 and bool(units.follows[n])
+        if has_followed and n - 1 != before:
+            end = marks.plain(units.sources[n - 1])[-CONTEXT_CHARACTERS:]
+            context = f"{context}\n{end}" if context else end
+        contexts.append(context)
+        follows.append(has_followed and n - 1 == before)
+        before = n
     return tuple(contexts), tuple(follows)
 
 

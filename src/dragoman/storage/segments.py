@@ -33,7 +33,16 @@ class SourceUnit:
     place: str
     context: str
     follows: bool
-    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What a run needs of all units, in their order: lists, since as many objects would make collections of garbage long."""
+
+    sources: list[str]
+    contexts: list[str]
+    follows: list[int]
+    done: list[int]  # 1: translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +126,19 @@ class SegmentFile:
             connection.execute(_COUNT_EQUAL)
         temporary.replace(self._path)
 
-    def units(self) -> list[SourceUnit]:
-        """Return all units in their order."""
+    def units(self) -> Units:
+        """Return all units."""
+        units = Units([], [], [], [])
         with self._connected() as connection:
             rows = connection.execute(
-                "SELECT source, place, context, follows, translation IS NOT NULL FROM segments ORDER BY n"
+                "SELECT source, context, follows, translation IS NOT NULL FROM segments ORDER BY n"
             )
-            return [
-                SourceUnit(source, place, context, bool(follows), bool(done))
-                for source, place, context, follows, done in rows
-            ]
+            for source, context, follows, done in rows:
+                units.sources.append(source)
+                units.contexts.append(context)
+                units.follows.append(follows)
+                units.done.append(done)
+        return units
 
     def store(self, results: Iterable[Result]) -> None:
         """Store translations, as one transaction."""

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman.api import openapi
 from dragoman.api.answers import EventStream, JsonResponse, json_bytes, while_connected
-from dragoman.api.compat.openai import (
+from dragoman.api.compat.openai_calls import (
     ERROR_FORMAT,
     AnswerForm,
     Asked,

@@ -1,0 +1,238 @@
+"""What the routes of OpenAI's API share: errors, messages, the form of the answer, and the way to a translation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Request
+from pydantic import BaseModel
+
+from dragoman.api.compat import chat
+from dragoman.api.compat.chat_shapes import fields_of
+from dragoman.api.errors import Fault, foreign_format
+from dragoman.api.input import call_of, check_texts
+from dragoman.api.schemas import Items
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.service.service import TranslationService
+from dragoman.types import Account, TextDelta, TextDone, Translation, TranslationRequest, Usage
+
+TARGET_HEADER = "X-Target-Language"
+_INCOMPLETE = ("length", "repetition")
+
+
+# ---- errors
+
+# Clients retry 429 and what is over 499.
+_STATUSES = {"unauthenticated": 401, "invalid_key": 401, "quota_exceeded": 429}
+# Codes of the native API -> type and code of OpenAI's, where these are others.
+_ERRORS = {
+    "unauthenticated": ("invalid_request_error", "invalid_api_key"),
+    "invalid_key": ("invalid_request_error", "invalid_api_key"),
+    "forbidden": ("permission_error", "forbidden"),
+    "quota_exceeded": ("insufficient_quota", "insufficient_quota"),
+    "rate_limited": ("requests", "rate_limit_exceeded"),
+    "queue_full": ("requests", "rate_limit_exceeded"),
+}
+
+
+_INCORRECT = "Incorrect API key provided"
+"""The words for a wrong key that libraries look for."""
+
+
+def error_body(status: int, error: Fault | DragomanError) -> dict[str, Any]:
+    """What went wrong, in OpenAI's shape."""
+    type_ = "invalid_request_error" if status < 500 else "server_error"
+    type_, code = _ERRORS.get(error.code, (type_, error.code))
+    message = f"{_INCORRECT}: {error.message}" if error.code == "invalid_key" else error.message
+    return {"error": {"message": message, "type": type_, "param": error.param, "code": code}}
+
+
+ERROR_FORMAT = foreign_format(_STATUSES, error_body)
+
+
+# ---- requests
+
+
+class ChatContentPart(BaseModel):
+    """A part of a message's content; only text is understood."""
+
+    type: str
+    text: str = ""
+
+
+class ChatMessage(BaseModel):
+    """A message of the chat."""
+
+    role: str
+    content: str | Items[ChatContentPart] | None = None
+
+
+class ChatError(BaseModel):
+    """What went wrong, in OpenAI's shape."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class ChatErrorAnswer(BaseModel):
+    """Every error's shape."""
+
+    error: ChatError
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerForm:
+    """What an answer is: a text, or JSON by a schema (None: any JSON), or the arguments of a call of `function`."""
+
+    is_json: bool = False
+    schema: Mapping[str, Any] | None = None
+    function: str | None = None
+
+    @classmethod
+    def of(cls, form: Mapping[str, Any] | None, functions: Mapping[str, Any], choice: object) -> AnswerForm:
+        """`form`: with `type` and, in one way or the other, `schema`. `functions`: their parameters by name, of which `choice`
+        may demand one. Raises `InvalidRequest` for a form that is not served."""
+        chosen = fields_of(choice)
+        if chosen or choice == "required":
+            name = str(fields_of(chosen.get("function")).get("name") or chosen.get("name") or next(iter(functions), ""))
+            if name not in functions or (not chosen and len(functions) > 1):
+                raise InvalidRequest(
+                    "tool_choice: it demands a call of none, or of any of several functions", param="tools"
+                )
+            return cls(True, functions[name], name)
+        form = form or {}
+        kind = form.get("type", "text")
+        if kind == "text":
+            return cls()
+        if kind not in ("json_object", "json_schema"):
+            raise InvalidRequest(f"response_format: {str(kind)[:40]!r} is not served", param="response_format")
+        given = fields_of(form.get("json_schema", form)).get("schema") if kind == "json_schema" else None
+        return cls(True, fields_of(given) if given is not None else None)
+
+
+_ROLES: Mapping[str, chat.Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_TEXT_PARTS = ("text", "input_text", "output_text")
+
+
+def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> list[tuple[chat.Role, str]]:
+    """Roles and texts. Raises `InvalidRequest` for a role or a content that is not served, in the field `name`."""
+    found: list[tuple[chat.Role, str]] = []
+    for index, message in enumerate(messages):
+        role = _ROLES.get(message.role)
+        if role is None:
+            raise InvalidRequest(f"{name}.{index}: the role {message.role[:40]!r} is not served", param=name)
+        content = message.content
+        parts = [ChatContentPart(type="text", text=content)] if isinstance(content, str) else content or ()
+        for part in parts:
+            if part.type not in _TEXT_PARTS:
+                raise InvalidRequest(f"{name}.{index}: content of type {part.type[:40]!r} is not text", param=name)
+        found.append((role, "".join(part.text for part in parts)))
+    return found
+
+
+def _named_target(model: str, http: Request, service: TranslationService) -> str | None:
+    """The language that the header or the model's name has. Raises `InvalidRequest` for one that is none."""
+    if header := http.headers.get(TARGET_HEADER):
+        if (tag := chat.tag_of(header)) is None:
+            raise InvalidRequest(f"{TARGET_HEADER}: {header[:40]!r} is not a known language", param=TARGET_HEADER)
+        return tag
+    name, slash, suffix = model.rpartition("/")
+    if not slash or name not in ("dragoman", service.model.name) or model == service.model.name:
+        return None
+    if (tag := chat.tag_of(suffix)) is None:
+        raise InvalidRequest(f"model: {suffix[:40]!r} is not a known language", param="model")
+    return tag
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a call asks for."""
+
+    task: chat.Task
+    request: TranslationRequest
+    form: AnswerForm
+
+    @classmethod
+    async def of(
+        cls,
+        http: Request,
+        service: TranslationService,
+        account: Account,
+        model: str,
+        messages: Sequence[tuple[chat.Role, str]],
+        form: AnswerForm,
+        *,
+        consecutive: bool = False,
+    ) -> Asked:
+        """Raises `InvalidRequest` for messages that no template explains, and what `check_texts` and `call_of` raise."""
+        task = chat.parse(messages, _named_target(model, http, service), service.settings.server.max_texts)
+        if form.is_json:
+            task = task.as_json(form.schema)
+        given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
+        texts = await check_texts(service, given, "messages", allow_empty=task.reply is not None)
+        request = TranslationRequest(
+            texts,
+            task.target,
+            task.source,
+            format=task.format,
+            context=task.context,
+            keep=task.keep,
+            glossary=task.glossary,
+            formality=task.formality,
+        )
+        return cls(task, call_of(http, account, "openai", request, consecutive=consecutive), form)
+
+
+# ---- answers
+
+
+def is_incomplete(translations: Sequence[Translation]) -> bool:
+    """Whether a translation may lack its end."""
+    return any(one.finish_reason in _INCOMPLETE for one in translations)
+
+
+def usage_of(translations: Sequence[Translation]) -> Usage:
+    """The tokens of all texts."""
+    return sum((one.usage for one in translations), Usage())
+
+
+class Contents:
+    """The content of a streamed answer: the texts in order, with what the answer's form has between them."""
+
+    def __init__(self, task: chat.Task) -> None:
+        self._task = task
+        self._parts: dict[int, list[str]] = {}  # of texts whose turn it is not yet
+        self._done: dict[int, Translation] = {}
+        self._turn = 0
+
+    @property
+    def translations(self) -> list[Translation]:
+        """Those of all texts, after the last event."""
+        return [self._done[index] for index in range(len(self._done))]
+
+    def add(self, event: TextDelta | TextDone) -> str:
+        """The content that an event adds: nothing where its text's turn has not come."""
+        if isinstance(event, TextDone):
+            self._done[event.index] = event.translation
+        elif self._task.reply is None:
+            self._parts.setdefault(event.index, []).append(event.text)
+        return "".join(self._ready())
+
+    def _ready(self) -> Iterator[str]:
+        """What can be sent: of a batch's form only texts that are done."""
+        while self._turn < len(self._task.texts):
+            done = self._done.get(self._turn)
+            if self._task.reply is not None:
+                if done is None:
+                    return
+                yield self._task.piece(self._turn, done)
+            else:
+                yield from self._parts.pop(self._turn, ())
+                if done is None:
+                    return
+                yield self._task.before(self._turn + 1)
+            self._turn += 1
