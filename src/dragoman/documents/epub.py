@@ -43,6 +43,7 @@ _PACKAGE_TYPE = "application/oebps-package+xml"
 _XHTML_TYPES = ("application/xhtml+xml", "text/html", "text/x-oeb1-document")
 _NCX_TYPE = "application/x-dtbncx+xml"
 _OF_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+_METADATA = ("dc:language", "dc:title", "dc:description")
 _SIGNATURES = "META-INF/signatures.xml"
 _SVG_TEXT = re.compile(r"<(?:\w+:)?text(?=[\s>])[^>]*>([^<]+)")
 _PAGE_NUMBER = re.compile(r"[\W\d_]*(?:[ivxlcdm]+|[a-z])[\W\d_]*", re.IGNORECASE)
@@ -101,7 +102,7 @@ class _Reader:
         data, encoding = decoded(self._archive.read(path), path)
         package = tree(data, path, Namespaces(_NAMES), doctype=True)
         part = Part(path, data, encoding)
-        for element in package.walk():
+        for element in package.walk(*_METADATA):
             self._read_metadata(part, element)
         self._content.parts.append(part)
         manifest = {one.get("id"): one for one in package.walk() if one.name == "opf:item"}
