@@ -36,7 +36,18 @@ _RUN_LAYER = frozenset(
             "rFonts",
         ),
         *("b", "bCs", "i", "iCs", "sz", "szCs", "color", "u", "latin", "ea", "cs", "sym", "solidFill"),
-        *("span", "s", "tab", "line-break", "rPh", "phoneticPr", "smartTag", "smartTagPr", "soft-page-break"),
+        *(
+            "span",
+            "s",
+            "tab",
+            "line-break",
+            "rPh",
+            "phoneticPr",
+            "smartTag",
+            "smartTagPr",
+            "soft-page-break",
+            "softHyphen",
+        ),
     }
 )
 """Elements around texts, which may be joined or written anew."""
@@ -229,7 +240,22 @@ def _change(before: list[str], after: list[str]) -> str:
     return ""
 
 
-_SAID = frozenset({"descr", "tooltip", "title", "alt", "string", "aria-label", "name", "placeholder"})
+_SAID = frozenset(
+    {
+        "descr",
+        "tooltip",
+        "prompt",
+        "promptTitle",
+        "error",
+        "errorTitle",
+        "title",
+        "alt",
+        "string",
+        "aria-label",
+        "name",
+        "placeholder",
+    }
+)
 """Attributes that people read."""
 
 
