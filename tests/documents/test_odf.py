@@ -225,6 +225,20 @@ def test_characters_that_xml_cannot_have_are_not_written() -> None:
     assert p("ab&lt;c>&amp;") in xml
 
 
+def test_a_signature_goes_with_its_entry_in_the_manifest() -> None:
+    entry = '<manifest:file-entry manifest:full-path="{}"/>'
+    manifest = (
+        '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0">{}</manifest:manifest>'
+    )
+    listed = entry.format("content.xml"), entry.format("META-INF/documentsignatures.xml")
+    parts = {"META-INF__manifest": manifest.format("".join(listed)), "META-INF__documentsignatures": "<a/>"}
+    data = package(p("One"), **parts)
+    content = read(data, "odt")
+    result = translated(content, data, str)
+    assert "META-INF/documentsignatures.xml" not in result.names and content.warnings
+    assert result.read("META-INF/manifest.xml").decode() == manifest.format(listed[0])
+
+
 _ENCRYPTED = (
     '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"><manifest:file-entry>'
     "<manifest:encryption-data/></manifest:file-entry></manifest:manifest>"

@@ -34,11 +34,12 @@ _NAMESPACES = {
     f"{_OASIS}drawing:1.0": "draw",
     f"{_OASIS}xsl-fo-compatible:1.0": "fo",
     f"{_OASIS}svg-compatible:1.0": "svg",
+    f"{_OASIS}manifest:1.0": "manifest",
     "urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0": "loext",
     "http://openoffice.org/2009/office": "officeooo",
     "http://purl.org/dc/elements/1.1/": "dc",
 }
-_MANIFEST = Namespaces({f"{_OASIS}manifest:1.0": "manifest"})
+_MANIFEST = "META-INF/manifest.xml"
 _KINDS = {
     **dict.fromkeys(("odt", "ott", "fodt"), "text"),
     **dict.fromkeys(("ods", "ots", "fods"), "spreadsheet"),
@@ -115,11 +116,6 @@ def read(data: bytes, options: ReadOptions) -> Content:
 
 def _check(archive: Archive, options: ReadOptions, content: Content) -> None:
     """Raise `InvalidFile` for another kind of package; leave signatures out, which a translation breaks."""
-    if "META-INF/manifest.xml" in archive.names:
-        manifest, _ = decoded(archive.read("META-INF/manifest.xml"), "META-INF/manifest.xml")
-        names = ("manifest:encryption-data", "manifest:encrypted-package")
-        if next(elements(manifest, "META-INF/manifest.xml", _MANIFEST, names, doctype=True), None) is not None:
-            raise InvalidFile("Invalid file: it is protected by a password; remove it and send it again", param="file")
     wanted = (_MEDIA_TYPE + _KINDS[options.extension]).encode()
     found = archive.read("mimetype").strip() if "mimetype" in archive.names else wanted
     if not found.startswith(wanted):
@@ -128,6 +124,16 @@ def _check(archive: Archive, options: ReadOptions, content: Content) -> None:
     content.dropped |= {name for name in archive.names if re.fullmatch(r"META-INF/\w*signatures\.xml", name)}
     if content.dropped:
         content.warnings.append("the document was signed: the translation has no signature")
+    if _MANIFEST in archive.names:
+        data, encoding = decoded(archive.read(_MANIFEST), _MANIFEST)
+        part = Part(_MANIFEST, data, encoding)
+        for entry in elements(data, _MANIFEST, Namespaces(_NAMESPACES), ("manifest:file-entry",), doctype=True):
+            if entry.child("manifest:encryption-data"):
+                message = "it is protected by a password; remove the password and send it again"
+                raise InvalidFile(f"Invalid file: {message}", param="file")
+            if entry.get("manifest:full-path") in content.dropped:
+                part.regions.append(Region(entry.start, entry.end, ()))
+        content.parts.append(part)
 
 
 class _Reader:
