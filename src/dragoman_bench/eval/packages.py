@@ -62,21 +62,25 @@ _PROSE = re.compile(
 """Parts with text of people. In others a text may be translated or not."""
 _NOT_SAID = frozenset(
     {
-        "instrText",
-        "delText",
-        "delInstrText",
-        "fldData",
-        "f",
-        "v",
-        "pt",
-        "align",
-        "posOffset",
-        "formatCode",
-        "rPh",
-        "oMath",
+        *(
+            "instrText",
+            "delText",
+            "delInstrText",
+            "fldData",
+            "f",
+            "v",
+            "pt",
+            "align",
+            "posOffset",
+            "formatCode",
+            "rPh",
+            "oMath",
+        ),
+        *("author-name", "author-initials", "date", "time", "creator", "docAuthor", "Style", "style", "script"),
     }
 )
 """Elements whose text is not for people; they are to be as they were."""
+_LANGUAGE = re.compile(r"\s*[a-z]{2,3}(-[A-Za-z0-9]+)*\s*")  # the text of `dc:language`, which becomes the target's
 
 
 def shape(text: str) -> str:
@@ -222,7 +226,7 @@ def _texts_of_part(name: str, old: Any, new: Any) -> Iterator[Item]:
     if len(before) != len(after):
         yield f"{name}: {len(before)} texts became {len(after)}"
     for number, (one, other) in enumerate(zip(before, after, strict=False), 1):
-        if _PROSE.fullmatch(name) or one != other:
+        if _PROSE.fullmatch(name) or (one != other and not _LANGUAGE.fullmatch(one)):
             yield f"{name} text {number}", one, other
     codes = [
         [(e.tag, e.text) for e in root.iter() if _local(e.tag) in _NOT_SAID and "}" in e.tag] for root in (old, new)
