@@ -156,7 +156,6 @@ def _short(text: str) -> str:
 Item = str | tuple[str, str, str]
 """A finding; or a place, the source's text there and the result's."""
 
-
 # ---- packages
 
 _METHOD = ": another method of compression"
@@ -537,7 +536,6 @@ _READERS: Mapping[str, Callable[[bytes, bytes], Iterator[Item]]] = {
     "android": _android,
     "pdf": _pdf,
 }
-
 
 # ---- other programs
 
