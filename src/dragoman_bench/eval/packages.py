@@ -76,7 +76,7 @@ _NOT_SAID = frozenset(
             "rPh",
             "oMath",
         ),
-        *("author-name", "author-initials", "date", "time", "creator", "docAuthor", "Style", "style", "script"),
+        *("author-name", "author-initials", "date", "creator", "docAuthor", "Style", "style", "script"),
     }
 )
 """Elements whose text is not for people; they are to be as they were."""
