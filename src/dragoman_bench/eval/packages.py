@@ -373,7 +373,7 @@ def _html_tree(source: bytes, result: bytes) -> Iterator[Item]:
 def _markdown(source: bytes, result: bytes) -> Iterator[Item]:
     """Line by line; blocks of code are copied."""
     before, after = (_CODE.sub(lambda found: "\n" * found[0].count("\n"), _decoded(data)) for data in (source, result))
-    code = [[found[0] for found in _CODE.finditer(_decoded(data))] for data in (source, result)]
+    code = [[found[0] for found in _CODE.finditer(_decoded(data)) if "`" in found[0]] for data in (source, result)]
     if code[0] != code[1]:
         yield "code was changed"
     yield from _text(before.encode(), after.encode())
