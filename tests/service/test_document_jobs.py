@@ -285,18 +285,17 @@ def files_limited_to(size: int) -> Iterator[None]:
 async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "RETRY_S", 0.0)
+    monkeypatch.setattr(runs, "RETRY_S", 1.0)  # long enough to be seen waiting
     text = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(4_000))
     async with servers(FakePipeline(kana)) as service:
         with files_limited_to(250_000):
             document = await create(service.documents, text)
-            for _ in range(1_000):
-                found = await servers.store.get(document.id)
-                assert found is not None
-                if found.state == "queued" and found.attempts:
-                    break
-                await asyncio.sleep(0.01)
-            assert found.attempts
+            async with asyncio.timeout(120):
+                found = document
+                while not (found.state == "queued" and found.attempts):
+                    await asyncio.sleep(0.01)
+                    found = await servers.store.get(document.id)
+                    assert found is not None
         ended = await done(service.documents, document)
         assert (ended.state, ended.segments_done) == ("done", 4_000)
         with files_limited_to(1_000), pytest.raises(DiskFull), runs.full_disk_reported():
