@@ -18,6 +18,8 @@ from dragoman.errors import ConfigError
 from tests.processes import DRAGOMAN, ROOT, ServerProcess, serving
 from tests.waiting import until
 
+pytestmark = pytest.mark.acceptance  # each test starts the command as a process, and most a server too
+
 TEXT = "Where is the train station?\n\nOver there.\n"
 TRANSLATED = "Wⓐⓧⓚⓧ ⓑⓛ ⓜⓐⓧ ⓜⓚⓣⓑⓖ ⓛⓜⓣⓜⓑⓗⓖ?\n\nOⓞⓧⓚ ⓜⓐⓧⓚⓧ.\n"
 

@@ -353,6 +353,7 @@ async def test_alternatives_differ_from_the_translation_and_from_each_other(serv
         assert len(await of.alternatives(document, 0, 1, ANONYMOUS)) == 1
 
 
+@pytest.mark.acceptance
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
