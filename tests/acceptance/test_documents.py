@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.acceptance, pytest.mark.timeout(600)]
 
 WORDS = "Where is the old train station of this city and when does the last train of it leave today"
 FLAGS = ("--fake-step-ms=50", "--max-num-seqs=16", "--documents-owner-timeout-s=3", "--traffic=false")
-PARAGRAPHS = 60
+PARAGRAPHS = 30
 
 
 def text_of(number: int) -> str:
