@@ -180,7 +180,10 @@ async def complete(body: CompletionBody, http: Request, service: Service, accoun
 
 
 @router.get(
-    "/models/{id:path}", summary="One model", dependencies=[NEEDS_KEY], responses=openapi.failures(ChatErrorAnswer, 401, 404)
+    "/models/{id:path}",
+    summary="One model",
+    dependencies=[NEEDS_KEY],
+    responses=openapi.failures(ChatErrorAnswer, 401, 404),
 )
 async def get_model(id: str, service: Service) -> schemas.ModelOut:
     """The served model, under its name or one that names a target language: `dragoman/ja`."""
