@@ -153,7 +153,7 @@ class DocumentEval:
             return FileResult(file, len(data), error=str(refusal), took_s=round(monotonic() - began, 3))
         took_s = round(monotonic() - began, 3)
         left = [str(one.get("text", "")) for one in state.get("left", ())]
-        judgement = await asyncio.to_thread(packages.judge, file.format, data, result, left)
+        findings = await asyncio.to_thread(packages.judge, file.format, data, result, left)
         return FileResult(
             file,
             len(data),
@@ -161,7 +161,7 @@ class DocumentEval:
             int(state["segments"]),
             int(state.get("left_count", 0)),
             took_s,
-            findings=judgement.findings[:20],
+            findings=findings[:20],
             rivals=await asyncio.to_thread(self._of_rivals, file, data, left),
         )
 

@@ -12,7 +12,6 @@ import json
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from html import unescape
 from importlib import import_module
@@ -110,16 +109,10 @@ def untranslated(source: str, result: str) -> list[str]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """What is wrong with a result, one sentence each; none: it is whole. `characters`: those of its texts."""
+def judge(format: str, source: bytes, result: bytes, left: list[str], *, lenient: bool = False) -> tuple[str, ...]:
+    """Return what is wrong with a result beside its source, one sentence each; none: it is whole.
 
-    findings: tuple[str, ...]
-    characters: int
-
-
-def judge(format: str, source: bytes, result: bytes, left: list[str], *, lenient: bool = False) -> Judgement:
-    """Compare a result with its source. `left`: texts that the server reports as left on purpose.
+    `left`: texts that the server reports as left on purpose.
 
     `lenient`: what other programs write otherwise without harm (methods of compression, notation of tags) is no finding.
     """
@@ -141,7 +134,7 @@ def judge(format: str, source: bytes, result: bytes, left: list[str], *, lenient
         elif (words := untranslated(before, after)) and not _is_left(before, words, said):
             findings.append(f"{place}: not translated: {_short(' '.join(words))}")
     findings += _opened(format, source, result)
-    return Judgement(tuple(findings), sum(len(before) for _, before, _ in texts))
+    return tuple(findings)
 
 
 def _is_left(before: str, words: list[str], said: str) -> bool:

@@ -7,6 +7,7 @@ Responses API is in `openai_responses`.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -206,7 +207,7 @@ def _with_usage(options: ChatStreamOptions | None, stream: bool | None) -> bool:
     return bool(stream) and options is not None and bool(options.include_usage)
 
 
-class _Writer:
+class _Writer(ABC):
     """An answer as one object, or as chunks. Of a chunk with content only the content is serialised.
 
     Its subclasses say what an answer and a chunk have as their one choice.
@@ -222,21 +223,21 @@ class _Writer:
         self._before_content, self._after_content = self._chunk(self.delta("\0")).split(b'"\\u0000"')
         self._start = self._chunk(self.first()) if self.first() else b""
 
+    @abstractmethod
     def new_id(self) -> str:
         """The answer's id."""
-        raise NotImplementedError
 
+    @abstractmethod
     def message(self, content: str) -> dict[str, Any]:
         """The choice of a whole answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def first(self) -> dict[str, Any]:
         """The choice of a first chunk without content; {}: there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delta(self, content: str | None) -> dict[str, Any]:
         """The choice of a chunk; None: of the last one."""
-        raise NotImplementedError
 
     def whole(self, translations: list[Translation]) -> dict[str, Any]:
         """The answer as one object."""

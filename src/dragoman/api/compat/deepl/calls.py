@@ -42,6 +42,14 @@ def language_of(call: Call, name: str) -> str | None:
     return languages.normalise(value)
 
 
+def direction_of(call: Call) -> tuple[str | None, str]:
+    """The source language, None where it is to be detected, and the target, which is required."""
+    target = language_of(call, "target_lang")
+    if target is None:
+        raise call.fields.absent("target_lang")
+    return language_of(call, "source_lang"), target
+
+
 def trace_header() -> dict[str, str]:
     """The header that every response of DeepL has: the request's id, as in the log."""
     return {"X-Trace-ID": current_id()}

@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse, Response
 from dragoman.api import openapi
 from dragoman.api.answers import file_headers
 from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, answers, failures, language_of, trace_header
+from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, answers, direction_of, failures, trace_header
 from dragoman.api.compat.deepl.translate import check_ignored, formality_of, glossary_of
 from dragoman.api.compat.exchange import Call, receive_upload
 from dragoman.api.input import Service
@@ -49,10 +49,7 @@ async def upload(http: Request, service: Service) -> Response:
 
 async def _options(call: Call) -> DocumentOptions:
     fields = call.fields
-    target = language_of(call, "target_lang")
-    if target is None:
-        raise fields.absent("target_lang")
-    source = language_of(call, "source_lang")
+    source, target = direction_of(call)
     check_ignored(fields)
     glossary: str | Mapping[str, str] = ""
     if "glossary_id" in fields or "glossary_ids" in fields:

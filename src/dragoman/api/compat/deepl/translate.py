@@ -17,7 +17,7 @@ from dragoman.api import openapi
 from dragoman.api.answers import HeartbeatResponse, json_bytes, json_items
 from dragoman.api.compat import RETRY_GRACE_S
 from dragoman.api.compat.deepl import schemas
-from dragoman.api.compat.deepl.calls import DeepLCall, answers, language_of
+from dragoman.api.compat.deepl.calls import DeepLCall, answers, direction_of
 from dragoman.api.compat.deepl.languages import can_express, source_code
 from dragoman.api.compat.exchange import Call, Fields, unsupported
 from dragoman.api.input import MAX_INSTRUCTION_CHARACTERS, MAX_INSTRUCTIONS, call_of, check_texts
@@ -69,10 +69,7 @@ async def translate(call: DeepLCall) -> Response:
 
 async def _request(call: Call) -> TranslationRequest:
     fields = call.fields
-    target = language_of(call, "target_lang")
-    if target is None:
-        raise fields.absent("target_lang")
-    source = language_of(call, "source_lang")
+    source, target = direction_of(call)
     texts = await check_texts(call.service, fields.texts("text"), "text", allow_empty=True)
     check_ignored(fields)
     entries: Mapping[str, str] = {}
