@@ -175,9 +175,7 @@ class DocumentEval:
                 there = result.is_file()
                 found[name] = ("no result",)
                 if there:
-                    found[name] = packages.judge(file.format, data, result.read_bytes(), left, lenient=True).findings[
-                        :5
-                    ]
+                    found[name] = packages.judge(file.format, data, result.read_bytes(), left, lenient=True)[:5]
         return found
 
     async def _source(self, file: CorpusFile) -> bytes:
