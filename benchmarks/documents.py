@@ -9,7 +9,8 @@ For each file (a docx of `--pages` pages in which no two paragraphs are equal, a
   the result's first;
 - **call**: another fresh server gets the same texts, each with the same sources before it as context (`consecutive`), in one
   `POST /v1/translate`;
-- **one at a time**: that server then gets a tenth of the texts again, other numbers in them, one call after the other.
+- **one at a time**: that server then gets a part of the texts again (`--one-at-a-time-share`), other numbers in them, one call
+  after the other.
 
 While the document is translated `/healthz` is asked again and again on one connection (the longest time between two answers is
 the longest time that the event loop was held, plus the request itself), and `/v1/stats` says how many sequences run. Memory is
@@ -60,7 +61,6 @@ CUES = (
 )
 PARAGRAPHS_A_PAGE = 6  # of some 300 characters each
 SECONDS_A_CUE = 4.5
-ONE_AT_A_TIME_SHARE = 0.1
 MODES = ("document", "call")
 TARGET = "ja"
 
@@ -223,8 +223,10 @@ async def as_call(session: aiohttp.ClientSession, server: RunningServer, file: F
     return {"took_s": perf_counter() - began}
 
 
-async def one_at_a_time(session: aiohttp.ClientSession, server: RunningServer, file: File) -> dict[str, Any]:
-    number = max(int(len(file.texts) * ONE_AT_A_TIME_SHARE), 1)
+async def one_at_a_time(
+    session: aiohttp.ClientSession, server: RunningServer, file: File, share: float
+) -> dict[str, Any]:
+    number = max(int(len(file.texts) * share), 1)
     texts = tuple((paragraphs if file.name == "docx" else cues)(number, 2_000_000))
     began = perf_counter()
     for text in texts:
@@ -233,7 +235,7 @@ async def one_at_a_time(session: aiohttp.ClientSession, server: RunningServer, f
         ) as response:
             await response.read()
     took_s = perf_counter() - began
-    return {"took_s": took_s, "characters_per_s": sum(map(len, texts)) / took_s}
+    return {"took_s": took_s, "texts": number, "characters_per_s": sum(map(len, texts)) / took_s}
 
 
 # ---- turns
@@ -262,7 +264,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
                             rows.append(row)
                             print(row, flush=True)
                             if mode == "call" and turn == 0:
-                                found = await one_at_a_time(session, server, file)
+                                found = await one_at_a_time(session, server, file, options.one_at_a_time_share)
                                 rows.append({"file": file.name, "mode": "one at a time", "turn": turn, **found})
                                 print(rows[-1], flush=True)
                         if interrupted.is_set():
@@ -311,6 +313,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=300)
     parser.add_argument("--hours", type=float, default=2.0)
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--one-at-a-time-share", type=float, default=0.1, help="of each file's texts")
     parser.add_argument("--model", default="")
     parser.add_argument("--profile", default="")
     parser.add_argument("--load-format", default="auto")
