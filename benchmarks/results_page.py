@@ -241,6 +241,9 @@ STREAMS = {
     "streams-h100-1.8b-before-after": "1.8B parameters; all on one machine, in two calls, on a slower host than the tables above. `dragoman@0ea902e` is the revision before "
     "streams were sent by time. A `first load` is the first of its server: 4 windows of 4 s without warm-up, those with 256 clients beside py-spy. With more than 256 slots the longest requests take as long "
     "as the load, so that its rate is not quite that of a long load",
+    "streams-h100-1.8b-levels": "1.8B parameters, with 120 µs for an event (`EVENT_S`; 70 in the tables above). Each server has half of the GPU's memory, whose KV cache is three "
+    "times what 256 sequences need. `two on one GPU`: two `dragoman serve` at the same time with half of the clients each. 64 clients were not measured, the machine's time ended",
+    "streams-h100-1.8b-events": "1.8B parameters, on two machines; one server whose `EVENT_S` was changed between the loads. `events without a turn` and `ends first` are trials that the server does not have",
     "streams-h100-4b": "4B parameters",
     "streams-h100-4b-slower-host": "4B parameters, on the machine of streams-h100-1.8b-before-after; `vllm serve` with 25 clients was not measured, the machine's time ended",
 }
@@ -249,7 +252,7 @@ STREAMS = {
 
 def streams() -> str:
     """Streams beside whole answers and beside `vllm serve`, at many clients."""
-    parts = ["## Streams\n"]
+    parts = ["## Streams\n\nThe servers run in turn with their defaults, unless it says otherwise.\n"]
     columns = (
         Column("server", "left"),
         "clients",
@@ -268,7 +271,7 @@ def streams() -> str:
             f"**{name}.** `python benchmarks/streams.py`, {place(conditions['machine'])}, vLLM {conditions['packages']['vllm']}; {model}; "
             f"random weights; {conditions['workload']}, {conditions['output_tokens']:g} tokens on average; {conditions['windows']} windows of "
             f"{conditions['window']:g} s after {conditions['warmup']:g} s at the same load, {conditions['client_processes']} client processes. "
-            "The servers run in turn with their defaults. CPU is that of the server's processes without vLLM's engine.\n"
+            "CPU is that of the server's processes without vLLM's engine.\n"
         )
         rows = [
             [

@@ -28,8 +28,8 @@ from vllm.v1.outputs import LogprobsLists
 SCHEDULER = "dragoman.engine.scheduler.make_scheduler"
 MOST_HELD = 32
 """Tokens of a group of a whole answer. Statistics of tokens (tokens a second) are late by so many at most."""
-EVENT_S = 70e-6
-"""CPU time of the server's process for one event of a stream (docs/notebook.md)."""
+EVENT_S = 120e-6
+"""CPU time of the server's process for one event of a stream: 45 to 150 µs, by host (docs/notebook.md)."""
 EVENTS_SHARE = 1 / 3
 """Of the server's process, for events: the rest is for requests."""
 LONGEST_INTERVAL_S = 0.25
