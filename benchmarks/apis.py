@@ -5,7 +5,7 @@
 A server over the fake pipeline, in a process of its own and without a cache, is sent the same texts through each API by 25
 clients: requests with one text, and arrays of 1,000. The APIs take turns, so that a change of the machine's speed affects
 all of them. What is given is the server's CPU time a request, the median of the rounds, and its ratio to the native API's
-in the same round. Every answer's texts are compared with the native API's, in order. Then a server that takes 4 ms a word
+in the same round (the native API's with detection, where an API's request has no source language). Every answer's texts are compared with the native API's, in order. Then a server that takes 4 ms a word
 is sent texts of 100 words by 64 clients, to be answered and to be streamed in turn, through each API that streams: a stream's
 events have what was generated in `engine.stream_interval_ms`, as over an engine. The last line of stdout is the JSON document
 that `--out` writes; `--only` names one of the two parts.
@@ -50,10 +50,16 @@ class Api:
     body: Callable[[list[str]], dict[str, Any]]
     texts: Callable[[Any], list[str]]
     arrays: bool = True
+    beside: str = "native"  # the API of the ratio: what is told as much
 
 
 def _plain(value: str | list[str]) -> list[str]:
     return [value] if isinstance(value, str) else value
+
+
+def _instructed(text: str) -> list[dict[str, str]]:
+    instruction = "Translate from English to Japanese."
+    return [{"role": "system", "content": instruction}, {"role": "user", "content": text}]
 
 
 APIS = {
@@ -61,6 +67,12 @@ APIS = {
         "/v1/translate",
         lambda texts: {"text": texts, "source": "en", "target": "ja"},
         lambda answer: [one["text"] for one in answer["translations"]],
+    ),
+    "native, source detected": Api(
+        "/v1/translate",
+        lambda texts: {"text": texts, "target": "ja"},
+        lambda answer: [one["text"] for one in answer["translations"]],
+        arrays=False,
     ),
     "DeepL": Api(
         "/v2/translate",
@@ -98,6 +110,20 @@ APIS = {
         lambda texts: {"model": "dragoman/ja", "messages": [{"role": "user", "content": texts[0]}]},
         lambda answer: [answer["choices"][0]["message"]["content"]],
         arrays=False,
+        beside="native, source detected",
+    ),
+    "OpenAI, with an instruction": Api(
+        "/v1/chat/completions",
+        lambda texts: {"model": "dragoman", "messages": _instructed(texts[0])},
+        lambda answer: [answer["choices"][0]["message"]["content"]],
+        arrays=False,
+    ),
+    "OpenAI, responses": Api(
+        "/v1/responses",
+        lambda texts: {"model": "dragoman/ja", "input": texts[0]},
+        lambda answer: [answer["output"][0]["content"][0]["text"]],
+        arrays=False,
+        beside="native, source detected",
     ),
 }
 
@@ -177,8 +203,12 @@ async def measured(url: str, process: psutil.Process, rounds: int) -> list[dict[
             "requests": REQUESTS[count] * rounds,
             "cpu_ms": round(statistics.median(found), 3),
             "cpu_ms_of_rounds": [round(one, 3) for one in found],
+            "beside": APIS[name].beside,
             "ratio_to_native": round(
-                statistics.median(own / native for own, native in zip(found, times["native", count], strict=True)), 3
+                statistics.median(
+                    own / native for own, native in zip(found, times[APIS[name].beside, count], strict=True)
+                ),
+                3,
             ),
             "in_order": True,
         }

@@ -197,6 +197,8 @@ class Usage:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     source_tokens: int = 0  # of the prompt tokens, those of the text itself
+    cached_prompt_tokens: int = 0  # that what came from the cache, or from an equal sequence in flight, would have cost
+    cached_completion_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -204,6 +206,8 @@ class Usage:
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             self.source_tokens + other.source_tokens,
+            self.cached_prompt_tokens + other.cached_prompt_tokens,
+            self.cached_completion_tokens + other.cached_completion_tokens,
         )
 
 

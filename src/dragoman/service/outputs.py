@@ -252,7 +252,8 @@ class SegmentTranslator:
     def _read(self, job: TextJob, attempt: Attempt, completion: Completion, source_tokens: int) -> Output:
         """Read and check a completion. White space around it is the model's own, and is dropped.
 
-        The output has the costs of a sequence with so many tokens of the source; none where the completion was cached.
+        The output has the costs of a sequence with so many tokens of the source; where the completion was cached, those that
+        it would have had.
         """
         segment = attempt.segment
         direction = (job.source, job.request.target)
@@ -271,13 +272,16 @@ class SegmentTranslator:
             text, plain = (" ".join(filter(None, map(str.strip, one.splitlines()))) for one in (text, plain))
         written = marks.restore(text, segment.marks, segment.writer)
         features = self.confidence.features(marks.plain(segment.text), plain, direction, completion.logprobs)
+        tokens = completion.prompt_tokens, completion.completion_tokens
         if completion.cached:
-            return Output(written, plain, completion.reason, findings=findings, features=features)
+            return Output(
+                written, plain, completion.reason, Usage(0, 0, 0, 0, *tokens), findings=findings, features=features
+            )
         return Output(
             written,
             plain,
             completion.reason,
-            Usage(0, completion.prompt_tokens, completion.completion_tokens, source_tokens),
+            Usage(0, *tokens, source_tokens),
             generated=1,
             timings=(completion.timings,) if completion.timings else (),
             findings=findings,

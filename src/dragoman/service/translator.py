@@ -62,7 +62,7 @@ class TextAssembly:
         self._turn = 0  # the first segment that is not finished
         self._text: list[str] = []
         self._reasons: set[FinishReason] = set()
-        self._usage = [0, 0, 0]
+        self._usage = Usage()
         self._timings: list[Timings] = []
         self._retries: list[RetryReason] = []
         self._features: list[Features] = []
@@ -115,9 +115,7 @@ class TextAssembly:
 
     def _add(self, segment: Segment, output: Output) -> None:
         """Count an output's costs, and check it beside its segment."""
-        usage = output.usage
-        for place, tokens in enumerate((usage.prompt_tokens, usage.completion_tokens, usage.source_tokens)):
-            self._usage[place] += tokens
+        self._usage += output.usage
         self._reasons.add(output.reason)
         self._timings += output.timings
         self._retries += output.retries
@@ -155,7 +153,7 @@ class TextAssembly:
                 job.detected,
                 worst(self._reasons),
                 (*warnings, *map(checks.warning, job.notes), *doubts),
-                Usage(len(job.text), *self._usage),
+                replace(self._usage, characters=len(job.text)),
                 tuple(self._retries),
                 failed=job.request.strict and bool(warnings),
                 cached=self._cached,

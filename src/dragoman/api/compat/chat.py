@@ -28,7 +28,7 @@ Role = Literal["system", "user", "assistant"]
 
 _FILE = Path(__file__).with_name("chat_templates.toml")
 _SPACE = re.compile(r"\s*")
-_MAX_KEPT = 4_000  # characters of system messages whose reading is kept
+_MAX_KEPT = 4_000  # characters of system messages whose templates are kept
 
 HELP = (
     "send the text alone as the user message, and the target language in the model's name (dragoman/ja), in the header "
@@ -141,8 +141,8 @@ def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: i
     message = messages[-1][1].replace("\r\n", "\n")
     system = "\n\n".join(text for role, text in messages if role == "system").replace("\r\n", "\n").strip()
     stripped = message.strip()
-    for template, described in zip(_data().templates, _described(system), strict=True):
-        values = template.match(message, stripped, described) if described is not None else None
+    for template, described in _candidates(system, stripped[:1].lower()):
+        values = template.match(message, stripped, described)
         if values is not None and (task := _task(template, values, target, max_texts)) is not None:
             return task
     if system and _first(_data().neutral, system) is None:
@@ -240,7 +240,7 @@ def _first(patterns: Sequence[Pattern], message: str) -> Mapping[str, str] | Non
     """The values of the first pattern that fits. One that a text may have by chance fits only with languages that are known."""
     start = message[:1].lower()
     for pattern in patterns:
-        values = pattern.match(message) if not pattern.starts or start in pattern.starts else None
+        values = pattern.match(message) if pattern.may_start(start) else None
         if values is not None and (pattern.is_strong or _has_languages(values)):
             return values
     return None
@@ -252,15 +252,18 @@ def _has_languages(values: Mapping[str, str]) -> bool:
     return is_source and (target is None or tag_of(target) is not None)
 
 
-def _described(system: str) -> Sequence[Mapping[str, str] | None]:
-    """For each template the values of a system message that it knows, {} of none; None where it does not fit."""
-    return _kept_described(system) if len(system) <= _MAX_KEPT else _kept_described.__wrapped__(system)
+def _candidates(system: str, start: str) -> Sequence[tuple[Template, Mapping[str, str]]]:
+    """The templates that a system message fits, with its values ({} of none), and one of whose user messages begins so."""
+    kept = _kept_candidates if len(system) <= _MAX_KEPT else _kept_candidates.__wrapped__
+    return kept(system, start)
 
 
-@lru_cache(maxsize=512)
-def _kept_described(system: str) -> Sequence[Mapping[str, str] | None]:
+@lru_cache(maxsize=2048)
+def _kept_candidates(system: str, start: str) -> Sequence[tuple[Template, Mapping[str, str]]]:
     persona: Mapping[str, str] | None = _first(_data().personas, system) if system else {}
-    return [_first(one.systems, system) if one.systems else persona for one in _data().templates]
+    starting = (one for one in _data().templates if not one.users or any(user.may_start(start) for user in one.users))
+    described = ((one, _first(one.systems, system) if one.systems else persona) for one in starting)
+    return [(template, values) for template, values in described if values is not None]
 
 
 def _is_instruction(message: str) -> bool:

@@ -64,6 +64,10 @@ class Pattern:
             frozenset(_starts(pattern.strip())),
         )
 
+    def may_start(self, character: str) -> bool:
+        """Whether a message that begins with this character, in small letters, may have this form."""
+        return not self.starts or character in self.starts
+
     def match(self, message: str) -> Mapping[str, str] | None:
         """The values of the variables; None where the message, without white space around it, does not have this form."""
         head = self.before.match(message)

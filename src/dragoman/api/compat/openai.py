@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -25,10 +26,10 @@ from dragoman.api.compat.openai_calls import (
     ChatErrorAnswer,
     ChatMessage,
     Contents,
+    Tokens,
     error_body,
     is_incomplete,
     read_messages,
-    usage_of,
 )
 from dragoman.api.errors import ErrorFormat
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
@@ -141,7 +142,12 @@ _ANSWER_EXAMPLE = {
             "logprobs": None,
         }
     ],
-    "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
+    "usage": {
+        "prompt_tokens": 11,
+        "completion_tokens": 7,
+        "total_tokens": 18,
+        "prompt_tokens_details": {"cached_tokens": 0},
+    },
 }
 _RESPONSES: dict[int | str, dict[str, Any]] = {
     200: {
@@ -220,8 +226,7 @@ class _Writer(ABC):
         self._common = {"id": self.new_id(), "created": int(time.time()), "model": model}
         self._with_usage = with_usage
         self._contents = Contents(asked.task)
-        self._before_content, self._after_content = self._chunk(self.delta("\0")).split(b'"\\u0000"')
-        self._start = self._chunk(self.first()) if self.first() else b""
+        self._has_started = False
 
     @abstractmethod
     def new_id(self) -> str:
@@ -252,15 +257,14 @@ class _Writer(ABC):
 
     def write(self, event: TextDelta | TextDone) -> bytes:
         """The chunk with what an event adds to the content."""
-        start, self._start = self._start, b""
-        return start + self._content(self._contents.add(event))
+        return self._start() + self._content(self._contents.add(event))
 
     def end(self, error: DragomanError | None) -> bytes:
         """What the answer's form ends with, why it ended, what it cost, and `[DONE]`; or the error."""
         if error is not None:
             return b"data: %b\n\n" % json_bytes(error_body(error.status, error))
         translations = self._contents.translations
-        chunks = [self._start, self._content(self.asked.task.end)]
+        chunks = [self._start(), self._content(self.asked.task.end)]
         chunks.append(self._chunk(self.delta(None), self._finish_reason(translations)))
         if self._with_usage:
             no_choices: list[object] = []
@@ -273,8 +277,20 @@ class _Writer(ABC):
             return "length"
         return "tool_calls" if self.asked.form.function is not None else "stop"
 
+    def _start(self) -> bytes:
+        if self._has_started or not (first := self.first()):
+            return b""
+        self._has_started = True
+        return self._chunk(first)
+
+    @cached_property
+    def _around_content(self) -> tuple[bytes, bytes]:
+        before, after = self._chunk(self.delta("\0")).split(b'"\\u0000"')
+        return before, after
+
     def _content(self, content: str) -> bytes:
-        return self._before_content + json_bytes(content) + self._after_content if content else b""
+        before, after = self._around_content
+        return before + json_bytes(content) + after if content else b""
 
     def _chunk(self, of_kind: dict[str, Any], reason: str | None = None) -> bytes:
         choice = {"index": 0, **of_kind, "finish_reason": reason, "logprobs": None}
@@ -330,10 +346,11 @@ class _TextWriter(_Writer):
         return {"text": content or ""}
 
 
-def _usage(translations: Sequence[Translation]) -> dict[str, int]:
-    total = usage_of(translations)
+def _usage(translations: Sequence[Translation]) -> dict[str, Any]:
+    tokens = Tokens.of(translations)
     return {
-        "prompt_tokens": total.prompt_tokens,
-        "completion_tokens": total.completion_tokens,
-        "total_tokens": total.prompt_tokens + total.completion_tokens,
+        "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.completion,
+        "total_tokens": tokens.total,
+        "prompt_tokens_details": {"cached_tokens": tokens.cached},
     }

@@ -125,12 +125,13 @@ def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> li
         role = _ROLES.get(message.role)
         if role is None:
             raise InvalidRequest(f"{name}.{index}: the role {message.role[:40]!r} is not served", param=name)
-        content = message.content
-        parts = [ChatContentPart(type="text", text=content)] if isinstance(content, str) else content or ()
-        for part in parts:
-            if part.type not in _TEXT_PARTS:
-                raise InvalidRequest(f"{name}.{index}: content of type {part.type[:40]!r} is not text", param=name)
-        found.append((role, "".join(part.text for part in parts)))
+        text = message.content or ""
+        if not isinstance(text, str):
+            for part in text:
+                if part.type not in _TEXT_PARTS:
+                    raise InvalidRequest(f"{name}.{index}: content of type {part.type[:40]!r} is not text", param=name)
+            text = "".join(part.text for part in text)
+        found.append((role, text))
     return found
 
 
@@ -195,9 +196,25 @@ def is_incomplete(translations: Sequence[Translation]) -> bool:
     return any(one.finish_reason in _INCOMPLETE for one in translations)
 
 
-def usage_of(translations: Sequence[Translation]) -> Usage:
-    """The tokens of all texts."""
-    return sum((one.usage for one in translations), Usage())
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What generating the texts cost, or would have cost where the cache had them; `cached` of the prompt's tokens."""
+
+    prompt: int
+    cached: int
+    completion: int
+
+    @classmethod
+    def of(cls, translations: Sequence[Translation]) -> Tokens:
+        """Those of all texts."""
+        usage = sum((one.usage for one in translations), Usage())
+        cached = usage.cached_prompt_tokens
+        return cls(usage.prompt_tokens + cached, cached, usage.completion_tokens + usage.cached_completion_tokens)
+
+    @property
+    def total(self) -> int:
+        """The prompt's and the completion's."""
+        return self.prompt + self.completion
 
 
 class Contents:

@@ -22,10 +22,10 @@ from dragoman.api.compat.openai_calls import (
     ChatErrorAnswer,
     ChatMessage,
     Contents,
+    Tokens,
     error_body,
     is_incomplete,
     read_messages,
-    usage_of,
 )
 from dragoman.api.errors import ErrorFormat
 from dragoman.api.input import Caller, KeyFirstRoute, Service
@@ -154,13 +154,13 @@ class _Answer:
 
     def whole(self, content: str, translations: list[Translation]) -> dict[str, Any]:
         """The response with all of its content."""
-        total = usage_of(translations)
+        tokens = Tokens.of(translations)
         usage = {
-            "input_tokens": total.prompt_tokens,
-            "input_tokens_details": {"cached_tokens": 0},
-            "output_tokens": total.completion_tokens,
+            "input_tokens": tokens.prompt,
+            "input_tokens_details": {"cached_tokens": tokens.cached},
+            "output_tokens": tokens.completion,
             "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": total.prompt_tokens + total.completion_tokens,
+            "total_tokens": tokens.total,
         }
         incomplete = is_incomplete(translations)
         status = "incomplete" if incomplete else "completed"
