@@ -42,10 +42,10 @@ from typing import Any
 
 import aiohttp
 from attack_files import Attack, attacks
-from documents import watching
 from mutated_files import Mutant, has_right_sums, mutant
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from documents import watching
 from dragoman.documents import formats, worker
 from dragoman.documents.content import ReadOptions
 from dragoman.documents.worker import SOURCE, Task, Workers

@@ -22,12 +22,12 @@ import openpyxl
 import pptx as python_pptx
 from attack_files import (
     ODF,
+    WP,
     A,
     M,
     P,
     R,
     W,
-    WP,
     X,
     document_types,
     epub,

@@ -52,7 +52,7 @@ class RunRules:
     ignored_attributes: Collection[str] = ()
     opaque: Callable[[Element], str] = lambda _: ""
     escapes: re.Pattern[str] | None = (
-        None  # what stands for single characters in texts, and line feeds if they are shown
+        None  # what stands for single characters in texts, and neighbouring line feeds if they are shown
     )
     space_attribute: bool = True  # white space at the edges of a text needs xml:space
 
@@ -310,8 +310,9 @@ class Blocks:
             self._items.append(InlineItem("single", found[0]))
             at = found.end()
             at_top = self._look is None and leaf.depth == 0
-            is_line = found[0].endswith(("\n", "&#10;")) and self._ends_line(raw[at : at + 100])
-            if at_top and (is_line or len(self._items) > MOST_ITEMS):
+            lines = found[0].count("\n") + found[0].count("&#10;")
+            ends = self._has_text if lines > 1 else lines == 1 and self._ends_line(raw[at : at + 100])
+            if at_top and (ends or len(self._items) > MOST_ITEMS):
                 self._end_block()
         self._add_text_items(raw[at:])
 

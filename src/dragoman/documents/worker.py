@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import logging
 import os
@@ -230,6 +231,7 @@ def main(memory_bytes: int, timeout_s: float) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_RESULT_BYTES, MAX_RESULT_BYTES))
+    gc.disable()  # of a process with one task, whose memory has a bound: readers make many objects and hardly any cycles
     import_module("dragoman.documents.plaintext")  # what most readers import, while there is no task
     line = sys.stdin.buffer.readline()
     if not line:

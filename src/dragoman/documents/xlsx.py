@@ -27,7 +27,7 @@ RULES = RunRules(
     properties="x:rPr",
     text="x:t",
     invisible={"x:rPh"},
-    escapes=re.compile(rf"{ESCAPES.pattern}|\r?\n|&#10;"),
+    escapes=re.compile(rf"{ESCAPES.pattern}|(?:\r?\n|&#10;)+"),
 )
 _WORD = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LITERAL = re.compile(r'"((?:[^"]|"")+)"')

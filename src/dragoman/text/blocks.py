@@ -119,15 +119,15 @@ def _without_edges(nodes: deque[_Node]) -> tuple[list[Piece], deque[_Node], dequ
         tail.appendleft(Verbatim(pair.closing.source if pair.closing else ""))
         nodes = deque(pair.content)
     if nodes and nodes[0].item.kind == "text":
-        item = nodes.popleft().item
-        at = len(item.shown) - len(_stripped(item.shown[::-1]))
-        head.append(Verbatim(item.part(0, at).source))
-        nodes.appendleft(_Node(item.part(at, len(item.shown))))
+        item = nodes[0].item
+        if at := len(item.shown) - len(_stripped(item.shown[::-1])):
+            head.append(Verbatim(item.part(0, at).source))
+            nodes[0] = _Node(item.part(at, len(item.shown)))
     if nodes and nodes[-1].item.kind == "text":
-        item = nodes.pop().item
-        at = len(_stripped(item.shown))
-        tail.appendleft(Verbatim(item.part(at, len(item.shown)).source))
-        nodes.append(_Node(item.part(0, at)))
+        item = nodes[-1].item
+        if (at := len(_stripped(item.shown))) < len(item.shown):
+            tail.appendleft(Verbatim(item.part(at, len(item.shown)).source))
+            nodes[-1] = _Node(item.part(0, at))
     return head, nodes, tail
 
 
@@ -211,7 +211,7 @@ def _tree(items: Iterable[InlineItem]) -> list[_Node]:
             closing.add(partner[index])
             stack[-1].append(_Node(item))
             stack.append(stack[-1][-1].content)
-        elif item.kind == "text":
+        elif item.kind in ("text", "single"):
             stack[-1].append(_Node(item))
         else:
             stack[-1].append(_Node(replace(item, kind="single")))
