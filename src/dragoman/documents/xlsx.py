@@ -105,8 +105,11 @@ def read(data: bytes, options: ReadOptions) -> Content:
 def _read_names(package: Package, compared: _Compared) -> None:
     """Collect what tables and pivot tables name, and literals in the names of the workbook."""
     for name in package.typed(".table+xml"):
-        for element in package.elements(name, "x:tableColumn"):
+        for element in package.elements(name, "x:tableColumn", "x:autoFilter"):
             compared.add((element.get("name"), element.get("totalsRowLabel")), "table_header")
+            for one in element.walk():
+                compared.add_formula(one.text)
+                compared.add((one.get("val"),), "compared")
     for one in package.relationships(package.main):
         if one.type == "pivotCacheDefinition":
             for element in package.elements(one.target, "x:cacheField"):
