@@ -26,6 +26,7 @@ Span: TypeAlias = tuple[int, int]
 
 _ATOM = re.compile("\x02([0-9]+)\x03")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_SPACES = (b" ", "\N{NO-BREAK SPACE}".encode())
 _SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’»)\]]*\s*\Z")
 _DEEPEST_PAIR = 16
 _XML = Place(xml=True)
@@ -185,6 +186,10 @@ class Paragraph:
         return element.name, tuple(attributes), tuple(kept)
 
 
+def _look_of(leaf: Leaf) -> Hashable:
+    return leaf.run.look if leaf.run else ()
+
+
 # ---- from leaves to blocks
 
 
@@ -219,9 +224,10 @@ class Blocks:
         listed = list(leaves)
         lengths = Counter[Hashable]()
         for leaf in listed:
-            if leaf.kind == "text" and leaf.run:
-                lengths[leaf.run.look] += leaf.closing[0] - leaf.span[1]
+            if leaf.kind == "text" and self._raw(leaf) not in _SPACES:
+                lengths[_look_of(leaf)] += leaf.closing[0] - leaf.span[1]
         self._base = lengths.most_common(1)[0][0] if lengths else ()
+        self._join_spaces(listed)
         for leaf in listed:
             self._add(leaf)
         self._end_block()
@@ -230,6 +236,27 @@ class Blocks:
     @property
     def composer(self) -> RunComposer:
         return RunComposer(self._data, self._atoms, self._base_atom, space_attribute=self._rules.space_attribute)
+
+    def _join_spaces(self, leaves: list[Leaf]) -> None:
+        """Make a space of another look than all text around it, such as a bold one between plain words, a character of that
+        text: a mark without text would hide it from a model. Only the source's own text has it as a run."""
+        texts = [at for at, leaf in enumerate(leaves) if leaf.kind == "text"]
+        for before, at, after in zip([-1, *texts], texts, [*texts[1:], len(leaves)], strict=False):
+            leaf = leaves[at]
+            if self._raw(leaf) not in _SPACES:
+                continue
+            sides = [
+                leaves[other]
+                for other in (before, after)
+                if 0 <= other < len(leaves)
+                and all(one.kind == "invisible" for one in leaves[min(at, other) + 1 : max(at, other)])
+            ]
+            if sides and _look_of(leaf) not in (self._base, *map(_look_of, sides)):
+                shown = self._raw(leaf).decode("utf-8")
+                leaves[at] = replace(leaf, kind="single", span=(leaf.span[0], leaf.closing[1]), shown=shown)
+
+    def _raw(self, text: Leaf) -> bytes:
+        return self._data[text.span[1] : text.closing[0]]
 
     def _reference(self, atom: Atom) -> str:
         self._atoms.append(atom)
@@ -276,12 +303,10 @@ class Blocks:
             items[-1] = replace(items[-1], source=items[-1].source + source)
 
     def _add_text(self, leaf: Leaf) -> None:
-        run = leaf.run
-        look = run.look if run else ()
-        if self._look is not None and self._look.texts[-1].run and self._look.texts[-1].run.look != look:
+        look = _look_of(leaf)
+        if self._look is not None and _look_of(self._look.texts[-1]) != look:
             self._end_look()
-        joined = self._before
-        if joined is not None and joined.run and joined.run.look == look and not self._waiting:
+        if self._before is not None and _look_of(self._before) == look and not self._waiting:
             source = self._reference(Atom("next", leaf))
             is_text = bool(self._items) and self._items[-1].kind == "text"
             self._items.append(InlineItem.text(source, "", [0]) if is_text else InlineItem("single", source))
@@ -299,7 +324,7 @@ class Blocks:
         self._before = leaf
 
     def _add_characters(self, leaf: Leaf) -> None:
-        raw = self._data[leaf.span[1] : leaf.closing[0]].decode("utf-8")
+        raw = self._raw(leaf).decode("utf-8")
         if "<" in raw:  # CDATA, or a comment
             shown = "".join(child.shown for child in leaf.element.children if isinstance(child, Text))
             raw = escape(shown)
@@ -463,7 +488,7 @@ class _Composition:
         elif leaf is not None and atom.kind == "close":
             if leaf.pair in self._pairs:
                 self._close_pairs(self._pairs.index(leaf.pair))
-        elif leaf is not None and number not in self._once:
+        elif leaf is not None and (leaf.shown or number not in self._once):
             self._once.add(number)
             if atom.kind == "open":
                 self._end_run()
