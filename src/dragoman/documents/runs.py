@@ -213,6 +213,7 @@ class Blocks:
         self._base_atom = Atom("look")
         self._look: Atom | None = None  # of the pair that is open
         self._waiting: list[InlineItem] = []  # what came since the last text
+        self._invisible: list[str] = []  # the sources of what came since the last item
         self._before: Leaf | None = None  # the last text, if only invisible leaves came after it
         self._items: list[InlineItem] = []
         self._has_text = False  # in the items
@@ -263,6 +264,11 @@ class Blocks:
         return f"\x02{len(self._atoms) - 1}\x03"
 
     def _add(self, leaf: Leaf) -> None:
+        if leaf.kind == "invisible" and not leaf.shown:
+            self._invisible.append(self._copy(leaf))
+            self._last = leaf.kind
+            return
+        self._hide()
         if leaf.kind == "text":
             self._add_text(leaf)
         elif leaf.kind in ("open", "close"):
@@ -270,8 +276,9 @@ class Blocks:
             item = InlineItem("open" if leaf.kind == "open" else "close", self._copy(leaf), name=leaf.pair)
             self._items.append(item)
             self._before = None
-        elif leaf.kind == "invisible" or leaf.shown:
-            self._add_invisible(leaf)
+        elif leaf.shown:
+            source = self._copy(leaf)
+            self._waiting.append(InlineItem.text(source, leaf.shown, [0, len(source)]))
         elif leaf.depth == 0 and (leaf.kind == "cut" or (leaf.kind == "break" and self._ends_line(""))):
             self._end_block()
             self._waiting.append(InlineItem("single", self._copy(leaf)))
@@ -280,7 +287,7 @@ class Blocks:
             self._waiting.append(InlineItem("single", self._copy(leaf)))
             self._before = None
         self._last = leaf.kind
-        if len(self._items) > MOST_ITEMS and leaf.depth == 0:
+        if len(self._items) + len(self._waiting) > MOST_ITEMS and leaf.depth == 0:
             self._end_block()
 
     def _copy(self, leaf: Leaf) -> str:
@@ -288,13 +295,12 @@ class Blocks:
             return "".join(map(self._copy, leaf.parts))
         return self._reference(Atom(leaf.kind if leaf.kind == "open" or leaf.kind == "close" else "copy", leaf))
 
-    def _add_invisible(self, leaf: Leaf) -> None:
-        """Hide a leaf in the item before it: it is written again only where the text is the source's."""
-        source = self._copy(leaf)
-        if leaf.shown:
-            self._waiting.append(InlineItem.text(source, leaf.shown, [0, len(source)]))
-            return
+    def _hide(self) -> None:
+        """Put invisible leaves into the item before them: they are written again only where the text is the source's."""
+        source, self._invisible = "".join(self._invisible), []
         items = self._waiting or self._items
+        if not source:
+            return
         if not items:
             items.append(InlineItem("single", source))
         elif items[-1].kind == "text":
@@ -365,6 +371,7 @@ class Blocks:
         self._flush()
 
     def _end_block(self) -> None:
+        self._hide()
         self._end_look()
         self._before = None
         self._pieces += build(self._items, notation=xml_notation)
