@@ -48,7 +48,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from documents import watching
 from dragoman.documents import formats, worker
 from dragoman.documents.content import ReadOptions
-from dragoman.documents.worker import SOURCE, Task, Workers
+from dragoman.documents.worker import SOURCE, WorkerTask, Workers
 from dragoman.errors import DragomanError
 from dragoman.settings import DocumentSettings
 from dragoman.text.marks import MARK
@@ -273,7 +273,7 @@ def _translation(random: Random, source: str, loss: str) -> str:
             return "".join(part if at % 2 else pseudolocalized(part) for at, part in enumerate(parts))
 
 
-def _do(task: Task, reading: Reading, stage: str) -> bool:
+def _do(task: WorkerTask, reading: Reading, stage: str) -> bool:
     """Do a task as the worker's process does; whether it ended without an error."""
     answer: dict[str, Any] = worker._answer(json.dumps(asdict(task)).encode())
     if not answer:
@@ -291,7 +291,7 @@ def _read_and_write(file: Mutant, folder: Path) -> Reading:
     read_options = ReadOptions(extension, random.choice((TARGET, "de", "ar")), "en", "docx" if extension == "pdf" else extension,
                                comments=random.random() < 0.5)  # fmt: skip
     (folder / SOURCE).write_bytes(file.data)
-    tasks = [Task("read", str(folder), read_options), Task("write", str(folder), read_options)]
+    tasks = [WorkerTask("read", str(folder), read_options), WorkerTask("write", str(folder), read_options)]
     try:
         began = process_time()
         was_read = _do(tasks[0], reading, "read")
@@ -316,7 +316,7 @@ def _read_and_write(file: Mutant, folder: Path) -> Reading:
     return reading
 
 
-def _read_again(task: Task, reading: Reading, options: ReadOptions, loss: str) -> None:
+def _read_again(task: WorkerTask, reading: Reading, options: ReadOptions, loss: str) -> None:
     """Read the result, in which only texts have changed."""
     data = task.file().read_bytes()
     extension = "docx" if options.extension == "pdf" else options.extension
@@ -415,7 +415,7 @@ async def own_process_s(count: int) -> list[float]:
             file = mutant(number)
             (Path(folder) / SOURCE).write_bytes(file.data)
             extension = formats.format_of(file.extension).name
-            task = Task(
+            task = WorkerTask(
                 "read", folder, ReadOptions(extension, TARGET, "en", "docx" if extension == "pdf" else extension)
             )
             began = perf_counter()

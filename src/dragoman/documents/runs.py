@@ -59,7 +59,7 @@ class RunRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TextRun:
     """A run of the source: its tags, its properties, and its look, which is equal for runs that look alike."""
 
     opening: Span
@@ -83,7 +83,7 @@ class Leaf:
     kind: Kind
     element: Element
     span: Span
-    run: Run | None = None
+    run: TextRun | None = None
     closing: Span = (0, 0)
     pair: str = ""
     depth: int = 0
@@ -109,7 +109,7 @@ class Paragraph:
             if child.name == self._rules.run:
                 yield from self._of_run(child, at, depth)
             elif child.name == self._rules.text:
-                run = Run((at, at), (at, at), (child.end, child.end))
+                run = TextRun((at, at), (at, at), (child.end, child.end))
                 yield self._text(child, at, run, depth)
             elif child.name in self._rules.pairs and depth < _DEEPEST_PAIR:
                 yield from self._of_pair(child, at, depth)
@@ -139,7 +139,7 @@ class Paragraph:
             yield Leaf("invisible", element, (at, element.end), depth=depth)
             return
         look, opaque = self._look(properties)
-        run = Run((at, element.content), (element.content, content), (last, element.end), look, opaque)
+        run = TextRun((at, element.content), (element.content, content), (last, element.end), look, opaque)
         at = content
         for child in children:
             if child.name == self._rules.text:
@@ -152,7 +152,7 @@ class Paragraph:
                 yield Leaf(self._kind(child), child, (at, child.end), run, depth=depth, shown=shown)
             at = child.end
 
-    def _text(self, element: Element, at: int, run: Run, depth: int) -> Leaf:
+    def _text(self, element: Element, at: int, run: TextRun, depth: int) -> Leaf:
         if element.content == element.close:
             return Leaf("invisible", element, (at, element.end), run, depth=depth)
         if run.opaque:
@@ -436,7 +436,7 @@ class _Composition:
         self._composer = composer
         self._source = source
         self._out: list[str] = []
-        self._run: Run | None = None  # that is open
+        self._run: TextRun | None = None  # that is open
         self._text: Leaf | None = None  # whose tag is open
         self._characters: list[str] = []  # of the open text
         self._next: Leaf | None = None  # the text that a following one is written as
@@ -517,7 +517,7 @@ class _Composition:
             if place in self._ends:
                 self._copy(self._ends.pop(place))
 
-    def _start_run(self, run: Run | None) -> None:
+    def _start_run(self, run: TextRun | None) -> None:
         self._end_text()
         if run is self._run:
             return

@@ -47,7 +47,7 @@ _ERRORS: dict[str, type[DragomanError]] = {one.code: one for one in (InvalidFile
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class WorkerTask:
     """What a worker does in a document's folder."""
 
     op: Literal["read", "write"]
@@ -82,7 +82,7 @@ class Workers:
         self._idle: subprocess.Popen[bytes] | None = None
         self._keeps_idle = True
 
-    async def run(self, task: Task) -> None:
+    async def run(self, task: WorkerTask) -> None:
         """Run a task. Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process."""
         async with self._turns:
             cancelled = threading.Event()
@@ -116,7 +116,7 @@ class Workers:
             start_new_session=True,  # a group of its own, which is killed as a whole
         )
 
-    def _run(self, task: Task, cancelled: threading.Event) -> dict[str, Any]:
+    def _run(self, task: WorkerTask, cancelled: threading.Event) -> dict[str, Any]:
         """Give a process a task, and return what it answers; what else it ends with is an error of the file."""
         with self._starting:
             process, self._idle = self._idle or self._start(), None
@@ -142,7 +142,7 @@ class Workers:
             "message": self._reason(task, process.returncode, late=monotonic() >= until_s),
         }
 
-    def _reason(self, task: Task, ended: int, *, late: bool) -> str:
+    def _reason(self, task: WorkerTask, ended: int, *, late: bool) -> str:
         """Why a process ended without an answer."""
         if late or ended == -signal.SIGXCPU:
             return f"the file takes longer than {self._timeout_s:g} s to {task.op}"
@@ -171,7 +171,7 @@ def _check(answer: dict[str, Any]) -> None:
 # ---- the process's side
 
 
-def _read(task: Task) -> None:
+def _read(task: WorkerTask) -> None:
     content = formats.read(Path(task.folder, SOURCE).read_bytes(), task.options)
     with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
         for unit in content.units:
@@ -185,7 +185,7 @@ def _read(task: Task) -> None:
     )
 
 
-def _write(task: Task) -> None:
+def _write(task: WorkerTask) -> None:
     source = Path(task.folder, SOURCE).read_bytes()
     with task.file("translations").open(encoding="utf-8") as lines:
         data, warnings = formats.write(source, task.options, [json.loads(line) for line in lines])
@@ -193,14 +193,14 @@ def _write(task: Task) -> None:
     _report(task, warnings=warnings[:MOST_LEFT])
 
 
-def _report(task: Task, **report: object) -> None:
+def _report(task: WorkerTask, **report: object) -> None:
     task.file("report").write_text(json.dumps(report), encoding="utf-8")
 
 
 def _answer(line: bytes) -> dict[str, object]:
     given: dict[str, Any] = json.loads(line)
     options: dict[str, Any] = {**given["options"], "columns": tuple(given["options"]["columns"])}
-    task = Task(given["op"], given["folder"], ReadOptions(**options), given["name"])
+    task = WorkerTask(given["op"], given["folder"], ReadOptions(**options), given["name"])
     try:
         (_read if task.op == "read" else _write)(task)
     except DragomanError as error:
