@@ -212,7 +212,8 @@ def _entry(data: bytes, at: int, directory: int) -> ArchiveEntry:
     """Read the entry whose header in the directory is at `at`, and compare it with its local header."""
     fields = _DIRECTORY.unpack_from(data, at)
     flags, method, (crc, compressed, size), start = fields[3], fields[4], fields[7:10], fields[16]
-    raw, extra, _ = _split(data[at + _DIRECTORY.size :][: sum(fields[10:13])], *fields[10:13])
+    begin = at + _DIRECTORY.size
+    raw, extra, _ = _split(data[begin : begin + sum(fields[10:13])], *fields[10:13])
     name = raw.decode("utf-8" if flags & _UTF_8 else "cp437", "replace")
     large = iter(_zip64(extra))
     size, compressed, start = (next(large, 0) if value == 0xFFFFFFFF else value for value in (size, compressed, start))

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -40,8 +41,10 @@ log = logging.getLogger("dragoman.documents")
 
 SOURCE = "source"
 MAX_RESULT_BYTES = 2**29
-MOST_LEFT = 100
-"""Texts that a report lists of those that were left on purpose."""
+MOST_UNITS = 500_000
+MOST_WARNINGS = 100
+LONGEST_PLACE, LONGEST_CONTEXT, LONGEST_MESSAGE = 200, 500, 500
+"""Characters that the server gets of what names parts of a file, and may be as long as the file, once for each text."""
 _INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 _ERRORS: dict[str, type[DragomanError]] = {one.code: one for one in (InvalidFile, UnsupportedFile, DiskFull)}
 
@@ -173,15 +176,18 @@ def _check(answer: dict[str, Any]) -> None:
 
 def _read(task: WorkerTask) -> None:
     content = formats.read(Path(task.folder, SOURCE).read_bytes(), task.options)
+    if len(content.units) > MOST_UNITS:
+        raise InvalidFile(f"the file has {len(content.units):,} texts; this server accepts {MOST_UNITS:,}")
     with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
         for unit in content.units:
-            row = {"source": unit.block.text, "place": unit.place, "context": unit.context, "follows": unit.follows}
+            place, context = unit.place[:LONGEST_PLACE], unit.context[:LONGEST_CONTEXT]
+            row = {"source": unit.block.text, "place": place, "context": context, "follows": unit.follows}
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
     _report(
         task,
-        warnings=content.warnings[:MOST_LEFT],
-        left=[asdict(one) for one in content.left[:MOST_LEFT]],
-        left_count=len(content.left),
+        content.warnings,
+        left=[{**asdict(one), "place": one.place[:LONGEST_PLACE]} for one in content.left],
+        left_count=content.left_counts.total(),
     )
 
 
@@ -190,11 +196,12 @@ def _write(task: WorkerTask) -> None:
     with task.file("translations").open(encoding="utf-8") as lines:
         data, warnings = formats.write(source, task.options, [json.loads(line) for line in lines])
     task.file().write_bytes(data)
-    _report(task, warnings=warnings[:MOST_LEFT])
+    _report(task, warnings)
 
 
-def _report(task: WorkerTask, **report: object) -> None:
-    task.file("report").write_text(json.dumps(report), encoding="utf-8")
+def _report(task: WorkerTask, warnings: Sequence[str], **more: object) -> None:
+    shortened = [one[:LONGEST_MESSAGE] for one in warnings[:MOST_WARNINGS]]
+    task.file("report").write_text(json.dumps({"warnings": shortened, **more}), encoding="utf-8")
 
 
 def _answer(line: bytes) -> dict[str, object]:
@@ -204,7 +211,7 @@ def _answer(line: bytes) -> dict[str, object]:
     try:
         (_read if task.op == "read" else _write)(task)
     except DragomanError as error:
-        return {"code": error.code, "message": error.message, "param": error.param}
+        return {"code": error.code, "message": error.message[:LONGEST_MESSAGE], "param": error.param}
     except MemoryError:
         return {"code": InvalidFile.code, "message": "the file needs more memory than this server gives to one"}
     except RecursionError:

@@ -97,7 +97,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
         _add_string(reader, element, place, context, compared)
     _read_around(package, content, options, sheets)
     for reason, what in (("table_header", "headers of tables"), ("compared", "texts that formulas or filters compare")):
-        if count := sum(left.reason == reason for left in content.left):
+        if count := content.left_counts[reason]:
             content.warnings.append(f"{count} {what} were not translated")
     return package.finish(content)
 
