@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import multiprocessing
 import os
 import re
-import resource
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -275,7 +275,7 @@ def _translation(random: Random, source: str, loss: str) -> str:
 
 def _do(task: WorkerTask, reading: Reading, stage: str) -> bool:
     """Do a task as the worker's process does; whether it ended without an error."""
-    answer: dict[str, Any] = worker._answer(json.dumps(asdict(task)).encode())
+    answer: dict[str, Any] = worker.answer(json.dumps(asdict(task)).encode())
     if not answer:
         return True
     reading.code, reading.message = str(answer["code"]), f"{stage}: {answer['message']}"
@@ -330,8 +330,9 @@ def _read_again(task: WorkerTask, reading: Reading, options: ReadOptions, loss: 
 
 def _serve(connection: Connection, memory_bytes: int) -> None:
     """A process that reads and writes the mutants whose numbers it is given."""
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    worker.limit_process(memory_bytes)
+    gc.freeze()  # of the seeds; unlike the server's process, this one has many tasks
+    gc.enable()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # as the server's worker has it
     with tempfile.TemporaryDirectory() as folder:
         while (number := connection.recv()) is not None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 
 import docx as python_docx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.documents.xmlpart import Namespaces, tree
+from dragoman.documents.xmlpart import DEEPEST, Namespaces, tree
 from dragoman.errors import InvalidFile
 from tests.documents.office import changed, docx, office, read, run, texts, translated
 
@@ -285,6 +286,17 @@ def test_a_second_reader_opens_the_result() -> None:
     assert found.tables[0].cell(1, 1).text == "λλ λ λλλλ"
     assert found.sections[0].header.paragraphs[0].text == "λλ λλλ λλλλλλ"
     assert found.core_properties.title == "λλλ λλλλλ"
+
+
+def test_text_boxes_in_text_boxes_are_written_as_deep_as_they_are_read() -> None:
+    limit = sys.getrecursionlimit()
+    opening = f"<w:p>{run('around it')}<w:r><w:pict><w:txbxContent>"
+    data = docx(opening * 240 + paragraph(run("within")) + "</w:txbxContent></w:pict></w:r></w:p>" * 240)
+    try:
+        sys.setrecursionlimit(10 * DEEPEST)  # as the worker's process has it
+        assert body(data).count("λλλλλλ λλ") == 240
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_a_space_of_another_look_is_a_run_of_the_sources_own_text_alone() -> None:

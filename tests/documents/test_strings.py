@@ -534,7 +534,8 @@ def test_csv_has_the_same_cells_for_any_text(rows: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", ['"some words" and more,1', '"some, words" and more,1', 'one word,"some words', 'the cell,"a=""b"" and "c"d"']
+    "row",
+    ['"some words" and more,1', '"some, words" and more,1', 'one word,"some words', 'the cell,"a=""b"" and "c"d"'],
 )
 def test_a_row_of_a_csv_with_malformed_quotes_stays_and_is_reported(row: str) -> None:
     data = f'the head,"the note"\n{row}\n'.encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import resource
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.documents import worker
 from dragoman.errors import (
     DiskFull,
     DocumentNotReady,
@@ -135,6 +137,19 @@ async def test_documents_are_counted_once_when_they_have_ended(servers: Servers)
         assert value("dragoman_document_seconds_count") == 1
         assert value("dragoman_document_worker_seconds_count", {"task": "read"}) == 2
         assert value("dragoman_document_worker_seconds_count", {"task": "write"}) == 1
+
+
+async def test_what_names_parts_of_a_file_is_cut_on_its_way_to_the_server(servers: Servers) -> None:
+    async with servers() as service:
+        key, note = "k" * 5_000, "note " * 5_000
+        text = f'{{"{key}": {{"message": "Some words", "description": "{note}"}}, "{key}_x": "AB1"}}'
+        document = await done(service.documents, await create(service.documents, text, "a.json"))
+        [segment] = (await service.documents.segments(document)).segments
+        [left] = json.loads(document.report)["left"]
+        assert len(segment.place) == len(left["place"]) == worker.LONGEST_PLACE
+        xliff = f'<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" trgLang="de-{key}"/>'
+        error = await error_of(service.documents, await create(service.documents, xliff, "a.xlf"))
+        assert len(error) < 2 * worker.LONGEST_MESSAGE
 
 
 async def test_the_language_is_detected_once_in_the_longest_texts(servers: Servers) -> None:

@@ -35,6 +35,7 @@ from typing import Any, Literal, cast
 
 from dragoman.documents import formats
 from dragoman.documents.content import ReadOptions
+from dragoman.documents.xmlpart import DEEPEST
 from dragoman.errors import DiskFull, DragomanError, InvalidFile, UnsupportedFile
 
 log = logging.getLogger("dragoman.documents")
@@ -91,12 +92,12 @@ class Workers:
             cancelled = threading.Event()
             running = asyncio.create_task(asyncio.to_thread(self._run, task, cancelled))
             try:
-                answer = await asyncio.shield(running)
+                answered = await asyncio.shield(running)
             except asyncio.CancelledError:
                 cancelled.set()
                 await asyncio.gather(running, return_exceptions=True)
                 raise
-        _check(answer)
+        _check(answered)
 
     def close(self) -> None:
         """Kill the idle process, and keep none any more."""
@@ -163,12 +164,12 @@ def _kill_and_reap(process: subprocess.Popen[bytes]) -> None:
         process.communicate()
 
 
-def _check(answer: dict[str, Any]) -> None:
+def _check(answered: dict[str, Any]) -> None:
     """Raises the error that a worker answered with. Only its frames go into the log: a message may have the file's text."""
-    if frames := answer.get("frames"):
+    if frames := answered.get("frames"):
         log.error("a document's reader failed:\n%s", frames)
-    if code := answer.get("code"):
-        raise _ERRORS.get(code, InvalidFile)(answer["message"], param=answer.get("param"))
+    if code := answered.get("code"):
+        raise _ERRORS.get(code, InvalidFile)(answered["message"], param=answered.get("param"))
 
 
 # ---- the process's side
@@ -204,7 +205,8 @@ def _report(task: WorkerTask, warnings: Sequence[str], **more: object) -> None:
     task.file("report").write_text(json.dumps({"warnings": shortened, **more}), encoding="utf-8")
 
 
-def _answer(line: bytes) -> dict[str, object]:
+def answer(line: bytes) -> dict[str, object]:
+    """Do the task of a line, and return what the server is told: nothing, or an error."""
     given: dict[str, Any] = json.loads(line)
     options: dict[str, Any] = {**given["options"], "columns": tuple(given["options"]["columns"])}
     task = WorkerTask(given["op"], given["folder"], ReadOptions(**options), given["name"])
@@ -232,13 +234,22 @@ def _exit_with_server() -> None:
     os._exit(1)
 
 
-def main(memory_bytes: int, timeout_s: float) -> None:
-    """Wait for a task, do it and answer."""
+def limit_process(memory_bytes: int) -> None:
+    """Prepare this process for tasks: bounds on its memory and its files, and no collections of garbage.
+
+    Readers make many objects and hardly any cycles, and the process ends with its task.
+    """
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_RESULT_BYTES, MAX_RESULT_BYTES))
-    gc.disable()  # of a process with one task, whose memory has a bound: readers make many objects and hardly any cycles
+    gc.disable()
+    sys.setrecursionlimit(10 * DEEPEST)  # what is in text boxes of text boxes is written within these
+
+
+def main(memory_bytes: int, timeout_s: float) -> None:
+    """Wait for a task, do it and answer."""
+    limit_process(memory_bytes)
     import_module("dragoman.documents.plaintext")  # what most readers import, while there is no task
     line = sys.stdin.buffer.readline()
     if not line:
@@ -246,8 +257,7 @@ def main(memory_bytes: int, timeout_s: float) -> None:
     used_s = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
     resource.setrlimit(resource.RLIMIT_CPU, (used_s + int(timeout_s) + 1, used_s + int(timeout_s) + 2))
     threading.Thread(target=_exit_with_server, daemon=True).start()
-    answer = _answer(line)
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(answer(line)) + "\n")
     sys.stdout.flush()
     os._exit(0)  # not Python's own end: the other thread holds its standard input
 
