@@ -48,7 +48,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from documents import watching
 from dragoman.documents import formats, worker
 from dragoman.documents.content import ReadOptions
-from dragoman.documents.worker import SOURCE, WorkerTask, Workers
+from dragoman.documents.worker import SOURCE, Workers, WorkerTask
 from dragoman.errors import DragomanError
 from dragoman.settings import DocumentSettings
 from dragoman.text.marks import MARK

@@ -164,7 +164,8 @@ def test_the_header_of_a_table_and_its_column_stay_together_and_what_the_table_c
         '<calculatedColumnFormula>IF([@Place]="old town",1,0)</calculatedColumnFormula></tableColumn>'
     )
     criteria = '<filterColumn colId="1"><filters><filter val="Port side"/></filters></filterColumn>'
-    table = f'<table {X} ref="A1:B2"><autoFilter ref="A1:B2">{criteria}</autoFilter><tableColumns>{columns}</tableColumns></table>'
+    filtered = f'<autoFilter ref="A1:B2">{criteria}</autoFilter>'
+    table = f'<table {X} ref="A1:B2">{filtered}<tableColumns>{columns}</tableColumns></table>'
     data = workbook(
         cells(0, 1, 2, 3, 4, 5),
         strings("Net\nprice", "place", "In all", "Old town", "Port side", "Some words"),

@@ -26,8 +26,8 @@ from dragoman.errors import (
 )
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service import document_runs, documents
-from dragoman.service.documents import Documents, clean_name
 from dragoman.service.document_runs import DocumentOptions
+from dragoman.service.documents import Documents, clean_name
 from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
 from dragoman.storage.database import Database

@@ -16,7 +16,6 @@ from typing import TypeAlias
 from dragoman.documents.encodings import UTF_8, Encoding
 from dragoman.text.marks import Block, Mark, Piece, Verbatim, restore, with_translated_pieces
 
-
 MOST_LEFT = 100
 """Texts that are reported of those that are left on purpose."""
 

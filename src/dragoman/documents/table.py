@@ -30,13 +30,13 @@ _FORMULA = re.compile(r"\s*(?:[=@]|[+-](?![\s\d]))")
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A cell, from `start` to `stop`, with its quotes if it has some. Rows and columns count from 0. `malformed`: its quotes are."""
+    """A cell, from `start` to `stop`, with its quotes if it has some. Rows and columns count from 0."""
 
     row: int
     column: int
     start: int
     stop: int
-    malformed: bool
+    malformed: bool  # its quotes
 
 
 def read(data: bytes, options: ReadOptions) -> Content:

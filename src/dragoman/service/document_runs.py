@@ -22,7 +22,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.documents.content import ReadOptions
-from dragoman.documents.worker import SOURCE, WorkerTask, Workers
+from dragoman.documents.worker import SOURCE, Workers, WorkerTask
 from dragoman.errors import (
     DiskFull,
     DragomanError,

@@ -1,7 +1,7 @@
 """Documents as jobs: a file is queued, translated by some server, and its result kept until it expires.
 
 State is in the database, and files are in a folder, so that any server that shares both can answer for a document, and take
-it over when the server that translated it has died. `service.document_runs` has what happens to a document while it is translated.
+it over when the server that translated it has died. `service.document_runs` has what happens while one is translated.
 
 A folder `ID` has: `source` and `segments.db`, and `result-N` after N edits, each readable by this user alone.
 """
