@@ -31,7 +31,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -307,7 +307,8 @@ def _read_and_write(file: Mutant, folder: Path) -> Reading:
         was_written = _do(tasks[1], reading, "write")
         reading.write_s = process_time() - began
         if was_written:
-            _read_again(tasks[1], reading, read_options, loss)
+            sources = [row["source"] for row in rows] if loss == "none" else None
+            _read_again(tasks[1], reading, read_options, loss, sources)
         elif not reading.fault:
             reading.fault = f"write: {reading.message}"  # what was read can be written
     finally:
@@ -316,12 +317,19 @@ def _read_and_write(file: Mutant, folder: Path) -> Reading:
     return reading
 
 
-def _read_again(task: WorkerTask, reading: Reading, options: ReadOptions, loss: str) -> None:
-    """Read the result, in which only texts have changed."""
+_FILLED = frozenset({"po", "xliff", "pdf"})
+"""Formats whose result has other texts to translate: what was empty is filled, or it is of another format."""
+
+
+def _read_again(task: WorkerTask, reading: Reading, options: ReadOptions, loss: str, sources: list[str] | None) -> None:
+    """Read the result, in which only texts have changed; with `sources` as translations none."""
     data = task.file().read_bytes()
     extension = "docx" if options.extension == "pdf" else options.extension
     try:
-        formats.read(data, ReadOptions(extension, options.target, comments=options.comments))
+        again = formats.read(data, replace(options, extension=extension))
+        texts = [unit.block.text for unit in again.units]
+        if sources is not None and options.extension not in _FILLED and texts != sources:
+            reading.fault = f"result ({loss}): other texts"
     except DragomanError as error:
         reading.fault = f"result ({loss}): {error.message}"
     except Exception as error:  # noqa: BLE001 - any is a finding
