@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +13,9 @@ import httpx
 import pytest
 
 from dragoman.deploy import processes
+from dragoman.documents.archive import Archive
 from tests.acceptance.replicated import BODY, SENTENCE, Load, ReplicatedServer, stats_when
+from tests.documents.office import W, office
 from tests.processes import START_S, create_key, rotate_key
 from tests.waiting import until
 
@@ -86,6 +89,46 @@ async def test_a_client_that_leaves_frees_its_sequences(server: ReplicatedServer
         await asyncio.gather(*calls, return_exceptions=True)
     stats = await stats_when(http, in_flight=0, running=0, waiting=0)
     assert stats["engine"]["finished"] - before < len(long["text"])
+
+
+def _docx(size: int) -> bytes:
+    """A docx of some words and a picture of so many bytes that do not get fewer."""
+    body = "<w:p><w:r><w:t>Some words</w:t></w:r></w:p>"
+    picture = random.Random(1).randbytes(size)
+    return office(
+        {
+            "word/document.xml": (
+                "wordprocessingml.document.main",
+                f"<w:document {W}><w:body>{body}</w:body></w:document>",
+            ),
+            "word/media/a.png": ("image/png", picture),
+        }
+    )
+
+
+async def test_the_largest_upload_arrives_without_a_length_and_a_larger_one_is_refused(http: httpx.AsyncClient) -> None:
+    async def form(file: bytes) -> AsyncIterator[bytes]:
+        for name, value in (("target", b"ja"), ("source", b"en"), ('file"; filename="a.docx', file)):
+            yield f'--b\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n'.encode()
+            for at in range(0, len(value), 1 << 20):
+                yield value[at : at + (1 << 20)]
+            yield b"\r\n"
+        yield b"--b--\r\n"
+
+    data = _docx(29_900_000)
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    answer = await http.post("/v1/documents", content=form(data), headers=headers)
+    assert answer.status_code == 201, answer.text
+    path = f"/v1/documents/{answer.json()['id']}"
+    async with asyncio.timeout(60):
+        while (await http.get(path)).json()["state"] != "done":  # noqa: ASYNC110 (the server is another process)
+            await asyncio.sleep(0.2)
+    result = await http.get(f"{path}/result")
+    assert Archive(result.content).read("word/media/a.png") == Archive(data).read("word/media/a.png")
+    assert (await http.delete(path)).status_code == 204
+    larger = {"file": ("a.docx", _docx(30_000_001))}
+    answer = await http.post("/v1/documents", data={"target": "ja"}, files=larger)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
 
 
 async def test_the_crash_of_a_replica_fails_no_call(server: ReplicatedServer, http: httpx.AsyncClient) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 
 import docx as python_docx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.documents.xmlpart import Namespaces, tree
+from dragoman.documents.xmlpart import DEEPEST, Namespaces, tree
 from dragoman.errors import InvalidFile
 from tests.documents.office import changed, docx, office, read, run, texts, translated
 
@@ -54,6 +55,12 @@ def code(text: str) -> str:
          ["one<g1> two</g1>"]),
         ("<w:sdt><w:sdtPr/><w:sdtContent>" + run("Name") + "</w:sdtContent></w:sdt>" + run(" of you"),
          ["<g1>Name</g1> of you"]),
+        # A space of another look than all text around it is a character of that.
+        (run("one") + run(" ", BOLD) + run("two"), ["one two"]),
+        (run("one", "<w:i/>") + run(" ", BOLD) + run("two three"), ["<g1>one</g1> two three"]),
+        (run("one two") + run("\u00a0", BOLD) + run("three", "<w:i/>"), ["one two\u00a0<g1>three</g1>"]),
+        (run("one", BOLD) + run(" ") + run("two", BOLD) + run(" is plain"), ["<g1>one</g1> <g2>two</g2> is plain"]),
+        (run("Name:") + run("  ", "<w:u/>") + run("of"), ["Name:<x1/>of"]),
         # Line breaks and notes are marks; a break after a sentence and tabs divide.
         (run("one two").replace("two", "</w:t><w:br/><w:t>two"), ["one <x1/>two"]),
         (run("One.") + "<w:r><w:br/></w:r>" + run("Two."), ["One.", "Two."]),
@@ -279,3 +286,22 @@ def test_a_second_reader_opens_the_result() -> None:
     assert found.tables[0].cell(1, 1).text == "λλ λ λλλλ"
     assert found.sections[0].header.paragraphs[0].text == "λλ λλλ λλλλλλ"
     assert found.core_properties.title == "λλλ λλλλλ"
+
+
+def test_text_boxes_in_text_boxes_are_written_as_deep_as_they_are_read() -> None:
+    limit = sys.getrecursionlimit()
+    opening = f"<w:p>{run('around it')}<w:r><w:pict><w:txbxContent>"
+    data = docx(opening * 240 + paragraph(run("within")) + "</w:txbxContent></w:pict></w:r></w:p>" * 240)
+    try:
+        sys.setrecursionlimit(10 * DEEPEST)  # as the worker's process has it
+        assert body(data).count("λλλλλλ λλ") == 240
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_a_space_of_another_look_is_a_run_of_the_sources_own_text_alone() -> None:
+    data = docx(paragraph(run("one"), run(" ", BOLD), run("two"), run(" ", BOLD), LINK, run("three"), "</w:hyperlink>"))
+    content = read(data, "docx")
+    assert texts(content) == ["one two <g1>three</g1>"]
+    assert translated(data, content, str).data == data
+    assert "w:b/" not in body(data)

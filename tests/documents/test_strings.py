@@ -533,6 +533,25 @@ def test_csv_has_the_same_cells_for_any_text(rows: list[list[str]]) -> None:
         assert new == old or new.lstrip()[:1] != "=" or old.lstrip()[:1] == "="
 
 
+@pytest.mark.parametrize(
+    "row",
+    ['"some words" and more,1', '"some, words" and more,1', 'one word,"some words', 'the cell,"a=""b"" and "c"d"'],
+)
+def test_a_row_of_a_csv_with_malformed_quotes_stays_and_is_reported(row: str) -> None:
+    data = f'the head,"the note"\n{row}\n'.encode()
+    content = read(data, "csv")
+    assert texts(content) == ["the head", "the note"]
+    assert {left.reason for left in content.left} == {"quotes"}
+    assert [warning.rpartition(" ")[2] for warning in content.warnings] == ["2"]
+    assert rewritten(data, "csv", changed).decode().partition("\n")[2] == f"{row}\n"
+
+
+def test_quotes_in_a_tsv_are_signs_like_others() -> None:
+    data = b'"some words" and more\t"of, it\n'
+    assert texts(read(data, "tsv")) == ['"some words" and more', '"of, it']
+    assert rewritten(data, "tsv") == data
+
+
 def test_csv_columns() -> None:
     content = read(CSV.encode(), "csv")
     assert [unit.place for unit in content.units] == ["A1", "B1", "C1", "B2", "C2", "C3"]

@@ -156,3 +156,35 @@ def test_strings_in_cells_print_headers_and_threads() -> None:
     assert '&amp;L&amp;"Arial,Bold"λλλλ &amp;&amp; λλλ&amp;Cλλλλ &amp;P' in result
     assert "<v>result</v>" in result
     assert "a &amp;&amp; b" in translated(data, content, lambda _: "a & b").read("xl/one.xml").decode()
+
+
+def test_the_header_of_a_table_and_its_column_stay_together_and_what_the_table_compares_stays() -> None:
+    columns = (
+        '<tableColumn id="1" name="Net_x000a_price"/><tableColumn id="2" name="Place" totalsRowLabel="In all">'
+        '<calculatedColumnFormula>IF([@Place]="old town",1,0)</calculatedColumnFormula></tableColumn>'
+    )
+    criteria = '<filterColumn colId="1"><filters><filter val="Port side"/></filters></filterColumn>'
+    filtered = f'<autoFilter ref="A1:B2">{criteria}</autoFilter>'
+    table = f'<table {X} ref="A1:B2">{filtered}<tableColumns>{columns}</tableColumns></table>'
+    data = workbook(
+        cells(0, 1, 2, 3, 4, 5),
+        strings("Net\nprice", "place", "In all", "Old town", "Port side", "Some words"),
+        table=("spreadsheetml.table", table),
+    )
+    content = read(data, "xlsx")
+    assert texts(content) == ["Some words"]
+    assert [(left.reason, left.text) for left in content.left if left.reason != "sheet_name"] == [
+        ("table_header", "Net price"),
+        ("table_header", "place"),
+        ("table_header", "In all"),
+        ("compared", "Old town"),
+        ("compared", "Port side"),
+    ]
+    assert translated(data, content).read("xl/table.xml") == Archive(data).read("xl/table.xml")
+
+
+def test_neighbouring_line_feeds_are_one_mark_or_the_end_of_a_text() -> None:
+    data = workbook(cells(0, 1), strings("one of\nthe lines", "Some words\n\nand others\n\n\n"))
+    content = read(data, "xlsx")
+    assert texts(content) == ["one of<x1/>the lines", "Some words", "and others"]
+    assert translated(data, content, str).data == data

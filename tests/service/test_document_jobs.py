@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import resource
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.documents import worker
 from dragoman.errors import (
     DiskFull,
     DocumentNotReady,
@@ -23,9 +25,9 @@ from dragoman.errors import (
     UnknownDocument,
 )
 from dragoman.pipelines.fake import FakePipeline
-from dragoman.service import documents, runs
+from dragoman.service import document_runs, documents
+from dragoman.service.document_runs import DocumentOptions
 from dragoman.service.documents import Documents, clean_name
-from dragoman.service.runs import DocumentOptions
 from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
 from dragoman.storage.database import Database
@@ -123,6 +125,33 @@ async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
             await service.documents.get(document.id, ANONYMOUS)
 
 
+async def test_documents_are_counted_once_when_they_have_ended(servers: Servers) -> None:
+    async with servers() as service:
+        value = service.metrics.registry.get_sample_value
+        document = await done(service.documents, await create(service.documents))
+        await service.documents.result(document)
+        await error_of(service.documents, await create(service.documents, b"PK", "a.DOCX"))
+        for labels in ({"format": "txt", "outcome": "ok"}, {"format": "docx", "outcome": "invalid_file"}):
+            await until(lambda: value("dragoman_documents_total", labels) == 1, "a count")  # noqa: B023
+        assert value("dragoman_document_characters_sum") == document.characters
+        assert value("dragoman_document_seconds_count") == 1
+        assert value("dragoman_document_worker_seconds_count", {"task": "read"}) == 2
+        assert value("dragoman_document_worker_seconds_count", {"task": "write"}) == 1
+
+
+async def test_what_names_parts_of_a_file_is_cut_on_its_way_to_the_server(servers: Servers) -> None:
+    async with servers() as service:
+        key, note = "k" * 5_000, "note " * 5_000
+        text = f'{{"{key}": {{"message": "Some words", "description": "{note}"}}, "{key}_x": "AB1"}}'
+        document = await done(service.documents, await create(service.documents, text, "a.json"))
+        [segment] = (await service.documents.segments(document)).segments
+        [left] = json.loads(document.report)["left"]
+        assert len(segment.place) == len(left["place"]) == worker.LONGEST_PLACE
+        xliff = f'<xliff version="2.0" xmlns="urn:oasis:names:tc:xliff:document:2.0" srcLang="en" trgLang="de-{key}"/>'
+        error = await error_of(service.documents, await create(service.documents, xliff, "a.xlf"))
+        assert len(error) < 2 * worker.LONGEST_MESSAGE
+
+
 async def test_the_language_is_detected_once_in_the_longest_texts(servers: Servers) -> None:
     async with servers() as service:
         text = "OK\n\nNo\n\n駅はどこですか？ずっと探しています。\n"
@@ -206,7 +235,7 @@ async def test_a_document_that_is_deleted_meanwhile_ends(servers: Servers) -> No
 async def test_a_document_of_which_servers_die_is_an_error_in_the_end(servers: Servers) -> None:
     async with servers() as service:
         document = await done(service.documents, await create(service.documents))
-        await servers.store.update(document.id, state="queued", attempts=runs.MAX_ATTEMPTS)
+        await servers.store.update(document.id, state="queued", attempts=document_runs.MAX_ATTEMPTS)
         assert "engine_failed" in await error_of(service.documents, replace(document, state="queued"))
 
 
@@ -285,7 +314,7 @@ def files_limited_to(size: int) -> Iterator[None]:
 async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
     servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "RETRY_S", 1.0)  # long enough to be seen waiting
+    monkeypatch.setattr(document_runs, "RETRY_S", 1.0)  # long enough to be seen waiting
     text = "\n\n".join(f"Can I see number {number} of the old map?" for number in range(4_000))
     async with servers(FakePipeline(kana)) as service:
         with files_limited_to(250_000):
@@ -298,7 +327,7 @@ async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
                     assert found is not None
         ended = await done(service.documents, document)
         assert (ended.state, ended.segments_done) == ("done", 4_000)
-        with files_limited_to(1_000), pytest.raises(DiskFull), runs.full_disk_reported():
+        with files_limited_to(1_000), pytest.raises(DiskFull), document_runs.full_disk_reported():
             await create(service.documents, b"x" * 2_000)
 
 

@@ -13,6 +13,7 @@ from dragoman.gpu import NvmlGpus
 from dragoman.service.service import TranslationService
 from dragoman.settings import ServerSettings
 from dragoman.telemetry.metrics import GpuCollector
+from dragoman.telemetry.requests import DocumentRecord
 from dragoman.types import EngineSequence
 from tests.serving import echoing, fake_service, source_of
 from tests.telemetry.nvml_stand_in import stand_in
@@ -89,3 +90,6 @@ async def some_of_everything(client: httpx.AsyncClient, service: TranslationServ
     full.cancel()
     await asyncio.gather(full, return_exceptions=True)
     await until(lambda: service.admission.calls == 0, "no call in flight")
+    for outcome in ("ok", "invalid_file"):
+        service.metrics.document_ended(DocumentRecord("docx", outcome, 100, 2.0))
+    service.metrics.document_worked_on("read", 0.3)

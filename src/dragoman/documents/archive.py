@@ -36,7 +36,7 @@ def _invalid(message: str) -> InvalidFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ArchiveEntry:
     """An entry of the directory. Offsets are of the archive; `start` is that of its local header, `data` of its bytes.
 
     `end` is where the next entry or the directory begins.
@@ -121,7 +121,7 @@ class Archive:
         struct.pack_into("<2H2L", end, 8, len(kept), len(kept), len(directory), at)
         return b"".join((*pieces, directory, end))
 
-    def _changed(self, entry: Entry, data: bytes) -> tuple[bytes, bytes]:
+    def _changed(self, entry: ArchiveEntry, data: bytes) -> tuple[bytes, bytes]:
         """Return header in the directory, and local header with data, of an entry with new bytes."""
         compressed = data
         if entry.method == _DEFLATED:
@@ -162,7 +162,7 @@ def _check_names(names: Iterable[str], folded: bool) -> None:
         seen.add(key)
 
 
-def _check_sizes(entries: Iterable[Entry], upload: int) -> None:
+def _check_sizes(entries: Iterable[ArchiveEntry], upload: int) -> None:
     total = sum(entry.size for entry in entries)
     if total > MOST_BYTES or total > max(LEAST_BYTES_FOR_RATIO, MOST_RATIO * upload):
         raise _invalid(f"it would be {total // _MB} MB when decompressed")
@@ -184,13 +184,13 @@ def _end_of_directory(data: bytes) -> int:
     return at
 
 
-def _entries(data: bytes, end: int) -> list[Entry]:
+def _entries(data: bytes, end: int) -> list[ArchiveEntry]:
     _, disk, first_disk, on_disk, count, size, start, _ = _END.unpack_from(data, end)
     if disk or first_disk or on_disk != count or start + size > end:
         raise _invalid("its directory is damaged, or it is a ZIP64 package")
     if count > MOST_ENTRIES:
         raise _invalid(f"it has more than {MOST_ENTRIES} entries")
-    entries: list[Entry] = []
+    entries: list[ArchiveEntry] = []
     at = start
     for _ in range(count):
         if at + _DIRECTORY.size > end or data[at : at + 4] != b"PK\1\2":
@@ -208,11 +208,12 @@ def _entries(data: bytes, end: int) -> list[Entry]:
     return [replace(entry, end=ends[entry.start]) for entry in entries]
 
 
-def _entry(data: bytes, at: int, directory: int) -> Entry:
+def _entry(data: bytes, at: int, directory: int) -> ArchiveEntry:
     """Read the entry whose header in the directory is at `at`, and compare it with its local header."""
     fields = _DIRECTORY.unpack_from(data, at)
     flags, method, (crc, compressed, size), start = fields[3], fields[4], fields[7:10], fields[16]
-    raw, extra, _ = _split(data[at + _DIRECTORY.size :][: sum(fields[10:13])], *fields[10:13])
+    begin = at + _DIRECTORY.size
+    raw, extra, _ = _split(data[begin : begin + sum(fields[10:13])], *fields[10:13])
     name = raw.decode("utf-8" if flags & _UTF_8 else "cp437", "replace")
     large = iter(_zip64(extra))
     size, compressed, start = (next(large, 0) if value == 0xFFFFFFFF else value for value in (size, compressed, start))
@@ -227,7 +228,7 @@ def _entry(data: bytes, at: int, directory: int) -> Entry:
     if local[3] != method or data[begin : begin + local[9]] != raw:
         raise _invalid(f"the entry {name[:80]!r} has another name or method in its own header")
     header = slice(at, at + _DIRECTORY.size + sum(fields[10:13]))
-    return Entry(name, method, crc, compressed, size, start, begin + local[9] + local[10], directory, header)
+    return ArchiveEntry(name, method, crc, compressed, size, start, begin + local[9] + local[10], directory, header)
 
 
 def _extra_fields(extra: bytes) -> Iterator[tuple[int, bytes]]:

@@ -8,12 +8,16 @@ so a file is read again when it is written, and nothing but the units' translati
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dragoman.documents.encodings import UTF_8, Encoding
 from dragoman.text.marks import Block, Mark, Piece, Verbatim, restore, with_translated_pieces
+
+MOST_LEFT = 100
+"""Texts that are reported of those that are left on purpose."""
 
 
 def keep_nothing(text: str) -> Iterable[tuple[int, int]]:
@@ -104,7 +108,8 @@ class Part:
 
 @dataclass(slots=True)
 class Content:
-    """All that a reader found. `parts` are those that change; of a package, all others are copied.
+    """All that a reader found. `parts` are those that change; of a package, all others are copied. `left` has the first
+    `MOST_LEFT` of the texts that `left_counts` counts by their reason.
 
     `dropped` are entries of a package to leave out. `new_package` is the package to write into, where it is not the source's
     own (a PDF becomes a docx).
@@ -113,6 +118,7 @@ class Content:
     units: list[Unit] = field(default_factory=lambda: list[Unit]())
     parts: list[Part] = field(default_factory=lambda: list[Part]())
     left: list[Left] = field(default_factory=lambda: list[Left]())
+    left_counts: Counter[str] = field(default_factory=Counter[str])
     warnings: list[str] = field(default_factory=lambda: list[str]())  # sentences for people, about the whole file
     dropped: set[str] = field(default_factory=lambda: set[str]())
     new_package: bytes | None = None
@@ -148,7 +154,9 @@ class Content:
 
     def leave(self, place: str, reason: str, text: str) -> None:
         """Report text that is not translated on purpose."""
-        self.left.append(Left(place, reason, " ".join(text[:200].split())))
+        self.left_counts[reason] += 1
+        if len(self.left) < MOST_LEFT:
+            self.left.append(Left(place, reason, " ".join(text[:200].split())))
 
 
 def written(content: Content, translations: Sequence[str]) -> Iterator[tuple[str, bytes, list[str]]]:

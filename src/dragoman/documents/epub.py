@@ -45,7 +45,7 @@ _NCX_TYPE = "application/x-dtbncx+xml"
 _OF_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 _METADATA = ("dc:language", "dc:title", "dc:description")
 _SIGNATURES = "META-INF/signatures.xml"
-_SVG_TEXT = re.compile(r"<(?:\w+:)?text(?=[\s>])[^>]*>([^<]+)")
+_SVG_TEXT = re.compile(r"<(?:\w+:)?text(?=[\s>])[^<>]*>([^<]+)")
 _PAGE_NUMBER = re.compile(r"[\W\d_]*(?:[ivxlcdm]+|[a-z])[\W\d_]*", re.IGNORECASE)
 _XML = Place(xml=True)
 _build = BlockBuilder(keep_nothing, xml_notation)
@@ -201,7 +201,7 @@ def _without_page_lists(pieces: Iterator[Piece]) -> Iterator[Piece]:
     within = False
     for piece in pieces:
         if isinstance(piece, Verbatim):
-            for found in re.finditer(r"</nav\s*>|<nav\s[^>]*page-list", piece.text):
+            for found in re.finditer(r"</nav\s*>|<nav\s[^<>]*page-list", piece.text):
                 within = not found[0].startswith("</")
         elif within and _PAGE_NUMBER.fullmatch(piece.text):
             yield Verbatim(restore(piece.text, piece.marks, piece.writer))

@@ -26,6 +26,7 @@ Span: TypeAlias = tuple[int, int]
 
 _ATOM = re.compile("\x02([0-9]+)\x03")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+_SPACES = (b" ", "\N{NO-BREAK SPACE}".encode())
 _SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’»)\]]*\s*\Z")
 _DEEPEST_PAIR = 16
 _XML = Place(xml=True)
@@ -52,13 +53,13 @@ class RunRules:
     ignored_attributes: Collection[str] = ()
     opaque: Callable[[Element], str] = lambda _: ""
     escapes: re.Pattern[str] | None = (
-        None  # what stands for single characters in texts, and line feeds if they are shown
+        None  # what stands for single characters in texts, and neighbouring line feeds if they are shown
     )
     space_attribute: bool = True  # white space at the edges of a text needs xml:space
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TextRun:
     """A run of the source: its tags, its properties, and its look, which is equal for runs that look alike."""
 
     opening: Span
@@ -82,7 +83,7 @@ class Leaf:
     kind: Kind
     element: Element
     span: Span
-    run: Run | None = None
+    run: TextRun | None = None
     closing: Span = (0, 0)
     pair: str = ""
     depth: int = 0
@@ -108,7 +109,7 @@ class Paragraph:
             if child.name == self._rules.run:
                 yield from self._of_run(child, at, depth)
             elif child.name == self._rules.text:
-                run = Run((at, at), (at, at), (child.end, child.end))
+                run = TextRun((at, at), (at, at), (child.end, child.end))
                 yield self._text(child, at, run, depth)
             elif child.name in self._rules.pairs and depth < _DEEPEST_PAIR:
                 yield from self._of_pair(child, at, depth)
@@ -138,7 +139,7 @@ class Paragraph:
             yield Leaf("invisible", element, (at, element.end), depth=depth)
             return
         look, opaque = self._look(properties)
-        run = Run((at, element.content), (element.content, content), (last, element.end), look, opaque)
+        run = TextRun((at, element.content), (element.content, content), (last, element.end), look, opaque)
         at = content
         for child in children:
             if child.name == self._rules.text:
@@ -151,7 +152,7 @@ class Paragraph:
                 yield Leaf(self._kind(child), child, (at, child.end), run, depth=depth, shown=shown)
             at = child.end
 
-    def _text(self, element: Element, at: int, run: Run, depth: int) -> Leaf:
+    def _text(self, element: Element, at: int, run: TextRun, depth: int) -> Leaf:
         if element.content == element.close:
             return Leaf("invisible", element, (at, element.end), run, depth=depth)
         if run.opaque:
@@ -185,6 +186,10 @@ class Paragraph:
         return element.name, tuple(attributes), tuple(kept)
 
 
+def _look_of(leaf: Leaf) -> Hashable:
+    return leaf.run.look if leaf.run else ()
+
+
 # ---- from leaves to blocks
 
 
@@ -208,6 +213,7 @@ class Blocks:
         self._base_atom = Atom("look")
         self._look: Atom | None = None  # of the pair that is open
         self._waiting: list[InlineItem] = []  # what came since the last text
+        self._invisible: list[str] = []  # the sources of what came since the last item
         self._before: Leaf | None = None  # the last text, if only invisible leaves came after it
         self._items: list[InlineItem] = []
         self._has_text = False  # in the items
@@ -219,9 +225,10 @@ class Blocks:
         listed = list(leaves)
         lengths = Counter[Hashable]()
         for leaf in listed:
-            if leaf.kind == "text" and leaf.run:
-                lengths[leaf.run.look] += leaf.closing[0] - leaf.span[1]
+            if leaf.kind == "text" and self._raw(leaf) not in _SPACES:
+                lengths[_look_of(leaf)] += leaf.closing[0] - leaf.span[1]
         self._base = lengths.most_common(1)[0][0] if lengths else ()
+        self._join_spaces(listed)
         for leaf in listed:
             self._add(leaf)
         self._end_block()
@@ -231,11 +238,37 @@ class Blocks:
     def composer(self) -> RunComposer:
         return RunComposer(self._data, self._atoms, self._base_atom, space_attribute=self._rules.space_attribute)
 
+    def _join_spaces(self, leaves: list[Leaf]) -> None:
+        """Make a space of another look than all text around it, such as a bold one between plain words, a character of that
+        text: a mark without text would hide it from a model. Only the source's own text has it as a run."""
+        texts = [at for at, leaf in enumerate(leaves) if leaf.kind == "text"]
+        for before, at, after in zip([-1, *texts], texts, [*texts[1:], len(leaves)], strict=False):
+            leaf = leaves[at]
+            if self._raw(leaf) not in _SPACES:
+                continue
+            sides = [
+                leaves[other]
+                for other in (before, after)
+                if 0 <= other < len(leaves)
+                and all(one.kind == "invisible" for one in leaves[min(at, other) + 1 : max(at, other)])
+            ]
+            if sides and _look_of(leaf) not in (self._base, *map(_look_of, sides)):
+                shown = self._raw(leaf).decode("utf-8")
+                leaves[at] = replace(leaf, kind="single", span=(leaf.span[0], leaf.closing[1]), shown=shown)
+
+    def _raw(self, text: Leaf) -> bytes:
+        return self._data[text.span[1] : text.closing[0]]
+
     def _reference(self, atom: Atom) -> str:
         self._atoms.append(atom)
         return f"\x02{len(self._atoms) - 1}\x03"
 
     def _add(self, leaf: Leaf) -> None:
+        if leaf.kind == "invisible" and not leaf.shown:
+            self._invisible.append(self._copy(leaf))
+            self._last = leaf.kind
+            return
+        self._hide()
         if leaf.kind == "text":
             self._add_text(leaf)
         elif leaf.kind in ("open", "close"):
@@ -243,8 +276,9 @@ class Blocks:
             item = InlineItem("open" if leaf.kind == "open" else "close", self._copy(leaf), name=leaf.pair)
             self._items.append(item)
             self._before = None
-        elif leaf.kind == "invisible" or leaf.shown:
-            self._add_invisible(leaf)
+        elif leaf.shown:
+            source = self._copy(leaf)
+            self._waiting.append(InlineItem.text(source, leaf.shown, [0, len(source)]))
         elif leaf.depth == 0 and (leaf.kind == "cut" or (leaf.kind == "break" and self._ends_line(""))):
             self._end_block()
             self._waiting.append(InlineItem("single", self._copy(leaf)))
@@ -253,7 +287,7 @@ class Blocks:
             self._waiting.append(InlineItem("single", self._copy(leaf)))
             self._before = None
         self._last = leaf.kind
-        if len(self._items) > MOST_ITEMS and leaf.depth == 0:
+        if len(self._items) + len(self._waiting) > MOST_ITEMS and leaf.depth == 0:
             self._end_block()
 
     def _copy(self, leaf: Leaf) -> str:
@@ -261,13 +295,12 @@ class Blocks:
             return "".join(map(self._copy, leaf.parts))
         return self._reference(Atom(leaf.kind if leaf.kind == "open" or leaf.kind == "close" else "copy", leaf))
 
-    def _add_invisible(self, leaf: Leaf) -> None:
-        """Hide a leaf in the item before it: it is written again only where the text is the source's."""
-        source = self._copy(leaf)
-        if leaf.shown:
-            self._waiting.append(InlineItem.text(source, leaf.shown, [0, len(source)]))
-            return
+    def _hide(self) -> None:
+        """Put invisible leaves into the item before them: they are written again only where the text is the source's."""
+        source, self._invisible = "".join(self._invisible), []
         items = self._waiting or self._items
+        if not source:
+            return
         if not items:
             items.append(InlineItem("single", source))
         elif items[-1].kind == "text":
@@ -276,12 +309,10 @@ class Blocks:
             items[-1] = replace(items[-1], source=items[-1].source + source)
 
     def _add_text(self, leaf: Leaf) -> None:
-        run = leaf.run
-        look = run.look if run else ()
-        if self._look is not None and self._look.texts[-1].run and self._look.texts[-1].run.look != look:
+        look = _look_of(leaf)
+        if self._look is not None and _look_of(self._look.texts[-1]) != look:
             self._end_look()
-        joined = self._before
-        if joined is not None and joined.run and joined.run.look == look and not self._waiting:
+        if self._before is not None and _look_of(self._before) == look and not self._waiting:
             source = self._reference(Atom("next", leaf))
             is_text = bool(self._items) and self._items[-1].kind == "text"
             self._items.append(InlineItem.text(source, "", [0]) if is_text else InlineItem("single", source))
@@ -299,7 +330,7 @@ class Blocks:
         self._before = leaf
 
     def _add_characters(self, leaf: Leaf) -> None:
-        raw = self._data[leaf.span[1] : leaf.closing[0]].decode("utf-8")
+        raw = self._raw(leaf).decode("utf-8")
         if "<" in raw:  # CDATA, or a comment
             shown = "".join(child.shown for child in leaf.element.children if isinstance(child, Text))
             raw = escape(shown)
@@ -310,8 +341,9 @@ class Blocks:
             self._items.append(InlineItem("single", found[0]))
             at = found.end()
             at_top = self._look is None and leaf.depth == 0
-            is_line = found[0].endswith(("\n", "&#10;")) and self._ends_line(raw[at : at + 100])
-            if at_top and (is_line or len(self._items) > MOST_ITEMS):
+            lines = found[0].count("\n") + found[0].count("&#10;")
+            ends = self._has_text if lines > 1 else lines == 1 and self._ends_line(raw[at : at + 100])
+            if at_top and (ends or len(self._items) > MOST_ITEMS):
                 self._end_block()
         self._add_text_items(raw[at:])
 
@@ -339,6 +371,7 @@ class Blocks:
         self._flush()
 
     def _end_block(self) -> None:
+        self._hide()
         self._end_look()
         self._before = None
         self._pieces += build(self._items, notation=xml_notation)
@@ -403,7 +436,7 @@ class _Composition:
         self._composer = composer
         self._source = source
         self._out: list[str] = []
-        self._run: Run | None = None  # that is open
+        self._run: TextRun | None = None  # that is open
         self._text: Leaf | None = None  # whose tag is open
         self._characters: list[str] = []  # of the open text
         self._next: Leaf | None = None  # the text that a following one is written as
@@ -462,7 +495,7 @@ class _Composition:
         elif leaf is not None and atom.kind == "close":
             if leaf.pair in self._pairs:
                 self._close_pairs(self._pairs.index(leaf.pair))
-        elif leaf is not None and number not in self._once:
+        elif leaf is not None and (leaf.shown or number not in self._once):
             self._once.add(number)
             if atom.kind == "open":
                 self._end_run()
@@ -484,7 +517,7 @@ class _Composition:
             if place in self._ends:
                 self._copy(self._ends.pop(place))
 
-    def _start_run(self, run: Run | None) -> None:
+    def _start_run(self, run: TextRun | None) -> None:
         self._end_text()
         if run is self._run:
             return

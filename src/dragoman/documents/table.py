@@ -1,6 +1,7 @@
 """Reads csv and tsv: the cells that hold text. Quotes, delimiters and line ends stay as written.
 
-A cell's context is its column's header. A cell that begins as a formula stays, and no translation becomes one.
+A cell's context is its column's header. A cell that begins as a formula stays, and no translation becomes one. Programs read
+a row differently where a quoted cell goes on behind its closing quote, or its quote is not closed: such a row stays as it is.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 from dragoman.documents.content import Content, ReadOptions
 from dragoman.documents.encodings import decode
@@ -21,6 +22,7 @@ from dragoman.text.marks import Block, Edge
 _DELIMITERS = ",;\t|"
 _SAMPLE_CHARACTERS = 20_000
 _LONGEST_HEADER = 60
+_ROWS_NAMED = 20
 _QUOTED = r"\"(?:[^\"]++|\"\")*+\""
 _QUOTES = Escapes(re.compile('""'), lambda _: '"', lambda text: text.replace('"', '""'))
 _FORMULA = re.compile(r"\s*(?:[=@]|[+-](?![\s\d]))")
@@ -34,6 +36,7 @@ class _Cell:
     column: int
     start: int
     stop: int
+    malformed: bool  # its quotes
 
 
 def read(data: bytes, options: ReadOptions) -> Content:
@@ -48,19 +51,29 @@ def read(data: bytes, options: ReadOptions) -> Content:
     headers = {cell.column: value for cell in first_row if (value := _value(text, cell).strip())}
     columns = _columns(options.columns, headers)
     is_named = any(not name.isdigit() for name in options.columns)
-    for cell in _cells(text, delimiter, start):
-        if cell.start == cell.stop or (columns and (cell.column not in columns or (is_named and cell.row == 0))):
-            continue
-        value = _value(text, cell)
-        place = f"{_letters(cell.column)}{cell.row + 1 + bool(hint)}"
-        reason = "formula" if _FORMULA.match(value) else reason_to_leave(value)
-        block = None if reason else _block(text[cell.start : cell.stop], delimiter)
-        if block is None:
-            leave(content, place, reason or "code", value)
-            continue
-        header = headers.get(cell.column, "") if cell.row else ""
-        context = header if len(header) <= _LONGEST_HEADER else ""
-        splice.put(cell.start, cell.stop, content.add((block,), place, context))
+    rows: list[int] = []  # that stay
+    for row, in_row in groupby(_cells(text, delimiter, start), key=lambda cell: cell.row):
+        cells = list(in_row)
+        malformed = any(cell.malformed for cell in cells)
+        if malformed:
+            rows.append(row + 1 + bool(hint))
+        for cell in cells:
+            if cell.start == cell.stop or (columns and (cell.column not in columns or (is_named and cell.row == 0))):
+                continue
+            value = _value(text, cell)
+            place = f"{_letters(cell.column)}{cell.row + 1 + bool(hint)}"
+            reason = "quotes" if malformed else "formula" if _FORMULA.match(value) else reason_to_leave(value)
+            block = None if reason else _block(text[cell.start : cell.stop], delimiter)
+            if block is None:
+                leave(content, place, reason or "code", value)
+                continue
+            header = headers.get(cell.column, "") if cell.row else ""
+            context = header if len(header) <= _LONGEST_HEADER else ""
+            splice.put(cell.start, cell.stop, content.add((block,), place, context))
+    if rows:
+        more = f" and {len(rows) - _ROWS_NAMED} more" if len(rows) > _ROWS_NAMED else ""
+        named = ", ".join(map(str, rows[:_ROWS_NAMED]))
+        content.warnings.append(f"rows that are not translated because their quotes are malformed: {named}{more}")
     content.parts.append(splice.part(encoding))
     return content
 
@@ -93,15 +106,16 @@ def _letters(column: int) -> str:
 
 
 def _cells(text: str, delimiter: str, start: int) -> Iterator[_Cell]:
-    """Yield the cells in order. What begins with a quote that is not closed before a delimiter is not quoted."""
+    """Yield the cells in order. A quote in a file of tabs is a sign like others, unless it is closed where the cell ends."""
     sign = re.escape(delimiter)
-    token = re.compile(rf"({_QUOTED}(?=[{sign}\r\n]|\Z)|[^{sign}\r\n]*)({sign}|\r\n?|\n|\Z)")
+    malformed = rf"|(?P<malformed>{_QUOTED}[^{sign}\r\n]*|\"[^{sign}\r\n]*)" if delimiter != "\t" else ""
+    token = re.compile(rf"({_QUOTED}(?=[{sign}\r\n]|\Z){malformed}|[^{sign}\r\n]*)(?P<end>{sign}|\r\n?|\n|\Z)")
     row = column = 0
     at = start
     while at < len(text) and (found := token.match(text, at)):
-        yield _Cell(row, column, *found.span(1))
+        yield _Cell(row, column, *found.span(1), malformed=bool(malformed and found["malformed"]))
         at = found.end()
-        row, column = (row, column + 1) if found[2] == delimiter else (row + 1, 0)
+        row, column = (row, column + 1) if found["end"] == delimiter else (row + 1, 0)
 
 
 def _delimiter(text: str) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import json
 import logging
 import os
@@ -23,6 +24,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -33,20 +35,23 @@ from typing import Any, Literal, cast
 
 from dragoman.documents import formats
 from dragoman.documents.content import ReadOptions
+from dragoman.documents.xmlpart import DEEPEST
 from dragoman.errors import DiskFull, DragomanError, InvalidFile, UnsupportedFile
 
 log = logging.getLogger("dragoman.documents")
 
 SOURCE = "source"
 MAX_RESULT_BYTES = 2**29
-MOST_LEFT = 100
-"""Texts that a report lists of those that were left on purpose."""
+MOST_UNITS = 500_000
+MOST_WARNINGS = 100
+LONGEST_PLACE, LONGEST_CONTEXT, LONGEST_MESSAGE = 200, 500, 500
+"""Characters that the server gets of what names parts of a file, and may be as long as the file, once for each text."""
 _INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
 _ERRORS: dict[str, type[DragomanError]] = {one.code: one for one in (InvalidFile, UnsupportedFile, DiskFull)}
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class WorkerTask:
     """What a worker does in a document's folder."""
 
     op: Literal["read", "write"]
@@ -81,18 +86,18 @@ class Workers:
         self._idle: subprocess.Popen[bytes] | None = None
         self._keeps_idle = True
 
-    async def run(self, task: Task) -> None:
+    async def run(self, task: WorkerTask) -> None:
         """Run a task. Raises `InvalidFile`, `UnsupportedFile` or `DiskFull`. Cancelling it kills the process."""
         async with self._turns:
             cancelled = threading.Event()
             running = asyncio.create_task(asyncio.to_thread(self._run, task, cancelled))
             try:
-                answer = await asyncio.shield(running)
+                answered = await asyncio.shield(running)
             except asyncio.CancelledError:
                 cancelled.set()
                 await asyncio.gather(running, return_exceptions=True)
                 raise
-        _check(answer)
+        _check(answered)
 
     def close(self) -> None:
         """Kill the idle process, and keep none any more."""
@@ -115,7 +120,7 @@ class Workers:
             start_new_session=True,  # a group of its own, which is killed as a whole
         )
 
-    def _run(self, task: Task, cancelled: threading.Event) -> dict[str, Any]:
+    def _run(self, task: WorkerTask, cancelled: threading.Event) -> dict[str, Any]:
         """Give a process a task, and return what it answers; what else it ends with is an error of the file."""
         with self._starting:
             process, self._idle = self._idle or self._start(), None
@@ -141,7 +146,7 @@ class Workers:
             "message": self._reason(task, process.returncode, late=monotonic() >= until_s),
         }
 
-    def _reason(self, task: Task, ended: int, *, late: bool) -> str:
+    def _reason(self, task: WorkerTask, ended: int, *, late: bool) -> str:
         """Why a process ended without an answer."""
         if late or ended == -signal.SIGXCPU:
             return f"the file takes longer than {self._timeout_s:g} s to {task.op}"
@@ -159,51 +164,56 @@ def _kill_and_reap(process: subprocess.Popen[bytes]) -> None:
         process.communicate()
 
 
-def _check(answer: dict[str, Any]) -> None:
+def _check(answered: dict[str, Any]) -> None:
     """Raises the error that a worker answered with. Only its frames go into the log: a message may have the file's text."""
-    if frames := answer.get("frames"):
+    if frames := answered.get("frames"):
         log.error("a document's reader failed:\n%s", frames)
-    if code := answer.get("code"):
-        raise _ERRORS.get(code, InvalidFile)(answer["message"], param=answer.get("param"))
+    if code := answered.get("code"):
+        raise _ERRORS.get(code, InvalidFile)(answered["message"], param=answered.get("param"))
 
 
 # ---- the process's side
 
 
-def _read(task: Task) -> None:
+def _read(task: WorkerTask) -> None:
     content = formats.read(Path(task.folder, SOURCE).read_bytes(), task.options)
+    if len(content.units) > MOST_UNITS:
+        raise InvalidFile(f"the file has {len(content.units):,} texts; this server accepts {MOST_UNITS:,}")
     with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
         for unit in content.units:
-            row = {"source": unit.block.text, "place": unit.place, "context": unit.context, "follows": unit.follows}
+            place, context = unit.place[:LONGEST_PLACE], unit.context[:LONGEST_CONTEXT]
+            row = {"source": unit.block.text, "place": place, "context": context, "follows": unit.follows}
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
     _report(
         task,
-        warnings=content.warnings[:MOST_LEFT],
-        left=[asdict(one) for one in content.left[:MOST_LEFT]],
-        left_count=len(content.left),
+        content.warnings,
+        left=[{**asdict(one), "place": one.place[:LONGEST_PLACE]} for one in content.left],
+        left_count=content.left_counts.total(),
     )
 
 
-def _write(task: Task) -> None:
+def _write(task: WorkerTask) -> None:
     source = Path(task.folder, SOURCE).read_bytes()
     with task.file("translations").open(encoding="utf-8") as lines:
         data, warnings = formats.write(source, task.options, [json.loads(line) for line in lines])
     task.file().write_bytes(data)
-    _report(task, warnings=warnings[:MOST_LEFT])
+    _report(task, warnings)
 
 
-def _report(task: Task, **report: object) -> None:
-    task.file("report").write_text(json.dumps(report), encoding="utf-8")
+def _report(task: WorkerTask, warnings: Sequence[str], **more: object) -> None:
+    shortened = [one[:LONGEST_MESSAGE] for one in warnings[:MOST_WARNINGS]]
+    task.file("report").write_text(json.dumps({"warnings": shortened, **more}), encoding="utf-8")
 
 
-def _answer(line: bytes) -> dict[str, object]:
+def answer(line: bytes) -> dict[str, object]:
+    """Do the task of a line, and return what the server is told: nothing, or an error."""
     given: dict[str, Any] = json.loads(line)
     options: dict[str, Any] = {**given["options"], "columns": tuple(given["options"]["columns"])}
-    task = Task(given["op"], given["folder"], ReadOptions(**options), given["name"])
+    task = WorkerTask(given["op"], given["folder"], ReadOptions(**options), given["name"])
     try:
         (_read if task.op == "read" else _write)(task)
     except DragomanError as error:
-        return {"code": error.code, "message": error.message, "param": error.param}
+        return {"code": error.code, "message": error.message[:LONGEST_MESSAGE], "param": error.param}
     except MemoryError:
         return {"code": InvalidFile.code, "message": "the file needs more memory than this server gives to one"}
     except RecursionError:
@@ -224,12 +234,22 @@ def _exit_with_server() -> None:
     os._exit(1)
 
 
-def main(memory_bytes: int, timeout_s: float) -> None:
-    """Wait for a task, do it and answer."""
+def limit_process(memory_bytes: int) -> None:
+    """Prepare this process for tasks: bounds on its memory and its files, and no collections of garbage.
+
+    Readers make many objects and hardly any cycles, and the process ends with its task.
+    """
     os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_RESULT_BYTES, MAX_RESULT_BYTES))
+    gc.disable()
+    sys.setrecursionlimit(10 * DEEPEST)  # what is in text boxes of text boxes is written within these
+
+
+def main(memory_bytes: int, timeout_s: float) -> None:
+    """Wait for a task, do it and answer."""
+    limit_process(memory_bytes)
     import_module("dragoman.documents.plaintext")  # what most readers import, while there is no task
     line = sys.stdin.buffer.readline()
     if not line:
@@ -237,8 +257,7 @@ def main(memory_bytes: int, timeout_s: float) -> None:
     used_s = int(resource.getrusage(resource.RUSAGE_SELF).ru_utime)
     resource.setrlimit(resource.RLIMIT_CPU, (used_s + int(timeout_s) + 1, used_s + int(timeout_s) + 2))
     threading.Thread(target=_exit_with_server, daemon=True).start()
-    answer = _answer(line)
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(answer(line)) + "\n")
     sys.stdout.flush()
     os._exit(0)  # not Python's own end: the other thread holds its standard input
 

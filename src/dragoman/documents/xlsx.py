@@ -27,7 +27,7 @@ RULES = RunRules(
     properties="x:rPr",
     text="x:t",
     invisible={"x:rPh"},
-    escapes=re.compile(rf"{ESCAPES.pattern}|\r?\n|&#10;"),
+    escapes=re.compile(rf"{ESCAPES.pattern}|(?:\r?\n|&#10;)+"),
 )
 _WORD = re.compile(r"[^\W\d_]{2}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LITERAL = re.compile(r'"((?:[^"]|"")+)"')
@@ -97,7 +97,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
         _add_string(reader, element, place, context, compared)
     _read_around(package, content, options, sheets)
     for reason, what in (("table_header", "headers of tables"), ("compared", "texts that formulas or filters compare")):
-        if count := sum(left.reason == reason for left in content.left):
+        if count := content.left_counts[reason]:
             content.warnings.append(f"{count} {what} were not translated")
     return package.finish(content)
 
@@ -105,8 +105,11 @@ def read(data: bytes, options: ReadOptions) -> Content:
 def _read_names(package: Package, compared: _Compared) -> None:
     """Collect what tables and pivot tables name, and literals in the names of the workbook."""
     for name in package.typed(".table+xml"):
-        for element in package.elements(name, "x:tableColumn"):
+        for element in package.elements(name, "x:tableColumn", "x:autoFilter"):
             compared.add((element.get("name"), element.get("totalsRowLabel")), "table_header")
+            for one in element.walk():
+                compared.add_formula(one.text)
+                compared.add((one.get("val"),), "compared")
     for one in package.relationships(package.main):
         if one.type == "pivotCacheDefinition":
             for element in package.elements(one.target, "x:cacheField"):

@@ -288,9 +288,14 @@ _ATTRIBUTE = re.compile(rb"""(?<!\s)\s++([^\s=/>]++)\s*+=\s*+(?:"([^"]*+)"|'([^'
 
 
 def attribute_spans(data: bytes, element: Element) -> dict[str, AttributeSpan]:
-    """Return the place of each attribute in the element's start tag, by its short name."""
+    """Return the place of each attribute in the element's start tag, by its short name.
+
+    Raises `InvalidFile` if two of them have one name, as in the two namespaces that Office has for one thing.
+    """
     found = _ATTRIBUTE.finditer(data, element.start, element.content)
-    own = (one for one in found if not (one[1] == b"xmlns" or one[1].startswith(b"xmlns:")))
+    own = [one for one in found if not (one[1] == b"xmlns" or one[1].startswith(b"xmlns:"))]
+    if len(own) != len(element.attributes):
+        raise InvalidFile(f"Invalid file: the tag at byte {element.start} has an attribute twice", param="file")
     return {
         name: AttributeSpan(one.start(), *one.span(2 if one[2] is not None else 3))
         for name, one in zip(element.attributes, own, strict=True)

@@ -1,7 +1,7 @@
 """Documents as jobs: a file is queued, translated by some server, and its result kept until it expires.
 
 State is in the database, and files are in a folder, so that any server that shares both can answer for a document, and take
-it over when the server that translated it has died. `service.runs` has what happens to a document while it is translated.
+it over when the server that translated it has died. `service.document_runs` has what happens while one is translated.
 
 A folder `ID` has: `source` and `segments.db`, and `result-N` after N edits, each readable by this user alone.
 """
@@ -35,7 +35,7 @@ from dragoman.errors import (
     UnknownDocument,
     UnsupportedFile,
 )
-from dragoman.service.runs import EQUAL_LANGUAGES, DocumentOptions, DocumentRuns, full_disk_reported
+from dragoman.service.document_runs import EQUAL_LANGUAGES, DocumentOptions, DocumentRuns, full_disk_reported
 from dragoman.settings import DocumentSettings
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, DocumentStore, StoredDocument, utc_now
 from dragoman.storage.segments import Page, StoredSegment

@@ -25,7 +25,15 @@ from pydantic import BaseModel
 from dragoman.errors import Draining, QueueFull, Starting, codes
 from dragoman.gpu import MIB, Gpu, Reading
 from dragoman.telemetry.engine import INTER_TOKEN_LATENCY_BOUNDS_S, percentiles
-from dragoman.telemetry.requests import CANCELLED, FAILURES, OK, CallRecord, RequestTrace, TextRecord
+from dragoman.telemetry.requests import (
+    CANCELLED,
+    FAILURES,
+    OK,
+    CallRecord,
+    DocumentRecord,
+    RequestTrace,
+    TextRecord,
+)
 from dragoman.wire import (
     LENGTH_BAND_TOKENS,
     LENGTH_BANDS,
@@ -40,6 +48,8 @@ from dragoman.wire import (
 _SECONDS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60, 120)
 _WAITS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1, 1.5, 2, 3, 5, 8, 13, 20, 30, 60)
 _TOKENS = (5, 10, 20, 50, 100, 200, 400, 800, 1600, 3200, 6400)
+_DOCUMENT_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 7200)
+_DOCUMENT_CHARACTERS = (100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 _RATIOS = (0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 6, 10)
 
 REFUSALS = (QueueFull.code, Starting.code, Draining.code)
@@ -70,6 +80,7 @@ class Metrics:
         self._labels = {"replica": replica} if replica else {}
         self._calls()
         self._texts()
+        self._documents()
         self._answers = self._counter(
             "http_requests", "HTTP requests, by route, status and outcome", "route", "status", "outcome"
         )
@@ -102,6 +113,33 @@ class Metrics:
         self._source = self._histogram("source_tokens", "A text's length, without the prompt's template", _TOKENS)
         self._output = self._histogram("output_tokens", "A translation's length", _TOKENS)
         self._ratio = self._histogram("output_source_ratio", "Output tokens per source token of a text", _RATIOS)
+
+    def _documents(self) -> None:
+        self._ended_documents = self._counter(
+            "documents", "Documents that ended, by format and outcome: ok or an error's code", "format", "outcome"
+        )
+        self._document_characters = self._histogram(
+            "document_characters", "Characters to translate of a document that is done", _DOCUMENT_CHARACTERS
+        )
+        self._document_seconds = self._histogram(
+            "document_seconds", "From a document's upload until it is done", _DOCUMENT_SECONDS
+        )
+        self._worker_seconds = _Children(
+            self._histogram(
+                "document_worker_seconds", "Reading or writing a file, with the wait for a worker", _SECONDS, "task"
+            )
+        )
+
+    def document_ended(self, document: DocumentRecord) -> None:
+        """Count a document by format and outcome; of one that is done, also its size and its time."""
+        self._ended_documents[document.format, document.outcome].inc()
+        if document.outcome == OK:
+            self._document_characters.observe(document.characters)
+            self._document_seconds.observe(document.elapsed_s)
+
+    def document_worked_on(self, task: str, elapsed_s: float) -> None:
+        """Record that a file was read, or written, whether it could be or not."""
+        self._worker_seconds[(task,)].observe(elapsed_s)
 
     def text_ended(self, text: TextRecord) -> None:
         """Count a text by languages and outcome; of a translated one, also what the engine did with it."""

@@ -75,6 +75,16 @@ class CallRecord:
     key_class: str = "none"  # "none", "operator", or the priority of the calls of the account
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentRecord:
+    """One document that is done or an error. `elapsed_s` is the time from its upload; its texts are those of bulk calls."""
+
+    format: str  # of `dragoman.documents.formats.FORMATS`
+    outcome: str  # "ok" or an error's code
+    characters: int  # of the texts to translate; 0 if the file was not read
+    elapsed_s: float
+
+
 # ---- HTTP requests
 
 

@@ -119,15 +119,15 @@ def _without_edges(nodes: deque[_Node]) -> tuple[list[Piece], deque[_Node], dequ
         tail.appendleft(Verbatim(pair.closing.source if pair.closing else ""))
         nodes = deque(pair.content)
     if nodes and nodes[0].item.kind == "text":
-        item = nodes.popleft().item
-        at = len(item.shown) - len(_stripped(item.shown[::-1]))
-        head.append(Verbatim(item.part(0, at).source))
-        nodes.appendleft(_Node(item.part(at, len(item.shown))))
+        item = nodes[0].item
+        if at := len(item.shown) - len(_stripped(item.shown[::-1])):
+            head.append(Verbatim(item.part(0, at).source))
+            nodes[0] = _Node(item.part(at, len(item.shown)))
     if nodes and nodes[-1].item.kind == "text":
-        item = nodes.pop().item
-        at = len(_stripped(item.shown))
-        tail.appendleft(Verbatim(item.part(at, len(item.shown)).source))
-        nodes.append(_Node(item.part(0, at)))
+        item = nodes[-1].item
+        if (at := len(_stripped(item.shown))) < len(item.shown):
+            tail.appendleft(Verbatim(item.part(at, len(item.shown)).source))
+            nodes[-1] = _Node(item.part(0, at))
     return head, nodes, tail
 
 
@@ -211,7 +211,7 @@ def _tree(items: Iterable[InlineItem]) -> list[_Node]:
             closing.add(partner[index])
             stack[-1].append(_Node(item))
             stack.append(stack[-1][-1].content)
-        elif item.kind == "text":
+        elif item.kind in ("text", "single"):
             stack[-1].append(_Node(item))
         else:
             stack[-1].append(_Node(replace(item, kind="single")))
@@ -273,9 +273,36 @@ def _is_edge(node: _Node) -> bool:
     return _is_blank(node) or (node.item.kind == "single" and not node.item.word)
 
 
+@dataclass(slots=True)
+class _Singles:
+    """Singles beside each other, which become one mark."""
+
+    items: list[InlineItem] = field(default_factory=list[InlineItem])
+    has_word: bool = False
+    has_tag: bool = False
+
+    def add(self, *items: InlineItem) -> None:
+        self.items += items
+        self.has_word |= any(item.word for item in items)
+        self.has_tag |= any("<" in item.source for item in items)
+
+    def take(self, item: InlineItem) -> bool:
+        """Whether a single with only white space before it becomes one with these: two tags, or a symbol and its neighbour."""
+        if not (self.has_word or item.word):
+            return True
+        return not (self.has_tag or "<" in item.source) and any(
+            one.source.endswith(";") for one in (self.items[-1], item)
+        )
+
+    def node(self) -> _Node:
+        return _Node(self.items[0] if len(self.items) == 1 else _together(self.items, word=self.has_word))
+
+
 def _merged(nodes: Iterable[_Node]) -> list[_Node]:
     """Reduce the number of marks: join neighbouring singles and directly nested pairs; pairs without text become singles."""
     merged: list[_Node] = []
+    singles = _Singles()
+    blank: list[_Node] = []  # the white space after them
     for found in nodes:
         node = found
         if node.closing is not None:
@@ -288,26 +315,18 @@ def _merged(nodes: Iterable[_Node]) -> list[_Node]:
                 opening = replace(node.item, source=both.source, pieces=both.pieces)
                 closing = replace(node.closing, source=inner.closing.source + node.closing.source)
                 node = _Node(opening, closing, inner.content)
-        between = merged.pop() if len(merged) > 1 and _is_blank(merged[-1]) and _is_single(node) else None
-        if between is not None and not _belong_together(merged[-1], node):
-            merged.append(between)
-            between = None
-        if merged and _is_single(merged[-1]) and _is_single(node):
-            before = merged.pop()
-            items = (before.item, between.item, node.item) if between else (before.item, node.item)
-            node = _Node(_together(items, word=before.item.word or node.item.word))
-        merged.append(node)
-    return merged
-
-
-def _belong_together(first: _Node, second: _Node) -> bool:
-    """Whether two nodes with only white space between them become one mark: two tags, or a symbol and its neighbour."""
-    if not (_is_single(first) and _is_single(second)):
-        return False
-    if not (_is_word(first) or _is_word(second)):
-        return True
-    sources = first.item.source, second.item.source
-    return not any("<" in one for one in sources) and any(one.endswith(";") for one in sources)
+        if singles.items and not blank and _is_blank(node):
+            blank = [node]
+            continue
+        if singles.items and not (_is_single(node) and (not blank or singles.take(node.item))):
+            merged += (singles.node(), *blank)
+            singles, blank = _Singles(), []
+        if _is_single(node):
+            singles.add(*(one.item for one in blank), node.item)
+            blank = []
+        else:
+            merged.append(node)
+    return [*merged, *([singles.node(), *blank] if singles.items else [])]
 
 
 def _is_single(node: _Node) -> bool:

@@ -86,7 +86,7 @@ class _Reader:
         self._container = ""  # the innermost that has inline content
         self._skipping = 0  # open elements within a skipped one, and that
         self._html: list[tuple[int, int]] | None = None  # the lines of the current HTML block
-        self._has_labels = re.search(r"^[ \t>]*\[[^\]]*+\]:", parsed, re.MULTILINE) is not None
+        self._has_labels = re.search(r"^[ \t>]*\[(?:[^\[\]\\]|\\.)*+\]:", parsed, re.MULTILINE) is not None
         self._done: list[Piece] = []
 
     def pieces(self) -> Iterator[Piece | None]:

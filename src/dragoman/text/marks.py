@@ -225,8 +225,9 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
 
     Marks that the source does not have are removed.
     """
-    arranging = writer if hasattr(writer, "arrange") and isinstance(writer, ArrangingWriter) else None
-    if "<" not in text and arranging is None:
+    # Not `isinstance`, which takes longer for a protocol than everything else here.
+    arrange: Callable[[list[str], Sequence[Edge]], None] | None = getattr(writer, "arrange", None)
+    if "<" not in text and arrange is None:
         return _written(text, writer)
     written: list[str] = []
     edges: list[Edge] = []
@@ -240,8 +241,8 @@ def restore(text: str, marks: Sequence[Mark], writer: Writer | None = None) -> s
         written.append((mark.closing or "") if found[1] else mark.opening)
         at = found.end()
     written.append(_written(text[at:], writer))
-    if arranging is not None:
-        arranging.arrange(written, edges)
+    if arrange is not None:
+        arrange(written, edges)
     return "".join(written)
 
 

@@ -111,16 +111,14 @@ class SourceNotation(ABC):
         self.faithful = True
 
     def learn(self, texts: Iterable[tuple[str, str]]) -> None:
-        """Learn the source's texts, each as the model reads it and as the source writes it. Calls `write`."""
-        written: dict[str, str] = {}
+        """Learn the source's texts, each as the model reads it and as the source writes it."""
         for shown, source in texts:
-            if written.setdefault(shown, source) != source:
+            if self._exact.setdefault(shown, source) != source:
                 self.faithful = False
-            elif self(shown) != source:
-                self._exact[shown] = source
 
     def __call__(self, text: str) -> str:
-        return self._exact[text] if text in self._exact else self.write(text)
+        known = self._exact.get(text)
+        return self.write(text) if known is None else known
 
     @abstractmethod
     def write(self, text: str) -> str:

@@ -22,7 +22,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 from dragoman.documents.content import ReadOptions
-from dragoman.documents.worker import SOURCE, Task, Workers
+from dragoman.documents.worker import SOURCE, Workers, WorkerTask
 from dragoman.errors import (
     DiskFull,
     DragomanError,
@@ -36,6 +36,7 @@ from dragoman.errors import (
 from dragoman.settings import DocumentSettings
 from dragoman.storage.documents import DocumentStore, StoredDocument, utc_now
 from dragoman.storage.segments import Result, SegmentFile, SourceUnit, Units
+from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks, marks
 from dragoman.types import Account, ApiName, Formality, TextDone, Translation, TranslationRequest
 
@@ -167,7 +168,25 @@ class DocumentRuns:
             if ended:
                 values = {**progress.values(), "seconds_remaining": None, "owner": None, "heartbeat_at": None, **ended}
                 with suppress(StorageUnavailable):  # it is taken over later, like those of a server that died
-                    await self._store.update(document.id, self._owner, **values)
+                    if await self._store.update(document.id, self._owner, **values):
+                        self._count(document, progress, ended)
+
+    def _count(self, document: StoredDocument, progress: _Progress, ended: Mapping[str, object]) -> None:
+        """Count a document that does not run again."""
+        if ended["state"] in ("done", "error"):
+            outcome = str(ended.get("error_code", OK))
+            elapsed_s = (utc_now() - document.created_at).total_seconds()
+            self._service.metrics.document_ended(
+                DocumentRecord(document.format, outcome, progress.characters, elapsed_s)
+            )
+
+    async def _work(self, task: WorkerTask) -> None:
+        """Have a worker do a task. Raises what `Workers.run` raises."""
+        began_s = monotonic()
+        try:
+            await self._workers.run(task)
+        finally:
+            self._service.metrics.document_worked_on(task.op, monotonic() - began_s)
 
     async def _beat(self, document: StoredDocument, progress: _Progress) -> None:
         """Report that this server works on a document, and how far it is; return when it is no longer this server's."""
@@ -210,9 +229,9 @@ class DocumentRuns:
         folder = self.folder_of(document)
         if not (folder / SOURCE).is_file():
             raise InvalidFile("its files are not here: servers that share a database share documents.folder too")
-        task = Task("read", str(folder), read_options(document))
+        task = WorkerTask("read", str(folder), read_options(document))
         try:
-            await self._workers.run(task)
+            await self._work(task)
             found: dict[str, Any] = json.loads(await asyncio.to_thread(task.file("report").read_text, "utf-8"))
             report = json.dumps({**found, "warnings": [{"message": one} for one in found["warnings"]]})
             await self._store.update(document.id, self._owner, report=report)
@@ -323,7 +342,7 @@ class DocumentRuns:
     async def write(self, document: StoredDocument, result: str) -> list[str]:
         """Write the file `result` from the stored translations; return warnings."""
         folder, file = self.folder_of(document), self.segments_of(document)
-        task = Task("write", str(folder), read_options(document))
+        task = WorkerTask("write", str(folder), read_options(document))
 
         def translations() -> None:
             with task.file("translations").open("w", encoding="utf-8") as out:
@@ -331,7 +350,7 @@ class DocumentRuns:
 
         try:
             await asyncio.to_thread(translations)
-            await self._workers.run(task)
+            await self._work(task)
             report: dict[str, list[str]] = json.loads(await asyncio.to_thread(task.file("report").read_text, "utf-8"))
             await asyncio.to_thread(task.file().replace, folder / result)
         finally:
