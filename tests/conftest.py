@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from dragoman import phrasebook
@@ -22,6 +23,9 @@ from tests.pipelines.building import Started
 
 if TYPE_CHECKING:
     from dragoman.engine.async_engine import AsyncEngine
+
+hypothesis.settings.register_profile("untimed", deadline=None)  # no test depends on the machine's speed
+hypothesis.settings.load_profile("untimed")
 
 LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
 

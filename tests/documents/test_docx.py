@@ -144,7 +144,7 @@ _CONTENT = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(_CONTENT, min_size=1, max_size=3))
 def test_the_identity_gives_the_same_bytes_and_no_letter_is_left(paragraphs: list[str]) -> None:
     data = docx("".join(map(paragraph, paragraphs)))

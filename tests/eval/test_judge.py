@@ -173,7 +173,7 @@ def test_what_has_nothing_to_translate_must_be_identical() -> None:
     assert not judge(one, "12 😀").whole
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sampled_from(FORMATS), st.text("<>/a&;b#* \n-`[](){}|!\"'x=1\r\u3000薬", max_size=60), st.text(max_size=30))
 def test_any_text_agrees_with_itself_and_any_output_is_compared(format: Format, source: str, output: str) -> None:
     assert differences(format, source, source) == []

@@ -50,7 +50,7 @@ def test_capitals_are_those_of_the_language(text: str, language: str, capitals: 
 PARTS = st.sampled_from([*"AEIKMNÀΣЖ 5.!?'\n", "I ", "DON'T ", "TV ", "DR. ", "<g1>", "</g1>", "<x2/>", "日", "a"])
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(PARTS, max_size=30).map("".join), st.sampled_from(["en", "de", "ru"]))
 def test_a_sentence_has_the_letters_and_the_marks_of_its_text(text: str, language: str) -> None:
     sentence = as_sentence(text, language)

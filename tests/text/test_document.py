@@ -21,7 +21,7 @@ from dragoman.text.spans import spans
 from dragoman.types import TextFormat
 
 FORMATS = get_args(TextFormat)
-MANY = settings(max_examples=150, deadline=None)
+MANY = settings(max_examples=150)
 FRAGMENTS = (
     "a|Word|word. |x9|日本。|す。|é|😀|12|\ud800|\0|\x0b|\x85|\ufeff|\u2028| |   |\u3000|\n|\n\n|\t|\r|\r\n|=|/|:|?",
     "'|\"|!|(|)|#|a) |(i) |① |・|{n}|{g, select, other {it''s {x}}}",

@@ -91,7 +91,7 @@ def test_the_longest_term_wins_and_each_comes_once_in_the_texts_order() -> None:
 words = st.text(st.characters(categories=("L", "N", "Zs", "P"), include_characters="\n<>/gx"), max_size=12)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     st.dictionaries(words, st.just("x"), max_size=5), st.lists(words, max_size=6), st.sampled_from(("en", "de", "fi"))
 )

@@ -170,7 +170,7 @@ items = st.lists(
 
 
 @given(items, st.text("ab <g1x2/>", max_size=20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_blocks_restore_to_their_source_and_aligned_marks_are_always_kept(found: list[InlineItem], output: str) -> None:
     pieces = build(found, keep=lambda text: [(at, at + 1) for at, one in enumerate(text) if one in "{😀"])
     assert written(pieces) == "".join(item.source for item in found)

@@ -169,7 +169,7 @@ SIGNS = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(SIGNS, max_size=60).map("".join) | st.text(), st.lists(st.text(min_size=1, max_size=3), max_size=4))
 @example("by Google", ["Google", "Google Chrome"])
 def test_spans_are_in_order_and_do_not_overlap(text: str, terms: list[str]) -> None:
@@ -179,7 +179,7 @@ def test_spans_are_in_order_and_do_not_overlap(text: str, terms: list[str]) -> N
         assert all(start < stop for start, stop in listed)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.lists(SIGNS, max_size=40).map("".join))
 @example("(see above)/no_think")
 @example("(x)/think now")
