@@ -6,6 +6,7 @@ HOST ?= 127.0.0.1
 MODEL ?=
 ARGS ?=
 BEFORE ?= afd6a7f
+PROCESSES ?= 2
 # Tests start dozens of Python processes: compiled modules are kept, also where the environment says otherwise.
 PYTEST = env -u PYTHONDONTWRITEBYTECODE $(VENV)/bin/pytest
 
@@ -31,8 +32,8 @@ check: setup  ## ruff and pyright
 structure: setup  ## files and lines of each package, before and now (BEFORE=a git revision)
 	@$(VENV)/bin/python scripts/structure.py --before $(BEFORE)
 
-test: check  ## the tests, real engine included; 12 minutes on 2 cores
-	$(PYTEST) -m "not acceptance"
+test: check  ## the tests, real engine included, in PROCESSES=2; 10 minutes on 2 cores
+	$(PYTEST) -n $(PROCESSES) --dist loadgroup -m "not acceptance"
 
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
 	$(PYTEST) -m acceptance
