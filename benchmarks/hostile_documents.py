@@ -41,6 +41,7 @@ from time import perf_counter, process_time
 from typing import Any
 
 import aiohttp
+import psutil
 from attack_files import Attack, attacks
 from mutated_files import Mutant, has_right_sums, mutant
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -91,7 +92,7 @@ class Outcome:
     message: str
     took_s: float
     segments: int = 0
-    server_mib: int = 0
+    server_mib: int = 0  # more than before
     worker_mib: int = 0
     healthz_ms: float = 0.0
     connections: int = 0
@@ -206,7 +207,7 @@ async def _attack(
     session: aiohttp.ClientSession, server: RunningServer, listener: Listener, attack: Attack, job_s: float
 ) -> Outcome:
     data = await asyncio.to_thread(attack.data)
-    before = listener.connections
+    before, resident = listener.connections, psutil.Process(server.process.pid).memory_info().rss
     async with watching(session, server) as watch:
         try:
             outcome = await _translated(session, server.url, attack, data, job_s)
@@ -218,7 +219,8 @@ async def _attack(
         with suppress(aiohttp.ClientError):
             await asyncio.sleep(0.2)  # so that short attacks have samples too
     measured = watch.found()
-    outcome.server_mib, outcome.worker_mib = measured["server_mib"], measured["worker_mib"]
+    outcome.server_mib = max(measured["server_mib"] - (resident >> 20), 0)
+    outcome.worker_mib = measured["worker_mib"]
     outcome.healthz_ms, outcome.connections = measured["healthz_longest_ms"], listener.connections - before
     if outcome.ended.startswith("5"):
         outcome.faults.append("a server error")
@@ -395,6 +397,7 @@ async def read_mutants(options: argparse.Namespace, interrupted: asyncio.Event) 
     pool = Pool(DocumentSettings())
     numbers = iter(range(options.first, options.first + options.mutants))
     readings: list[Reading] = []
+    failed = [0]
     with progress() as bar, ThreadPoolExecutor(options.processes) as threads:
         shown = bar.add_task("mutants", total=options.mutants)
 
@@ -402,9 +405,10 @@ async def read_mutants(options: argparse.Namespace, interrupted: asyncio.Event) 
             for number in numbers:
                 if interrupted.is_set():
                     return
-                readings.append(await asyncio.get_running_loop().run_in_executor(threads, pool.read, number))
-                faults = sum(bool(fault_of(one)) for one in readings)
-                bar.update(shown, advance=1, description=f"mutants, {faults} failed")
+                reading = await asyncio.get_running_loop().run_in_executor(threads, pool.read, number)
+                readings.append(reading)
+                failed[0] += bool(fault_of(reading))
+                bar.update(shown, advance=1, description=f"mutants, {failed[0]} failed")
 
         await asyncio.gather(*(work() for _ in range(options.processes)))
         await asyncio.to_thread(pool.close)
@@ -492,8 +496,8 @@ def _attack_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
         f"{len(outcomes)} files, one after the other, to one server over the fake pipeline; "
         f"{'none' if not failed else len(failed)} did harm{': ' * bool(failed)}{'; '.join(failed)}. Connections to addresses that are in files: "
         f"{sum(one.connections for one in outcomes)}. Seconds are those from the beginning of the upload to the error or the result; where the "
-        "state is `read`, to the end of reading: then the job was deleted. Memory is the most that was resident, of the server and of the "
-        "worker (sampled). `/healthz` is the longest time that it took meanwhile, asked again and again on one connection."
+        "state is `read`, to the end of reading: then the job was deleted. Memory is resident: of the server what it had more than before, of the worker the "
+        "most (both sampled). `/healthz` is the longest time that it took meanwhile, asked again and again on one connection."
     )
     for group in dict.fromkeys(one.group for one in outcomes):
         rows = [
