@@ -49,6 +49,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from documents import watching
 from dragoman.documents import formats, worker
 from dragoman.documents.content import ReadOptions
+from dragoman.documents.strings import FORBIDDEN_IN_XML
 from dragoman.documents.worker import SOURCE, Workers, WorkerTask
 from dragoman.errors import DragomanError
 from dragoman.settings import DocumentSettings
@@ -311,15 +312,20 @@ def _read_and_write(file: Mutant, folder: Path) -> Reading:
         began = process_time()
         was_written = _do(tasks[1], reading, "write")
         reading.write_s = process_time() - began
-        if was_written:
+        if was_written and loss != "empty":  # which may leave nothing but white space
             sources = [row["source"] for row in rows] if loss == "none" else None
             _read_again(tasks[1], reading, read_options, loss, sources)
-        elif not reading.fault:
+        elif not was_written and not reading.fault:
             reading.fault = f"write: {reading.message}"  # what was read can be written
     finally:
         for task in tasks:
             task.delete_files()
     return reading
+
+
+def _plain(text: str) -> str:
+    """A text without its marks, which may be others where text was written in CDATA, and without what XML cannot have."""
+    return FORBIDDEN_IN_XML.sub("", MARK.sub("", text))
 
 
 _FILLED = frozenset({"po", "xliff", "pdf"})
@@ -332,8 +338,8 @@ def _read_again(task: WorkerTask, reading: Reading, options: ReadOptions, loss: 
     extension = "docx" if options.extension == "pdf" else options.extension
     try:
         again = formats.read(data, replace(options, extension=extension))
-        texts = [unit.block.text for unit in again.units]
-        if sources is not None and options.extension not in _FILLED and texts != sources:
+        texts = [_plain(unit.block.text) for unit in again.units]
+        if sources is not None and options.extension not in _FILLED and texts != [*map(_plain, sources)]:
             reading.fault = f"result ({loss}): other texts"
     except DragomanError as error:
         reading.fault = f"result ({loss}): {error.message}"
