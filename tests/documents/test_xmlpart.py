@@ -100,3 +100,15 @@ def test_where_a_document_type_is_normal_it_still_declares_nothing() -> None:
     assert tree(b"<!DOCTYPE html PUBLIC 'x' 'y'><a>b</a>", "a.xml", NAMES, doctype=True).text == "b"
     with pytest.raises(InvalidFile, match="document type declaration"):
         tree(b"<!DOCTYPE a [<!ENTITY x 'y'>]><a>&x;</a>", "a.xml", NAMES, doctype=True)
+
+
+def test_an_attribute_of_two_namespaces_that_are_one_is_refused() -> None:
+    data = b'<a xmlns:r="urn:one" xmlns:q="urn:two" r:id="1" q:id="2"/>'
+    element = tree(data, "a.xml", Namespaces({"urn:one": "r", "urn:two": "r"}))
+    with pytest.raises(InvalidFile, match="byte 0"):
+        attribute_spans(data, element)
+
+
+def test_an_encoding_in_which_its_declaration_is_none_is_not_believed() -> None:
+    data = b'<?xml version="1.0" encoding="cp037"?><a>text</a>'
+    assert decoded(data, "a.xml")[0] == data

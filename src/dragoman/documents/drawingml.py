@@ -68,6 +68,8 @@ class PartReader:
         limit: int = 0,
     ) -> list[Leaf]:
         """Make a region of a paragraph that has text, after `change`; return its leaves as they were."""
+        if not element.children:
+            return []
         part = self.part
         leaves = list(Paragraph(part.data, self.rules, self.looks).leaves(element))
         blocks = Blocks(part.data, self.rules)

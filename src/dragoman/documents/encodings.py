@@ -154,6 +154,8 @@ def _declared(data: bytes, kind: Kind) -> str:
                 name = codecs.lookup(found[1]).name
             except LookupError:
                 continue
+            if b"<".decode(name) != "<":  # EBCDIC, in which this would be no declaration
+                continue
             return _ON_THE_WEB.get(name, name) if kind == "html" else name
     return ""
 

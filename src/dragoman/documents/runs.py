@@ -374,7 +374,8 @@ class Blocks:
         self._hide()
         self._end_look()
         self._before = None
-        self._pieces += build(self._items, notation=xml_notation)
+        if self._items:
+            self._pieces += build(self._items, notation=xml_notation)
         self._items = []
         self._has_text = False
 

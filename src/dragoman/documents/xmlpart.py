@@ -122,7 +122,7 @@ def decoded(data: bytes, name: str) -> tuple[bytes, Encoding]:
     try:
         text, encoding, _ = decode(data, "xml")
     except InvalidFile as error:
-        raise InvalidFile(f"Invalid file: {name}: {error.message}", param="file") from None
+        raise InvalidFile(f"Invalid file: {f'{name}: ' if name else ''}{error.message}", param="file") from None
     return text.encode("utf-8"), encoding
 
 
@@ -165,7 +165,7 @@ class _TreeBuilder:
         doctype: bool,
     ) -> None:
         self._data = data
-        self._name = name
+        self._name = name or "the file"
         self._namespaces = namespaces
         self._collected = collected
         self._opened = opened

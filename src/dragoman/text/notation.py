@@ -200,6 +200,8 @@ class BlockBuilder:
         self._notation = notation
 
     def __call__(self, items: Sequence[InlineItem]) -> list[Piece]:
+        if not items:
+            return []
         if not any("{" in item.shown for item in items):
             return self._block(items, self._keep)
         text = "".join(item.shown if item.kind == "text" else _NO_TEXT for item in items)
