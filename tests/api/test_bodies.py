@@ -46,8 +46,9 @@ async def client(tmp_path_factory: pytest.TempPathFactory, key: list[str]) -> As
 
 
 def routes() -> Iterator[APIRoute]:
+    """Those that OpenAPI describes; for agents' there is `test_mcp.py`."""
     for route in create_app(fake_service()).routes:
-        if isinstance(route, APIRoute):
+        if isinstance(route, APIRoute) and route.include_in_schema:
             yield route
 
 
