@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
@@ -81,7 +81,7 @@ class Tool:
     description: str
     input_schema: dict[str, Any]
     output_schema: dict[str, Any]
-    run: Callable[[Call, Mapping[str, Any]], Awaitable[Answer]]
+    run: Callable[[Call, Mapping[str, Any]], Coroutine[Any, Any, Answer]]
     read_only: bool = True
 
 
@@ -99,10 +99,11 @@ def instructions(service: TranslationService) -> str:
         else "not calibrated: compare it within one answer only"
     )
     return (
-        f"Translates texts and files with the model {service.model.name}; list_languages says between which languages. Give the "
-        "source language where it is known. Each translation has `warnings`, which say what may be wrong with it, and "
-        f"`confidence` (0 to 1; null: unknown), which is {calibrated}. Check a translation that has warnings before you rely on "
-        "it, and tell the user. Texts may have HTML, XML or Markdown (`format`); placeholders, links and code come back as they were."
+        f"Translates texts and files with the model {service.model.name}; list_languages says between which languages. Give "
+        "the source language where it is known. Each translation has `warnings`, which say what may be wrong with it, and "
+        f"`confidence` (0 to 1; null: unknown), which is {calibrated}. Check a translation that has warnings before you rely "
+        "on it, and tell the user. Texts may have HTML, XML or Markdown (`format`); placeholders, links and code come back as "
+        "they were."
     )
 
 
@@ -333,20 +334,26 @@ _Wait = Annotated[
 class DocumentArguments(schemas.RequestBody):
     """The arguments of `translate_document`."""
 
-    file_name: Annotated[str, Field(description="With its extension, which says what the file is: report.docx, en.json.")]
-    text: Annotated[str | None, Field(description="The content of a text file: md, html, srt, json, po, csv and the like.")] = (
-        None
-    )
-    content_base64: Annotated[str | None, Field(description="The content of any file, as base64; instead of `text`.")] = None
+    file_name: Annotated[
+        str, Field(description="With its extension, which says what the file is: report.docx, en.json.")
+    ]
+    text: Annotated[
+        str | None, Field(description="The content of a text file: md, html, srt, json, po, csv and the like.")
+    ] = None
+    content_base64: Annotated[
+        str | None, Field(description="The content of any file, as base64; instead of `text`.")
+    ] = None
     target: Annotated[str, Field(description=_described("target"))]
     source: Annotated[str | None, Field(description="BCP-47 tag; absent: detected.")] = None
     glossary: Annotated[schemas.Entries | str | None, Field(description=_described("glossary"))] = None
     formality: Annotated[translation.Formality, Field(description=_described("formality"))] = "default"
     context: Annotated[str | None, Field(description=_described("context"))] = None
-    instructions: Annotated[schemas.Items[str], Field(description=_described("instructions"))] = []
-    keep: Annotated[schemas.Items[str], Field(description=_described("keep"))] = []
+    instructions: Annotated[schemas.Items[str], Field(default_factory=list, description=_described("instructions"))]
+    keep: Annotated[schemas.Items[str], Field(default_factory=list, description=_described("keep"))]
     comments: Annotated[bool, Field(description="Translate reviewers' comments.")] = False
-    columns: Annotated[schemas.Items[str], Field(description="csv, tsv: names or numbers of columns.")] = []
+    columns: Annotated[
+        schemas.Items[str], Field(default_factory=list, description="csv, tsv: names or numbers of columns.")
+    ]
     output_format: Annotated[str | None, Field(description="Extension of the result; absent: the file's.")] = None
     wait_s: _Wait = WAIT_S
 
@@ -480,8 +487,8 @@ _TRANSLATE_DOCUMENT = Tool(
     "translate_document",
     "Translate a document",
     f"Translate a file; the result is the same file in the other language. Formats: {_FORMATS}. Files come in the call itself, "
-    "text files best as `text`; nothing is fetched from URLs or paths. A small result is in the answer, a larger one is a link. "
-    "`doubtful` names the segments to check.",
+    "text files best as `text`; nothing is fetched from URLs or paths. A small result is in the answer, a larger one is a "
+    "link. `doubtful` names the segments to check.",
     _input_schema(DocumentArguments),
     _output_schema(DocumentAnswer),
     _translate_document,
