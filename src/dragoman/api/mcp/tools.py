@@ -27,8 +27,8 @@ from dragoman.api.errors import fault_of_field
 from dragoman.api.input import base_url, check_texts
 from dragoman.documents import formats
 from dragoman.errors import BodyTooLarge, InvalidRequest, TooManyTexts
+from dragoman.service.document_runs import full_disk_reported
 from dragoman.service.documents import DocumentOptions, ResultFile
-from dragoman.service.runs import full_disk_reported
 from dragoman.service.service import TranslationService
 from dragoman.storage.documents import IN_FLIGHT, StoredDocument
 from dragoman.types import TextDone, Translation
