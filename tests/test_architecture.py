@@ -23,6 +23,7 @@ SHARED = {
     "gpu",
     "guard",
     "heap",
+    "extras",
     "telemetry",
     "phrasebook",
     "__version__",
@@ -48,14 +49,17 @@ IMPORTED_ONLY_IN = {
     "vllm": {"engine"},
     "ray": {"deploy"},
     "fastapi": {"api", "deploy"},
+    "mcp": {"api"},
     "click": {"cli"},
     "sqlalchemy": {"storage"},
     "alembic": {"storage"},
 }
-OPTIONAL = {"dragoman": ["cpu", "cuda", "ray", "tracing"], "dragoman_bench": ["bench"]}
+OPTIONAL = {"dragoman": ["cpu", "cuda", "mcp", "ray", "tracing"], "dragoman_bench": ["bench"]}
 """Extras whose packages each import package may import, besides the core dependencies."""
 BROUGHT_ALONG = {
     "starlette": "fastapi",
+    "anyio": "fastapi",
+    "mcp_types": "mcp",
     "pydantic_core": "pydantic",
     "markupsafe": "jinja2",
     "pynvml": "nvidia-ml-py",

@@ -78,6 +78,9 @@ class ServerSettings:
         "*", "origins whose web pages may call the translation APIs, separated by commas; *: all; empty: none", "access"
     )
     root_path: str = _setting("", "path under which a proxy serves this server, such as /translate", "server")
+    mcp: bool = _setting(
+        True, "serve agents by the Model Context Protocol at /mcp, where the extra mcp is installed", "access"
+    )
     trusted_proxies: str = _setting(
         "", "addresses or networks of proxies whose X-Forwarded headers are used, separated by commas", "access"
     )

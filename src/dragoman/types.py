@@ -127,7 +127,7 @@ Priority = Literal["interactive", "bulk"]
 KeyRole = Literal["translate", "operator"]
 """What a key is for. `operator`: also the server's metrics, statistics and keys."""
 
-ApiName = Literal["native", "deepl", "libretranslate", "google", "openai", "deeplx", "immersive", "kiss"]
+ApiName = Literal["native", "deepl", "libretranslate", "google", "openai", "deeplx", "immersive", "kiss", "mcp"]
 """The APIs that a call can come by: a label of metrics."""
 
 

@@ -15,6 +15,7 @@ import pytest
 from dragoman.deploy import processes
 from dragoman.documents.archive import Archive
 from tests.acceptance.replicated import BODY, SENTENCE, Load, ReplicatedServer, stats_when
+from tests.agents import MODES, agent
 from tests.documents.office import W, office
 from tests.processes import START_S, create_key, rotate_key
 from tests.waiting import until
@@ -129,6 +130,24 @@ async def test_the_largest_upload_arrives_without_a_length_and_a_larger_one_is_r
     larger = {"file": ("a.docx", _docx(30_000_001))}
     answer = await http.post("/v1/documents", data={"target": "ja"}, files=larger)
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_agents_are_answered_by_each_replica(http: httpx.AsyncClient, mode: str) -> None:
+    async def finished() -> list[int]:
+        return [one["engine"]["finished"] for one in (await http.get("/v1/stats")).json()["replicas"]]
+
+    before = await finished()
+    async with agent(http, mode=mode) as client:
+        texts = [f"{SENTENCE} {number}" for number in range(32)]
+        calls = (client.call_tool("translate", {**BODY, "text": text}) for text in texts)
+        assert not any(answer.is_error for answer in await asyncio.gather(*calls))
+        file = {"file_name": "a.txt", "text": SENTENCE, "source": "en", "target": "ja", "wait_s": 0}
+        document = (await client.call_tool("translate_document", file)).structured_content["document"]
+        asked = {"document_id": document["id"], "wait_s": 60}
+        answers = await asyncio.gather(*(client.call_tool("get_document", asked) for _ in range(8)))
+        assert {answer.structured_content["document"]["state"] for answer in answers} == {"done"}
+    assert all(now > then for now, then in zip(await finished(), before, strict=True))
 
 
 async def test_the_crash_of_a_replica_fails_no_call(server: ReplicatedServer, http: httpx.AsyncClient) -> None:

@@ -23,12 +23,15 @@ BENCH_ONLY = ("matplotlib", "sacrebleu", "babel", "playwright", "pytest")
 """Packages of other extras. aiohttp and jinja2 are not among them: vLLM brings them for itself."""
 IMPORT_ALL = """
 import importlib, pkgutil, sys
-for name in ("aiohttp", "jinja2", "matplotlib", "dragoman_bench", "vllm"):
+for name in ("aiohttp", "jinja2", "matplotlib", "mcp", "mcp_types", "dragoman_bench", "vllm"):
     sys.modules[name] = None  # importing it fails
 import dragoman
-on_the_engine = ("dragoman.engine.", "dragoman.pipelines.", "dragoman.telemetry.tracing", "dragoman.deploy.")
+on_an_extra = (
+    *("dragoman.engine.", "dragoman.pipelines.", "dragoman.telemetry.tracing", "dragoman.deploy."),
+    *("dragoman.api.mcp.server", "dragoman.api.mcp.tools"),
+)
 for module in pkgutil.walk_packages(dragoman.__path__, "dragoman."):
-    if not module.name.startswith(on_the_engine):
+    if not module.name.startswith(on_an_extra):
         importlib.import_module(module.name)
 """
 """Fails where a module of the server, those that adapt vLLM aside, needs what vLLM or the bench bring."""

@@ -12,9 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 from starlette.routing import Route
 
 from dragoman.api.app import create_app, create_operator_app
+from dragoman.api.input import base_url
 from dragoman.errors import ConfigError
 from dragoman.pipelines.fake import FakePipeline
 from dragoman.service.service import TranslationService
@@ -373,3 +375,16 @@ async def test_the_path_of_a_proxy_may_be_left_or_taken_off() -> None:
             for path in ("/", "/docs", "/web/main.js", "/openapi.json"):
                 assert (await client.get(f"{prefix}{path}")).status_code == 200, prefix + path
         assert (await client.get("/openapi.json")).json()["servers"] == [{"url": "/mt"}]
+
+
+def test_links_have_the_path_of_a_proxy() -> None:
+    app = create_app(fake_service(server=ServerSettings(root_path="/mt")))
+    scope = {
+        "type": "http",
+        "app": app,
+        "path": "/",
+        "scheme": "https",
+        "server": ("127.0.0.1", 8000),
+        "query_string": b"",
+    }
+    assert base_url(Request({**scope, "headers": [(b"host", b"mt.example")]})) == "https://mt.example/mt"

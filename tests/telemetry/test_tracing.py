@@ -218,10 +218,10 @@ def test_without_the_extra_it_is_one_clear_error(monkeypatch: pytest.MonkeyPatch
     assert "\n" not in refusal.value.message
 
 
-def test_a_server_without_tracing_and_replicas_imports_neither_opentelemetry_nor_ray() -> None:
+def test_a_server_without_tracing_replicas_and_agents_imports_none_of_their_libraries() -> None:
     program = (
         "import sys, dragoman.cli.serve; from tests.serving import fake_service; from dragoman.api.app import create_app;"
-        "create_app(fake_service()); print({'opentelemetry', 'ray'} & {name.split('.')[0] for name in sys.modules})"
+        "create_app(fake_service()); print({'opentelemetry', 'ray', 'mcp'} & {name.split('.')[0] for name in sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -14,6 +14,7 @@ from dragoman.api import documents, errors, glossaries, native, operators
 from dragoman.api.answers import ClientGone, closed
 from dragoman.api.compat import deepl, google, libretranslate, openai, openai_responses, plugins
 from dragoman.api.input import MAX_KEYLESS_BODIES, MAX_KEYLESS_UPLOADS, MAX_VALUES, NEEDS_OPERATOR
+from dragoman.api.mcp import endpoint as mcp
 from dragoman.api.middleware import RequestMiddleware, RootPath, comma_separated, host_rule
 from dragoman.api.replicas import Replicas
 from dragoman.api.web import page
@@ -62,13 +63,14 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
     app.state.keyless_uploads = asyncio.Semaphore(MAX_KEYLESS_UPLOADS)
     if server.root_path.strip("/"):
         app.add_middleware(RootPath, root_path=server.root_path)
-    errors.install(app, {prefix: one for api in COMPAT for prefix, one in api.ERROR_FORMATS.items()})
+    errors.install(app, {prefix: one for api in (*COMPAT, mcp) for prefix, one in api.ERROR_FORMATS.items()})
     app.add_exception_handler(ClientGone, closed)
     app.include_router(native.router)
     app.include_router(glossaries.router)
     app.include_router(documents.router)
     for api in COMPAT:
         app.include_router(api.router)
+    mcp.install(app, service)
     app.include_router(operators.router, dependencies=[NEEDS_OPERATOR], responses=operators.ANSWERS)
     app.include_router(native.probes)
     page.install(app)

@@ -249,13 +249,15 @@ def options_of(form: FileForm, request: Request, account: translation.Account) -
     return options
 
 
-def check_options(options: DocumentOptions, request: Request, account: translation.Account) -> None:
-    """Raises `InvalidRequest` for options beyond the limits that those of texts have."""
+def check_options(
+    options: DocumentOptions, request: Request, account: translation.Account, api: translation.ApiName = "native"
+) -> TranslationRequest:
+    """A call with the options, of no text. Raises `InvalidRequest` for options beyond the limits that those of texts have."""
     glossary = options.glossary if not isinstance(options.glossary, str) else dict[str, str]()
-    call_of(
+    return call_of(
         request,
         account,
-        "native",
+        api,
         TranslationRequest(
             (),
             options.target,

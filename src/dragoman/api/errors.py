@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -113,13 +113,18 @@ async def _on_bad_body(request: Request, error: Exception) -> Response:
     """JSON of a wrong shape. The caller's input is never echoed back, but for the name of an unknown field."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    if first["type"] == UNKNOWN_FIELD:
-        *within, name = map(str, first["loc"][1:])
-        param = ".".join((*(place for place in within if not _UNION_MEMBER(place)), name[:200]))
-        return response(Fault(422, "invalid_request", f"unknown field {param}", param), request.scope)
-    param = ".".join(place for place in map(str, first["loc"][1:]) if not _UNION_MEMBER(place))
-    message = f"{param}: {first['msg']}" if param else f"{first['msg']} (send a JSON object)"
-    return response(Fault(422, "invalid_request", message, param or None), request.scope)
+    return response(fault_of_field(first["type"], first["loc"][1:], first["msg"]), request.scope)
+
+
+def fault_of_field(kind: str, place: Sequence[int | str], message: str) -> Fault:
+    """What pydantic says of a field: the type of its error, where it is, and the message."""
+    if kind == UNKNOWN_FIELD:
+        *within, name = map(str, place)
+        param = ".".join((*(one for one in within if not _UNION_MEMBER(one)), name[:200]))
+        return Fault(422, "invalid_request", f"unknown field {param}", param)
+    param = ".".join(one for one in map(str, place) if not _UNION_MEMBER(one))
+    message = f"{param}: {message}" if param else f"{message} (send a JSON object)"
+    return Fault(422, "invalid_request", message, param or None)
 
 
 async def _on_http_error(request: Request, error: Exception) -> Response:

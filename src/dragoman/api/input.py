@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -40,6 +41,7 @@ from dragoman.errors import (
     UntranslatableText,
 )
 from dragoman.service.service import TranslationService
+from dragoman.settings import ServerSettings
 from dragoman.telemetry import requests
 from dragoman.types import Account, ApiName, TranslationRequest
 
@@ -255,6 +257,20 @@ class KeyFirstRoute(APIRoute):
             return await handle(bounded)
 
         return after_key
+
+
+# ---- the server's address
+
+_HOST = re.compile(r"[\w.-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?", re.ASCII)
+
+
+def base_url(http: Request) -> str:
+    """This server's address as the client knows it, also behind a proxy whose headers are trusted."""
+    server: ServerSettings = http.app.state.service.settings.server
+    host = http.headers.get("x-forwarded-host", "").partition(",")[0].strip()
+    if not (host and server.trusted_proxies and _HOST.fullmatch(host)):
+        host = http.base_url.netloc
+    return f"{http.base_url.scheme}://{host}/{server.root_path.strip('/')}".rstrip("/")
 
 
 # ---- calls

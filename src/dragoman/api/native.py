@@ -14,7 +14,7 @@ from dragoman.api.answers import EventStream, JsonResponse, json_bytes, json_ite
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, check_texts
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import TextDelta, TextDone, Translation, TranslationRequest
+from dragoman.types import Account, ApiName, TextDelta, TextDone, Translation, TranslationRequest
 
 router = APIRouter(
     prefix="/v1",
@@ -63,7 +63,7 @@ async def _stored_glossary(
     return stored.entries, stored.key
 
 
-def _translation(one: Translation) -> dict[str, Any]:
+def translation_out(one: Translation) -> dict[str, Any]:
     """A `TranslationOut`."""
     failure = None
     if one.failed:
@@ -85,7 +85,7 @@ def _translation(one: Translation) -> dict[str, Any]:
     }
 
 
-def _usage(translations: Sequence[Translation]) -> dict[str, int]:
+def usage_out(translations: Sequence[Translation]) -> dict[str, int]:
     """A `UsageOut`."""
     return {
         "characters": sum(one.usage.characters for one in translations),
@@ -103,7 +103,7 @@ class _Events:
         if isinstance(event, TextDelta):
             value["delta"] = event.text
         else:
-            value |= {"translation": _translation(event.translation), "usage": _usage([event.translation])}
+            value |= {"translation": translation_out(event.translation), "usage": usage_out([event.translation])}
         return b"data: %b\n\n" % json_bytes(value)
 
     def end(self, error: DragomanError | None) -> bytes:
@@ -121,6 +121,28 @@ class _Events:
 )
 async def translate(body: schemas.TranslateBody, http: Request, service: Service, account: Caller) -> Response:
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
+    request = await request_of(http, body, service, account, "native")
+    if body.stream:
+        if body.confidence_inputs:
+            raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
+        return EventStream(service.events(request, streamed=True), _Events(), len(request.texts))
+    async with while_connected(http.receive):
+        translations = await service.translate(request)
+    items = map(translation_out, translations)
+    if body.confidence_inputs:
+        items = (translation_out(one) | {"confidence_inputs": service.confidence_inputs(one)} for one in translations)
+    answer = {
+        "translations": await json_items(service, items),
+        "model": service.model.name,
+        "usage": usage_out(translations),
+    }
+    return JsonResponse(answer)
+
+
+async def request_of(
+    http: Request, body: schemas.TranslateBody, service: TranslationService, account: Account, api: ApiName
+) -> TranslationRequest:
+    """The call that a body asks for. Raises what `check_texts` and `call_of` raise, and `UnknownGlossary`."""
     texts = await check_texts(service, body.text)
     entries, key, forced = body.glossary or {}, None, None
     if isinstance(entries, str):
@@ -145,22 +167,7 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
         priority=body.priority,
         forced_output_tokens=forced,
     )
-    request = call_of(http, account, "native", request, body.deadline_s, consecutive=body.consecutive)
-    if body.stream:
-        if body.confidence_inputs:
-            raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
-        return EventStream(service.events(request, streamed=True), _Events(), len(texts))
-    async with while_connected(http.receive):
-        translations = await service.translate(request)
-    items = map(_translation, translations)
-    if body.confidence_inputs:
-        items = (_translation(one) | {"confidence_inputs": service.confidence_inputs(one)} for one in translations)
-    answer = {
-        "translations": await json_items(service, items),
-        "model": service.model.name,
-        "usage": _usage(translations),
-    }
-    return JsonResponse(answer)
+    return call_of(http, account, api, request, body.deadline_s, consecutive=body.consecutive)
 
 
 @router.get("/languages", summary="Languages that the model serves")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from dragoman.cli.extras import missing_packages
 from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.errors import ConfigError
+from dragoman.extras import missing_packages
 from dragoman.settings import Loaded
 
 

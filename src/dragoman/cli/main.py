@@ -12,8 +12,8 @@ from rich.text import Text
 
 from dragoman import __version__
 from dragoman.cli.console import error_console
-from dragoman.cli.extras import missing_packages
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.extras import missing_packages
 
 _COMMANDS = {
     "serve": "Serve a model over HTTP.",

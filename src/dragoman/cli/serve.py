@@ -17,10 +17,10 @@ from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextCol
 from rich.text import Text
 
 from dragoman.cli.console import steady_error_console
-from dragoman.cli.extras import missing_packages
 from dragoman.cli.options import SettingsCommand, settings_options
 from dragoman.engine import forkserver
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.extras import missing_packages
 from dragoman.settings import Loaded, Settings
 from dragoman.telemetry.logs import configure_logging
 

@@ -12,9 +12,10 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -293,16 +294,22 @@ class Documents:
         """Return how many documents of an account wait or are translated."""
         return sum(one.state in IN_FLIGHT for one in await self._store.of_account(account.id))
 
-    async def wait(self, document: StoredDocument) -> StoredDocument:
-        """Wait until a document is done, or an error."""
-        pause_s = 0.1
-        while document.state not in ("done", "error"):
-            await asyncio.sleep(pause_s)
+    async def wait(
+        self,
+        document: StoredDocument,
+        at_most_s: float = math.inf,
+        report: Callable[[StoredDocument], None] = lambda document: None,
+    ) -> StoredDocument:
+        """Wait until a document is done, or an error, or until this server stops; `report` is called with each state of it."""
+        pause_s, until_s = 0.1, monotonic() + at_most_s
+        while document.state in IN_FLIGHT and self._loop is not None and (left_s := until_s - monotonic()) > 0:
+            await asyncio.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, 1.0)
             found = await self._store.get(document.id)
             if found is None:
                 raise UnknownDocument("the document was deleted")
             document = found
+            report(document)
         return document
 
     async def delete(self, document: StoredDocument) -> None:

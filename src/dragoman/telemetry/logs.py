@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _OURS = "dragoman"
-_OTHERS = ("uvicorn", "asyncio", "opentelemetry", "py.warnings")
+_OTHERS = ("uvicorn", "asyncio", "opentelemetry", "mcp", "py.warnings")
 """Libraries whose warnings an operator has to see."""
 
 

@@ -28,7 +28,7 @@ from dragoman.api.compat.exchange import (
     served_tag,
 )
 from dragoman.api.errors import ErrorFormat, foreign_format
-from dragoman.api.input import Service
+from dragoman.api.input import Service, base_url
 from dragoman.documents.formats import BY_EXTENSION
 from dragoman.errors import Forbidden, InvalidRequest, UnknownDocument
 from dragoman.service.documents import DocumentOptions
@@ -41,7 +41,6 @@ _CODES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
 """Codes of LibreTranslate's own, and their long forms."""
 _DOWNLOAD = re.compile(r"([0-9A-F]{32})-([0-9a-f]{32})\.")
 """The id of a document and what gives access to it, before the file's name."""
-_HOST = re.compile(r"[\w.-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?", re.ASCII)
 
 _STATUSES = {
     "unauthenticated": 400,
@@ -191,18 +190,8 @@ async def translate_file(http: Request, service: Service) -> Response:
         await documents.delete(document)
         raise
     return JsonResponse(
-        {"translatedFileUrl": f"{_base_url(http)}/download_file/{document.id}-{secret}.{quote(file.name)}"}
+        {"translatedFileUrl": f"{base_url(http)}/download_file/{document.id}-{secret}.{quote(file.name)}"}
     )
-
-
-def _base_url(http: Request) -> str:
-    """This server's address as the client knows it, also behind a proxy whose headers are trusted."""
-    base = str(http.base_url).rstrip("/")
-    host = http.headers.get("x-forwarded-host", "").partition(",")[0].strip()
-    if host and http.app.state.service.settings.server.trusted_proxies and _HOST.fullmatch(host):
-        scheme, _, rest = base.partition("://")
-        return f"{scheme}://{host}{rest[len(http.base_url.netloc) :]}"
-    return base
 
 
 @router.get(
