@@ -28,6 +28,7 @@ from dragoman.documents.worker import TMX, Workers, WorkerTask
 from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage
 from dragoman.storage.memories import (
     MAX_TEXT_CHARACTERS,
+    DigestRow,
     MemoryStore,
     NewEntry,
     Pair,
@@ -52,8 +53,6 @@ BATCH = 500
 ADD_BATCH = 2_000
 """Entries of one transaction, in which no other can write."""
 EXPORT_PAGE = 1_000
-
-Part = Sequence[tuple[str, str, bytes]]
 
 
 def checked(source: str, target: str, text: str, translation: str, *, has_marks: bool) -> NewEntry:
@@ -102,27 +101,38 @@ class Imported:
 # ---- what a server knows of its entries
 
 
+Known = dict[Pair, "array[int]"]
+"""The beginnings of digests, sorted, by direction."""
+
+
 @dataclass(slots=True)
 class _Index:
-    """What this process knows of one memory: the beginnings of its entries' digests by direction, sorted."""
+    """What this process knows of the entries of one memory."""
 
     id: str
     wanted: int  # its version
     loaded: int = 0  # of the entries that are known
-    known: dict[Pair, array[int]] = field(default_factory=dict[Pair, "array[int]"])
+    known: Known = field(default_factory=dict[Pair, "array[int]"])
 
-    def add(self, entries: Part) -> None:
-        """Add entries, which come in the order of digests."""
-        if len(entries) > BATCH and self.known:
-            raise ValueError("more entries than are sorted in one by one")
-        is_new = not self.known
-        for source, target, digest in entries:
+    def insert(self, rows: Iterable[DigestRow]) -> None:
+        """Add a few entries."""
+        for source, target, digest in rows:
             known = self.known.setdefault((source, target), array("Q"))
-            beginning = int.from_bytes(digest[:8])
-            if is_new:
-                known.append(beginning)
-            elif not _holds(known, beginning):
+            beginning = _beginning(digest)
+            if not _holds(known, beginning):
                 insort(known, beginning)
+
+
+def _known(rows: Iterable[DigestRow]) -> Known:
+    """What is known of entries that come in the order of their digests."""
+    known: Known = {}
+    for source, target, digest in rows:
+        known.setdefault((source, target), array("Q")).append(_beginning(digest))
+    return known
+
+
+def _beginning(digest: bytes) -> int:
+    return int.from_bytes(digest[:8])
 
 
 def _checked_entries(entries: Iterable[Mapping[str, str]], skipped: Counter[str]) -> Iterator[NewEntry]:
@@ -205,15 +215,12 @@ class Memories:
                 if index.loaded == index.wanted:
                     continue
                 wanted = index.wanted
-                entries = await self.store.digests(index.id, index.loaded)
-                if len(entries) > BATCH and index.known:  # all again: the database has them sorted
-                    fresh = _Index(index.id, wanted)
-                    await asyncio.to_thread(fresh.add, await self.store.digests(index.id, 0))
-                    index.known = fresh.known
-                elif len(entries) > BATCH:
-                    await asyncio.to_thread(index.add, entries)
-                else:
-                    index.add(entries)
+                rows = await self.store.digests(index.id, index.loaded)
+                if len(rows) <= BATCH:
+                    index.insert(rows)
+                else:  # the database has them sorted
+                    rows = await self.store.digests(index.id, 0) if index.known else rows
+                    index.known = await asyncio.to_thread(_known, rows)
                 index.loaded = wanted
 
     async def of_call(self, request: TranslationRequest) -> CallMemory | None:
@@ -258,8 +265,11 @@ class Memories:
         create: bool = False,
     ) -> StoredMemory:
         """Add texts and their translations of one direction. Raises what `checked` and `add` raise."""
-        entries = [checked(source, target, text, translation, has_marks=has_marks) for text, translation in texts]
-        return await self.add(account_id, reference, entries, create=create)
+
+        def check() -> list[NewEntry]:
+            return [checked(source, target, text, translation, has_marks=has_marks) for text, translation in texts]
+
+        return await self.add(account_id, reference, await asyncio.to_thread(check), create=create)
 
     async def remember(
         self, account_id: str, memory: str, source: str, target: str, text: str, translation: str
@@ -357,7 +367,7 @@ class CallMemory:
         form = marks.canonical(text, own_marks)
         if form is None:
             return False
-        beginning = int.from_bytes(digest_of(form[0])[:8])
+        beginning = _beginning(digest_of(form[0]))
         return any(_holds(one, beginning) for one in known)
 
     async def read(self, texts: Iterable[tuple[str, str]]) -> None:

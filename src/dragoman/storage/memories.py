@@ -98,6 +98,8 @@ _jobs = Table(
 
 Pair = tuple[str, str]
 """Source and target language, as normalised tags."""
+DigestRow = tuple[str, str, bytes]
+"""Source, target and digest of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +323,10 @@ class MemoryStore:
                 raise BodyTooLarge(f"the memories of one key have at most {most:,} entries", param="entries")
             return memory_id
 
-        return await self._database.write(add)
+        try:
+            return await self._database.write(add)
+        except MemoryExists:  # made by another server in between
+            return await self._database.write(add)
 
     async def remove(self, account_id: str, reference: str, entry_id: str) -> None:
         """Delete an entry by its id. Raises `UnknownMemory`, also where there is no such entry."""
@@ -371,7 +376,7 @@ class MemoryStore:
 
         return await self._database.read(read)
 
-    async def digests(self, memory_id: str, after: int) -> list[tuple[str, str, bytes]]:
+    async def digests(self, memory_id: str, after: int) -> list[DigestRow]:
         """Return source, target and digest of the entries that were written after a version, in the order of digests."""
         c = _entries.c
         query = select(c.source, c.target, c.digest).where(c.memory_id == memory_id, c.version > after)
