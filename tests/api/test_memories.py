@@ -168,7 +168,7 @@ async def test_every_api_is_answered_from_it(client: Client) -> None:
         ("PATCH", "/n", {"json": {"name": "m"}}, 409),
         ("POST", "/m/entries", {"json": {**EN_JA, "entries": [{"text": "a <x1/>", "translation": "b"}]}}, 422),
         ("POST", "/m/entries", {"json": {**EN_JA, "entries": [{"text": "a"}]}}, 422),
-        ("POST", "/m/entries", {"json": {"source": "en", "target": "en", "entries": []}}, 422),
+        ("POST", "/m/entries", {"json": {"source": "en", "target": "en", "entries": [{"text": "a", "translation": "b"}]}}, 422),
         (
             "POST",
             "/m/entries",
@@ -230,6 +230,7 @@ async def test_a_tmx_file_is_imported_used_and_exported(client: Client) -> None:
     await client.memories("GET", "/other/export", 404)
 
 
+@pytest.mark.acceptance
 async def test_the_edits_of_documents_are_a_memory(client: Client) -> None:
     files = {"file": ("a.md", b"Can I *pay* now?\n")}
     document = await client.call("POST", "/v1/documents", 201, data={"target": "ja"}, files=files)

@@ -132,8 +132,8 @@ async def test_a_text_with_other_marks_is_not_in_it(service: TranslationService)
         [found], _ = await translated(service, html, format="html")
         assert found.memory is None, html
         assert found.text.count("<") == html.count("<")
-    [found], _ = await translated(service, "Press <g1>Start</g1> or wait.")  # characters of a plain text
-    assert found.memory is None
+    [found], _ = await translated(service, "Press <k>Start</k> or wait.")  # tags of a plain text are kept like others
+    assert (found.text, found.memory) == ("<k>開始</k>を押すか待つ。", "whole")
 
 
 async def test_placeholders_are_words_of_a_text(service: TranslationService) -> None:
@@ -149,7 +149,7 @@ async def test_placeholders_are_words_of_a_text(service: TranslationService) -> 
 async def test_what_a_person_wrote_is_escaped_where_it_stands(service: TranslationService) -> None:
     await remember(service, [("Salt & pepper", "塩 & <胡椒>")])
     [one], _ = await translated(service, "<p>Salt &amp; pepper</p>", format="html")
-    assert (one.text, one.memory) == ("<p>塩 &amp; &lt;胡椒&gt;</p>", "whole")
+    assert (one.text, one.memory) == ("<p>塩 &amp; &lt;胡椒></p>", "whole")
 
 
 async def test_it_stands_before_the_glossary_and_other_options(service: TranslationService) -> None:
@@ -303,6 +303,7 @@ async def test_what_a_person_edits_in_a_document_is_answered_from_then_on(servic
     assert [one.name for one in await service.memories.store.list(ME)] == [EDITS]
 
 
+@pytest.mark.acceptance
 async def test_edits_are_stored_only_where_the_operator_wants_that(tmp_path: Path) -> None:
     async with serving(tmp_path, edits=False) as service:
         document = await done(service.documents, await create(service.documents, "The old map.\n"))
@@ -310,6 +311,7 @@ async def test_edits_are_stored_only_where_the_operator_wants_that(tmp_path: Pat
         assert await service.memories.store.list(ME) == ()
 
 
+@pytest.mark.acceptance
 async def test_an_edit_is_kept_where_the_memory_is_full(tmp_path: Path) -> None:
     async with serving(tmp_path, max_entries_per_key=1) as service:
         document = await done(service.documents, await create(service.documents, "The old map.\n\nThe new map.\n"))

@@ -163,6 +163,7 @@ async def test_a_memory_is_exported_without_a_key(client: Client) -> None:
         checked(await client.http.get(address), schemas.ERROR, 404)
 
 
+@pytest.mark.acceptance
 async def test_a_file_that_is_none_leaves_a_job_that_failed_and_no_memory(client: Client) -> None:
     for content in (b"<html/>", b"not XML", b'<!DOCTYPE tmx [<!ENTITY a "b">]><tmx/>'):
         job = await client.import_file(content)
@@ -205,6 +206,7 @@ async def test_what_no_import_begins_with(client: Client, body: dict[str, Any]) 
     checked(await client.call("POST", f"{FOLDER}/import", json=body), schemas.ERROR, 400)
 
 
+@pytest.mark.acceptance
 async def test_names_are_made_of_what_clients_give(client: Client) -> None:
     for number, (given, expected) in enumerate(
         (("a/b\n.tmx", "a_b"), (".tmx", ".tmx"), ("5f0c2f0e-6f0f-4b67-9f0c-0d3f2b6f6a51", None))
@@ -239,6 +241,7 @@ async def test_a_threshold_is_a_percentage_of_a_memory(client: Client, options: 
     assert "translation_memory_threshold" in await client.translate(HELLO, 400, **options)
 
 
+@pytest.mark.acceptance
 async def test_a_document_is_translated_with_a_memory(client: Client) -> None:
     await client.import_file(display_name="m")
 
