@@ -74,7 +74,7 @@ async def remember(
     account: str = ME,
     memory: str = "m",
 ) -> str:
-    return (await service.memories.add_texts(account, memory, source, target, entries, create=True)).id
+    return await service.memories.add_texts(account, memory, source, target, entries, create=True)
 
 
 async def translated(service: TranslationService, *texts: str, **options: Any) -> tuple[list[Translation], list[str]]:

@@ -252,7 +252,8 @@ async def list_entries(
 async def add_entries(memory: Reference, body: EntriesBody, service: Service, account: Caller) -> MemoryOut:
     """A text that has a translation in this direction gets the new one."""
     entries = ((one.text, one.translation) for one in body.entries)
-    return MemoryOut.of(await service.memories.add_texts(account.id, memory, body.source, body.target, entries))
+    id = await service.memories.add_texts(account.id, memory, body.source, body.target, entries)
+    return MemoryOut.of(await service.memories.store.get(account.id, id))
 
 
 @router.delete("/{memory}/entries/{entry}", summary="Delete an entry", status_code=204, responses=_errors(404))

@@ -238,12 +238,10 @@ class Memories:
 
     # ---- changes
 
-    async def add(
-        self, account_id: str, reference: str, entries: Iterable[NewEntry], *, create: bool = False
-    ) -> StoredMemory:
+    async def add(self, account_id: str, reference: str, entries: Iterable[NewEntry], *, create: bool = False) -> str:
         """Add entries in transactions of `ADD_BATCH`, which replace those of the same text and direction.
 
-        Raises what `MemoryStore.add` raises; entries of the transactions before stay.
+        Returns the memory's id. Raises what `MemoryStore.add` raises; entries of the transactions before stay.
         """
         remaining = iter(entries)
         try:
@@ -251,7 +249,7 @@ class Memories:
                 reference = await self.store.add(account_id, reference, batch, self._max_entries, create=create)
         finally:
             await self.refresh()
-        return await self.store.get(account_id, reference)
+        return reference
 
     async def add_texts(
         self,
@@ -263,8 +261,8 @@ class Memories:
         *,
         has_marks: bool = True,
         create: bool = False,
-    ) -> StoredMemory:
-        """Add texts and their translations of one direction. Raises what `checked` and `add` raise."""
+    ) -> str:
+        """Add texts and their translations of one direction; return the memory's id. Raises what `checked` and `add` raise."""
 
         def check() -> list[NewEntry]:
             return [checked(source, target, text, translation, has_marks=has_marks) for text, translation in texts]
