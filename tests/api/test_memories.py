@@ -168,7 +168,12 @@ async def test_every_api_is_answered_from_it(client: Client) -> None:
         ("PATCH", "/n", {"json": {"name": "m"}}, 409),
         ("POST", "/m/entries", {"json": {**EN_JA, "entries": [{"text": "a <x1/>", "translation": "b"}]}}, 422),
         ("POST", "/m/entries", {"json": {**EN_JA, "entries": [{"text": "a"}]}}, 422),
-        ("POST", "/m/entries", {"json": {"source": "en", "target": "en", "entries": [{"text": "a", "translation": "b"}]}}, 422),
+        (
+            "POST",
+            "/m/entries",
+            {"json": {"source": "en", "target": "en", "entries": [{"text": "a", "translation": "b"}]}},
+            422,
+        ),
         (
             "POST",
             "/m/entries",
