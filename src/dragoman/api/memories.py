@@ -231,7 +231,7 @@ async def tmx_response(service: TranslationService, account_id: str, reference: 
     return StreamingResponse(content, headers=file_headers(f"{stored.name}.tmx", tmx.MEDIA_TYPE))
 
 
-@router.get("/{memory}/entries", summary="The entries of a translation memory", responses=_errors(404))
+@router.get("/{memory}/entries", summary="The entries of a translation memory", responses=_errors(404, 422))
 async def list_entries(
     memory: Reference,
     service: Service,
