@@ -42,6 +42,9 @@ ROUTES = (
     Route("POST", "/v1/glossaries", "dictionaries", "name", {"name": "x"}, forms=False),
     Route("PUT", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
     Route("PATCH", f"/v1/glossaries/x/entries?{_PAIR}", "entries", "name", forms=False),
+    Route("POST", "/v1/memories", "name", "name", forms=False),
+    Route("PATCH", "/v1/memories/m", "name", "name", forms=False),
+    Route("POST", "/v1/memories/m/entries", "entries", "source", {"source": "en", "target": "ja"}, forms=False),
     Route("POST", "/v1/documents", "target", "source"),
     Route("PATCH", _SEGMENT, "translation", "translation", forms=False),
     Route("POST", f"{_SEGMENT}/alternatives", "n", "n", forms=False),
@@ -52,7 +55,9 @@ ROUTES = (
     Route(
         "PUT", f"{_DEEPL_GLOSSARY}/dictionaries", "entries", "source_lang", {"source_lang": "EN", "target_lang": "JA"}
     ),
+    Route("POST", "/v3/translation_memories/import", "source_file", "source_file"),
     Route("POST", "/translate", "q", "target", {"source": "en", "target": "ja"}),
+    Route("POST", "/suggest", "q", "target", {"s": "a", "source": "en", "target": "ja"}),
     Route("POST", "/translate_file", "source", "target"),
     Route("POST", "/detect", "q", "q"),
     Route("POST", "/language/translate/v2", "q", "target", {"target": "ja"}),

@@ -10,7 +10,8 @@
     │   ├── UnsupportedFile       400  unsupported_file    (a format that is not read, or not written)
     │   ├── InvalidFile           400  invalid_file        (a file that is not what its extension says, or too large)
     │   ├── TooManyValues         422  invalid_request     (of a body's lists, objects or fields)
-    │   └── InvalidGlossary       422  invalid_request
+    │   ├── InvalidGlossary       422  invalid_request
+    │   └── InvalidMemory         422  invalid_request
     ├── Unauthenticated           401  unauthenticated     (no key where one is needed)
     │   └── InvalidKey            401  invalid_key         (unknown, revoked or expired)
     ├── Forbidden                 403  forbidden           (a key that may not do this)
@@ -22,7 +23,9 @@
     ├── UnknownHost               421  unknown_host        (a Host header that is not the server's)
     ├── UnknownGlossary           404  unknown_glossary
     ├── UnknownDocument           404  unknown_document
+    ├── UnknownMemory             404  unknown_memory
     ├── GlossaryExists            409  glossary_exists
+    ├── MemoryExists              409  memory_exists
     ├── TooManyTexts              413  too_many_texts
     ├── BodyTooLarge              413  body_too_large
     ├── QueueFull                 429  queue_full          (carries retry_after_s)
@@ -125,6 +128,12 @@ class InvalidGlossary(InvalidRequest):
     status = 422
 
 
+class InvalidMemory(InvalidRequest):
+    """A translation memory's name or entries are not what the server stores."""
+
+    status = 422
+
+
 class Unauthenticated(DragomanError):
     """The server needs a key, and the request has none."""
 
@@ -204,11 +213,25 @@ class UnknownDocument(DragomanError):
     code = "unknown_document"
 
 
+class UnknownMemory(DragomanError):
+    """No translation memory of the key has this id or name."""
+
+    status = 404
+    code = "unknown_memory"
+
+
 class GlossaryExists(DragomanError):
     """Another stored glossary has this name."""
 
     status = 409
     code = "glossary_exists"
+
+
+class MemoryExists(DragomanError):
+    """Another translation memory of the key has this name."""
+
+    status = 409
+    code = "memory_exists"
 
 
 class TooManyTexts(DragomanError):

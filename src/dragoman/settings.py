@@ -232,7 +232,8 @@ class TrafficSettings:
 class StorageSettings:
     url: str = _setting(
         "sqlite:///.dragoman/dragoman.db",
-        "database of keys, usage and glossaries: sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; empty: none",
+        "database of keys, usage, glossaries and translation memories: sqlite:///FILE or "
+        "postgresql://USER:PASSWORD@HOST/NAME; empty: none",
         "storage",
     )
 
@@ -265,6 +266,20 @@ class DocumentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MemorySettings:
+    edits: bool = _setting(
+        True, "what people edit in documents goes into the translation memory `edits` of their key", "storage"
+    )
+    suggestions: bool = _setting(
+        False,
+        "LibreTranslate's clients may suggest translations, which go into the memory `suggestions` of their key: "
+        "whoever has the key changes what it is answered",
+        "storage",
+    )
+    max_entries_per_key: Positive = _setting(200_000, "more entries of all translation memories of a key: 413")
+
+
+@dataclass(frozen=True, slots=True)
 class TracingSettings:
     endpoint: str = _setting(
         "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing", "log"
@@ -288,6 +303,7 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     documents: DocumentSettings = field(default_factory=DocumentSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     tracing: TracingSettings = field(default_factory=TracingSettings)
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
 
@@ -300,7 +316,7 @@ _FLAGS = {
     "pipeline.name": "pipeline",
     "traffic.enabled": "traffic",
 }
-_SECTIONS_IN_FLAGS = {"auth", "cache", "documents", "log", "storage", "tracing", "traffic"}
+_SECTIONS_IN_FLAGS = {"auth", "cache", "documents", "log", "memory", "storage", "tracing", "traffic"}
 
 
 def flag_of(path: str) -> str:

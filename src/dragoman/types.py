@@ -172,6 +172,7 @@ class TranslationRequest:
     keep: tuple[str, ...] = ()  # terms that are not to be translated
     glossary: Mapping[str, str] = field(default_factory=dict[str, str])  # terms and their translations
     glossary_key: tuple[object, ...] | None = None  # of a stored glossary: equal keys have equal entries
+    memories: tuple[str, ...] | None = None  # ids of the account's memories to look into; None: all of them
     formality: Formality = "default"
     instructions: tuple[str, ...] = ()  # to the model, where its profile can give them
     ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
@@ -265,6 +266,10 @@ class Features:
     cut_around: bool = False  # the text between its marks was translated alone, or they are at aligned positions
 
 
+MemoryUse = Literal["whole", "part"]
+"""How much of a translation is from a translation memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Translation:
     """One text's result. `warnings` are for the caller's user: each says what may be wrong with `text`."""
@@ -277,6 +282,8 @@ class Translation:
     usage: Usage = field(default_factory=Usage)
     retries: tuple[RetryReason, ...] = ()  # why or how segments were retried, one for each retry
     cached: int = 0  # segments for which nothing was generated: from the cache, or shared with an equal one in flight
+    remembered: int = 0  # segments whose translation is a person's, from a translation memory
+    memory: MemoryUse | None = None  # None: nothing is from a translation memory
     failed: bool = False  # under `strict`: a check failed, and `text` is not to be used
     detection_confidence: float = 1.0  # 0 to 1
     confidence: float | None = None  # that the translation is right, 0 to 1; None: unknown, or nothing was translated

@@ -339,7 +339,7 @@ async def test_web_pages_may_call_the_translation_apis_alone() -> None:
             assert preflight.headers["Access-Control-Max-Age"] == "1728000"
         answer = await client.post("/v1/translate", json=TEXT, headers={"Origin": "https://page.example"})
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
-        for path in ("/metrics", "/v1/stats", "/v1/reload", "/v1/glossaries", "/v2/glossaries", "/"):
+        for path in ("/metrics", "/v1/stats", "/v1/reload", "/v1/glossaries", "/v2/glossaries", "/v1/memories", "/"):
             answer = await client.get(path, headers={"Origin": "https://page.example"})
             assert "Access-Control-Allow-Origin" not in answer.headers, path
 
@@ -347,11 +347,13 @@ async def test_web_pages_may_call_the_translation_apis_alone() -> None:
 async def test_forms_of_other_origins_change_nothing() -> None:
     async with served(fake_service()) as client:
         own = str(client.base_url)
-        for path in ("/v1/reload", "/v1/glossaries", "/v2/glossaries"):
+        for path in ("/v1/reload", "/v1/glossaries", "/v2/glossaries", "/v1/memories/import?name=x"):
             for origin, refused in (("https://page.example", True), ("null", True), (own, False), (None, False)):
                 answer = await client.post(path, data={"name": "x"}, headers={"Origin": origin} if origin else {})
                 assert ("other origins" in answer.text) == refused, (path, origin)
                 assert (answer.status_code == 403) == refused
+        suggested = await client.post("/suggest", data={"q": "a"}, headers={"Origin": "https://page.example"})
+        assert "other origins" in suggested.text
         answer = await client.post(
             "/translate", data={"q": "a", "source": "en", "target": "ja"}, headers={"Origin": "null"}
         )

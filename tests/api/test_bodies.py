@@ -61,8 +61,11 @@ def test_the_hostile_bodies_are_sent_to_every_route_that_takes_one() -> None:
         if method not in ("GET", "HEAD", "DELETE")
     }
     without_body = {("POST", "/languages"), ("POST", "/v1/reload")}
+    without_body.add(("POST", "/v1/memories/import"))  # a file, which a process of its own reads
     not_offered = {(method, path) for method, path in known if path.startswith(("/v2/", "/v3/"))} - sent
-    assert all("glossar" not in path and "translate" not in path for _, path in not_offered)
+    files = {"/v3/translation_memories/upload", "/v3/translation_memories/{translation_memory_id}/export"}
+    of_api = ("glossar", "translat")
+    assert {path for _, path in not_offered if any(one in path for one in of_api)} == files
     assert known - without_body - not_offered == sent
 
 
@@ -119,7 +122,7 @@ OTHERS = ("null", "true", "[]", "{}", "[[]]", '{"\\ud800":1}', "[1e999]", '["\\u
 
 def path_of(route: Route) -> str:
     """As the app declares it."""
-    path = route.path.partition("?")[0].replace("/x/", "/{glossary}/")
+    path = route.path.partition("?")[0].replace("/x/", "/{glossary}/").replace("/memories/m", "/memories/{memory}")
     path = path.replace("/0123456789ABCDEF0123456789ABCDEF/segments/0", "/{id}/segments/{n}")
     return path.replace("11111111-1111-1111-1111-111111111111", "{glossary_id}")
 

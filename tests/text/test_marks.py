@@ -15,6 +15,7 @@ from dragoman.text.marks import (
     Mark,
     Verbatim,
     aligned,
+    canonical,
     emptied,
     from_words,
     local,
@@ -22,6 +23,7 @@ from dragoman.text.marks import (
     normalised,
     parts,
     plain,
+    renumber,
     with_words,
     without_invented,
 )
@@ -209,3 +211,33 @@ def test_tags_that_a_model_made_up_are_dropped(source: str, output: str, expecte
 def test_pairs_that_lost_their_text_are_named(source: str, output: str, numbers: list[int]) -> None:
     pair = Mark("<b>", "</b>")
     assert emptied(source, output, (pair, Mark("<br>"), Mark("{0}", word=True), pair)) == numbers
+
+
+# ---- what translation memories compare
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "numbers"),
+    [
+        ("Yes.", "Yes.", []),
+        ("a < b", "a < b", []),
+        ("<g4>A <x2/></g4><x9/>", "<g1>A <x2/></g1><x3/>", [4, 2, 9]),
+        ("<g1>A</g1>", "<g1>A</g1>", [1]),
+    ],
+)
+def test_marks_are_numbered_in_their_order(text: str, form: str, numbers: list[int]) -> None:
+    assert canonical(text) == (form, numbers)
+    assert renumber(form, numbers) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["<g1>A", "A</g1>", "<g1><g2>A</g1></g2>", "<x1/>A<x1/>", "<g1>A</g1><g1>B</g1>", "< g1 >A"]
+)
+def test_a_text_whose_marks_are_ambiguous_has_no_form(text: str) -> None:
+    assert canonical(text) is None
+
+
+def test_words_to_keep_are_a_part_of_the_text() -> None:
+    marks = (Mark("{name}", word=True), Mark("<b>", "</b>"), Mark("<br>"))
+    assert canonical("Hi <x1/>, <g2>you</g2><x3/>", marks) == ("Hi {name}, <g1>you</g1><x2/>", [2, 3])
+    assert canonical("Hi <x1/>", (Mark("<g1>", word=True),)) is None

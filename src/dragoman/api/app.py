@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from dragoman import __version__
-from dragoman.api import documents, errors, glossaries, native, operators
+from dragoman.api import documents, errors, glossaries, memories, native, operators
 from dragoman.api.answers import ClientGone, closed
 from dragoman.api.compat import deepl, google, libretranslate, openai, openai_responses, plugins
 from dragoman.api.input import MAX_KEYLESS_BODIES, MAX_KEYLESS_UPLOADS, MAX_VALUES, NEEDS_OPERATOR
@@ -24,17 +24,23 @@ COMPAT = (deepl, libretranslate, google, plugins, openai, openai_responses)
 """APIs of others, whose clients are served unchanged."""
 
 
-UPLOAD_PATHS = ("/v1/documents", "/v2/document", "/translate_file")
+UPLOAD_PATHS = ("/v1/documents", "/v2/document", "/translate_file", memories.IMPORT_PATH, deepl.MEMORY_UPLOAD_PATH)
 """Where bodies may have the size of documents."""
 _UPLOAD_FIELD_BYTES = 2_000_000  # besides the file
 
 
 def _translation_paths(*, keys_required: bool) -> list[re.Pattern[str]]:
-    """What web pages of other origins may call: not what operators ask, nor stored glossaries; documents where a key is needed,
-    which such a page does not have: otherwise it could read those of everybody."""
+    """What web pages of other origins may call: not what operators ask, nor stored glossaries and translation memories;
+    documents and suggestions where a key is needed, which such a page does not have: otherwise it could read or change
+    those of everybody."""
+    closed = ("glossar", "memor", *(() if keys_required else ("/suggest",)))
     routers = [native.router, *(api.router for api in COMPAT), *([documents.router] if keys_required else [])]
     routes = (route for router in routers for route in router.routes)
-    return [route.path_regex for route in routes if isinstance(route, Route) and "glossar" not in route.path]
+    return [
+        route.path_regex
+        for route in routes
+        if isinstance(route, Route) and not any(one in route.path for one in closed)
+    ]
 
 
 def create_app(service: TranslationService, replicas: Replicas | None = None) -> FastAPI:
@@ -67,6 +73,7 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
     app.add_exception_handler(ClientGone, closed)
     app.include_router(native.router)
     app.include_router(glossaries.router)
+    app.include_router(memories.router)
     app.include_router(documents.router)
     for api in COMPAT:
         app.include_router(api.router)

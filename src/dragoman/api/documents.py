@@ -123,6 +123,7 @@ class SegmentOut(BaseModel):
     warnings: list[schemas.WarningOut]
     doubtful: Annotated[bool, Field(description="It has warnings, and no person has edited it.")]
     edited: bool
+    memory: Annotated[bool, Field(description="Its translation, or a part of it, is from a translation memory.")]
     equal: Annotated[int, Field(description="How many other segments have the same source.")]
 
     @classmethod
@@ -184,7 +185,9 @@ class AlternativesAnswer(BaseModel):
 
 # ---- forms
 
-_TEXT_FIELDS = frozenset({"target", "source", "glossary", "formality", "context", "comments", "output_format"})
+_TEXT_FIELDS = frozenset(
+    {"target", "source", "glossary", "memory", "formality", "context", "comments", "output_format"}
+)
 _LIST_FIELDS = frozenset({"instructions", "keep", "columns"})
 _FORM: dict[str, Any] = {
     "requestBody": {
@@ -201,6 +204,11 @@ _FORM: dict[str, Any] = {
                         "glossary": {
                             **openapi.TEXT,
                             "description": "The id or name of a stored glossary, or a JSON object of terms.",
+                        },
+                        "memory": {
+                            **openapi.TEXT,
+                            "description": "Whether the key's translation memories are used (`true`, `false`), or the id or "
+                            "name of the only one.",
                         },
                         "formality": openapi.choice(*get_args(translation.Formality)),
                         "instructions": openapi.TEXTS,
@@ -244,6 +252,7 @@ def options_of(form: FileForm, request: Request, account: translation.Account) -
         tuple(filter(None, form.fields.get("keep", ()))),
         comments in ("true", "1"),
         tuple(filter(None, form.fields.get("columns", ()))),
+        _memory(form.text("memory") or "true"),
     )
     check_options(options, request, account)
     return options
@@ -281,6 +290,11 @@ def _glossary(value: str) -> str | dict[str, str]:
     if not all(isinstance(one, str) for one in entries.values()):
         raise InvalidRequest("glossary: translations are strings", param="glossary")
     return entries
+
+
+def _memory(value: str) -> bool | str:
+    """Whether memories are used, or the reference of the only one."""
+    return value.lower() == "true" if value.lower() in ("true", "false") else value
 
 
 # ---- routes
@@ -390,7 +404,8 @@ async def list_segments(
 
 @router.patch("/{id}/segments/{n}", summary="Edit a translation", responses=_errors(404, 422))
 async def edit(id: Id, n: Number, body: EditBody, service: Service, account: Caller) -> EditAnswer:
-    """The result has it at its next download. Marks that are lost, repeated or invented are an error."""
+    """The result has it at its next download, and so has the key's translation memory `edits`. Marks that are lost, repeated or
+    invented are an error."""
     documents = service.documents
     document = await documents.get(id, account)
     changed = await documents.edit(document, n, body.translation, all_equal=body.all_equal)

@@ -340,6 +340,13 @@ def call_of(
     )
 
 
+async def memories_of(service: TranslationService, account: Account, chosen: bool | str) -> tuple[str, ...] | None:
+    """The ids of the memories that a call uses: the one that it names, none, or None for all. Raises `UnknownMemory`."""
+    if isinstance(chosen, bool):
+        return None if chosen else ()
+    return ((await service.memories.store.get(account.id, chosen)).id,)
+
+
 def _seconds(header: str) -> float:
     """The value of `DEADLINE_HEADER`. Raises `InvalidRequest` for what is not a number of seconds within the limits."""
     try:

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from dragoman import languages
 from dragoman.api import openapi, schemas
 from dragoman.api.answers import EventStream, JsonResponse, json_bytes, json_items, while_connected
-from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, check_texts
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of, check_texts, memories_of
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, ApiName, TextDelta, TextDone, Translation, TranslationRequest
@@ -81,6 +81,8 @@ def translation_out(one: Translation) -> dict[str, Any]:
         "confidence": None if one.confidence is None else round(one.confidence, 4),
         "retries": list(one.retries),
         "cached": one.cached,
+        "memory": one.memory,
+        "remembered": one.remembered,
         "error": failure,
     }
 
@@ -158,6 +160,7 @@ async def request_of(
         keep=tuple(term for term in body.keep if term),
         glossary=entries,
         glossary_key=key,
+        memories=await memories_of(service, account, body.memory),
         formality=body.formality,
         instructions=tuple(body.instructions),
         ignore_tags=frozenset(body.ignore_tags),

@@ -78,6 +78,10 @@ class TranslateBody(RequestBody):
         Entries | str | None,
         Field(description="Terms and their translations, or the id or name of a stored glossary."),
     ] = None
+    memory: Annotated[
+        bool | str,
+        Field(description="Whether the key's translation memories are used; or the id or name of the only one to use."),
+    ] = True
     keep: Annotated[Items[str], Field(description="Terms that are not to be translated.")] = []
     formality: Annotated[translation.Formality, Field(description="Where the model's profile can express it.")] = (
         "default"
@@ -156,6 +160,11 @@ class TranslationOut(BaseModel):
     cached: Annotated[
         int, Field(description="Segments that were in the cache, or in flight for another text, and cost nothing.")
     ] = 0
+    memory: Annotated[
+        translation.MemoryUse | None,
+        Field(description="How much of the text is a person's translation, from a translation memory; null: nothing."),
+    ] = None
+    remembered: Annotated[int, Field(description="Segments from a translation memory.")] = 0
     error: Annotated[
         ErrorBody | None, Field(description="`strict` alone: this text failed a check; `text` is empty.")
     ] = None
@@ -188,6 +197,8 @@ class TranslateAnswer(BaseModel):
                             "confidence": 0.9731,
                             "retries": [],
                             "cached": 0,
+                            "memory": None,
+                            "remembered": 0,
                             "error": None,
                         }
                     ],

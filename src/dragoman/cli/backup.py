@@ -17,7 +17,9 @@ from dragoman.settings import Loaded
 @click.argument("file", type=click.Path(path_type=Path))
 @settings_options("storage")
 def command(loaded: Loaded, file: Path) -> None:
-    """Copy the SQLite database (keys, usage, glossaries) to FILE, as of one moment; servers may use it meanwhile.
+    """Copy the SQLite database (keys, usage, glossaries, translation memories) to FILE, as of one moment.
+
+    Servers may use it meanwhile.
 
     To restore, stop the servers and copy FILE to the path in storage.url, or set storage.url to FILE. A PostgreSQL
     database is backed up with pg_dump and restored with pg_restore.

@@ -43,55 +43,55 @@ def export(
 def _tmx(segments: Iterable[BilingualSegment], name: str, source: str, target: str) -> Iterator[str]:
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     yield (
-        f'<tmx version="1.4">\n<header creationtool="dragoman" creationtoolversion={_value(__version__)} '
-        f'segtype="paragraph" o-tmf="dragoman" adminlang="en" srclang={_value(source)} datatype="unknown" '
+        f'<tmx version="1.4">\n<header creationtool="dragoman" creationtoolversion={attribute(__version__)} '
+        f'segtype="paragraph" o-tmf="dragoman" adminlang="en" srclang={attribute(source)} datatype="unknown" '
         f'creationdate="{now}"/>\n<body>\n'
     )
     for one in segments:
         state = "doubtful" if one.doubtful else "edited" if one.edited else "translated"
         yield f'<tu tuid="{one.number}">'
-        yield "".join(f"<note>{_text(note)}</note>" for note in one.notes)
-        yield f'<prop type="x-document">{_text(name)}</prop><prop type="x-place">{_text(one.place)}</prop>'
+        yield "".join(f"<note>{characters(note)}</note>" for note in one.notes)
+        yield f'<prop type="x-document">{characters(name)}</prop><prop type="x-place">{characters(one.place)}</prop>'
         yield f'<prop type="x-state">{state}</prop>'
         for language, text in ((source, one.source), (target, one.target)):
-            yield f"<tuv xml:lang={_value(language)}><seg>{_inline(text, _TMX_MARKS)}</seg></tuv>"
+            yield f"<tuv xml:lang={attribute(language)}><seg>{inline(text, TMX_MARKS)}</seg></tuv>"
         yield "</tu>\n"
     yield "</body>\n</tmx>\n"
 
 
 def _xliff(segments: Iterable[BilingualSegment], name: str, source: str, target: str) -> Iterator[str]:
     yield (
-        f'<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\n<file original={_value(name)} '
-        f'source-language={_value(source)} target-language={_value(target)} datatype="x-unknown">\n<body>\n'
+        f'<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2">\n<file original={attribute(name)} '
+        f'source-language={attribute(source)} target-language={attribute(target)} datatype="x-unknown">\n<body>\n'
     )
     for one in segments:
         state = "needs-review-translation" if one.doubtful else "final" if one.edited else "translated"
-        yield f'<trans-unit id="{one.number}" resname={_value(one.place)}>'
-        yield f"<source>{_inline(one.source, _XLIFF_MARKS)}</source>"
-        yield f'<target state="{state}">{_inline(one.target, _XLIFF_MARKS)}</target>'
-        yield "".join(f"<note>{_text(note)}</note>" for note in one.notes)
+        yield f'<trans-unit id="{one.number}" resname={attribute(one.place)}>'
+        yield f"<source>{inline(one.source, _XLIFF_MARKS)}</source>"
+        yield f'<target state="{state}">{inline(one.target, _XLIFF_MARKS)}</target>'
+        yield "".join(f"<note>{characters(note)}</note>" for note in one.notes)
         yield "</trans-unit>\n"
     yield "</body>\n</file>\n</xliff>\n"
 
 
 _XLIFF_MARKS = ('<g id="{}">', "</g>", '<x id="{}"/>')
-_TMX_MARKS = ('<bpt i="{0}" x="{0}"/>', '<ept i="{0}"/>', '<ph x="{0}"/>')
+TMX_MARKS = ('<bpt i="{0}" x="{0}"/>', '<ept i="{0}"/>', '<ph x="{0}"/>')
 """How an opening, a closing and a single mark are written."""
 
 
-def _inline(text: str, written: tuple[str, str, str]) -> str:
+def inline(text: str, written: tuple[str, str, str]) -> str:
     pieces: list[str] = []
     at = 0
     for mark in MARK.finditer(text):
-        pieces.append(_text(text[at : mark.start()]))
+        pieces.append(characters(text[at : mark.start()]))
         pieces.append(written[2 if mark[3] else 1 if mark[1] else 0].format(mark[2] or mark[3]))
         at = mark.end()
-    return "".join((*pieces, _text(text[at:])))
+    return "".join((*pieces, characters(text[at:])))
 
 
-def _text(text: str) -> str:
+def characters(text: str) -> str:
     return escape(_FORBIDDEN.sub("", text))
 
 
-def _value(text: str) -> str:
+def attribute(text: str) -> str:
     return quoteattr(_FORBIDDEN.sub("", text))

@@ -5,8 +5,8 @@ standard input, and gets one line back; what is large goes through files in the 
 never forked, imports neither vllm nor torch, whose mappings do not fit into its address space, inherits no secrets from the
 server's environment, and ends when its standard input is closed, which happens however the server ends.
 
-A read of `source` writes `NAME.units`, one unit a line; a write reads `NAME.translations`, one JSON string a line, and writes
-`NAME`. Both write `NAME.report`. `NAME` is the task's own.
+A read of `source` writes `NAME.units`, one unit a line (of a TMX file, which is no document, an entry); a write reads
+`NAME.translations`, one JSON string a line, and writes `NAME`. Both write `NAME.report`. `NAME` is the task's own.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -33,7 +34,7 @@ from secrets import token_hex
 from time import monotonic
 from typing import Any, Literal, cast
 
-from dragoman.documents import formats
+from dragoman.documents import formats, tmx
 from dragoman.documents.content import ReadOptions
 from dragoman.documents.xmlpart import DEEPEST
 from dragoman.errors import DiskFull, DragomanError, InvalidFile, UnsupportedFile
@@ -41,6 +42,7 @@ from dragoman.errors import DiskFull, DragomanError, InvalidFile, UnsupportedFil
 log = logging.getLogger("dragoman.documents")
 
 SOURCE = "source"
+TMX = "tmx"
 MAX_RESULT_BYTES = 2**29
 MOST_UNITS = 500_000
 MOST_WARNINGS = 100
@@ -176,7 +178,11 @@ def _check(answered: dict[str, Any]) -> None:
 
 
 def _read(task: WorkerTask) -> None:
-    content = formats.read(Path(task.folder, SOURCE).read_bytes(), task.options)
+    data = Path(task.folder, SOURCE).read_bytes()
+    if task.options.extension == TMX:
+        _read_memory(task, data)
+        return
+    content = formats.read(data, task.options)
     if len(content.units) > MOST_UNITS:
         raise InvalidFile(f"the file has {len(content.units):,} texts; this server accepts {MOST_UNITS:,}")
     with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
@@ -190,6 +196,15 @@ def _read(task: WorkerTask) -> None:
         left=[{**asdict(one), "place": one.place[:LONGEST_PLACE]} for one in content.left],
         left_count=content.left_counts.total(),
     )
+
+
+def _read_memory(task: WorkerTask, data: bytes) -> None:
+    skipped, entries = Counter[str](), 0
+    with task.file("units").open("w", encoding="utf-8", errors="replace") as out:
+        for entry in tmx.read(data, skipped):
+            out.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+            entries += 1
+    _report(task, (), entries=entries, skipped=skipped)
 
 
 def _write(task: WorkerTask) -> None:

@@ -79,6 +79,7 @@ class DocumentOptions:
     keep: tuple[str, ...] = ()
     comments: bool = False
     columns: tuple[str, ...] = ()
+    memory: bool | str = True  # whether the key's translation memories are used, or the reference of the only one
 
     @classmethod
     def of(cls, document: StoredDocument) -> DocumentOptions:
@@ -322,6 +323,9 @@ class DocumentRuns:
             source = document.source or document.target
             stored = await self._service.glossaries.dictionary(options.glossary, source, document.target)
             entries, key = stored.entries, stored.key
+        memories: tuple[str, ...] | None = None if options.memory else ()
+        if isinstance(options.memory, str):
+            memories = ((await self._service.memories.store.get(account.id, options.memory)).id,)
         return TranslationRequest(
             tuple(texts),
             document.target,
@@ -331,6 +335,7 @@ class DocumentRuns:
             keep=options.keep,
             glossary=entries,
             glossary_key=key,
+            memories=memories,
             formality=options.formality,
             instructions=options.instructions,
             request_id=f"document-{document.id.lower()}",
@@ -439,4 +444,4 @@ def _result(n: int, translation: Translation, progress: _Progress) -> Result:
         for one in translation.warnings
         if one.code not in _NOTES
     ]
-    return Result(n, translation.text, translation.confidence, warnings)
+    return Result(n, translation.text, translation.confidence, warnings, memory=translation.memory is not None)

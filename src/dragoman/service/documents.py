@@ -37,6 +37,7 @@ from dragoman.errors import (
     UnsupportedFile,
 )
 from dragoman.service.document_runs import EQUAL_LANGUAGES, DocumentOptions, DocumentRuns, full_disk_reported
+from dragoman.service.memories import EDITS
 from dragoman.settings import DocumentSettings
 from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, DocumentStore, StoredDocument, utc_now
 from dragoman.storage.segments import Page, StoredSegment
@@ -189,8 +190,8 @@ class Documents:
     ) -> StoredDocument:
         """Queue a file, which is moved from `upload`. `secret`: what clients show to `get` instead of, or besides, a key.
 
-        Raises `UnsupportedFile`, `InvalidFile`, `BodyTooLarge`, `UnsupportedLanguage`, `InvalidRequest`, `UnknownGlossary`;
-        `Forbidden`, `QuotaExceeded`, `RateLimited`; `QueueFull`, `DiskFull`, `Starting` or `Draining`.
+        Raises `UnsupportedFile`, `InvalidFile`, `BodyTooLarge`, `UnsupportedLanguage`, `InvalidRequest`, `UnknownGlossary`,
+        `UnknownMemory`; `Forbidden`, `QuotaExceeded`, `RateLimited`; `QueueFull`, `DiskFull`, `Starting` or `Draining`.
         """
         name, extension = clean_name(name), formats.extension_of(clean_name(name))
         file_format = formats.format_of(extension)
@@ -202,6 +203,8 @@ class Documents:
         self._service.accounts.check(TranslationRequest(("?",), options.target, options.source, account=account))
         if isinstance(options.glossary, str) and options.glossary:
             await self._service.glossaries.get(options.glossary)
+        if isinstance(options.memory, str):
+            await self._service.memories.store.get(account.id, options.memory)
         now = utc_now()
         document = StoredDocument(
             id=token_hex(16).upper(),
@@ -371,7 +374,8 @@ class Documents:
     async def edit(
         self, document: StoredDocument, n: int, translation: str, *, all_equal: bool = False
     ) -> list[StoredSegment]:
-        """Set the translation of a segment, and of `all_equal` ones; return these. The result has it at its next download.
+        """Set the translation of a segment, and of `all_equal` ones; return these. The result has it at its next download, and
+        the account's memory of edits has it at once.
 
         Raises `InvalidRequest` where marks of the source are lost, repeated or invented, and for an unknown segment.
         """
@@ -383,6 +387,10 @@ class Documents:
             )
         if not await self._store.add_edit(document.id, doubtful):
             raise UnknownDocument("the document was deleted")
+        if document.source is not None and self._service.settings.memory.edits:
+            await self._service.memories.remember(
+                document.account_id, EDITS, document.source, document.target, segment.source, translation
+            )
         return changed
 
     async def alternatives(self, document: StoredDocument, n: int, count: int, account: Account) -> list[Translation]:

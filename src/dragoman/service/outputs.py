@@ -133,6 +133,7 @@ class Output:
     retries: tuple[RetryReason, ...] = ()
     findings: tuple[Finding, ...] = ()
     features: tuple[Features, ...] = ()  # of each completion that it is made of; nothing where they are unknown
+    remembered: bool = False  # it is a person's translation, from a translation memory
 
     @property
     def marks_lost(self) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, count
+from typing import TYPE_CHECKING
 
 from dragoman import languages
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
@@ -30,6 +31,9 @@ from dragoman.text.plain import icu_plural_categories_missing
 from dragoman.text.segments import Segment, cut, sentences
 from dragoman.text.spans import has_letters
 from dragoman.types import EngineSequence, PromptOptions, TranslationRequest, WarningCode
+
+if TYPE_CHECKING:
+    from dragoman.service.memories import CallMemory
 
 MARGIN_TOKENS = 64  # that a short text's output may need beyond its ratio
 MIN_SEGMENT_TOKENS = 16
@@ -209,15 +213,19 @@ class Planner:
 
     # ---- texts and their segments
 
-    async def plan(self, request: TranslationRequest, pace: TimeSlices) -> list[TextJob]:
+    async def plan(
+        self, request: TranslationRequest, pace: TimeSlices, memory: CallMemory | None = None
+    ) -> list[TextJob]:
         """Settle the languages and limits of all texts. Raises `UnsupportedLanguage` and `InvalidRequest`."""
         jobs = list[TextJob]()
-        for job in self.jobs(request, await self._glossary(request) if request.glossary else None):
+        for job in self.jobs(request, await self._glossary(request) if request.glossary else None, memory):
             jobs.append(job)
             await pace.pause()
         return jobs
 
-    def jobs(self, request: TranslationRequest, glossary: Glossary | None = None) -> Iterator[TextJob]:
+    def jobs(
+        self, request: TranslationRequest, glossary: Glossary | None = None, memory: CallMemory | None = None
+    ) -> Iterator[TextJob]:
         """Yield a job for each text, made when it is asked for."""
         target = self.served_tag(request.target, "target")
         source = self.served_tag(request.source, "source") if request.source else None
@@ -229,7 +237,7 @@ class Planner:
         for index, text in enumerate(request.texts):
             if not (request.follows and request.follows[index]):
                 passage = Passage()
-            yield self._job(index, text, request, options, glossary, passage, is_repeated=times[text] > 1)
+            yield self._job(index, text, request, options, glossary, memory, passage, is_repeated=times[text] > 1)
 
     async def _glossary(self, request: TranslationRequest) -> Glossary:
         """Compile the request's glossary; a large one in a thread, and a stored one once."""
@@ -254,6 +262,7 @@ class Planner:
         request: TranslationRequest,
         options: PromptOptions,
         glossary: Glossary | None,
+        memory: CallMemory | None,
         passage: Passage,
         *,
         is_repeated: bool,
@@ -274,7 +283,7 @@ class Planner:
         if source is not None and source != request.target:
             direction = self._direction(source, request.target, options)
             note = request.contexts[index] if request.contexts else ""
-            segments = self.segments(pieces, source, request, direction, glossary)
+            segments = self.segments(pieces, source, request, direction, glossary, memory)
             if direction.takes_context:
                 segments = passage.in_context(segments, source, note, is_repeated=is_repeated)
             if options is not NO_OPTIONS or "plural" in text:
@@ -327,11 +336,13 @@ class Planner:
         request: TranslationRequest,
         direction: Direction,
         glossary: Glossary | None,
+        memory: CallMemory | None = None,
     ) -> Iterator[Segment | None]:
         """Yield the segments of a document in order, what is not translated among them; None: nothing yet.
 
-        The glossary's terms are marks where the model's prompt cannot have them; in a segment in capitals always, so that a
-        term's translation stays in the glossary's case.
+        A block that seems to be in the memory is one segment, as it stands; so is a segment of another block. The glossary's
+        terms are marks where the model's prompt cannot have them; in a segment in capitals always, so that a term's
+        translation stays in the glossary's case.
         """
         marked = glossary is not None and not direction.takes_terms
         for piece in pieces:
@@ -342,8 +353,19 @@ class Planner:
                 yield Segment(piece.text, False, structural=True)
                 continue
             block = Segment(piece.text, True, piece.marks, piece.writer)
+            if memory is not None and memory.has(source, block.text, block.marks):
+                yield replace(block, known=True)
+                continue
             for cut_off in cut(piece.text, source, direction.budget_tokens, self.prompts.tokenizer.count):
                 segment = block.part(cut_off.text, translatable=cut_off.translatable)
+                if (
+                    memory is not None
+                    and segment.translatable
+                    and len(segment.text) < len(block.text)
+                    and memory.has(source, segment.text, segment.marks)
+                ):
+                    yield replace(segment, known=True)
+                    continue
                 if segment.translatable and self.prompts.profile.capitals_as_sentences:
                     sentence = capitals.as_sentence(segment.text, source)
                     if sentence is not None:
@@ -354,7 +376,7 @@ class Planner:
                 yield segment
 
     def segments_of_block(self, job: TextJob, block: Block) -> tuple[Segment, ...]:
-        """Cut a block that is translated apart from the text around it, such as an attribute's value."""
+        """Cut a block that the model translates apart from the text around it, such as an attribute's value."""
         segments = self.segments((block,), job.source, job.request, job.direction, job.glossary)
         if job.direction.takes_context:
             segments = Passage().in_context(segments, job.source)

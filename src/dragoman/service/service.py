@@ -18,7 +18,7 @@ from prometheus_client import REGISTRY
 from dragoman import __version__, heap, languages
 from dragoman.engine.process import leave_worker_cores
 from dragoman.engine.spec import EngineSpec
-from dragoman.errors import DragomanError, EngineDead, Forbidden, Starting, UnknownGlossary
+from dragoman.errors import DragomanError, EngineDead, Forbidden, Starting, UnknownGlossary, UnknownMemory
 from dragoman.pipelines.base import Pipeline
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import LengthTable
@@ -41,6 +41,8 @@ from dragoman.wire import RecorderStats, StartupPhase, Stats
 
 if TYPE_CHECKING:
     from dragoman.service.documents import Documents
+    from dragoman.service.memories import Memories
+    from dragoman.service.memory_jobs import MemoryJobs
     from dragoman.storage.database import Database
     from dragoman.storage.glossaries import Glossaries
 
@@ -74,6 +76,8 @@ class TranslationService:
         self.tracing = tracing
         self._database = database
         self._glossaries = stack.glossaries(database) if database else None
+        self._memories = stack.memories(database, settings) if database else None
+        self._memory_jobs = stack.memory_jobs(self._memories) if self._memories else None
         self._documents = stack.documents(self, database) if database and settings.documents.folder else None
         auth = settings.auth
         self.accounts = Accounts(
@@ -135,6 +139,8 @@ class TranslationService:
             if self._database is not None:
                 await self._database.open()
             await self.accounts.open()
+            if self._memories is not None:
+                await self._memories.open()
             encoder, lengths = await self._load_and_start()
             await self._warm_up(encoder, lengths)
         except BaseException:
@@ -179,7 +185,9 @@ class TranslationService:
         # A few sequences wait in the engine, so that a slot that becomes free is taken at its next step.
         share = self.settings.admission.interactive_share
         dispatcher = Dispatcher(slots, queued=max(slots // 8, 1), interactive_share=share)
-        self._translator = Translator(self.pipeline, planner, dispatcher, self.turns, self.cache, self.model.confidence)
+        self._translator = Translator(
+            self.pipeline, planner, dispatcher, self.turns, self.cache, self.model.confidence, self._memories
+        )
         served = self.model.profile.languages
         directions = ((a, b) for a in ("en", *served) for b in served if a != b and self.model.profile.serves(a, b))
         source, target = next(directions)
@@ -217,6 +225,10 @@ class TranslationService:
         await self.pipeline.shutdown()
         await self.cache.close()
         await self.accounts.close()
+        if self._memory_jobs is not None:
+            await self._memory_jobs.close()
+        if self._memories is not None:
+            await self._memories.close()
         if self._database is not None:
             await self._database.close()
         if self.recorder is not None:
@@ -250,9 +262,33 @@ class TranslationService:
         return self._glossaries
 
     @property
+    def memories(self) -> Memories:
+        """Return the translation memories. Raises `UnknownMemory` if the server has no database."""
+        if self._memories is None:
+            raise UnknownMemory("this server stores no translation memories: its storage.url is empty")
+        return self._memories
+
+    @property
+    def memory_jobs(self) -> MemoryJobs:
+        """Return the imports and exports of memories as jobs. Raises `UnknownMemory` if the server has no database."""
+        if self._memory_jobs is None:
+            raise UnknownMemory("this server stores no translation memories: its storage.url is empty")
+        return self._memory_jobs
+
+    @property
+    def takes_suggestions(self) -> bool:
+        """Whether LibreTranslate's clients may suggest translations."""
+        return self.settings.memory.suggestions and self._memories is not None
+
+    @property
     def translates_documents(self) -> bool:
         """Whether it has what it needs for documents."""
         return self._documents is not None
+
+    @property
+    def max_file_bytes(self) -> int:
+        """The largest file that a client may send, of any kind."""
+        return self.settings.documents.max_bytes
 
     @property
     def documents(self) -> Documents:

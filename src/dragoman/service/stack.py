@@ -38,6 +38,8 @@ from dragoman.wire import Stats
 if TYPE_CHECKING:
     from dragoman.service.accounts import AccountStore
     from dragoman.service.documents import Documents
+    from dragoman.service.memories import Memories
+    from dragoman.service.memory_jobs import MemoryJobs
     from dragoman.service.service import TranslationService
     from dragoman.storage.database import Database
     from dragoman.storage.glossaries import Glossaries
@@ -176,6 +178,23 @@ def glossaries(database: Database) -> Glossaries:
     from dragoman.storage.glossaries import Glossaries
 
     return Glossaries(database)
+
+
+def memories(database: Database, settings: Settings) -> Memories:
+    """Return the translation memories of a database, not opened yet."""
+    from dragoman.documents.worker import Workers
+    from dragoman.service.memories import Memories
+    from dragoman.storage.memories import MemoryStore
+
+    workers = Workers(settings.documents.worker_memory_bytes, settings.documents.worker_timeout_s, at_once=2)
+    return Memories(MemoryStore(database), workers, settings.memory.max_entries_per_key, settings.auth.refresh_s)
+
+
+def memory_jobs(memories: Memories) -> MemoryJobs:
+    """Return the imports and exports of translation memories as jobs."""
+    from dragoman.service.memory_jobs import MemoryJobs
+
+    return MemoryJobs(memories)
 
 
 def documents(service: TranslationService, database: Database) -> Documents:

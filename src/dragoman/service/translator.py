@@ -12,18 +12,20 @@ No timeout and no task group is held while an event is given to the consumer, wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dragoman.pipelines.base import Pipeline
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.outputs import CallContext, Output, SegmentTranslator, is_shown_as_it_comes, worst
-from dragoman.service.planner import UNDETERMINED, Planner, TextJob
+from dragoman.service.planner import UNDETERMINED, UNTRANSLATED, Planner, TextJob
 from dragoman.telemetry import requests
 from dragoman.text import checks, marks
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
+from dragoman.text.marks import MARK_VARIANT, Block
 from dragoman.text.segments import Joiner, Segment
 from dragoman.types import (
     Event,
@@ -38,6 +40,9 @@ from dragoman.types import (
     TranslationRequest,
     Usage,
 )
+
+if TYPE_CHECKING:
+    from dragoman.service.memories import CallMemory, Memories
 
 
 class TextAssembly:
@@ -67,6 +72,8 @@ class TextAssembly:
         self._retries: list[RetryReason] = []
         self._features: list[Features] = []
         self._cached = 0  # segments for which nothing was generated
+        self._remembered = 0  # segments from a translation memory
+        self._translated = 0  # all segments that were to be translated
 
     def append(self, segment: Segment) -> int:
         """Add the text's next segment; return its number."""
@@ -117,6 +124,10 @@ class TextAssembly:
         """Count an output's costs, and check it beside its segment."""
         self._usage += output.usage
         self._reasons.add(output.reason)
+        self._translated += 1
+        if output.remembered:  # a person's translation is neither checked nor judged
+            self._remembered += 1
+            return
         self._timings += output.timings
         self._retries += output.retries
         if output.retries:
@@ -143,7 +154,9 @@ class TextAssembly:
                 detection_confidence=job.confidence,
             )
         else:
-            warnings = self._checks.warnings()
+            is_remembered = self._remembered == self._translated
+            warnings = () if is_remembered else self._checks.warnings()
+            notes = () if is_remembered else tuple(map(checks.warning, job.notes))
             features = tuple(self._features)
             confidence = self._confidence.confidence(features)
             doubts = (checks.warning(checks.LOW_CONFIDENCE),) if self._confidence.is_doubtful(confidence) else ()
@@ -152,11 +165,13 @@ class TextAssembly:
                 job.source,
                 job.detected,
                 worst(self._reasons),
-                (*warnings, *map(checks.warning, job.notes), *doubts),
+                (*warnings, *notes, *doubts),
                 replace(self._usage, characters=len(job.text)),
                 tuple(self._retries),
                 failed=job.request.strict and bool(warnings),
                 cached=self._cached,
+                remembered=self._remembered,
+                memory=None if not self._remembered else "part" if self._remembered < self._translated else "whole",
                 detection_confidence=job.confidence,
                 confidence=confidence,
                 features=features,
@@ -168,8 +183,8 @@ class TextAssembly:
         yield TextDone(job.index, translation)
 
 
-Work = tuple[TextAssembly, int, Segment | None]
-"""A segment of a text to translate, with its number; None: the text has no more segments."""
+Work = tuple[TextAssembly, int, Segment | Output | None]
+"""A segment of a text to translate, with its number; an output: a translation memory has it; None: the text has no more."""
 
 Item = tuple[TextAssembly, int, str | Output | None]
 """What came of it: a delta, its output, or nothing (None)."""
@@ -186,8 +201,10 @@ class Translator:
         turns: LoopTurns,
         cache: SegmentCache,
         confidence: ConfidenceModel = UNCALIBRATED,
+        memories: Memories | None = None,
     ) -> None:
         self.planner = planner
+        self._memories = memories
         self.segments = SegmentTranslator(pipeline, planner, cache, confidence)
         self._dispatcher = dispatcher
         self._turns = turns
@@ -207,29 +224,33 @@ class Translator:
                 call.until_s = asyncio.get_running_loop().time() + request.deadline_s
             await pace.turn()  # many calls may arrive at once: streams are sent their events in between
             with requests.span("segment"):
-                jobs = await call.wait_for(self.planner.plan(request, pace))
+                memory = None if self._memories is None else await call.wait_for(self._memories.of_call(request))
+                jobs = await call.wait_for(self.planner.plan(request, pace, memory))
+                wholes = {} if memory is None else await call.wait_for(_whole_texts(jobs, memory, pace))
             yield Planned()
-            async with aclosing(self._items(call, jobs)) as items:
+            async with aclosing(self._items(call, jobs, memory, wholes)) as items:
                 async for text, number, item in items:
                     for event in text.take(number, item):
                         if event is not None:
                             yield event
                         await pace.pause()
 
-    async def _items(self, call: CallContext, jobs: list[TextJob]) -> AsyncGenerator[Item]:
+    async def _items(
+        self, call: CallContext, jobs: list[TextJob], memory: CallMemory | None, wholes: Mapping[int, str]
+    ) -> AsyncGenerator[Item]:
         """Translate the segments of all texts. A call of one segment needs no task of its own."""
-        async with aclosing(self._segments(call, jobs)) as segments:
+        async with aclosing(self._segments(call, jobs, memory, wholes)) as segments:
             begun: list[Work] = []
             number_of_segments = 0
             async for work in segments:
                 begun.append(work)
-                number_of_segments += work[2] is not None
+                number_of_segments += isinstance(work[2], Segment)
                 if number_of_segments > 1:
                     break
             else:
                 for text, number, segment in begun:
-                    if segment is None:
-                        yield text, number, None
+                    if not isinstance(segment, Segment):
+                        yield text, number, segment
                         continue
                     await call.wait_for(call.slots.acquire())
                     if not is_shown_as_it_comes(call, text.job, segment):
@@ -251,21 +272,63 @@ class Translator:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
-    async def _segments(self, call: CallContext, jobs: list[TextJob]) -> AsyncGenerator[Work]:
-        """All segments that the model has to translate, text by text, made as they are asked for; None ends a text."""
+    async def _segments(
+        self, call: CallContext, jobs: list[TextJob], memory: CallMemory | None, wholes: Mapping[int, str]
+    ) -> AsyncGenerator[Work]:
+        """All segments that are to be translated, text by text, made as they are asked for; None ends a text.
+
+        `wholes`: translations from the memory of whole texts, by their places.
+        """
         for job in jobs:
             text = TextAssembly(
                 job, self.segments.confidence, streamed=call.streamed, forced=self.planner.forced_lengths
             )
-            for segment in job.segments:
-                if segment is not None:
+            whole = wholes.get(job.index)
+            if whole is not None:
+                for segment, output in self._with_edges(job.text, whole):
                     number = text.append(segment)
-                    if segment.translatable:
-                        yield text, number, segment
+                    if output is not None:
+                        yield text, number, output
+            for segment in job.segments if whole is None or job.direction.takes_context else ():
+                if segment is not None and whole is None:  # else it is the next text's context, and nothing more
+                    parts: Sequence[tuple[Segment, Output | None]] = ((segment, None),)
+                    if segment.known and memory is not None:
+                        parts = await call.wait_for(self._recalled(job, segment, memory))
+                    for part, output in parts:
+                        number = text.append(part)
+                        if part.translatable:
+                            yield text, number, output or part
                 await call.pace.pause()
             text.is_complete = True
             yield text, -1, None
             await call.pace.pause()
+
+    async def _recalled(
+        self, job: TextJob, segment: Segment, memory: CallMemory
+    ) -> list[tuple[Segment, Output | None]]:
+        """A segment that seems to be in the memory, with its output; if it is not there, it is cut for the model."""
+        found = await memory.recall(job.source, segment.text, segment.marks)
+        if found is None:
+            block = Block(segment.text, segment.marks, segment.writer)
+            return [(part, None) for part in self.planner.segments_of_block(job, block)]
+        written = marks.restore(found, segment.marks, segment.writer)
+        return [(segment, self._remembered(segment.text, written, found))]
+
+    def _with_edges(self, text: str, translation: str) -> list[tuple[Segment, Output | None]]:
+        """A whole text and its translation from the memory, with the white space around it."""
+        core = text.strip()
+        before, _, after = text.partition(core)
+        pieces: list[tuple[Segment, Output | None]] = [
+            (Segment(before, False, structural=True), None),
+            (Segment(core, True), self._remembered(core, translation, translation)),
+            (Segment(after, False, structural=True), None),
+        ]
+        return [(segment, output) for segment, output in pieces if segment.text]
+
+    def _remembered(self, source: str, written: str, text: str) -> Output:
+        """The output of a translation from a memory, as it stands in the document (`written`) and with marks."""
+        count, plain = self.planner.prompts.tokenizer.count, marks.plain(text)
+        return Output(written, plain, "stop", Usage(0, 0, 0, 0, count(source), count(plain)), remembered=True)
 
     async def _run(
         self, call: CallContext, begun: list[Work], segments: AsyncGenerator[Work], queue: asyncio.Queue[Item | None]
@@ -282,8 +345,8 @@ class Translator:
 
         async def start(work: Work) -> None:
             text, number, segment = work
-            if segment is None:
-                queue.put_nowait((text, number, None))
+            if not isinstance(segment, Segment):
+                queue.put_nowait((text, number, segment))
                 return
             await call.slots.acquire()
             group.create_task(translate(text, number, segment))
@@ -296,3 +359,24 @@ class Translator:
                     await start(work)
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+
+
+async def _whole_texts(jobs: Sequence[TextJob], memory: CallMemory, pace: TimeSlices) -> dict[int, str]:
+    """The translations from the memory of texts as wholes, by their places."""
+    known = list[TextJob]()
+    for job in jobs:
+        if _is_known(job, memory):
+            known.append(job)
+        await pace.pause()
+    await memory.read([(job.source, job.text.strip()) for job in known])
+    found = {job.index: await memory.recall(job.source, job.text.strip()) for job in known}
+    return {index: translation for index, translation in found.items() if translation is not None}
+
+
+def _is_known(job: TextJob, memory: CallMemory) -> bool:
+    """Whether a text as a whole seems to be in the memory: one without markup, or a block of a document."""
+    if job.direction is UNTRANSLATED or job.request.format not in ("text", "marks"):
+        return False
+    if job.request.format == "text" and MARK_VARIANT.search(job.text):  # which would read as a document's mark
+        return False
+    return memory.has(job.source, job.text.strip())

@@ -18,7 +18,7 @@ _SCHEMA = """
 CREATE TABLE segments (
     n INTEGER PRIMARY KEY, source TEXT NOT NULL, place TEXT NOT NULL, context TEXT NOT NULL, follows INTEGER NOT NULL,
     translation TEXT, confidence REAL, warnings TEXT NOT NULL DEFAULT '[]',
-    doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0,
+    doubtful INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0, memory INTEGER NOT NULL DEFAULT 0,
     equal INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX doubtful ON segments (n) WHERE doubtful;
@@ -47,12 +47,14 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The translation of segment `n`. `warnings` are objects of `code`, `message` and `missing`."""
+    """The translation of segment `n`. `warnings` are objects of `code`, `message` and `missing`. `memory`: some of it, or all,
+    is from a translation memory."""
 
     n: int
     translation: str
     confidence: float | None
     warnings: Sequence[dict[str, object]]
+    memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,7 @@ class StoredSegment:
     doubtful: bool
     edited: bool
     equal: int
+    memory: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Page:
     doubtful_total: int = 0
 
 
-_COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited, equal"
+_COLUMNS = "n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory"
 _COUNT_EQUAL = """
 UPDATE segments SET equal = found.number - 1
 FROM (SELECT source, count(*) AS number FROM segments GROUP BY source HAVING count(*) > 1) AS found
@@ -88,11 +91,10 @@ WHERE segments.source = found.source
 """
 
 
-def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int, int]) -> StoredSegment:
-    n, place, source, translation, confidence, warnings, doubtful, edited, equal = row
-    return StoredSegment(
-        n, place, source, translation, confidence, json.loads(warnings), bool(doubtful), bool(edited), equal
-    )
+def _segment(row: tuple[int, str, str, str | None, float | None, str, int, int, int, int]) -> StoredSegment:
+    n, place, source, translation, confidence, warnings, doubtful, edited, equal, memory = row
+    flags = bool(doubtful), bool(edited)
+    return StoredSegment(n, place, source, translation, confidence, json.loads(warnings), *flags, equal, bool(memory))
 
 
 class SegmentFile:
@@ -144,9 +146,9 @@ class SegmentFile:
         """Store translations, as one transaction."""
         with self._connected() as connection:
             connection.executemany(
-                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ? WHERE n = ?",
+                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ?, memory = ? WHERE n = ?",
                 (
-                    (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), one.n)
+                    (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), one.memory, one.n)
                     for one in results
                 ),
             )
@@ -190,7 +192,8 @@ class SegmentFile:
         condition = "source = (SELECT source FROM segments WHERE n = ?)" if all_equal else "n = ?"
         with self._connected() as connection:
             connection.execute(
-                f"UPDATE segments SET translation = ?, edited = 1, doubtful = 0 WHERE {condition}", (translation, n)
+                f"UPDATE segments SET translation = ?, edited = 1, doubtful = 0, memory = 0 WHERE {condition}",
+                (translation, n),
             )
             changed = connection.execute(f"SELECT {_COLUMNS} FROM segments WHERE {condition} ORDER BY n", (n,))
             segments = [*map(_segment, changed)]

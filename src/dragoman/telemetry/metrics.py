@@ -105,6 +105,12 @@ class Metrics:
         self._reasons = self._counter("finish_reasons", "Translations, by why they ended", "reason")
         self._warnings = self._counter("warnings", "Translations with a warning, by its code", "code")
         self._retries = self._counter("retries", "Segments retried because of a check, by its code", "code")
+        self._remembered = Counter(
+            "memory_segments",
+            "Segments answered from translation memories",
+            namespace="dragoman",
+            registry=self.registry,
+        )
         self._e2e = _Children(
             self._histogram("e2e_seconds", "From a text's arrival to its end, by length band", _SECONDS, "band")
         )
@@ -151,6 +157,8 @@ class Metrics:
             self._warnings[(code,)].inc()
         for code in text.retries:
             self._retries[(code,)].inc()
+        if text.remembered:
+            self._remembered.inc(text.remembered)
         if not text.source_tokens:  # there was nothing to translate, and no engine saw it
             return
         self._e2e[(LENGTH_BANDS[bisect_left(LENGTH_BAND_TOKENS, text.source_tokens)],)].observe(text.e2e_s)

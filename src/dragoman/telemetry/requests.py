@@ -59,6 +59,7 @@ class TextRecord:
     finish_reason: str | None = None
     warnings: tuple[str, ...] = ()  # their codes
     retries: tuple[str, ...] = ()  # why segments were retried, one for each retry
+    remembered: int = 0  # segments from a translation memory
     text: str | None = field(default=None, repr=False)  # the source, where the recorder keeps it
 
 
@@ -223,6 +224,7 @@ class CallTracker:
             finish_reason=translation.finish_reason if translation else None,
             warnings=tuple([warning.code for warning in translation.warnings]) if translation else (),
             retries=translation.retries if translation else (),
+            remembered=translation.remembered if translation else 0,
             text=text if self.registry.keep_text else None,
         )
         self.ended[index] = record

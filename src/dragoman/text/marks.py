@@ -161,6 +161,48 @@ def from_words(output: str, marks: Sequence[Mark]) -> str:
     return words.sub(marked, output)
 
 
+def canonical(text: str, marks: Sequence[Mark] | None = None) -> tuple[str, list[int]] | None:
+    """Return the text with its marks numbered from 1 in their order, and the number that each had; words to keep are shown.
+
+    So texts with equal words between equal marks are equal, whatever the marks stand for. `marks`: those of a block; None:
+    none is a word. None is returned if the marks are not well nested, or a word reads like one.
+    """
+    if marks:
+        if any(mark.word and MARK_VARIANT.search(mark.opening) for mark in marks):
+            return None
+        text = with_words(text, marks)
+    if "<" not in text:
+        return text, []
+    numbers: dict[int, int] = {}
+
+    def renumbered(found: re.Match[str]) -> str:
+        number = numbers.setdefault(int(found[2] or found[3]), len(numbers) + 1)
+        return f"<x{number}/>" if found[3] else f"<{found[1]}g{number}>"
+
+    written = MARK.sub(renumbered, text)
+    return None if _is_ambiguous(written) else (written, list(numbers))
+
+
+def renumber(text: str, numbers: Sequence[int]) -> str:
+    """Return a text whose marks are numbered as `canonical` does with the numbers that it returned."""
+
+    def renumbered(found: re.Match[str]) -> str:
+        number = numbers[int(found[2] or found[3]) - 1]
+        return f"<x{number}/>" if found[3] else f"<{found[1]}g{number}>"
+
+    return MARK.sub(renumbered, text) if numbers else text
+
+
+def _is_ambiguous(text: str) -> bool:
+    """Whether a text has a mark more than once, pairs that are not well nested, or what is nearly a mark."""
+    exact = _counted(text)
+    return (
+        exact.total() > len(exact)
+        or bool(_nesting(text)[1])
+        or any(not MARK.fullmatch(found[0]) for found in MARK_VARIANT.finditer(text))
+    )
+
+
 _ALNUM = "[A-Za-z0-9]"
 
 

@@ -48,7 +48,8 @@ class Segment:
     """A part of a text. If it is not translatable (white space, digits, emoji, a bare URL), it is copied.
 
     `marks` are those of `text` (`text.marks`), and `writer` writes its characters in the document's notation. `before` is
-    the source text before it, which a model may get as context. A `structural` segment is not part of a sentence.
+    the source text before it, which a model may get as context. A `structural` segment is not part of a sentence. One that
+    is `known` seems to be in a translation memory, and is as the document has it: longer than the model takes, perhaps.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Segment:
     writer: Writer | None = None
     before: str = ""
     structural: bool = False
+    known: bool = False
 
     @property
     def written(self) -> str:

@@ -150,7 +150,7 @@ async def test_parameters_that_have_no_effect_are_accepted(client: httpx.AsyncCl
         ({"custom_instructions": ["x"] * 11}, "custom_instructions"),
         ({"custom_instructions": ["x" * 301]}, "custom_instructions"),
         ({"style_id": "1"}, "style"),
-        ({"translation_memory_id": "1"}, "translation_memory_id"),
+        ({"translation_memory_threshold": "80"}, "translation_memory_threshold"),
         ({"glossary_id": "IT"}, "source_lang"),
         ({"source_lang": "EN", "glossary_ids": ["a"] * 6}, "glossary_ids"),
         ({"source_lang": "EN", "glossary_id": "a", "glossary_ids": ["a"]}, "glossary_ids"),
@@ -255,7 +255,12 @@ async def test_languages_of_version_3(client: httpx.AsyncClient) -> None:
     for params in ({}, {"resource": "cars"}):
         checked(await client.get("/v3/languages", params=params), schemas.ERROR, 400)
     resources = checked(await client.get("/v3/languages/resources"), schemas.RESOURCES)
-    assert [one["name"] for one in resources] == ["translate_text", "translate_document", "glossary"]
+    assert [one["name"] for one in resources] == [
+        "translate_text",
+        "translate_document",
+        "glossary",
+        "translation_memory",
+    ]
 
 
 async def test_usage_style_rules_and_translation_memories(

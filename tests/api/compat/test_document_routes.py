@@ -190,7 +190,7 @@ async def test_languages_of_documents(client: httpx.AsyncClient) -> None:
     answer = await client.get("/v3/languages", params={"resource": "translate_document"})
     found = {one["lang"]: one["features"] for one in checked(answer, schemas.RESOURCE_LANGUAGES)}
     assert {"en", "ja", "ko", "zh"} <= set(found)
-    assert set(found["en"]) == {"auto_detection", "glossary"}
+    assert set(found["en"]) == {"auto_detection", "glossary", "translation_memory"}
     resources = checked(await client.get("/v3/languages/resources"), schemas.RESOURCES)
     assert "translate_document" in {one["name"] for one in resources}
 

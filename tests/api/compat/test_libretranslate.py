@@ -167,7 +167,7 @@ async def test_what_front_ends_ask(client: httpx.AsyncClient) -> None:
 
 
 async def test_what_is_not_offered_is_not_found(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/suggest", json={"q": "a"})
+    answer = await client.post("/suggest/more", json={"q": "a"})
     assert answer.status_code == 404
     assert isinstance(answer.json()["error"], str)
 

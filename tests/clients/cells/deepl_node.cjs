@@ -91,6 +91,28 @@ cell("glossaries", "version 3: two dictionaries, use, rename, replace, delete", 
     await client.deleteMultilingualGlossary(made);
   }
 });
+const TMX = `<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en"><seg>${TEXT}</seg></tuv><tuv xml:lang="ja"><seg>駅はどこ？</seg></tuv></tu></body></tmx>`;
+cell("glossaries", "translation memories: import, list, get, segments, use with a threshold, export, delete", async () => {
+  const [given, exported] = [`${FILES}/node.tmx`, `${FILES}/node exported.tmx`];
+  fs.writeFileSync(given, TMX);
+  const job = await client.importTranslationMemoryFromFilepath(given, { displayName: name("memory") });
+  const made = await client.getTranslationMemory(job.results[0].translationMemoryId);
+  try {
+    assert.deepStrictEqual([made.sourceLanguage, made.targetLanguages, made.segmentCount], ["en", ["ja"], 1]);
+    const listed = await client.listTranslationMemories(0, 25);
+    assert(listed.some((one) => one.translationMemoryId === made.translationMemoryId));
+    const page = await client.listTranslationMemorySegments(made, { filterText: "train station", pageSize: 10 });
+    assert.deepStrictEqual([page.segments[0].targets[0].targetText, page.nextPageCursor], ["駅はどこ？", undefined]);
+    const options = { translationMemory: made, translationMemoryThreshold: 80 };
+    assert.strictEqual((await client.translateText(TEXT, "en", "ja", options)).text, "駅はどこ？");
+    await client.exportTranslationMemoryToFilepath(made, exported);
+    assert(fs.readFileSync(exported, "utf8").includes("駅はどこ？"));
+  } finally {
+    await client.deleteTranslationMemory(made);
+  }
+  await assert.rejects(client.getTranslationMemory(made), /not found/i);
+});
 for (const kind of ["docx", "pptx", "srt"]) {
   cell("documents", `translateDocument from a path: ${kind}`, async () => {
     const result = `${FILES}/result.${kind}`;

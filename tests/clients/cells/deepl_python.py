@@ -159,6 +159,45 @@ def glossaries_3() -> None:
         client.delete_multilingual_glossary(made)
 
 
+TMX = f"""<tmx version="1.4"><header srclang="en"/><body>
+<tu><tuv xml:lang="en"><seg>{TEXT}</seg></tuv><tuv xml:lang="ja"><seg>駅はどこ？</seg></tuv></tu>
+<tu><tuv xml:lang="en"><seg>Press <bpt i="1" x="1"/>it<ept i="1"/>.</seg></tuv>
+<tuv xml:lang="ja"><seg><bpt i="1" x="1"/>それ<ept i="1"/>を押す。</seg></tuv></tu></body></tmx>"""
+
+
+@cell("glossaries", "translation memories: import, list, get, segments, use with a threshold, export, delete")
+def memories() -> None:
+    given, exported, name = FILES / "legal.tmx", FILES / "exported.tmx", f"memory {uuid.uuid4()}"
+    given.write_text(TMX, encoding="utf-8")
+    job = client.import_translation_memory_from_filepath(given, display_name=name)
+    equal((job.status, job.result.skipped_segment_count), ("completed", 0))
+    made = client.get_translation_memory(job.result.translation_memory_id)
+    try:
+        equal((made.name, made.source_language, made.target_languages, made.segment_count), (name, "en", ["ja"], 2))
+        assert made.creation_time is not None
+        listed = client.list_translation_memories(page=0, page_size=25)
+        assert made.translation_memory_id in {one.translation_memory_id for one in listed}
+        page = client.list_translation_memory_segments(made, page_size=1)
+        last = client.list_translation_memory_segments(made, page_size=1, page_cursor=page.next_page_cursor)
+        equal((page.segment_count, len(page), len(last), last.next_page_cursor), (2, 1, 1, None))
+        [found] = client.list_translation_memory_segments(made, filter_text="train station")
+        equal((found.source_text, found.targets[0].target_text), (TEXT, "駅はどこ？"))
+        options = {"source_lang": "EN", "target_lang": "JA", "translation_memory": made}
+        equal(client.translate_text(TEXT, translation_memory_threshold=80, **options).text, "駅はどこ？")
+        equal(client.translate_text("Press <b>it</b>.", tag_handling="html", **options).text, "<b>それ</b>を押す。")
+        japanese(client.translate_text(TEXTS[1], **options).text)
+        client.export_translation_memory_to_filepath(made, exported)
+        assert "駅はどこ？" in exported.read_text(encoding="utf-8")
+    finally:
+        client.delete_translation_memory(made)
+    try:
+        client.get_translation_memory(made)
+    except deepl.DeepLException as error:
+        assert "not found" in str(error).lower(), error
+    else:
+        raise AssertionError("a deleted memory was found")
+
+
 def translated_document(kind: str) -> None:
     result = FILES / f"result.{kind}"
     status = client.translate_document_from_filepath(FILES / f"a.{kind}", result, source_lang="EN", target_lang="JA")

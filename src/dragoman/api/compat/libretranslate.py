@@ -1,5 +1,5 @@
 """LibreTranslate's API, at the server's root: `/translate`, `/translate_file`, `/detect`, `/languages`,
-`/frontend/settings`, `/health`. Its `POST /translate` is shared with the plug-ins': see `plugins.recognised`.
+`/frontend/settings`, `/health`, `/suggest`. Its `POST /translate` is shared with the plug-ins': see `plugins.recognised`.
 
 Alternatives are always empty lists: decoding is greedy, and a second translation would cost as much as the first.
 """
@@ -22,6 +22,7 @@ from dragoman.api.compat.exchange import (
     Call,
     Fields,
     authenticated,
+    base_url,
     caller,
     read_fields,
     receive_upload,
@@ -32,6 +33,7 @@ from dragoman.api.input import Service, base_url
 from dragoman.documents.formats import BY_EXTENSION
 from dragoman.errors import Forbidden, InvalidRequest, UnknownDocument
 from dragoman.service.documents import DocumentOptions
+from dragoman.service.memories import SUGGESTIONS
 from dragoman.types import Detection, TextFormat, Translation
 
 router = APIRouter(tags=["LibreTranslate"], default_response_class=Response)
@@ -72,6 +74,13 @@ _TRANSLATE = {
     "format": openapi.choice("text", "html"),
     "alternatives": {**openapi.INTEGER, "minimum": 0},
     "consecutive": {**openapi.FLAG, "description": "This server's own: the texts follow each other."},
+    **_KEY,
+}
+_SUGGEST = {
+    "q": openapi.example(openapi.TEXT, "Where is the train station?"),
+    "s": openapi.example({**openapi.TEXT, "description": "The translation that is suggested."}, "駅はどこですか？"),
+    "source": openapi.example(openapi.TEXT, "en"),
+    "target": _TRANSLATE["target"],
     **_KEY,
 }
 _TRANSLATED = openapi.object_of(
@@ -250,6 +259,24 @@ async def list_languages(service: Service) -> Response:
     )
 
 
+@router.post(
+    "/suggest",
+    summary="LibreTranslate: suggest a translation",
+    openapi_extra=openapi.body(_SUGGEST, "q", "s", "source", "target"),
+    responses=openapi.answers(openapi.object_of({"success": openapi.FLAG}), _ERROR, 403, 413, 429),
+)
+async def suggest(call: LibreTranslateCall) -> Response:
+    """A text's translation for the key's translation memory `suggestions`, where the operator allows it."""
+    if not call.service.takes_suggestions:
+        raise Forbidden("Suggestions are disabled on this server.")
+    texts = [call.fields.required(name, most=call.service.settings.server.max_text_characters) for name in ("q", "s")]
+    source, target = _tag(call, "source"), _tag(call, "target")
+    await call.service.memories.add_texts(
+        call.account.id, SUGGESTIONS, source, target, [(texts[0], texts[1])], has_marks=False, create=True
+    )
+    return JsonResponse({"success": True})
+
+
 @router.get(
     "/frontend/settings",
     summary="LibreTranslate: what its front ends ask first",
@@ -265,7 +292,7 @@ async def frontend_settings(service: Service) -> Response:
             "frontendTimeout": FRONTEND_TIMEOUT_MS,
             "apiKeys": service.accounts.required,
             "keyRequired": service.accounts.required,
-            "suggestions": False,
+            "suggestions": service.takes_suggestions,
             "filesTranslation": service.translates_documents,
             "supportedFilesFormat": [f".{extension}" for extension in BY_EXTENSION if service.translates_documents],
             "language": {

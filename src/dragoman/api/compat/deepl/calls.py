@@ -21,7 +21,13 @@ from dragoman.api.middleware import current_id
 from dragoman.errors import UnsupportedLanguage
 
 MISSING = "Parameter '{}' not specified"
-_STATUSES = {"unauthenticated": 403, "invalid_key": 403, "quota_exceeded": 456, "glossary_exists": 400}
+_STATUSES = {
+    "unauthenticated": 403,
+    "invalid_key": 403,
+    "quota_exceeded": 456,
+    "glossary_exists": 400,
+    "memory_exists": 400,
+}
 """Where DeepL's status is not ours."""
 
 
@@ -68,6 +74,8 @@ def no_content() -> Response:
 def _error(status: int, fault: Fault) -> dict[str, str]:
     if fault.code == "unknown_glossary":
         return {"message": "Glossary not found", "detail": fault.message}
+    if fault.code == "unknown_memory":
+        return {"message": "Translation memory not found", "detail": fault.message}
     return {"message": fault.message}
 
 

@@ -18,7 +18,7 @@ from dragoman.api import openapi
 from dragoman.api.answers import file_headers
 from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.calls import MISSING, DeepLCall, answer, answers, direction_of, failures, trace_header
-from dragoman.api.compat.deepl.translate import check_ignored, formality_of, glossary_of
+from dragoman.api.compat.deepl.translate import check_ignored, formality_of, glossary_of, memory_of
 from dragoman.api.compat.exchange import Call, receive_upload
 from dragoman.api.input import Service
 from dragoman.service.documents import DocumentOptions
@@ -61,6 +61,7 @@ async def _options(call: Call) -> DocumentOptions:
         fields.text("output_format"),
         glossary,
         formality_of(call, source, target) if "formality" in fields else "default",
+        memory=memory_of(fields),
     )
 
 

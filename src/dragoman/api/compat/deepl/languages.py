@@ -36,12 +36,19 @@ _RESOURCES: Mapping[str, Mapping[str, tuple[bool, bool]]] = {
         "formality": (False, True),
         "glossary": (True, True),
         "tag_handling": (True, True),
+        "translation_memory": (True, True),
     },
-    "translate_document": {"auto_detection": (True, False), "formality": (False, True), "glossary": (True, True)},
+    "translate_document": {
+        "auto_detection": (True, False),
+        "formality": (False, True),
+        "glossary": (True, True),
+        "translation_memory": (True, True),
+    },
     "glossary": {},
+    "translation_memory": {},
 }
 """DeepL's resources that the server has, and by feature whether the source and the target must have it."""
-_OTHER_RESOURCES = ("voice", "write", "style_rules", "translation_memory")
+_OTHER_RESOURCES = ("voice", "write", "style_rules")
 _STABLE = {"status": "stable"}
 
 
@@ -152,7 +159,7 @@ async def v3_languages(call: DeepLCall) -> Response:
     resource = call.fields.choice("resource", *_RESOURCES, *_OTHER_RESOURCES)
     if resource in _OTHER_RESOURCES or (resource == "translate_document" and not call.service.translates_documents):
         return answer([])
-    if resource == "glossary":
+    if resource in ("glossary", "translation_memory"):
         return answer(list(_glossary_languages(call.service)))
     return answer(list(_translated_languages(call.service, resource)))
 
@@ -161,7 +168,7 @@ def _translated_languages(service: TranslationService, resource: str) -> Iterato
     sources = {languages.normalise(code): None for code in source_codes(service)}
     targets = target_tags(service)
     for tag in dict.fromkeys([*sources, *targets]):
-        features = ["glossary", "tag_handling"] if resource == "translate_text" else ["glossary"]
+        features = ["glossary", "translation_memory", *(["tag_handling"] if resource == "translate_text" else [])]
         features += ["auto_detection"] if tag in sources else []
         features += ["formality"] if tag in targets and can_express(service, None, tag, _FORMAL) else []
         yield _listed(tag, features, source=tag in sources, target=tag in targets)

@@ -44,9 +44,3 @@ async def _documents(call: Call) -> dict[str, int]:
 async def style_rules(call: DeepLCall) -> Response:
     """None."""
     return answer({"style_rules": []})
-
-
-@router.get("/v3/translation_memories", include_in_schema=False)
-async def translation_memories(call: DeepLCall) -> Response:
-    """None."""
-    return answer({"translation_memories": [], "total_count": 0})

@@ -90,6 +90,62 @@ GLOSSARY = object_of({**_GLOSSARY, "ready": FLAG, **_PAIR, "entry_count": INTEGE
 GLOSSARIES = object_of({"glossaries": array(GLOSSARY)})
 MULTILINGUAL = object_of({**_GLOSSARY, "dictionaries": array(DICTIONARY)})
 MULTILINGUALS = object_of({"glossaries": array(MULTILINGUAL)})
+MEMORY = object_of(
+    {
+        "translation_memory_id": TEXT,
+        "name": TEXT,
+        "source_language": {**TEXT, "description": "Of most of its entries; empty where it has none."},
+        "target_languages": TEXTS,
+        "segment_count": INTEGER,
+        "creation_time": _TIME,
+        "updated_time": _TIME,
+    }
+)
+MEMORIES = object_of({"translation_memories": array(MEMORY), "total_count": INTEGER})
+_TIMES = {"creation_time": _TIME, "updated_time": _TIME}
+MEMORY_SEGMENTS = object_of(
+    {
+        "segments": array(
+            object_of(
+                {
+                    "source_segment_id": TEXT,
+                    "source_text": TEXT,
+                    "targets": array(
+                        object_of({"target_segment_id": TEXT, "target_language": TEXT, "target_text": TEXT, **_TIMES})
+                    ),
+                    **_TIMES,
+                }
+            )
+        ),
+        "segment_count": INTEGER,
+        "next_page_cursor": TEXT,
+    },
+    "next_page_cursor",
+)
+MEMORY_IMPORT = object_of({"job_id": TEXT, "upload_url": TEXT, "expires_at": _TIME})
+_EXPORTED = object_of({"translation_memory_id": TEXT})
+MEMORY_EXPORT = object_of({"job_id": TEXT, "parameters": _EXPORTED})
+_RESULT = {
+    "status": choice("awaiting_input", "processing", "completed", "failed"),
+    "status_metadata": object_of({"required_action": TEXT}),
+    "download_url": TEXT,
+    "expires_at": _TIME,
+    "error": object_of({"message": TEXT}),
+    "translation_memory_id": TEXT,
+    "skipped_segment_count": INTEGER,
+}
+MEMORY_JOB = object_of(
+    {
+        "job_id": TEXT,
+        "product": choice("translation_memory"),
+        "operation": choice("import", "export"),
+        **_TIMES,
+        "parameters": {"type": "object"},
+        "source_file": object_of({"content_type": TEXT, "content_length": INTEGER}),
+        "results": array(object_of(_RESULT, *(name for name in _RESULT if name != "status"))),
+    },
+    "source_file",
+)
 
 # ---- bodies
 
@@ -113,6 +169,13 @@ TRANSLATE: dict[str, Schema] = {
     "model_type": choice("quality_optimized", "latency_optimized", "prefer_quality_optimized"),
     "custom_instructions": {"type": "array", "items": {**TEXT, "maxLength": 300}, "maxItems": 10},
     "show_billed_characters": FLAG,
+    "translation_memory_id": TEXT,
+    "translation_memory_threshold": {
+        **INTEGER,
+        "minimum": 0,
+        "maximum": 100,
+        "description": "Matches are always exact.",
+    },
 }
 DOCUMENT: dict[str, Schema] = {
     "file": FILE,
@@ -123,6 +186,8 @@ DOCUMENT: dict[str, Schema] = {
     "formality": TRANSLATE["formality"],
     "glossary_id": TEXT,
     "glossary_ids": TRANSLATE["glossary_ids"],
+    "translation_memory_id": TEXT,
+    "translation_memory_threshold": TRANSLATE["translation_memory_threshold"],
 }
 DOCUMENT_KEY: dict[str, Schema] = {"document_key": TEXT}
 REPLACE: dict[str, Schema] = {

@@ -20,7 +20,7 @@ from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.calls import DeepLCall, answers, direction_of
 from dragoman.api.compat.deepl.languages import can_express, source_code
 from dragoman.api.compat.exchange import Call, Fields, unsupported
-from dragoman.api.input import MAX_INSTRUCTION_CHARACTERS, MAX_INSTRUCTIONS, call_of, check_texts
+from dragoman.api.input import MAX_INSTRUCTION_CHARACTERS, MAX_INSTRUCTIONS, call_of, check_texts, memories_of
 from dragoman.errors import InvalidRequest, UnknownGlossary
 from dragoman.types import Formality, PromptOptions, TextFormat, Translation, TranslationRequest
 
@@ -84,6 +84,7 @@ async def _request(call: Call) -> TranslationRequest:
         context=fields.text("context", most=None) or None,
         glossary=entries,
         glossary_key=key,
+        memories=await memories_of(call.service, call.account, memory_of(fields)),
         formality=formality_of(call, source, target) if "formality" in fields else "default",
         instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
         ignore_tags=frozenset(_listed(fields, "ignore_tags")),
@@ -108,8 +109,20 @@ def check_ignored(fields: Fields) -> None:
         fields.flag(name)
     if fields.text("style_id"):
         raise unsupported("style_id", "this server has no style rules")
-    if fields.text("translation_memory_id"):
-        raise unsupported("translation_memory_id", "this server has no translation memories")
+
+
+def memory_of(fields: Fields) -> bool | str:
+    """The translation memory that is named; True for none: all of the key's. Matches are exact, whatever the threshold."""
+    named = fields.text("translation_memory_id")
+    name = "translation_memory_threshold"
+    threshold = str(fields.values.get(name, ""))
+    if threshold and not (
+        threshold.isascii() and threshold.isdecimal() and len(threshold) < 4 and int(threshold) <= 100
+    ):
+        raise unsupported(name, "give a whole number from 0 to 100")
+    if threshold and not named:
+        raise InvalidRequest(f"Parameter '{name}' needs Parameter 'translation_memory_id'", param=name)
+    return named or True
 
 
 def formality_of(call: Call, source: str | None, target: str) -> Formality:

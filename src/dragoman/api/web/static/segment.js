@@ -72,8 +72,9 @@ export class Segment {
     this.explain(segment);
   }
 
-  explain({ doubtful, edited, warnings, confidence }) {
+  explain({ doubtful, edited, memory, warnings, confidence }) {
     if (edited) return this.reasons.replaceChildren(el("p", {}, "edited"));
+    if (memory && !doubtful) return this.reasons.replaceChildren(el("p", {}, "from the translation memory"));
     if (!doubtful) return this.reasons.replaceChildren();
     const reasons = warnings.map(({ message }) => el("p", {}, el("span", { class: "warning" }, message)));
     if (confidence !== null) reasons.at(-1)?.append(` · ${percent(confidence)}`);

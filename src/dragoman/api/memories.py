@@ -1,0 +1,266 @@
+"""Translation memories: `/v1/memories`, their entries as JSON, and TMX files in and out. A key sees its own memories alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncGenerator
+from datetime import datetime
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import Response, StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from dragoman import languages
+from dragoman.api import openapi, schemas
+from dragoman.api.answers import file_headers
+from dragoman.api.forms import receive_body
+from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service
+from dragoman.documents import tmx
+from dragoman.documents.worker import SOURCE
+
+if TYPE_CHECKING:
+    from dragoman.service.service import TranslationService
+    from dragoman.storage.memories import StoredEntry, StoredMemory
+
+router = APIRouter(prefix="/v1/memories", tags=["memories"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
+
+IMPORT_PATH = "/v1/memories/import"
+MAX_PAGE = 1_000
+
+# ---- wire format
+
+_EXAMPLE: Any = {
+    "id": "5f0c2f0e-6f0f-4b67-9f0c-0d3f2b6f6a51",
+    "name": "manuals",
+    "version": 2,
+    "created_at": "2026-11-25T09:00:00.123456Z",
+    "updated_at": "2026-11-25T09:30:00.123456Z",
+    "entry_count": 1,
+    "pairs": [{"source": "en", "target": "ja", "entry_count": 1}],
+}
+
+
+class NameBody(schemas.RequestBody):
+    """A memory's name."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "manuals"}]})
+
+    name: Annotated[str, Field(description="Unique among the key's memories.")]
+
+
+class EntryBody(schemas.RequestBody):
+    """A text and a person's translation of it."""
+
+    text: Annotated[str, Field(description="With marks for inline codes: `<g1>…</g1>`, `<x2/>`.")]
+    translation: Annotated[str, Field(description="With the marks of the text, each once.")]
+
+
+class EntriesBody(schemas.RequestBody):
+    """Entries of one pair of languages."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "source": "en",
+                    "target": "ja",
+                    "entries": [{"text": "Press <g1>Start</g1>.", "translation": "<g1>開始</g1>を押します。"}],
+                }
+            ]
+        }
+    )
+
+    source: Annotated[str, Field(description="BCP-47 tag of the texts' language.")]
+    target: Annotated[str, Field(description="BCP-47 tag of the translations' language.")]
+    entries: schemas.Items[EntryBody]
+
+
+class PairOut(BaseModel):
+    """A pair of languages that a memory has entries for."""
+
+    source: str
+    target: str
+    entry_count: int
+
+
+class MemoryOut(BaseModel):
+    """A memory without its entries."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    id: str
+    name: str
+    version: Annotated[int, Field(description="One more after each change of its entries.")]
+    created_at: datetime
+    updated_at: datetime
+    entry_count: int
+    pairs: list[PairOut]
+
+    @classmethod
+    def of(cls, stored: StoredMemory) -> MemoryOut:
+        return cls.model_validate(stored, from_attributes=True)
+
+
+class MemoriesAnswer(BaseModel):
+    """`GET /v1/memories`."""
+
+    memories: list[MemoryOut]
+
+
+class EntryOut(BaseModel):
+    """An entry, with marks in the order of the text."""
+
+    id: Annotated[str, Field(description="Within the memory; it stays when the translation changes.")]
+    source: str
+    target: str
+    text: str
+    translation: str
+    created_at: datetime
+    updated_at: datetime
+
+    @classmethod
+    def of(cls, stored: StoredEntry) -> EntryOut:
+        return cls.model_validate(stored, from_attributes=True)
+
+
+class EntriesAnswer(BaseModel):
+    """A page of entries."""
+
+    entries: list[EntryOut]
+    cursor: Annotated[str | None, Field(description="Of the next page; null: this is the last one.")]
+
+
+class ImportAnswer(BaseModel):
+    """What came of a TMX file."""
+
+    memory: MemoryOut
+    added: Annotated[int, Field(description="Translations that were added, or replaced others of their texts.")]
+    skipped: Annotated[
+        dict[str, int],
+        Field(
+            description="Translations that were not: `language` (unknown, or the text's own), `codes` (inline codes that are "
+            "not those of the text), `text` (empty, too long, or reads like a mark), `variants` (a unit without a translation)."
+        ),
+    ]
+
+
+def _errors(*statuses: int) -> openapi.Answers:
+    return openapi.failures(schemas.ErrorAnswer, 400, 401, *statuses)
+
+
+Reference = Annotated[str, Path(description="The memory's id or its name.")]
+
+# ---- routes
+
+
+@router.post("", summary="Make a translation memory", status_code=201, responses=_errors(409, 422))
+async def create(body: NameBody, service: Service, account: Caller) -> MemoryOut:
+    """A new memory without entries."""
+    memories = service.memories
+    return MemoryOut.of(await memories.changed(memories.store.create(account.id, body.name)))
+
+
+@router.get("", summary="The key's translation memories", responses=_errors())
+async def list_all(service: Service, account: Caller) -> MemoriesAnswer:
+    """By name, without their entries."""
+    return MemoriesAnswer(memories=[MemoryOut.of(one) for one in await service.memories.store.list(account.id)])
+
+
+@router.post(
+    "/import",
+    summary="Import a TMX file",
+    responses=_errors(404, 413, 422),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {tmx.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def import_file(
+    request: Request,
+    service: Service,
+    account: Caller,
+    name: Annotated[str, Query(description="Id or name of the memory; one that the key does not have is made.")],
+) -> ImportAnswer:
+    """TMX 1.4, whatever the Content-Type. Entries with the text of one in the file get its translation; others stay."""
+    service.admission.check_open()
+    with tempfile.TemporaryDirectory(prefix="dragoman-tmx-") as folder:
+        await receive_body(request, FilePath(folder, SOURCE), service.max_file_bytes)
+        found = await service.memories.import_tmx(account.id, name, FilePath(folder))
+    return ImportAnswer(memory=MemoryOut.of(found.memory), added=found.added, skipped=dict(found.skipped))
+
+
+@router.get("/{memory}", summary="One translation memory", responses=_errors(404))
+async def get(memory: Reference, service: Service, account: Caller) -> MemoryOut:
+    """A memory without its entries."""
+    return MemoryOut.of(await service.memories.store.get(account.id, memory))
+
+
+@router.patch("/{memory}", summary="Rename a translation memory", responses=_errors(404, 409, 422))
+async def rename(memory: Reference, body: NameBody, service: Service, account: Caller) -> MemoryOut:
+    """Its id and its entries stay."""
+    return MemoryOut.of(await service.memories.store.rename(account.id, memory, body.name))
+
+
+@router.delete("/{memory}", summary="Delete a translation memory", status_code=204, responses=_errors(404))
+async def delete(memory: Reference, service: Service, account: Caller) -> Response:
+    """With all its entries."""
+    memories = service.memories
+    await memories.changed(memories.store.delete(account.id, memory))
+    return Response(status_code=204)
+
+
+@router.get(
+    "/{memory}/export",
+    summary="Export a TMX file",
+    response_class=Response,
+    responses={200: {"content": {tmx.MEDIA_TYPE: {"schema": openapi.TEXT}}}, **_errors(404)},
+)
+async def export(memory: Reference, service: Service, account: Caller) -> Response:
+    """TMX 1.4 with all entries; marks are `bpt`, `ept` and `ph`."""
+    return await tmx_response(service, account.id, memory)
+
+
+async def tmx_response(service: TranslationService, account_id: str, reference: str) -> Response:
+    """A memory as a file. Raises `UnknownMemory`."""
+    stored = await service.memories.store.get(account_id, reference)
+    content: AsyncGenerator[bytes] = service.memories.export(account_id, stored.id)
+    return StreamingResponse(content, headers=file_headers(f"{stored.name}.tmx", tmx.MEDIA_TYPE))
+
+
+@router.get("/{memory}/entries", summary="The entries of a translation memory", responses=_errors(404, 422))
+async def list_entries(
+    memory: Reference,
+    service: Service,
+    account: Caller,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+    cursor: Annotated[str | None, Query(description="Of the page before; absent: the first page.")] = None,
+    find: Annotated[str, Query(max_length=1_000, description="Only entries with this in text or translation.")] = "",
+    source: Annotated[str | None, Query(description="With `target`: only entries of this direction.")] = None,
+    target: Annotated[str | None, Query()] = None,
+) -> EntriesAnswer:
+    """In an order that stays."""
+    pair = (languages.normalise(source), languages.normalise(target)) if source and target else None
+    page = await service.memories.store.page(account.id, memory, limit, cursor, find=find, pair=pair)
+    return EntriesAnswer(entries=[*map(EntryOut.of, page.entries)], cursor=page.cursor)
+
+
+@router.post("/{memory}/entries", summary="Add entries to a translation memory", responses=_errors(404, 413, 422))
+async def add_entries(memory: Reference, body: EntriesBody, service: Service, account: Caller) -> MemoryOut:
+    """A text that has a translation in this direction gets the new one."""
+    entries = ((one.text, one.translation) for one in body.entries)
+    id = await service.memories.add_texts(account.id, memory, body.source, body.target, entries)
+    return MemoryOut.of(await service.memories.store.get(account.id, id))
+
+
+@router.delete("/{memory}/entries/{entry}", summary="Delete an entry", status_code=204, responses=_errors(404))
+async def delete_entry(
+    memory: Reference, entry: Annotated[str, Path(description="The entry's id.")], service: Service, account: Caller
+) -> Response:
+    """The memory stays, also without entries."""
+    memories = service.memories
+    await memories.changed(memories.store.remove(account.id, memory, entry))
+    return Response(status_code=204)

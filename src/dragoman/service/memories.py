@@ -1,0 +1,412 @@
+"""Translation memories: a text that a person has translated is answered from there, before the model and its cache.
+
+Matches are exact: of a whole text, of a block of a document, or of a segment of a long one, with the marks of the source.
+Entries are in the database (`storage.memories`). Of those of an account that calls, this process keeps the first 8 bytes of
+each digest, sorted, by memory and direction, so that a text of which there is no entry costs no look into the database. What
+other servers write is read within `auth.refresh_s`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from array import array
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dragoman import languages
+from dragoman.documents import tmx
+from dragoman.documents.content import ReadOptions
+from dragoman.documents.worker import TMX, Workers, WorkerTask
+from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage
+from dragoman.storage.memories import (
+    MAX_TEXT_CHARACTERS,
+    DigestRow,
+    MemoryStore,
+    NewEntry,
+    Pair,
+    StoredEntry,
+    StoredMemory,
+    digest_of,
+)
+from dragoman.text import marks
+from dragoman.text.marks import MARK_VARIANT, Mark
+from dragoman.types import TranslationRequest
+
+T = TypeVar("T")
+
+log = logging.getLogger("dragoman.memories")
+
+EDITS = "edits"
+"""The memory of translations that people have edited in documents."""
+SUGGESTIONS = "suggestions"
+"""The memory of what LibreTranslate's clients suggest."""
+BATCH = 500
+"""Texts of one look into the database, and entries that are sorted in one by one."""
+ADD_BATCH = 2_000
+"""Entries of one transaction, in which no other can write."""
+EXPORT_PAGE = 1_000
+
+
+def checked(source: str, target: str, text: str, translation: str, *, has_marks: bool) -> NewEntry:
+    """Return an entry in canonical form. `has_marks`: marks in the text are those of a document, and not its own characters.
+
+    Raises `UnsupportedLanguage`, and `InvalidMemory` for a text that is not stored: empty, too long, with other marks than
+    its translation, or with characters that a database does not store.
+    """
+    source, target = languages.normalise(source), languages.normalise(target)
+    if source == target:
+        raise InvalidMemory(f"source and target are the same language: {source}", param="target")
+    text, translation = text.strip(), translation.strip()
+    for value, name in ((text, "text"), (translation, "translation")):
+        if not value:
+            raise InvalidMemory(f"the {name} is empty", param=name)
+        if len(value) > MAX_TEXT_CHARACTERS:
+            raise InvalidMemory(f"the {name} has over {MAX_TEXT_CHARACTERS:,} characters", param=name)
+        if "\x00" in value or any("\ud800" <= character <= "\udfff" for character in value):
+            raise InvalidMemory(f"the {name} has a character that is not stored: NUL or half of a pair", param=name)
+        if not has_marks and MARK_VARIANT.search(value):
+            raise InvalidMemory(f"the {name} has characters that read like a mark: {value[:40]!r}", param=name)
+    if not has_marks:
+        return NewEntry(source, target, text, translation)
+    found = marks.canonical(text)
+    if found is None:
+        raise InvalidMemory("the text's marks are not well nested, or there more than once", param="text")
+    if wrong := marks.lost(text, translation):
+        listed = ", ".join(map(str, wrong[:10]))
+        raise InvalidMemory(
+            f"the translation must have each mark of the text once: look at {listed}", param="translation"
+        )
+    new_numbers = {old: new for new, old in enumerate(found[1], 1)}
+    own = [new_numbers.get(number, 0) for number in range(1, max(found[1], default=0) + 1)]
+    return NewEntry(source, target, found[0], marks.renumber(translation, own))
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of a file. `skipped`: its translations that are not stored, by reason (`language`, `codes`, `text`, ...)."""
+
+    memory: StoredMemory
+    added: int
+    skipped: Mapping[str, int]
+
+
+# ---- what a server knows of its entries
+
+
+Known = dict[Pair, "array[int]"]
+"""The beginnings of digests, sorted, by direction."""
+
+
+@dataclass(slots=True)
+class _Index:
+    """What this process knows of the entries of one memory."""
+
+    id: str
+    wanted: int  # its version
+    loaded: int = 0  # of the entries that are known
+    known: Known = field(default_factory=dict[Pair, "array[int]"])
+
+    def insert(self, rows: Iterable[DigestRow]) -> None:
+        """Add a few entries."""
+        for source, target, digest in rows:
+            known = self.known.setdefault((source, target), array("Q"))
+            beginning = _beginning(digest)
+            if not _holds(known, beginning):
+                insort(known, beginning)
+
+
+def _known(rows: Iterable[DigestRow]) -> Known:
+    """What is known of entries that come in the order of their digests."""
+    known: Known = {}
+    for source, target, digest in rows:
+        known.setdefault((source, target), array("Q")).append(_beginning(digest))
+    return known
+
+
+def _beginning(digest: bytes) -> int:
+    return int.from_bytes(digest[:8])
+
+
+def _checked_entries(entries: Iterable[Mapping[str, str]], skipped: Counter[str]) -> Iterator[NewEntry]:
+    """Those of a file's entries that are stored; the others are counted."""
+    for entry in entries:
+        try:
+            yield checked(**entry, has_marks=True)
+        except (InvalidMemory, UnsupportedLanguage):
+            skipped["text"] += 1
+
+
+def _written(entries: Iterable[StoredEntry]) -> bytes:
+    units = (
+        tmx.Unit(one.source, one.target, one.text, one.translation, one.created_at, one.updated_at) for one in entries
+    )
+    return "".join(tmx.written(units)).encode()
+
+
+def _holds(known: array[int], beginning: int) -> bool:
+    place = bisect_left(known, beginning)
+    return place < len(known) and known[place] == beginning
+
+
+class Memories:
+    """The memories of one server. `max_entries`: of one account. Only for one event loop."""
+
+    def __init__(self, store: MemoryStore, workers: Workers, max_entries: int, refresh_s: float = 5.0) -> None:
+        self.store = store
+        self._workers = workers  # that read files
+        self._max_entries = max_entries
+        self._refresh_s = refresh_s
+        self._of_account: dict[str, dict[str, _Index]] = {}
+        self._loading = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._is_failing = False
+
+    async def open(self) -> None:
+        """Read which accounts have memories, and go on doing so. Raises `StorageUnavailable`."""
+        await self.refresh()
+        self._task = asyncio.create_task(self._refresh_again())
+
+    async def close(self) -> None:
+        """Stop reading."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        self._workers.close()
+
+    async def _refresh_again(self) -> None:
+        while True:
+            await asyncio.sleep(self._refresh_s)
+            await self._tolerant(self.refresh())
+
+    async def _tolerant(self, work: Awaitable[None]) -> None:
+        """Await work of which a failure costs no translation: the model translates what cannot be looked up."""
+        try:
+            await work
+        except StorageUnavailable:
+            if not self._is_failing:
+                log.warning("the database fails: translation memories are used as far as they are known")
+            self._is_failing = True
+        else:
+            self._is_failing = False
+
+    async def refresh(self) -> None:
+        """Read the versions of all memories."""
+        found: dict[str, dict[str, _Index]] = {}
+        async with self._loading:
+            for one in await self.store.versions():
+                index = self._of_account.get(one.account_id, {}).get(one.id) or _Index(one.id, one.version)
+                index.wanted = one.version
+                found.setdefault(one.account_id, {})[one.id] = index
+            self._of_account = found
+
+    async def _load(self, indexes: Iterable[_Index]) -> None:
+        """Read the entries that are not known yet."""
+        async with self._loading:
+            for index in indexes:
+                if index.loaded == index.wanted:
+                    continue
+                wanted = index.wanted
+                rows = await self.store.digests(index.id, index.loaded)
+                if len(rows) <= BATCH:
+                    index.insert(rows)
+                else:  # the database has them sorted
+                    rows = await self.store.digests(index.id, 0) if index.known else rows
+                    index.known = await asyncio.to_thread(_known, rows)
+                index.loaded = wanted
+
+    async def of_call(self, request: TranslationRequest) -> CallMemory | None:
+        """Return the memories that serve a call; None where none does, which costs no time."""
+        of_account = self._of_account.get(request.account.id)
+        if not of_account or request.memories == () or request.sampled or request.forced_output_tokens is not None:
+            return None
+        chosen = of_account.values()
+        if request.memories is not None:
+            chosen = [of_account[id] for id in request.memories if id in of_account]
+        if any(index.loaded != index.wanted for index in chosen):
+            await self._tolerant(self._load(chosen))
+        indexes = [index for index in chosen if index.known]
+        return CallMemory(self, indexes, request.target) if indexes else None
+
+    # ---- changes
+
+    async def add(self, account_id: str, reference: str, entries: Iterable[NewEntry], *, create: bool = False) -> str:
+        """Add entries in transactions of `ADD_BATCH`, which replace those of the same text and direction.
+
+        Returns the memory's id. Raises what `MemoryStore.add` raises; entries of the transactions before stay.
+        """
+        remaining = iter(entries)
+        try:
+            while batch := list(islice(remaining, ADD_BATCH)):
+                reference = await self.store.add(account_id, reference, batch, self._max_entries, create=create)
+        finally:
+            await self.refresh()
+        return reference
+
+    async def add_texts(
+        self,
+        account_id: str,
+        reference: str,
+        source: str,
+        target: str,
+        texts: Iterable[tuple[str, str]],
+        *,
+        has_marks: bool = True,
+        create: bool = False,
+    ) -> str:
+        """Add texts and their translations of one direction; return the memory's id. Raises what `checked` and `add` raise."""
+
+        def check() -> list[NewEntry]:
+            return [checked(source, target, text, translation, has_marks=has_marks) for text, translation in texts]
+
+        return await self.add(account_id, reference, await asyncio.to_thread(check), create=create)
+
+    async def remember(
+        self, account_id: str, memory: str, source: str, target: str, text: str, translation: str
+    ) -> None:
+        """Add a text with marks and a person's translation; what is not stored is left out.
+
+        A failure is logged and costs the caller nothing: what the person did is stored elsewhere.
+        """
+        try:
+            await self.add_texts(account_id, memory, source, target, ((text, translation),), create=True)
+        except InvalidMemory:
+            log.debug("an edited segment is not stored in the memory %s", memory)
+        except (BodyTooLarge, StorageUnavailable) as error:
+            log.warning("an edited segment is not in the translation memory %s: %s", memory, error.message)
+
+    async def import_tmx(self, account_id: str, reference: str, folder: Path) -> Imported:
+        """Add the entries of the file `source` in a folder; where the account has no such memory, one of this name is made.
+
+        The file is read in a process of its own. Raises `InvalidFile`, `InvalidMemory`, `BodyTooLarge`, `DiskFull`; entries
+        that were added before stay.
+        """
+        task = WorkerTask("read", str(folder), ReadOptions(TMX, ""))
+        await self._workers.run(task)
+        report: dict[str, Any] = json.loads(await asyncio.to_thread(task.file("report").read_text, "utf-8"))
+        if report["entries"] > self._max_entries:
+            raise BodyTooLarge(
+                f"the file has {report['entries']:,} translations; the memories of one key have at most "
+                f"{self._max_entries:,} entries",
+                param="file",
+            )
+        skipped, added = Counter[str](report["skipped"]), 0
+        with task.file("units").open(encoding="utf-8") as lines:
+
+            def next_batch() -> list[NewEntry] | None:
+                """None at the file's end."""
+                read = [json.loads(line) for line in islice(lines, ADD_BATCH)]
+                return [*_checked_entries(read, skipped)] if read else None
+
+            reference = await self.store.add(account_id, reference, (), self._max_entries, create=True)
+            try:
+                while (batch := await asyncio.to_thread(next_batch)) is not None:
+                    await self.store.add(account_id, reference, batch, self._max_entries)
+                    added += len(batch)
+            finally:
+                await self.refresh()
+        return Imported(await self.store.get(account_id, reference), added, skipped)
+
+    async def export(self, account_id: str, reference: str) -> AsyncGenerator[bytes]:
+        """Yield a memory as a TMX file. Raises `UnknownMemory` before the first part."""
+        memory = await self.store.get(account_id, reference)
+        sources = {pair.source for pair in memory.pairs}
+        yield tmx.head(next(iter(sources)) if len(sources) == 1 else None).encode()
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await self.store.page(account_id, memory.id, EXPORT_PAGE, cursor)
+            yield await asyncio.to_thread(_written, page.entries)
+            cursor = page.cursor
+        yield tmx.TAIL.encode()
+
+    async def changed(self, change: Awaitable[T]) -> T:
+        """Await a change of the store, and read the versions after it."""
+        result = await change
+        await self.refresh()
+        return result
+
+
+# ---- what a call needs of them
+
+
+class CallMemory:
+    """The memories that serve one call. `target` is the language as the caller named it."""
+
+    def __init__(self, memories: Memories, indexes: Sequence[_Index], target: str) -> None:
+        self._memories = memories
+        self._indexes = indexes
+        self._target = languages.normalise(target)
+        self._directions: dict[str, tuple[list[Pair], list[array[int]]]] = {}
+        self._read: dict[tuple[str, bytes], str | None] = {}
+
+    def _direction(self, source: str) -> tuple[list[Pair], list[array[int]]]:
+        """The stored directions that serve a source language, those with the call's own tags first; and what is known."""
+        found = self._directions.get(source)
+        if found is None:
+            pairs = {pair for index in self._indexes for pair in index.known if _serves(pair, (source, self._target))}
+            nearest = sorted(pairs, key=lambda pair: (pair[1] != self._target, pair[0] != source, pair))
+            known = [index.known[pair] for index in self._indexes for pair in nearest if pair in index.known]
+            found = self._directions[source] = nearest, known
+        return found
+
+    def has(self, source: str, text: str, own_marks: Sequence[Mark] | None = None) -> bool:
+        """Whether there seems to be an entry of a text; an entry that was deleted may still seem to be there."""
+        _, known = self._direction(source)
+        if not known or len(text) > MAX_TEXT_CHARACTERS or any(mark.pieces for mark in own_marks or ()):
+            return False
+        form = marks.canonical(text, own_marks)
+        if form is None:
+            return False
+        beginning = _beginning(digest_of(form[0]))
+        return any(_holds(one, beginning) for one in known)
+
+    async def read(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Read the entries of texts, each with its source language, of which `has` is true."""
+        wanted: dict[str, dict[bytes, None]] = {}
+        for source, text in texts:
+            if form := marks.canonical(text):
+                wanted.setdefault(source, {})[digest_of(form[0])] = None
+        for source, digests in wanted.items():
+            remaining = iter(digests)
+            while batch := list(islice(remaining, BATCH)):
+                await self._find(source, batch)
+
+    async def recall(self, source: str, text: str, own_marks: Sequence[Mark] | None = None) -> str | None:
+        """Return the translation of a text, with its marks; None where there is none after all."""
+        form = marks.canonical(text, own_marks)
+        if form is None:
+            return None
+        digest = digest_of(form[0])
+        if (source, digest) not in self._read:
+            await self._find(source, [digest])
+        translation = self._read.get((source, digest))
+        if translation is None:
+            return None
+        translation = marks.renumber(translation, form[1])
+        return marks.from_words(translation, own_marks) if own_marks else translation
+
+    async def _find(self, source: str, digests: Sequence[bytes]) -> None:
+        """Read entries: of several of one text that in the call's own languages, then the last that was changed."""
+        pairs, _ = self._direction(source)
+        ids = [index.id for index in self._indexes]
+        for digest in digests:
+            self._read[source, digest] = None
+        with suppress(StorageUnavailable):
+            rank = {pair: place for place, pair in enumerate(pairs)}
+            found = await self._memories.store.find(ids, pairs, digests)
+            for entry in sorted(found, key=lambda one: rank[one.source, one.target]):
+                if self._read[source, entry.digest] is None:
+                    self._read[source, entry.digest] = entry.translation
+
+
+def _serves(stored: Pair, wanted: Pair) -> bool:
+    """Whether entries of a direction are translations in another: of the same languages, in the same scripts."""
+    return all(languages.match(a, (b,)) is not None for a, b in zip(wanted, stored, strict=True))
