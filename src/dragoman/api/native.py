@@ -160,7 +160,7 @@ async def request_of(
         keep=tuple(term for term in body.keep if term),
         glossary=entries,
         glossary_key=key,
-        memories=await memories_of(service, account, body.memory),
+        memories=None if body.memory is True else await memories_of(service, account, body.memory),
         formality=body.formality,
         instructions=tuple(body.instructions),
         ignore_tags=frozenset(body.ignore_tags),

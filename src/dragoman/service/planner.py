@@ -94,6 +94,7 @@ class TextJob:
     segments: Iterator[Segment | None]
     check_context: CheckContext
     glossary: Glossary | None = None
+    memory: CallMemory | None = None
     detected: bool = False
     undetermined: bool = False  # the language was to be detected and could not be
     confidence: float = 1.0  # of the detection
@@ -237,7 +238,8 @@ class Planner:
         for index, text in enumerate(request.texts):
             if not (request.follows and request.follows[index]):
                 passage = Passage()
-            yield self._job(index, text, request, options, glossary, memory, passage, is_repeated=times[text] > 1)
+            own_memory = None if request.sampled else memory  # a sample is another translation than the stored one
+            yield self._job(index, text, request, options, glossary, own_memory, passage, is_repeated=times[text] > 1)
 
     async def _glossary(self, request: TranslationRequest) -> Glossary:
         """Compile the request's glossary; a large one in a thread, and a stored one once."""
@@ -303,6 +305,7 @@ class Planner:
             segments,
             CheckContext(source, request.target, self.detector),
             glossary,
+            memory,
             detected=request.source is None,
             undetermined=undetermined,
             confidence=confidence,

@@ -228,18 +228,16 @@ class Translator:
                 jobs = await call.wait_for(self.planner.plan(request, pace, memory))
                 wholes = {} if memory is None else await call.wait_for(_whole_texts(jobs, memory, pace))
             yield Planned()
-            async with aclosing(self._items(call, jobs, memory, wholes)) as items:
+            async with aclosing(self._items(call, jobs, wholes)) as items:
                 async for text, number, item in items:
                     for event in text.take(number, item):
                         if event is not None:
                             yield event
                         await pace.pause()
 
-    async def _items(
-        self, call: CallContext, jobs: list[TextJob], memory: CallMemory | None, wholes: Mapping[int, str]
-    ) -> AsyncGenerator[Item]:
+    async def _items(self, call: CallContext, jobs: list[TextJob], wholes: Mapping[int, str]) -> AsyncGenerator[Item]:
         """Translate the segments of all texts. A call of one segment needs no task of its own."""
-        async with aclosing(self._segments(call, jobs, memory, wholes)) as segments:
+        async with aclosing(self._segments(call, jobs, wholes)) as segments:
             begun: list[Work] = []
             number_of_segments = 0
             async for work in segments:
@@ -273,7 +271,7 @@ class Translator:
                 await asyncio.gather(task, return_exceptions=True)
 
     async def _segments(
-        self, call: CallContext, jobs: list[TextJob], memory: CallMemory | None, wholes: Mapping[int, str]
+        self, call: CallContext, jobs: list[TextJob], wholes: Mapping[int, str]
     ) -> AsyncGenerator[Work]:
         """All segments that are to be translated, text by text, made as they are asked for; None ends a text.
 
@@ -292,8 +290,8 @@ class Translator:
             for segment in job.segments if whole is None or job.direction.takes_context else ():
                 if segment is not None and whole is None:  # else it is the next text's context, and nothing more
                     parts: Sequence[tuple[Segment, Output | None]] = ((segment, None),)
-                    if segment.known and memory is not None:
-                        parts = await call.wait_for(self._recalled(job, segment, memory))
+                    if segment.known and job.memory is not None:
+                        parts = await call.wait_for(self._recalled(job, segment, job.memory))
                     for part, output in parts:
                         number = text.append(part)
                         if part.translatable:
@@ -365,7 +363,7 @@ async def _whole_texts(jobs: Sequence[TextJob], memory: CallMemory, pace: TimeSl
     """The translations from the memory of texts as wholes, by their places."""
     known = list[TextJob]()
     for job in jobs:
-        if _is_known(job, memory):
+        if _is_known(job):
             known.append(job)
         await pace.pause()
     await memory.read([(job.source, job.text.strip()) for job in known])
@@ -373,10 +371,10 @@ async def _whole_texts(jobs: Sequence[TextJob], memory: CallMemory, pace: TimeSl
     return {index: translation for index, translation in found.items() if translation is not None}
 
 
-def _is_known(job: TextJob, memory: CallMemory) -> bool:
+def _is_known(job: TextJob) -> bool:
     """Whether a text as a whole seems to be in the memory: one without markup, or a block of a document."""
-    if job.direction is UNTRANSLATED or job.request.format not in ("text", "marks"):
+    if job.memory is None or job.direction is UNTRANSLATED or job.request.format not in ("text", "marks"):
         return False
     if job.request.format == "text" and MARK_VARIANT.search(job.text):  # which would read as a document's mark
         return False
-    return memory.has(job.source, job.text.strip())
+    return job.memory.has(job.source, job.text.strip())

@@ -76,6 +76,9 @@ async def _request(call: Call) -> TranslationRequest:
     key: tuple[object, ...] | None = None
     if "glossary_id" in fields or "glossary_ids" in fields:
         entries, key = await glossary_of(call, source, target)
+    memories: tuple[str, ...] | None = None
+    if "translation_memory_id" in fields or "translation_memory_threshold" in fields:
+        memories = await memories_of(call.service, call.account, memory_of(fields))
     request = TranslationRequest(
         texts,
         target,
@@ -84,7 +87,7 @@ async def _request(call: Call) -> TranslationRequest:
         context=fields.text("context", most=None) or None,
         glossary=entries,
         glossary_key=key,
-        memories=await memories_of(call.service, call.account, memory_of(fields)),
+        memories=memories,
         formality=formality_of(call, source, target) if "formality" in fields else "default",
         instructions=_instructions(call, source, target) if "custom_instructions" in fields else (),
         ignore_tags=frozenset(_listed(fields, "ignore_tags")),
