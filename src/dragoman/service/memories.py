@@ -226,7 +226,7 @@ class Memories:
     async def of_call(self, request: TranslationRequest) -> CallMemory | None:
         """Return the memories that serve a call; None where none does, which costs no time."""
         of_account = self._of_account.get(request.account.id)
-        if not of_account or request.memories == () or request.sampled or request.forced_output_tokens is not None:
+        if not of_account or request.memories == () or request.forced_output_tokens is not None:
             return None
         chosen = of_account.values()
         if request.memories is not None:

@@ -375,7 +375,7 @@ async def _whole_texts(jobs: Sequence[TextJob], memory: CallMemory, pace: TimeSl
 
 def _is_known(job: TextJob, memory: CallMemory) -> bool:
     """Whether a text as a whole seems to be in the memory: one without markup, or a block of a document."""
-    if job.direction is UNTRANSLATED or job.request.format not in ("text", "marks"):
+    if job.sample or job.direction is UNTRANSLATED or job.request.format not in ("text", "marks"):
         return False
     if job.request.format == "text" and MARK_VARIANT.search(job.text):  # which would read as a document's mark
         return False
