@@ -59,6 +59,7 @@ ROUTES = (
     Route("POST", "/translate", "q", "target", {"source": "en", "target": "ja"}),
     Route("POST", "/suggest", "q", "target", {"s": "a", "source": "en", "target": "ja"}),
     Route("POST", "/translate_file", "source", "target"),
+    Route("POST", "/translate/batch", "texts", "to", {"to": "ja"}),
     Route("POST", "/detect", "q", "q"),
     Route("POST", "/language/translate/v2", "q", "target", {"target": "ja"}),
     Route("POST", "/language/translate/v2/detect", "q", "q"),

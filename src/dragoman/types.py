@@ -178,7 +178,8 @@ class TranslationRequest:
     ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
     splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
     non_splitting_tags: frozenset[str] = frozenset()  # that never do
-    sampled: bool = False  # outputs are chosen at random; equal texts of one call have different ones
+    alternatives: int = 0  # how many other translations of each text are wanted (`dragoman.service.alternatives`)
+    sampled_from: int | None = None  # texts from this place on have outputs that are chosen at random, each other ones
     strict: bool = False  # a text that fails a check is an error instead of a translation with a warning
     forced_output_tokens: tuple[int, ...] | None = (
         None  # one per text; only for dummy weights, whose lengths mean nothing
@@ -291,6 +292,9 @@ class Translation:
     features: tuple[Features, ...] = field(default=(), compare=False)
     # One for each segment that the engine translated, where it reports them.
     timings: tuple[Timings, ...] = field(default=(), compare=False)
+    alternatives: tuple[
+        Translation, ...
+    ] = ()  # as many as were wanted, or fewer; none of them is worse by its warnings
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ OPEN_PATHS = {
     "/readyz",
     "/languages",
     "/frontend/settings",
+    "/spec",
     "/health",
 }
 """What needs no key: the page without what it shows, the probes, and what LibreTranslate's clients ask without one."""
@@ -342,6 +343,19 @@ async def test_web_pages_may_call_the_translation_apis_alone() -> None:
         for path in ("/metrics", "/v1/stats", "/v1/reload", "/v1/glossaries", "/v2/glossaries", "/v1/memories", "/"):
             answer = await client.get(path, headers={"Origin": "https://page.example"})
             assert "Access-Control-Allow-Origin" not in answer.headers, path
+
+
+@pytest.mark.parametrize(("origin", "is_allowed"), [("https://a.example", True), ("https://b.example", False)])
+async def test_a_page_of_the_internet_may_ask_a_server_of_the_local_network(origin: str, is_allowed: bool) -> None:
+    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Private-Network": "true"}
+    async with served(fake_service(server=ServerSettings(cors_origins="https://a.example"))) as client:
+        preflight = await client.options("/v1/translate", headers={"Origin": origin, **asked})
+        assert (preflight.status_code == 200) == is_allowed
+        assert (preflight.headers.get("Access-Control-Allow-Origin") == origin) == is_allowed
+        if is_allowed:
+            assert preflight.headers["Access-Control-Allow-Private-Network"] == "true"
+        elsewhere = await client.options("/v1/stats", headers={"Origin": origin, **asked})
+        assert "Access-Control-Allow-Private-Network" not in elsewhere.headers
 
 
 async def test_forms_of_other_origins_change_nothing() -> None:

@@ -1,4 +1,4 @@
-"""Responses with a heartbeat, which DeepL's API has: what a client reads, and what goes on when it disconnects."""
+"""Responses with a heartbeat, which the APIs of others have: what a client reads, and what goes on when it disconnects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -15,7 +15,7 @@ from dragoman.api import answers
 from dragoman.errors import EngineFailed
 from dragoman.prompts.profile import Profile
 from dragoman.service.service import TranslationService
-from dragoman.settings import AdmissionSettings, CacheSettings, EngineSettings, Settings
+from dragoman.settings import AdmissionSettings, CacheSettings, EngineSettings, ServerSettings, Settings
 from dragoman.types import Event, Planned
 from tests.serving import HeldPipeline, served, service_over
 from tests.waiting import until
@@ -23,6 +23,7 @@ from tests.waiting import until
 TEXT = "Where is the train station?"
 ANSWER = "駅はどこですか？"
 BODY: dict[str, Any] = {"text": TEXT, "source_lang": "EN", "target_lang": "JA"}
+BODY_OF_OURS: dict[str, Any] = {"text": TEXT, "source": "en", "target": "ja"}
 
 
 def held(cache_bytes: int = 0, limit: int | None = None) -> tuple[TranslationService, HeldPipeline]:
@@ -92,6 +93,42 @@ async def test_a_slow_translation_is_white_space_and_then_json() -> None:
     assert answer.headers["transfer-encoding"] == "chunked"
     assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
     assert pipeline.generations == 1
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "/translate": {"q": TEXT, "source": "en", "target": "ja"},
+    "/language/translate/v2": {"q": TEXT, "source": "en", "target": "ja"},
+    "/deeplx/translate": {"text": TEXT, "source_lang": "en", "target_lang": "ja"},
+    "/immersive/translate": {"text_list": [TEXT], "source_lang": "en", "target_lang": "ja"},
+    "/kiss/translate": {"text": TEXT, "from": "en", "to": "ja"},
+    "/translate/batch": {"texts": [TEXT], "from": "en", "to": "ja"},
+}
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("setting", "beating"), [("all", {*OTHERS, "/v2/translate"}), ("deepl", {"/v2/translate"}), ("none", set[str]())]
+)
+async def test_which_apis_have_a_heartbeat(setting: Literal["all", "deepl", "none"], beating: set[str]) -> None:
+    pipeline = HeldPipeline(lambda _: ANSWER)
+    settings = Settings(server=ServerSettings(heartbeat=setting), cache=CacheSettings(max_bytes=0))
+    async with served(service_over(pipeline, settings)) as client:
+        for path, body in {**OTHERS, "/v2/translate": BODY, "/v1/translate": BODY_OF_OURS}.items():
+            pipeline.hold()
+            call = asyncio.create_task(client.post(path, json=body))
+            await until(lambda: pipeline.stats().running == 1, "a running sequence")
+            await asyncio.wait({call}, timeout=0.05)
+            pipeline.release.set()
+            answer = await call
+            assert (answer.status_code, ANSWER in json.dumps(answer.json(), ensure_ascii=False)) == (200, True)
+            assert (answer.content[:1] == b" ") == (path in beating), path
+            assert answer.headers["content-type"] == "application/json"
+            pipeline.hold()
+            pipeline.failure = EngineFailed("planted")
+            pipeline.release.set()
+            if path not in beating:
+                assert (await client.post(path, json=body)).status_code == 500
+            pipeline.failure = None
 
 
 @pytest.mark.usefixtures("quick")

@@ -22,6 +22,8 @@ async def view(request: pytest.FixtureRequest, page: Page, stage: Stage, documen
             await open_page(page, stage)
             await page.fill("#source", "hello {name}, welcome")
             await expect(page.locator("#notes p").first).to_be_visible()
+            await page.click("#more")
+            await expect(page.locator(".alternative").first).to_be_visible()
             await page.click(".options summary")
         case "engine":
             await open_engine(page, stage)
@@ -96,9 +98,9 @@ async def reached_by_tab(page: Page, count: int) -> list[str]:
 async def test_the_keyboard_reaches_everything_in_reading_order(live: Page, stage: Stage) -> None:
     await live.fill("#source", "hello")
     await expect(live.locator("#copy")).to_be_enabled()
-    assert await reached_by_tab(live, 12) == [
+    assert await reached_by_tab(live, 13) == [
         *("Text", "Documents", "Engine", "API", "source-language", "swap", "target-language", "source"),
-        *("Translate", "example", "copy", "Options and glossary"),
+        *("Translate", "example", "copy", "more", "Options and glossary"),
     ]
     await live.click("text=Documents")
     assert (await reached_by_tab(live, 9))[4:] == [
@@ -137,7 +139,7 @@ async def test_the_keyboard_alone_translates_and_bursts(live: Page, stage: Stage
 @pytest.mark.parametrize(
     ("view", "controls"),
     [
-        ("text", ("#source-language", "#source", "#example")),
+        ("text", ("#source-language", "#source", "#example", "#more", ".alternative")),
         ("review", ("#next-doubtful", ".segment", ".segment .icon", ".editor textarea", ".alternative")),
         ("engine", ("#send", "#history summary")),
     ],

@@ -237,6 +237,54 @@ async def test_without_a_clipboard_api_the_selection_is_copied(page: Page, stage
     assert await page.evaluate("window.copied") == "ko:hello"
 
 
+async def test_other_translations_are_chosen_with_the_keyboard_alone(live: Page) -> None:
+    more, others = live.locator("#more"), live.locator("#others .alternative")
+    await expect(more).to_be_disabled()
+    await live.fill("#source", "good morning")
+    await expect(more).to_be_enabled()
+    await more.focus()
+    await live.keyboard.press("Enter")
+    await expect(others).to_have_count(3)
+    await expect(more).to_be_focused()
+    await expect(more).to_have_attribute("aria-expanded", "true")
+    texts = await others.all_inner_texts()
+    assert len({*texts, "ko:good ko:morning"}) == 4
+    await expect(others.first).to_have_attribute("lang", "ko")
+    for key in ("Tab", "Tab", "Enter"):
+        await live.keyboard.press(key)
+    await expect(live.locator("#output")).to_have_text(texts[1])
+    await expect(live.locator("#announcement")).to_have_text(texts[1])
+    await expect(others.nth(1)).to_have_text("ko:good ko:morning")  # they have changed places
+    await expect(others.nth(1)).to_be_focused()
+    await live.keyboard.press("Enter")
+    await expect(live.locator("#output")).to_have_text("ko:good ko:morning")
+    await live.keyboard.press("Escape")
+    await expect(others).to_have_count(0)
+    await expect(more).to_be_focused()
+    await expect(more).to_have_attribute("aria-expanded", "false")
+
+
+async def test_other_translations_are_those_of_the_text_that_is_shown(live: Page, stage: Stage) -> None:
+    more, others = live.locator("#more"), live.locator("#others .alternative")
+    await live.fill("#source", "good morning")
+    await more.click()
+    await expect(others).to_have_count(3)
+    await live.fill("#source", "My daughter is a designer.")  # which the fake model translates in one way
+    await expect(others).to_have_count(0)
+    await expect(live.locator("#output[data-phase=done]")).to_have_text("제 딸은 디자이너예요.")
+    await more.click()
+    await expect(live.locator("#others [role=status]")).to_contain_text("no other translation")
+    await more.click()
+    await expect(live.locator("#others")).to_be_empty()
+    with stage.service.admission.permit(stage.service.admission.limit):
+        await more.click()
+        await expect(live.locator("#notes[data-kind=error]")).to_contain_text("The queue is full")
+    await expect(live.locator("#others")).to_be_empty()
+    await live.fill("#source", "안녕하세요, 반갑습니다.")
+    await expect(live.locator("#notes")).to_contain_text("Nothing to translate")
+    await expect(more).to_be_disabled()
+
+
 async def test_an_example_is_one_click_away(live: Page) -> None:
     await live.click("#example")
     await expect(live.locator("#source")).not_to_have_value("")

@@ -72,6 +72,21 @@ async def test_files_come_back_beside_their_sources_or_in_a_folder(server: Serve
         assert (await client.get("/v1/documents")).json() == {"documents": []}
 
 
+async def test_the_options_of_the_api(server: ServerProcess, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,text,note\nA1,Open the door,Open the door\n")
+    options = ("--column", "text", "--keep", "door", "--context", "A house.", "--instruction", "Be brief.")
+    found = await run(tmp_path, "a.csv", *options, "--url", server.url)
+    assert found.code == 0, found.errors
+    [_, row] = (tmp_path / "a.ja.csv").read_text().splitlines()
+    number, text, note = row.split(",")
+    assert (number, note) == ("A1", "Open the door")
+    assert "door" in text and "Open" not in text
+    assert (
+        "instructions" in found.report and "context" in found.report
+    )  # which the packaged model's profile cannot express
+    assert (await run(tmp_path, "a.csv", "--column", "nothing", "--overwrite", "--url", server.url)).code == 1
+
+
 async def test_what_fails_or_exists_leaves_the_rest(server: ServerProcess, tmp_path: Path) -> None:
     for name, text in {"a.txt": TEXT, "b.xyz": TEXT, "c.txt": "", "d.txt": TEXT, "d.ja.txt": "mine"}.items():
         (tmp_path / name).write_text(text)

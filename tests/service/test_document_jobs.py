@@ -380,6 +380,9 @@ async def test_alternatives_differ_from_the_translation_and_from_each_other(serv
         found = await of.alternatives(document, 0, 3, ANONYMOUS)
         assert {one.text for one in found} == {"ねこ ねこ <g1>ねこ</g1>?", "いぬ いぬ <g1>いぬ</g1>?"}
         assert len(await of.alternatives(document, 0, 1, ANONYMOUS)) == 1
+        await of.edit(document, 0, "いぬ いぬ <g1>いぬ</g1>?")  # then the model's own is another
+        found = await of.alternatives(document, 0, 3, ANONYMOUS)
+        assert {one.text for one in found} == {"かな かな <g1>かな</g1>?", "ねこ ねこ <g1>ねこ</g1>?"}
 
 
 @pytest.mark.acceptance

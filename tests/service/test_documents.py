@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.prompts.encoder import PromptEncoder
+from dragoman.service.alternatives import Alternatives
 from dragoman.text import checks
 from dragoman.types import EngineSequence, TextDone, Translation, TranslationRequest
 from tests.service.test_translator import AnsweringPipeline, codes, stream, translate, translator
@@ -149,7 +150,8 @@ async def given(*texts: str, **options: Any) -> list[str]:
     encoder = PromptEncoder(replace(base.profile, templates=(template, *base.profile.templates)), base.tokenizer)
     pipeline = AnsweringPipeline(lambda sequence: japanese(source_of(sequence).rpartition("==")[2]))
     await translate(translator(pipeline, encoder=encoder), TranslationRequest(texts, "ja", "en", **options))
-    return [source_of(sequence) for sequence in pipeline.given]
+    in_order = sorted(pipeline.given, key=lambda sequence: int(sequence.id.split(".")[1]))  # not as they ran
+    return [source_of(sequence) for sequence in in_order]
 
 
 def follows(texts: int) -> tuple[bool, ...]:
@@ -181,6 +183,16 @@ async def test_a_short_text_and_one_that_is_repeated_have_no_neighbours_and_are_
         f"{texts[0]}\n{texts[1]}=={texts[2]}",
         texts[3],
     ]
+
+
+async def test_samples_of_texts_that_follow_each_other_have_the_context_of_the_texts() -> None:
+    texts = ("The old man came in.", "He was tired of it.", "He sat down there.")
+    request = TranslationRequest(texts, "ja", "en", follows=follows(3), alternatives=1)
+    work = Alternatives(request).request
+    found = await given(*work.texts, follows=work.follows, sampled_from=work.sampled_from)
+    assert found[:2] == [texts[0], f"{texts[0]}=={texts[1]}"]
+    assert found == found[:3] * (len(work.texts) // 3)
+    assert len(found) > 3
 
 
 async def test_a_text_can_have_a_context_of_its_own() -> None:

@@ -198,7 +198,8 @@ class HeartbeatResponse(Response):
     """The JSON that `render` makes of a call's translations, with white space before it where they take long.
 
     Until `FIRST_AFTER_S`, and until the service has admitted the call and settled the languages and limits of all its texts, a
-    failure is raised, and has its own status. Later only the engine and the call's deadline can fail.
+    failure is raised, and has its own status. Later only the engine and the call's deadline can fail: the response is broken
+    off, or ends with what `late_error` makes of it. Without `heartbeat` there is no white space, and no late failure.
     A client that disconnects leaves the work running for `grace_s`, with its permit, so that its retry joins it.
     """
 
@@ -211,11 +212,15 @@ class HeartbeatResponse(Response):
         *,
         grace_s: float = 0.0,
         headers: Mapping[str, str] | None = None,
+        heartbeat: bool = True,
+        late_error: Callable[[DragomanError], bytes] | None = None,
     ) -> None:
         super().__init__(None, 200, headers)
         self._events = events
         self._render = render
         self._grace_s = grace_s
+        self._has_heartbeat = heartbeat
+        self._late_error = late_error
         self._first_at_s = asyncio.get_running_loop().time() + FIRST_AFTER_S
         self._timer: asyncio.TimerHandle | None = None
         self._is_rendered = asyncio.Event()
@@ -224,7 +229,7 @@ class HeartbeatResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # An HTTP/1.0 client could not distinguish a response that was broken off from a whole one.
-        beat_send = None if scope["http_version"] == "1.0" else send
+        beat_send = send if self._has_heartbeat and scope["http_version"] != "1.0" else None
         try:
             async with while_connected(receive, grace_s=self._grace_s):
                 self.body = await self._read(beat_send)
@@ -236,8 +241,11 @@ class HeartbeatResponse(Response):
         except (ClientGone, DragomanError) as error:
             if not self._has_started:
                 raise
-            # Without a last chunk the HTTP server closes the connection.
             note_fault(error.code if isinstance(error, DragomanError) else CANCELLED)
+            if self._late_error is not None and isinstance(error, DragomanError):
+                await self._stop()
+                await send({"type": "http.response.body", "body": self._late_error(error)})
+            # Else, without a last chunk, the HTTP server closes the connection.
         finally:
             if self._timer is not None:
                 self._timer.cancel()
@@ -253,10 +261,14 @@ class HeartbeatResponse(Response):
             elif isinstance(event, Planned) and send is not None:
                 self._timer = asyncio.get_running_loop().call_at(self._first_at_s, self._start, send)
         body = await self._render([translations[index] for index in range(len(translations))])
+        await self._stop()
+        return body
+
+    async def _stop(self) -> None:
+        """End the heartbeat: nothing is sent by it any more."""
         self._is_rendered.set()
         if self._heartbeat is not None:
             await self._heartbeat
-        return body
 
     def _start(self, send: Send) -> None:
         self._heartbeat = asyncio.create_task(self._beat(send))

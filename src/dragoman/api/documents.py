@@ -18,7 +18,8 @@ from dragoman.api.forms import FileForm, receive_file
 from dragoman.api.input import NEEDS_KEY, Caller, KeyFirstRoute, Service, call_of
 from dragoman.documents import exports
 from dragoman.errors import InvalidRequest
-from dragoman.service.documents import MAX_ALTERNATIVES, DocumentOptions
+from dragoman.service.alternatives import MAX_ALTERNATIVES
+from dragoman.service.documents import DocumentOptions
 from dragoman.storage.documents import DocumentState, StoredDocument
 from dragoman.storage.segments import StoredSegment
 from dragoman.types import TranslationRequest
@@ -162,25 +163,10 @@ class AlternativesBody(schemas.RequestBody):
     n: Annotated[int, Field(ge=1, le=MAX_ALTERNATIVES)] = 3
 
 
-class AlternativeOut(BaseModel):
-    """Another translation of a segment."""
-
-    text: str
-    confidence: float | None
-    warnings: list[schemas.WarningOut]
-
-    @classmethod
-    def of(cls, found: translation.Translation) -> AlternativeOut:
-        warnings = [
-            schemas.WarningOut(code=one.code, message=one.message, missing=list(one.missing)) for one in found.warnings
-        ]
-        return cls(text=found.text, confidence=found.confidence, warnings=warnings)
-
-
 class AlternativesAnswer(BaseModel):
     """Other translations; fewer than wanted where the model finds no more."""
 
-    alternatives: list[AlternativeOut]
+    alternatives: list[schemas.AlternativeOut]
 
 
 # ---- forms
@@ -423,4 +409,4 @@ async def alternatives(
     document = await documents.get(id, account)
     async with while_connected(request.receive):
         found = await documents.alternatives(document, n, body.n, account)
-    return AlternativesAnswer(alternatives=[*map(AlternativeOut.of, found)])
+    return AlternativesAnswer(alternatives=[*map(schemas.AlternativeOut.of, found)])

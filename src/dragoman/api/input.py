@@ -70,7 +70,9 @@ Service = Annotated[TranslationService, Depends(service_of)]
 def key_in_headers(request: Request) -> str | None:
     """The key that a header carries, if one does."""
     headers = request.headers
-    scheme, _, key = headers.get("authorization", "").partition(" ")
+    scheme, separator, key = headers.get("authorization", "").strip().partition(" ")
+    if not separator and scheme.lower() not in _SCHEMES:  # without a scheme, as MTranServer's clients send it
+        key, scheme = scheme, "bearer"
     if scheme.lower() in _SCHEMES and key.strip():
         return key.strip()
     return headers.get("x-api-key") or headers.get("x-goog-api-key") or None
@@ -362,16 +364,26 @@ def _seconds(header: str) -> float:
 
 
 async def check_texts(
-    service: TranslationService, given: str | list[str], name: str = "text", *, allow_empty: bool = False
+    service: TranslationService,
+    given: str | list[str],
+    name: str = "text",
+    *,
+    allow_empty: bool = False,
+    alternatives: int = 0,
 ) -> tuple[str, ...]:
-    """The texts of a call, whose field is called `name`. Raises `EmptyText` (unless empty ones are allowed),
-    `TooManyTexts` and `BodyTooLarge`."""
+    """The texts of a call, whose field is called `name`, each with so many `alternatives`, which count as texts.
+
+    Raises `EmptyText` (unless empty ones are allowed), `TooManyTexts` and `BodyTooLarge`.
+    """
     limits, pace = service.settings.server, service.pace()
     texts = (given,) if isinstance(given, str) else tuple(given)
     if not texts:
         raise EmptyText(f"{name} is an empty list", param=name)
-    if len(texts) > limits.max_texts:
-        raise TooManyTexts(f"{len(texts)} texts in one call; this server accepts {limits.max_texts}", param=name)
+    if len(texts) * (1 + alternatives) > limits.max_texts:
+        and_alternatives = f" with {alternatives} alternatives each" if alternatives else ""
+        raise TooManyTexts(
+            f"{len(texts)} texts{and_alternatives} in one call; this server accepts {limits.max_texts}", param=name
+        )
     for index, text in enumerate(texts):
         place = name if isinstance(given, str) else f"{name}.{index}"
         if not text and not allow_empty:

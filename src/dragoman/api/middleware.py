@@ -176,6 +176,7 @@ class RequestMiddleware:
             allow_origins=list(origins),
             allow_methods=_CORS_METHODS,
             allow_headers=("*",),  # whatever a page asks for: Authorization, X-Request-Timeout, X-Target-Language
+            allow_private_network=True,  # pages of the Internet that call a server of the local network
             expose_headers=_EXPOSED_HEADERS,
             max_age=_PREFLIGHT_MAX_AGE_S,
         )
@@ -187,6 +188,9 @@ class RequestMiddleware:
             await self.app(scope, receive, send)
             return
         headers, path = dict[bytes, bytes](scope["headers"]), scope["path"]
+        if "//" in path:  # of clients that join an address that ends with a slash and a path that begins with one
+            path = re.sub("//+", "/", path)
+            scope = {**scope, "path": path}
         if b"origin" in headers and self._has_cors and self._is_open(path):
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in headers:
                 await self._cors.preflight_response(Headers(scope=scope))(scope, receive, send)

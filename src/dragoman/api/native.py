@@ -87,6 +87,11 @@ def translation_out(one: Translation) -> dict[str, Any]:
     }
 
 
+def alternatives_out(one: Translation) -> list[dict[str, Any]]:
+    """Its `AlternativeOut`s."""
+    return [schemas.AlternativeOut.of(found).model_dump() for found in one.alternatives]
+
+
 def usage_out(translations: Sequence[Translation]) -> dict[str, int]:
     """A `UsageOut`."""
     return {
@@ -125,14 +130,17 @@ async def translate(body: schemas.TranslateBody, http: Request, service: Service
     """Translate one text or several. With `"stream": true` the answer is server-sent events."""
     request = await request_of(http, body, service, account, "native")
     if body.stream:
-        if body.confidence_inputs:
-            raise InvalidRequest("confidence_inputs are not reported in a stream", param="confidence_inputs")
+        for name in ("alternatives", "confidence_inputs"):
+            if getattr(body, name):
+                raise InvalidRequest(f"{name} are not reported in a stream", param=name)
         return EventStream(service.events(request, streamed=True), _Events(), len(request.texts))
     async with while_connected(http.receive):
         translations = await service.translate(request)
     items = map(translation_out, translations)
     if body.confidence_inputs:
         items = (translation_out(one) | {"confidence_inputs": service.confidence_inputs(one)} for one in translations)
+    if body.alternatives:
+        items = (item | {"alternatives": alternatives_out(one)} for item, one in zip(items, translations, strict=True))
     answer = {
         "translations": await json_items(service, items),
         "model": service.model.name,
@@ -145,7 +153,7 @@ async def request_of(
     http: Request, body: schemas.TranslateBody, service: TranslationService, account: Account, api: ApiName
 ) -> TranslationRequest:
     """The call that a body asks for. Raises what `check_texts` and `call_of` raise, and `UnknownGlossary`."""
-    texts = await check_texts(service, body.text)
+    texts = await check_texts(service, body.text, alternatives=body.alternatives)
     entries, key, forced = body.glossary or {}, None, None
     if isinstance(entries, str):
         entries, key = await _stored_glossary(entries, body, service)
@@ -169,6 +177,7 @@ async def request_of(
         strict=body.strict,
         priority=body.priority,
         forced_output_tokens=forced,
+        alternatives=body.alternatives,
     )
     return call_of(http, account, api, request, body.deadline_s, consecutive=body.consecutive)
 

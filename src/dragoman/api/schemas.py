@@ -9,6 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError
 
 from dragoman import types as translation
+from dragoman.service.alternatives import MAX_ALTERNATIVES
 
 T = TypeVar("T")
 
@@ -64,6 +65,10 @@ class TranslateBody(RequestBody):
     target: Annotated[str, Field(description="BCP-47 tag of the language to translate into.")]
     source: Annotated[str | None, Field(description="BCP-47 tag; absent: detected for each text.")] = None
     stream: Annotated[bool, Field(description="Server-sent events instead of one JSON answer.")] = False
+    alternatives: Annotated[
+        int,
+        Field(ge=0, le=MAX_ALTERNATIVES, description="How many other translations of each text are wanted."),
+    ] = 0
     format: Annotated[
         translation.PublicFormat, Field(description="What the text is; its structure comes back as it was.")
     ] = "text"
@@ -129,6 +134,19 @@ class WarningOut(BaseModel):
     ] = []
 
 
+class AlternativeOut(BaseModel):
+    """Another translation of a text."""
+
+    text: str
+    confidence: float | None
+    warnings: list[WarningOut]
+
+    @classmethod
+    def of(cls, found: translation.Translation) -> AlternativeOut:
+        warnings = [WarningOut(code=one.code, message=one.message, missing=list(one.missing)) for one in found.warnings]
+        return cls(text=found.text, confidence=found.confidence, warnings=warnings)
+
+
 class TranslationOut(BaseModel):
     """One text's translation."""
 
@@ -168,6 +186,13 @@ class TranslationOut(BaseModel):
     error: Annotated[
         ErrorBody | None, Field(description="`strict` alone: this text failed a check; `text` is empty.")
     ] = None
+    alternatives: Annotated[
+        list[AlternativeOut],
+        Field(
+            exclude_if=lambda value: not value,
+            description="Where they were asked for: other translations, none of which has a warning that this one has not.",
+        ),
+    ] = []
 
 
 class UsageOut(BaseModel):

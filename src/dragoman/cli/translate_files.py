@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic
-from typing import Any, get_args
+from typing import Any, cast, get_args
 from urllib.parse import quote
 
 import click
@@ -102,6 +102,11 @@ def _glossary(given: str | None) -> str:
     return json.dumps((parse_csv if given.lower().endswith(".csv") else parse_tsv)(text))
 
 
+def _several(value: object) -> tuple[object, ...]:
+    """The values of an option, which is a tuple where it may be repeated."""
+    return cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,)
+
+
 @click.command("translate-files")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
 @click.option("--to", "target", required=True, metavar="TAG", help="Language to translate into.")
@@ -117,6 +122,16 @@ def _glossary(given: str | None) -> str:
 )
 @click.option("--glossary", metavar="FILE|NAME", help="Terms: a .tsv or .csv file, or a glossary stored on the server.")
 @click.option("--formality", type=click.Choice(get_args(Formality)), help="Where the model's profile can express it.")
+@click.option("--context", metavar="TEXT", help="Said about the files: informs the translation, is not translated.")
+@click.option("--instruction", "instructions", multiple=True, metavar="TEXT", help="To the model; may be repeated.")
+@click.option("--keep", multiple=True, metavar="TERM", help="A term that is not translated; may be repeated.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME|NUMBER",
+    help="csv, tsv: a column to translate; may be repeated.",
+)
 @click.option("--comments", is_flag=True, help="Translate reviewers' comments too.")
 @click.option("--url", help="A running dragoman server; absent: start an engine for these files.")
 @settings_options("model", "engine")
@@ -134,8 +149,8 @@ def command(
 ) -> None:
     """Translate documents. Each comes back as the same file in another language; no source is changed."""
     all_errands = errands(files, target, out, format)
-    fields = {"target": target, "glossary": _glossary(glossary), "output_format": format or ""}
-    fields |= {name: str(value) for name, value in more.items() if value}
+    given: dict[str, Any] = {"target": target, "glossary": _glossary(glossary), "output_format": format, **more}
+    fields = [(name, str(one)) for name, value in given.items() for one in _several(value) if one]
     to_do = [one for one in all_errands if overwrite or not one.result.exists()]
     for errand in all_errands:
         if errand not in to_do:
@@ -163,7 +178,7 @@ def command(
 
 async def _with_own_engine(
     settings: Settings,
-    fields: dict[str, str],
+    fields: Sequence[tuple[str, str]],
     to_do: Sequence[Errand],
     outcomes: list[Outcome],
     steady: Console,
@@ -202,14 +217,15 @@ async def _with_own_engine(
 
 
 class _Run:
-    """The translation of some files through a server. `outcomes` has each as it is finished; `stop` ends it early."""
+    """The translation of some files through a server. `fields`: of the form, besides the file. `outcomes` has each as it is
+    finished; `stop` ends it early."""
 
     def __init__(
-        self, server: Server, fields: dict[str, str], outcomes: list[Outcome], on: Console = error_console
+        self, server: Server, fields: Sequence[tuple[str, str]], outcomes: list[Outcome], on: Console = error_console
     ) -> None:
         self.stop = threading.Event()
         self._server = server
-        self._fields = {name: value for name, value in fields.items() if value}
+        self._fields = fields
         self._outcomes = outcomes
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
@@ -290,15 +306,12 @@ class _Run:
         return None
 
 
-def _form(fields: dict[str, str], file: Path) -> tuple[bytes, str]:
+def _form(fields: Sequence[tuple[str, str]], file: Path) -> tuple[bytes, str]:
     """A form with the fields and the file, and its type."""
     boundary = token_hex(16)
     name = quote(file.name, safe="")
     heads = [
-        *(
-            f'--{boundary}\r\nContent-Disposition: form-data; name="{one}"\r\n\r\n{value}\r\n'
-            for one, value in fields.items()
-        ),
+        *(f'--{boundary}\r\nContent-Disposition: form-data; name="{one}"\r\n\r\n{value}\r\n' for one, value in fields),
         f"--{boundary}\r\nContent-Disposition: form-data; name=\"file\"; filename*=UTF-8''{name}\r\n\r\n",
     ]
     return b"".join([*map(str.encode, heads), file.read_bytes(), f"\r\n--{boundary}--\r\n".encode()]), (

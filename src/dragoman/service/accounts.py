@@ -362,7 +362,7 @@ class Accounts:
                 f"it may into {', '.join(sorted(account.languages))}",
                 param="target",
             )
-        self.check_quota(account, sum(map(len, request.texts)))
+        self.check_quota(account, _characters(request))
 
     def check_quota(self, account: Account, characters: int, pending: int = 0) -> None:
         """Raise `QuotaExceeded` if the account may not have so many more characters translated this month.
@@ -390,7 +390,7 @@ class Accounts:
         if account is not ANONYMOUS:  # which has no limits
             self.check(request)
         charge, meter = Charge(request.texts), self._meters[account.id]
-        characters = sum(map(len, request.texts))
+        characters = _characters(request)
         meter.reserved += characters
         try:
             yield charge
@@ -427,6 +427,11 @@ class Accounts:
 
     def _month(self) -> str:
         return time.strftime("%Y-%m", time.gmtime(self._clock()))
+
+
+def _characters(request: TranslationRequest) -> int:
+    """What a request may cost: an alternative as much as its text."""
+    return sum(map(len, request.texts)) * (1 + request.alternatives)
 
 
 def _unexpected(error: Exception) -> Exception | None:

@@ -36,6 +36,7 @@ from dragoman.errors import (
     UnknownDocument,
     UnsupportedFile,
 )
+from dragoman.service.alternatives import canonical_form
 from dragoman.service.document_runs import EQUAL_LANGUAGES, DocumentOptions, DocumentRuns, full_disk_reported
 from dragoman.service.memories import EDITS
 from dragoman.settings import DocumentSettings
@@ -53,7 +54,6 @@ DOWNLOADED_S = 600.0
 """How long a document of DeepL's API stays after a download, which may break and be repeated."""
 POLL_S = 2.0
 """How often a server looks for documents that wait, and sweeps what has expired 30 times as rarely."""
-MAX_ALTERNATIVES = 5
 _ORPHAN_S = 3_600.0
 _UPLOADS = "uploads"
 
@@ -396,17 +396,15 @@ class Documents:
     async def alternatives(self, document: StoredDocument, n: int, count: int, account: Account) -> list[Translation]:
         """Return up to `count` other translations of a segment, which differ from each other and from its own.
 
-        They are an interactive call of the account, with its limits. Raises what `TranslationService.translate` does.
+        They are an interactive call of the account, with its limits; that of an edited segment may be the model's first one.
+        Raises what `TranslationService.translate` does.
         """
         segment = await self._segment(document, n)
-        texts = (segment.source,) * (min(count, MAX_ALTERNATIVES) + 2)
-        request = await self._runs.request(document, texts, account)
-        sampled = replace(request, sampled=True, priority=account.priority)
-        different: dict[str, Translation] = {}
-        for translation in await self._service.translate(sampled):
-            if translation.text != segment.translation:
-                different.setdefault(translation.text, translation)
-        return [*different.values()][:count]
+        request = await self._runs.request(document, (segment.source,), account)
+        call = replace(request, alternatives=count, memories=(), priority=account.priority)  # the model's own
+        [first] = await self._service.translate(call)
+        own = canonical_form(segment.translation or "")
+        return [one for one in (first, *first.alternatives) if canonical_form(one.text) != own][:count]
 
     async def _segment(self, document: StoredDocument, n: int) -> StoredSegment:
         _check_done(document)

@@ -57,7 +57,9 @@ MAX_TERMS = 32
 """The most glossary terms in one prompt."""
 
 ALTERNATIVES_TEMPERATURE = 0.8
-"""Of sampling for a request that wants another translation than the most probable one."""
+"""Of sampling another translation than the most probable one."""
+RETRY_SEEDS = 1_000
+"""What the seed of a sample that is translated again is larger by."""
 
 CONTEXT_SENTENCES = 2
 CONTEXT_CHARACTERS = 300
@@ -102,6 +104,12 @@ class TextJob:
     notes: tuple[
         WarningCode, ...
     ] = ()  # of the request: options for which the model's profile has no prompt, and the like
+
+    @property
+    def sample(self) -> int:
+        """The number, from 1 on, among the samples of the same text; 0: it is no sample."""
+        first = self.request.sampled_from
+        return self.index // first if first else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +242,13 @@ class Planner:
         unique_id = f"{request.request_id}-{next(self._numbers)}"
         request = replace(request, target=target, source=source, request_id=unique_id)
         options = _request_options(request)
-        passage, times = Passage(), Counter(request.texts if request.follows else ())
+        passage, times = Passage(), Counter(request.texts[: request.sampled_from] if request.follows else ())
         for index, text in enumerate(request.texts):
             if not (request.follows and request.follows[index]):
                 passage = Passage()
-            own_memory = None if request.sampled else memory  # a sample is another translation than the stored one
-            yield self._job(index, text, request, options, glossary, own_memory, passage, is_repeated=times[text] > 1)
+            is_sample = request.sampled_from is not None and index >= request.sampled_from
+            known = None if is_sample else memory  # which has one translation of a text
+            yield self._job(index, text, request, options, glossary, known, passage, is_repeated=times[text] > 1)
 
     async def _glossary(self, request: TranslationRequest) -> Glossary:
         """Compile the request's glossary; a large one in a thread, and a stored one once."""
@@ -425,8 +434,9 @@ class Planner:
             limit = max_output_tokens(ratio, prompt.source_tokens, available)
             max_tokens = min(limit * limit_factor, available)
         sampling = self._sampled if attempt.form.sampled else self.prompts.sampling
-        if request.sampled:
-            sampling = replace(self._sampled, temperature=ALTERNATIVES_TEMPERATURE, seed=job.index + 1)
+        if job.sample:
+            seed = job.sample + RETRY_SEEDS * attempt.form.sampled
+            sampling = replace(self._sampled, temperature=ALTERNATIVES_TEMPERATURE, seed=seed)
         return EngineSequence(
             f"{request.request_id}.{job.index}.{suffix}",
             prompt.token_ids,

@@ -25,6 +25,7 @@ from dragoman.prompts.lengths import LengthTable
 from dragoman.service import stack
 from dragoman.service.accounts import Accounts, keys_required
 from dragoman.service.admission import Admission, default_limit
+from dragoman.service.alternatives import Alternatives
 from dragoman.service.cache import SegmentCache
 from dragoman.service.dispatcher import Dispatcher, LoopTurns, TimeSlices
 from dragoman.service.planner import Planner
@@ -321,24 +322,31 @@ class TranslationService:
     async def events(self, request: TranslationRequest, *, streamed: bool = False) -> AsyncGenerator[Event]:
         """Yield the call's events as they come (`Translator.events`). Closing the iterator aborts its sequences.
 
+        A text with alternatives is done when these are; such a call is not `streamed`.
+
         Raises the one error that the call ends with; a refusal before the first event.
         """
-        async with self.calls.call(request, streamed=streamed) as call:
+        alternatives = Alternatives(request) if request.alternatives else None
+        work = alternatives.request if alternatives is not None else request
+        async with self.calls.call(work, streamed=streamed) as call:
             with ExitStack() as stack:
                 charge = stack.enter_context(self.accounts.charging(request))
                 with requests.span("admission"):
-                    permit = stack.enter_context(self.admission.permit(sum(map(len, request.texts)), request.priority))
-                async with aclosing(self.translator.events(request, streamed=streamed)) as events:
+                    permit = stack.enter_context(self.admission.permit(sum(map(len, work.texts)), work.priority))
+                async with aclosing(self.translator.events(work, streamed=streamed)) as events:
                     async for event in events:
                         if isinstance(event, TextDone):
-                            permit.release(len(request.texts[event.index]))
+                            permit.release(len(work.texts[event.index]))
                             call.done(event.index, event.translation)
+                            if alternatives is not None and (event := alternatives.take(event)) is None:
+                                continue
                         if streamed and not isinstance(event, Planned):
                             charge.begun(event.index)
                         yield event
                 trace = requests.current.get()
                 if not streamed and not (trace is not None and trace.is_abandoned):
                     charge.all()
+                    charge.characters += alternatives.characters if alternatives is not None else 0
 
     # ---- what it reports
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
+from dragoman.api import answers
+from dragoman.api.compat import libretranslate
 from dragoman.api.compat.deepl import schemas
 from dragoman.documents.formats import FORMATS
 from dragoman.pipelines.fake import FakePipeline
@@ -25,7 +28,7 @@ from dragoman.settings import (
     StorageSettings,
 )
 from dragoman.storage.database import Database
-from dragoman.types import Account
+from dragoman.types import ANONYMOUS, Account
 from tests.api.compat.test_deepl import checked
 from tests.serving import HeldPipeline, echoing, keyed_service, served, service_over
 from tests.waiting import until
@@ -248,6 +251,46 @@ async def test_the_address_is_the_proxys(client: httpx.AsyncClient, headers: dic
 async def test_bad_files_are_400(client: httpx.AsyncClient, fields: dict[str, str], file: tuple[str, bytes]) -> None:
     answer = await client.post("/translate_file", files={"file": file}, data=LIBRE | fields)
     assert (answer.status_code, list(answer.json())) == (400, ["error"]), answer.text
+
+
+async def test_a_file_that_takes_long_is_white_space_and_then_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A late failure is said in the body: its reason is the file, which no retry changes."""
+    monkeypatch.setattr(answers, "FIRST_AFTER_S", 0.0)
+    monkeypatch.setattr(answers, "EVERY_S", 0.01)
+    pipeline = HeldPipeline(echoing())
+    settings = settings_in(tmp_path)
+    service = service_over(pipeline, settings, database=Database(settings.storage.url))
+    async with served(service) as client:
+        pipeline.hold()
+        async with client.stream("POST", "/translate_file", files=FILE, data=LIBRE) as answer:
+            chunks = answer.aiter_raw()
+            assert [await anext(chunks) for _ in range(3)] == [b" "] * 3
+            pipeline.release.set()
+            body = json.loads(b"".join([chunk async for chunk in chunks]))
+        assert answer.status_code == 200
+        assert (await client.get(body["translatedFileUrl"])).content == TRANSLATED
+        failed = await client.post("/translate_file", files={"file": ("a.md", b"\xff\xfe\x00")}, data=LIBRE)
+        assert (failed.status_code, list(failed.json())) == (200, ["error"])
+        assert failed.content[:1] == b" "
+
+
+async def test_a_client_that_gives_up_ends_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libretranslate, "RETRY_GRACE_S", 0.01)
+    pipeline = HeldPipeline(echoing())
+    settings = settings_in(tmp_path)
+    service = service_over(pipeline, settings, database=Database(settings.storage.url))
+    async with served(service) as client:
+        pipeline.hold()
+        sent = asyncio.create_task(client.post("/translate_file", files=FILE, data=LIBRE))
+        await until(lambda: pipeline.stats().running > 0, "the document in the engine")
+        sent.cancel()
+        await asyncio.gather(sent, return_exceptions=True)
+        await until(lambda: pipeline.stats().running == 0, "no running sequence")
+        files = tmp_path / "documents"
+        await until(lambda: [one.name for one in files.iterdir()] == ["uploads"], "the document deleted")
+        assert await service.documents.list(ANONYMOUS) == []
 
 
 async def test_front_ends_are_told_the_formats(client: httpx.AsyncClient) -> None:

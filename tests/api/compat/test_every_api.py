@@ -38,6 +38,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "/deeplx/translate": {"text": "Good morning.", "source_lang": "en", "target_lang": "ja"},
     "/immersive/translate": {"text_list": ["Good morning."], "source_lang": "en", "target_lang": "ja"},
     "/kiss/translate": {"text": "Good morning.", "from": "en", "to": "ja"},
+    "/translate/batch": {"texts": ["Good morning."], "from": "en", "to": "ja"},
 }
 RETRYING = tuple(path for path in REQUESTS if not path.startswith("/v1/"))
 STATUSES = {
@@ -52,6 +53,7 @@ STATUSES = {
     "/deeplx/translate": (401, 401, 401, 429, 429, 403),
     "/immersive/translate": (401, 401, 401, 403, 429, 403),
     "/kiss/translate": (401, 401, 401, 403, 429, 403),
+    "/translate/batch": (400, 403, 403, 429, 429, 403),
 }
 
 
@@ -96,6 +98,7 @@ async def test_refusals(client: httpx.AsyncClient, keys: dict[str, str], path: s
         ("/deeplx/translate", ["token", "key", "api_key"]),
         ("/immersive/translate", ["token", "key", "api_key"]),
         ("/kiss/translate", ["token", "key", "api_key"]),
+        ("/translate/batch", ["token", "key", "api_key"]),
     ],
 )
 async def test_a_key_in_the_query_or_the_body(
@@ -146,6 +149,7 @@ async def test_headers_that_carry_a_key(client: httpx.AsyncClient, keys: dict[st
         ("/v2/translate", "Authorization", "DeepL-Auth-Key "),
         ("/v2/translate", "Authorization", "deepl-auth-key "),
         ("/v1/translate", "X-API-Key", ""),
+        ("/translate/batch", "Authorization", ""),
     ):
         for key, is_good in ((keys["good"], True), (f"{keys['good']}:fx", True), ("drg_wrong", False)):
             answer = await client.post(path, json=REQUESTS[path], headers={name: prefix + key})
@@ -165,6 +169,16 @@ async def test_plugins_on_the_shared_path_have_their_own_answer_to_a_missing_key
     for path in ("/deeplx/translate", "/immersive/translate", "/kiss/translate"):
         shared, own = [await client.post(one, json=REQUESTS[path]) for one in ("/translate", path)]
         assert (shared.status_code, shared.json()) == (own.status_code, own.json())
+
+
+async def test_libretranslates_sentences_about_keys(client: httpx.AsyncClient) -> None:
+    """By which its clients know that they need one, or that theirs is wrong."""
+    for path, body in (("/translate", REQUESTS["/translate"]), ("/detect", {"q": "hello"})):
+        found = [(await client.post(path, json=body | {"api_key": key})).json() for key in ("drg_wrong", "")]
+        assert found == [
+            {"error": "Invalid API key"},
+            {"error": "Please contact the server operator to get an API key"},
+        ]
 
 
 async def test_what_else_needs_a_key(client: httpx.AsyncClient, keys: dict[str, str]) -> None:

@@ -63,7 +63,7 @@ async def test_detected_languages_come_with_auto_alone(client: httpx.AsyncClient
     assert answer == {"translatedText": f"~{KOREAN}", "detectedLanguage": {"confidence": 100, "language": "ko"}}
 
 
-async def test_alternatives_are_empty_lists(client: httpx.AsyncClient) -> None:
+async def test_a_model_that_has_no_other_translation_gives_empty_lists(client: httpx.AsyncClient) -> None:
     answer = (await client.post("/translate", json=SENT | {"alternatives": 3})).json()
     assert answer == {"translatedText": "~Good morning.", "alternatives": []}
     answer = (await client.post("/translate", json=SENT | {"q": ["a b", "c d"], "alternatives": "3"})).json()
@@ -156,6 +156,42 @@ async def test_languages(client: httpx.AsyncClient, method: str) -> None:
     assert set(found) == {"en", "ja", "ko", "zh-Hans"}
     assert found["zh-Hans"]["name"] == "Chinese"
     assert set(found["en"]["targets"]) == {"en", "ja", "ko", "zh-Hans"}
+
+
+@pytest.mark.parametrize(
+    ("accepted", "target"),
+    [
+        ("de-AT, ko-KR;q=0.8, ja;q=0.9", "ja"),
+        ("zh-CN,zh;q=0.9,en;q=0.8", "zh-Hans"),
+        ("ko;q=0, ja ; q=0.1", "ja"),
+        ("de, *;q=0.5", "en"),
+        (", ;q=1,=;" + "x" * 5_000, "en"),
+        (None, "en"),
+    ],
+)
+async def test_front_ends_are_proposed_the_language_that_the_browser_prefers(
+    client: httpx.AsyncClient, accepted: str | None, target: str
+) -> None:
+    headers = {} if accepted is None else {"Accept-Language": accepted}
+    settings = (await client.get("/frontend/settings", headers=headers)).json()
+    assert settings["language"]["target"]["code"] == target
+
+
+async def test_the_specification_has_the_title_by_which_clients_recognise_the_api(client: httpx.AsyncClient) -> None:
+    found = (await client.get("/spec")).json()
+    assert found["info"]["title"] == "LibreTranslate"
+    assert {"/translate", "/detect", "/languages", "/translate_file", "/frontend/settings"} <= found["paths"].keys()
+    assert "/v1/translate" not in found["paths"]
+
+
+async def test_an_address_with_a_slash_at_its_end(client: httpx.AsyncClient) -> None:
+    address = str(client.base_url).rstrip("/")
+    answers = [await client.post(f"{address}{path}", json=SENT) for path in ("//translate", "///translate")]
+    assert [one.json() for one in answers] == [{"translatedText": "~Good morning."}] * 2
+    assert [one["code"] for one in (await client.get(f"{address}//languages")).json()]
+    assert (await client.get(f"{address}/frontend//settings")).status_code == 200
+    answer = await client.post(f"{address}//translate", json=SENT | {"q": ""})
+    assert answer.json() == {"error": "Invalid request: missing q parameter"}
 
 
 async def test_what_front_ends_ask(client: httpx.AsyncClient) -> None:

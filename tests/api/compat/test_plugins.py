@@ -75,12 +75,24 @@ async def test_immersive_translate(client: httpx.AsyncClient, path: str) -> None
 @pytest.mark.parametrize("path", ["/kiss/translate", "/translate"])
 async def test_kiss_translator(client: httpx.AsyncClient, path: str) -> None:
     answer = (await client.post(path, json=KISS)).json()
-    assert answer == {"text": "~Good morning, my friend.", "src": "en"}
+    assert answer == {"text": "~Good morning, my friend.", "src": "en", "result": "~Good morning, my friend."}
     batch = {"texts": ["Good morning.", "早上好。"], "from": "auto", "to": "Korean"}
     answer = (await client.post(path, json=batch, headers={"Authorization": "Bearer"})).json()
     assert answer == [{"text": "~Good morning.", "src": "en"}, {"text": "~早上好。", "src": "zh-CN"}]
     answer = await client.post(path, json=KISS | {"to": ""})
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "unsupported_language")
+
+
+async def test_mtranserver(client: httpx.AsyncClient) -> None:
+    """As Zotero and STranslate send it."""
+    sent = {"text": "Good morning.", "from": "en", "to": "zh-Hans"}
+    assert (await client.post("/translate", json=sent)).json()["result"] == "~Good morning."
+    html = sent | {"text": "<p title='a b'>Good morning.</p>", "html": True}
+    assert (await client.post("/translate", json=html)).json()["result"] == "<p title='~a b'>~Good morning.</p>"
+    batch = {"texts": ["Good morning.", "A day."], "from": "en", "to": "ja", "html": False}
+    assert (await client.post("/translate/batch", json=batch)).json() == {"results": ["~Good morning.", "~A day."]}
+    answer = await client.post("/translate/batch", json=batch | {"to": "zz"})
+    assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
 async def test_a_list_is_answered_with_a_list_and_nothing_with_400(client: httpx.AsyncClient) -> None:

@@ -6,7 +6,7 @@ Their clients send a JSON object, a form or a query string, whichever their lang
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,7 @@ from typing import Any, cast
 from fastapi import Depends, Request
 
 from dragoman import languages
-from dragoman.api.answers import while_connected
+from dragoman.api.answers import HeartbeatResponse, json_bytes
 from dragoman.api.compat import RETRY_GRACE_S
 from dragoman.api.forms import MAX_FORM_FIELDS, parse_form, receive_file
 from dragoman.api.input import (
@@ -27,6 +27,7 @@ from dragoman.api.input import (
     parsed,
 )
 from dragoman.errors import InvalidRequest, UnsupportedLanguage
+from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.service import TranslationService
 from dragoman.types import Account, ApiName, Detection, TextFormat, Translation, TranslationRequest
 
@@ -87,6 +88,15 @@ class Fields:
             raise unsupported(name, f"give one of {', '.join(allowed)}")
         return value
 
+    def alternatives(self) -> int:
+        """How many other translations of each text are wanted, as LibreTranslate reads it; at most `MAX_ALTERNATIVES`."""
+        try:
+            wanted = int(cast(str, self.values.get("alternatives", 0)))
+        except (ValueError, TypeError, OverflowError):
+            message = "Invalid request: alternatives parameter is not a number"
+            raise InvalidRequest(message, param="alternatives") from None
+        return min(max(wanted, 0), MAX_ALTERNATIVES)
+
     def flag(self, name: str) -> bool:
         """A boolean, also as a form writes it; false where it is not given."""
         value = str(self.values.get(name, "0")).lower()
@@ -122,18 +132,34 @@ class Call:
         return served_tag(self.service, self.fields.text(name), name)
 
     async def translate(
-        self, api: ApiName, texts_name: str, target: str, source: str | None, format: TextFormat
-    ) -> list[Translation]:
-        """The translations of the texts of a field, in order. Raises `ClientGone`, and the service's errors."""
-        texts = await self.texts(texts_name)
-        request = TranslationRequest(texts, target, source, format=format)
-        request = call_of(self.http, self.account, api, request, consecutive=self.fields.flag("consecutive"))
-        async with while_connected(self.http.receive, grace_s=RETRY_GRACE_S):
-            return await self.service.translate(request)
+        self,
+        api: ApiName,
+        texts_name: str,
+        target: str,
+        source: str | None,
+        format: TextFormat,
+        render: Callable[[list[Translation]], Awaitable[object]],
+        *,
+        alternatives: int = 0,
+    ) -> HeartbeatResponse:
+        """Answer with the JSON of what `render` makes of the translations of a field's texts, which come in order.
 
-    async def texts(self, name: str) -> tuple[str, ...]:
+        Raises what `check_texts` and `call_of` raise.
+        """
+
+        async def body(translations: list[Translation]) -> bytes:
+            return json_bytes(await render(translations))
+
+        texts = await self.texts(texts_name, alternatives)
+        request = TranslationRequest(texts, target, source, format=format, alternatives=alternatives)
+        request = call_of(self.http, self.account, api, request, consecutive=self.fields.flag("consecutive"))
+        heartbeat = self.service.settings.server.heartbeat == "all"
+        return HeartbeatResponse(self.service.events(request), body, grace_s=RETRY_GRACE_S, heartbeat=heartbeat)
+
+    async def texts(self, name: str, alternatives: int = 0) -> tuple[str, ...]:
         """The texts of a field, within the server's limits. Raises what `check_texts` raises."""
-        return await check_texts(self.service, self.fields.texts(name), name, allow_empty=True)
+        given = self.fields.texts(name)
+        return await check_texts(self.service, given, name, allow_empty=True, alternatives=alternatives)
 
     async def detect(self, texts: tuple[str, ...]) -> list[Detection]:
         """The texts' languages; other calls run in between."""

@@ -100,10 +100,13 @@ async def translate(call: GoogleCall) -> Response:
     fields.required("target")
     source = call.tag("source") if fields.text("source") else None
     form = cast(TextFormat, fields.choice("format", "html", "text", default="html"))
-    translations = await call.translate("google", "q", call.tag("target"), source, form)
     model = fields.text("model")
-    items = await json_items(call.service, (_translation(one, model) for one in translations))
-    return JsonResponse({"data": {"translations": items}})
+
+    async def render(translations: list[Translation]) -> object:
+        items = await json_items(call.service, (_translation(one, model) for one in translations))
+        return {"data": {"translations": items}}
+
+    return await call.translate("google", "q", call.tag("target"), source, form, render)
 
 
 def _translation(one: Translation, model: str) -> dict[str, str]:

@@ -1,40 +1,43 @@
 """LibreTranslate's API, at the server's root: `/translate`, `/translate_file`, `/detect`, `/languages`,
-`/frontend/settings`, `/health`, `/suggest`. Its `POST /translate` is shared with the plug-ins': see `plugins.recognised`.
-
-Alternatives are always empty lists: decoding is greedy, and a second translation would cost as much as the first.
+`/frontend/settings`, `/spec`, `/health`, `/suggest`. Its `POST /translate` is shared with the plug-ins': see
+`plugins.recognised`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncGenerator
+from functools import lru_cache
 from secrets import token_hex
 from typing import Annotated, Any, cast
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
+from fastapi.openapi.utils import get_openapi
 from fastapi.responses import FileResponse, Response
 
-from dragoman import languages
+from dragoman import __version__, languages
 from dragoman.api import openapi
-from dragoman.api.answers import ClientGone, JsonResponse, file_headers, json_items, while_connected
+from dragoman.api.answers import HeartbeatResponse, JsonResponse, file_headers, json_bytes, json_items
 from dragoman.api.compat import RETRY_GRACE_S, plugins
 from dragoman.api.compat.exchange import (
     Call,
     Fields,
     authenticated,
-    base_url,
     caller,
     read_fields,
     receive_upload,
     served_tag,
 )
-from dragoman.api.errors import ErrorFormat, foreign_format
+from dragoman.api.errors import ErrorFormat, Fault, foreign_format
 from dragoman.api.input import Service, base_url
 from dragoman.documents.formats import BY_EXTENSION
-from dragoman.errors import Forbidden, InvalidRequest, UnknownDocument
+from dragoman.errors import DragomanError, Forbidden, UnknownDocument
+from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.service.documents import DocumentOptions
 from dragoman.service.memories import SUGGESTIONS
-from dragoman.types import Detection, TextFormat, Translation
+from dragoman.types import Detection, Event, Planned, TextFormat, Translation
 
 router = APIRouter(tags=["LibreTranslate"], default_response_class=Response)
 
@@ -43,6 +46,8 @@ _CODES = {"pb": "pt-BR", "zh": "zh-Hans", "zt": "zh-Hant"}
 """Codes of LibreTranslate's own, and their long forms."""
 _DOWNLOAD = re.compile(r"([0-9A-F]{32})-([0-9a-f]{32})\.")
 """The id of a document and what gives access to it, before the file's name."""
+_LANGUAGE_RANGE = re.compile(r"([A-Za-z][A-Za-z0-9-]*)(?:\s*;\s*q=([01](?:\.\d{0,3})?))?\s*(?:,|$)")
+"""A tag in an Accept-Language header, and its weight."""
 
 _STATUSES = {
     "unauthenticated": 400,
@@ -53,12 +58,23 @@ _STATUSES = {
 }
 
 
-error_format = foreign_format(
-    _STATUSES, lambda status, fault: {"error": f"Slowdown: {fault.message}" if status == 429 else fault.message}
-)
+_SENTENCES = {
+    "unauthenticated": "Please contact the server operator to get an API key",
+    "invalid_key": "Invalid API key",
+}
+"""By which clients recognise LibreTranslate's refusals."""
+
+
+def _error(status: int, fault: Fault) -> dict[str, str]:
+    message = _SENTENCES.get(fault.code, fault.message)
+    return {"error": f"Slowdown: {message}" if status == 429 else message}
+
+
+error_format = foreign_format(_STATUSES, _error)
 """One sentence. A missing key is 400, a wrong one 403, a used-up quota 429."""
 ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(
-    ("/translate", "/download_file", "/detect", "/languages", "/frontend/settings", "/health", "/suggest"), error_format
+    ("/translate", "/download_file", "/detect", "/languages", "/frontend/settings", "/spec", "/health", "/suggest"),
+    error_format,
 )
 
 # ---- OpenAPI
@@ -72,7 +88,7 @@ _TRANSLATE = {
     "source": openapi.example(openapi.TEXT, "auto"),
     "target": openapi.example(openapi.TEXT, "ja"),
     "format": openapi.choice("text", "html"),
-    "alternatives": {**openapi.INTEGER, "minimum": 0},
+    "alternatives": {**openapi.INTEGER, "minimum": 0, "description": f"At most {MAX_ALTERNATIVES} come."},
     "consecutive": {**openapi.FLAG, "description": "This server's own: the texts follow each other."},
     **_KEY,
 }
@@ -87,16 +103,18 @@ _TRANSLATED = openapi.object_of(
     {
         "translatedText": openapi.TEXT_OR_TEXTS,
         "detectedLanguage": {"anyOf": [_LANGUAGE, openapi.array(_LANGUAGE)]},
-        "alternatives": openapi.array({}),
+        "alternatives": {"anyOf": [openapi.TEXTS, openapi.array(openapi.TEXTS)]},
     },
     "detectedLanguage",
     "alternatives",
 )
 _FILE = {"file": openapi.FILE, "source": _TRANSLATE["source"], "target": _TRANSLATE["target"], **_KEY}
+_FILE_URL = openapi.object_of({"translatedFileUrl": openapi.TEXT})
 _LANGUAGES = openapi.array(
     openapi.object_of({"code": openapi.TEXT, "name": openapi.TEXT, "targets": openapi.array(openapi.TEXT)})
 )
 _SETTINGS = {"type": "object", "required": ["charLimit", "keyRequired", "language"]}
+_SPEC = {"type": "object", "required": ["openapi", "info", "paths"]}
 
 
 def code_of(tag: str) -> str:
@@ -108,15 +126,6 @@ _MISSING = "Invalid request: missing {} parameter"
 
 
 LibreTranslateCall = Annotated[Call, caller("api_key", missing=_MISSING)]
-
-
-def _alternatives(fields: Fields) -> bool:
-    """Whether the answer has alternatives."""
-    try:
-        return int(cast(str, fields.values.get("alternatives", 0))) > 0
-    except (ValueError, TypeError, OverflowError):
-        message = "Invalid request: alternatives parameter is not a number"
-        raise InvalidRequest(message, param="alternatives") from None
 
 
 def _tag(call: Call, name: str) -> str:
@@ -141,15 +150,19 @@ async def translate(http: Request, service: Service) -> Response:
     auto = fields.required("source").lower() == "auto"
     source = None if auto else _tag(call, "source")
     target = _tag(call, "target")
-    with_alternatives = _alternatives(fields)
+    alternatives = fields.alternatives()
     form = cast(TextFormat, fields.choice("format", "text", "html", default="text"))
-    translations = await call.translate("libretranslate", "q", target, source, form)
-    answer: dict[str, list[Any]] = {"translatedText": await json_items(service, (one.text for one in translations))}
-    if auto:
-        answer["detectedLanguage"] = await json_items(service, map(_detected, translations))
-    if with_alternatives:
-        answer["alternatives"] = [[] for _ in translations]
-    return JsonResponse(answer if isinstance(given, list) else {name: value[0] for name, value in answer.items()})
+
+    async def render(translations: list[Translation]) -> object:
+        answer: dict[str, list[Any]] = {"translatedText": await json_items(service, (one.text for one in translations))}
+        if auto:
+            answer["detectedLanguage"] = await json_items(service, map(_detected, translations))
+        if alternatives:
+            others = ([found.text for found in one.alternatives] for one in translations)
+            answer["alternatives"] = await json_items(service, others)
+        return answer if isinstance(given, list) else {name: value[0] for name, value in answer.items()}
+
+    return await call.translate("libretranslate", "q", target, source, form, render, alternatives=alternatives)
 
 
 def _texts(fields: Fields) -> str | list[str]:
@@ -178,10 +191,11 @@ def _language(one: Detection) -> dict[str, object]:
     "/translate_file",
     summary="LibreTranslate: translate a file",
     openapi_extra=openapi.upload(_FILE, "file", "source", "target"),
-    responses=openapi.answers(openapi.object_of({"translatedFileUrl": openapi.TEXT}), _ERROR, *_REFUSED, 413),
+    responses=openapi.answers({"anyOf": [_FILE_URL, _ERROR]}, _ERROR, *_REFUSED, 413),
 )
 async def translate_file(http: Request, service: Service) -> Response:
-    """The answer comes when the file is translated. Whoever has its URL has the file."""
+    """The answer comes when the file is translated; what fails after white space was sent is an error with status 200.
+    Whoever has its URL has the file."""
     if not service.translates_documents:
         raise Forbidden("Files translation are disabled on this server.")
     documents = service.documents
@@ -191,16 +205,26 @@ async def translate_file(http: Request, service: Service) -> Response:
         auto = call.fields.required("source").lower() == "auto"
         options = DocumentOptions(_tag(call, "target"), None if auto else _tag(call, "source"))
         document = await documents.create(path, name, options, call.account, "libretranslate", secret=secret)
-    try:
-        async with while_connected(http.receive, grace_s=RETRY_GRACE_S):
-            document = await documents.wait(document)
-            file = await documents.result(document)
-    except ClientGone:
-        await documents.delete(document)
-        raise
-    return JsonResponse(
-        {"translatedFileUrl": f"{base_url(http)}/download_file/{document.id}-{secret}.{quote(file.name)}"}
-    )
+    url = ""
+
+    async def work() -> AsyncGenerator[Event]:
+        nonlocal url
+        yield Planned()
+        try:
+            file = await documents.result(await documents.wait(document))
+        except asyncio.CancelledError:  # the client has gone
+            await documents.delete(document)
+            raise
+        url = f"{base_url(http)}/download_file/{document.id}-{secret}.{quote(file.name)}"
+
+    async def render(_: list[Translation]) -> bytes:
+        return json_bytes({"translatedFileUrl": url})
+
+    def late_error(error: DragomanError) -> bytes:
+        return json_bytes({"error": error.message})
+
+    heartbeat = service.settings.server.heartbeat == "all"
+    return HeartbeatResponse(work(), render, grace_s=RETRY_GRACE_S, heartbeat=heartbeat, late_error=late_error)
 
 
 @router.get(
@@ -277,15 +301,24 @@ async def suggest(call: LibreTranslateCall) -> Response:
     return JsonResponse({"success": True})
 
 
+def _preferred(accept_language: str, served: tuple[str, ...]) -> str | None:
+    """The served language that comes first in an Accept-Language header (RFC 9110, 12.5.4); None if none does."""
+    ranges = _LANGUAGE_RANGE.findall(accept_language[:1_000])
+    for tag, weight in sorted(ranges, key=lambda one: -float(one[1] or 1)):
+        if float(weight or 1) and languages.find(tag) and (found := languages.match(tag, served)):
+            return found
+    return None
+
+
 @router.get(
     "/frontend/settings",
     summary="LibreTranslate: what its front ends ask first",
     responses=openapi.answers(_SETTINGS, _ERROR),
 )
-async def frontend_settings(service: Service) -> Response:
-    """What LibreTranslate's front ends ask first."""
+async def frontend_settings(http: Request, service: Service) -> Response:
+    """What LibreTranslate's front ends ask first. The target is the language that the browser prefers."""
     served = tuple(service.model.profile.languages)
-    target = next((tag for tag in served if languages.primary(tag) != "en"), served[0])
+    target = _preferred(http.headers.get("accept-language", ""), served) or languages.match("en", served) or served[0]
     return JsonResponse(
         {
             "charLimit": service.settings.server.max_text_characters,
@@ -300,6 +333,26 @@ async def frontend_settings(service: Service) -> Response:
                 "target": {"code": code_of(target), "name": languages.name(target)},
             },
         }
+    )
+
+
+@router.get("/spec", summary="LibreTranslate: this API in OpenAPI", responses=openapi.answers(_SPEC, _ERROR))
+async def spec(service: Service) -> Response:
+    """Clients recognise by its title that a server speaks LibreTranslate's API."""
+    root_path = service.settings.server.root_path.strip("/")
+    return Response(_specification(root_path), media_type="application/json")
+
+
+@lru_cache(maxsize=1)
+def _specification(root_path: str) -> bytes:
+    return json_bytes(
+        get_openapi(
+            title="LibreTranslate",
+            version=__version__,
+            description="LibreTranslate's API, as dragoman serves it.",
+            routes=router.routes,
+            servers=[{"url": f"/{root_path}"}],
+        )
     )
 
 

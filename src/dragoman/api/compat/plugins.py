@@ -1,4 +1,4 @@
-"""The custom APIs of browser plug-ins: DeepLX's, Immersive Translate's and KISS Translator's.
+"""The custom APIs of browser plug-ins: DeepLX's, Immersive Translate's and KISS Translator's, and with it MTranServer's.
 
 Each has a path of its own, and is recognised by its fields where it is sent to LibreTranslate's `/translate`. Their clients
 can often set nothing but an address: a key may stand in the query, as `key`, `api_key` or `token`.
@@ -16,10 +16,11 @@ from fastapi.responses import Response
 
 from dragoman import languages
 from dragoman.api import openapi
-from dragoman.api.answers import JsonResponse, json_items
+from dragoman.api.answers import json_items
 from dragoman.api.compat.exchange import Call, Fields, caller, regional_code
 from dragoman.api.errors import ErrorFormat, foreign_format, native_format
 from dragoman.errors import EmptyText
+from dragoman.service.alternatives import MAX_ALTERNATIVES
 from dragoman.types import ApiName, TextFormat, Translation
 
 router = APIRouter(tags=["plug-ins"], default_response_class=Response)
@@ -51,19 +52,23 @@ async def _translate(
     call: Call,
     api: ApiName,
     texts: str,
+    render: Callable[[list[Translation]], Awaitable[object]],
     *,
     source: str = "source_lang",
     target: str = "target_lang",
     format: TextFormat | None = None,
-) -> list[Translation]:
-    """The translations of a plug-in's texts; `texts`, `source` and `target` are the fields' names.
+    alternatives: int = 0,
+) -> Response:
+    """Answer with what `render` makes of the translations of a plug-in's texts; `texts`, `source` and `target` are the
+    fields' names.
 
     Texts with the plug-ins' tags are HTML: the tags are put where the translation has their words.
     """
     given = call.fields.texts(texts)
     tagged = any(_NUMBERED_TAG.search(text) for text in ([given] if isinstance(given, str) else given))
     source_tag = None if call.fields.text(source).lower() in ("", "auto") else call.tag(source)
-    return await call.translate(api, texts, call.tag(target), source_tag, format or ("html" if tagged else "text"))
+    format = format or ("html" if tagged else "text")
+    return await call.translate(api, texts, call.tag(target), source_tag, format, render, alternatives=alternatives)
 
 
 def _detected(one: Translation) -> str:
@@ -79,7 +84,16 @@ _NATIVE_ERROR = openapi.object_of(
 )
 _DEEPLX_ERROR = openapi.object_of({"code": openapi.INTEGER, "message": openapi.TEXT})
 _LANGUAGES = {"source_lang": _SOURCE, "target_lang": _TARGET}
-_DEEPLX = {"text": _TEXT_EXAMPLE, **_LANGUAGES, "tag_handling": openapi.choice("html", "xml")}
+_DEEPLX = {
+    "text": _TEXT_EXAMPLE,
+    **_LANGUAGES,
+    "tag_handling": openapi.choice("html", "xml"),
+    "alternatives": {
+        **openapi.INTEGER,
+        "minimum": 0,
+        "description": f"This server's own: at most {MAX_ALTERNATIVES} come.",
+    },
+}
 _DEEPLX_ANSWER = openapi.object_of(
     {
         "code": {"const": 200},
@@ -94,9 +108,16 @@ _DEEPLX_ANSWER = openapi.object_of(
 _IMMERSIVE = {"text_list": {**openapi.array(_TEXT_EXAMPLE), "minItems": 1}, **_LANGUAGES}
 _IMMERSIVE_ITEM = openapi.object_of({"detected_source_lang": openapi.TEXT, "text": openapi.TEXT})
 _IMMERSIVE_ANSWER = openapi.object_of({"translations": openapi.array(_IMMERSIVE_ITEM)})
-_KISS = {"text": _TEXT_EXAMPLE, "texts": {**openapi.TEXTS, "minItems": 1}, "from": _SOURCE, "to": _TARGET}
-_KISS_ITEM = openapi.object_of({"text": openapi.TEXT, "src": openapi.TEXT})
+_KISS = {
+    "text": _TEXT_EXAMPLE,
+    "texts": {**openapi.TEXTS, "minItems": 1},
+    "from": _SOURCE,
+    "to": _TARGET,
+    "html": openapi.FLAG,
+}
+_KISS_ITEM = openapi.object_of({"text": openapi.TEXT, "src": openapi.TEXT, "result": openapi.TEXT}, "result")
 _KISS_ANSWER = {"anyOf": [_KISS_ITEM, openapi.array(_KISS_ITEM)]}
+_BATCH_ANSWER = openapi.object_of({"results": openapi.TEXTS})
 
 
 def _described(
@@ -122,18 +143,20 @@ async def deeplx(call: PlugInCall) -> Response:
     if not fields.text("text", most=None):
         raise EmptyText("No text to translate", param="text")
     tags = cast(TextFormat, fields.choice("tag_handling", "html", "xml")) or None
-    [one] = await _translate(call, "deeplx", "text", format=tags)
-    return JsonResponse(
-        {
+
+    async def render(translations: list[Translation]) -> object:
+        [one] = translations
+        return {
             "code": 200,
             "id": randbelow(10**10),
             "data": one.text,
-            "alternatives": [],
+            "alternatives": [found.text for found in one.alternatives],
             "source_lang": "" if one.source == "und" else languages.primary(one.source).upper(),
             "target_lang": fields.text("target_lang"),
             "method": "Free",
         }
-    )
+
+    return await _translate(call, "deeplx", "text", render, format=tags, alternatives=fields.alternatives())
 
 
 # ---- Immersive Translate
@@ -151,12 +174,15 @@ async def deeplx(call: PlugInCall) -> Response:
 )
 async def immersive(call: PlugInCall) -> Response:
     """Immersive Translate's custom API."""
-    translations = await _translate(call, "immersive", "text_list")
-    items = ({"detected_source_lang": _detected(one), "text": one.text} for one in translations)
-    return JsonResponse({"translations": await json_items(call.service, items)})
+
+    async def render(translations: list[Translation]) -> object:
+        items = ({"detected_source_lang": _detected(one), "text": one.text} for one in translations)
+        return {"translations": await json_items(call.service, items)}
+
+    return await _translate(call, "immersive", "text_list", render)
 
 
-# ---- KISS Translator
+# ---- KISS Translator and MTranServer
 
 
 @router.post(
@@ -164,8 +190,41 @@ async def immersive(call: PlugInCall) -> Response:
     **_described("KISS Translator: translate a text or several", _KISS, ("to",), _KISS_ANSWER, _NATIVE_ERROR),
 )
 async def kiss(call: PlugInCall) -> Response:
-    """KISS Translator's custom API: a text is answered with one object, several with a list."""
+    """KISS Translator's custom API: a text is answered with one object, several with a list.
+
+    The object has `result` besides, which clients of MTranServer read, whose `POST /translate` has the same fields.
+    """
     name = "texts" if "texts" in call.fields else "text"
-    translations = await _translate(call, "kiss", name, source="from", target="to")
-    items = await json_items(call.service, ({"text": one.text, "src": _detected(one)} for one in translations))
-    return JsonResponse(items if isinstance(call.fields.texts(name), list) else items[0])
+    is_list = isinstance(call.fields.texts(name), list)
+
+    async def render(translations: list[Translation]) -> object:
+        if not is_list:
+            [one] = translations
+            return {"text": one.text, "src": _detected(one), "result": one.text}
+        return await json_items(call.service, ({"text": one.text, "src": _detected(one)} for one in translations))
+
+    return await _translate(call, "kiss", name, render, source="from", target="to", format=_format(call))
+
+
+def _format(call: Call) -> TextFormat | None:
+    """HTML where MTranServer's parameter says so."""
+    return "html" if call.fields.flag("html") else None
+
+
+@router.post(
+    "/translate/batch",
+    **_described(
+        "MTranServer: translate several texts",
+        _KISS,
+        ("texts", "to"),
+        _BATCH_ANSWER,
+        openapi.object_of({"error": openapi.TEXT}),
+    ),
+)
+async def mtranserver_batch(call: PlugInCall) -> Response:
+    """MTranServer's API for several texts; its errors have LibreTranslate's form, whose path this is below."""
+
+    async def render(translations: list[Translation]) -> object:
+        return {"results": await json_items(call.service, (one.text for one in translations))}
+
+    return await _translate(call, "kiss", "texts", render, source="from", target="to", format=_format(call))

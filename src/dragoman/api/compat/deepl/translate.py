@@ -64,7 +64,9 @@ async def translate(call: DeepLCall) -> Response:
         return json_bytes({"translations": await json_items(service, items)})
 
     headers = {"X-Trace-ID": request.request_id}
-    return HeartbeatResponse(service.events(request), render, grace_s=RETRY_GRACE_S, headers=headers)
+    heartbeat = service.settings.server.heartbeat != "none"
+    events = service.events(request)
+    return HeartbeatResponse(events, render, grace_s=RETRY_GRACE_S, headers=headers, heartbeat=heartbeat)
 
 
 async def _request(call: Call) -> TranslationRequest:

@@ -137,6 +137,13 @@ export async function* translate({ source, ...fields }, signal) {
   throw new ServerError("no_connection", "The connection broke off before the translation was whole.");
 }
 
+/** Up to so many other translations of the text of a request: `[{text, confidence, warnings}]`. */
+export async function otherTranslations({ source, ...fields }, count, signal) {
+  const body = JSON.stringify({ ...fields, alternatives: count, ...(source && { source }) });
+  const { translations } = await json("v1/translate", { method: "POST", body, headers: JSON_BODY, signal });
+  return translations[0].alternatives;
+}
+
 /** Extensions of the files that can be translated, with their dot. */
 export const fileFormats = async () => (await json("frontend/settings")).supportedFilesFormat;
 

@@ -3,6 +3,7 @@
  * Knows the pair of languages, the options and the server; nothing of the engine.
  */
 
+import { Alternatives } from "./alternatives.js";
 import { byId, el, say } from "./dom.js";
 import { ago, duration, plural } from "./format.js";
 import { mark } from "./languages.js";
@@ -25,6 +26,7 @@ export class Translator {
     this.notes = byId("notes");
     this.measured = byId("measured");
     this.copyButton = byId("copy");
+    this.alternatives = new Alternatives({ onChosen: (one) => this.choose(one), onFault: (error) => this.blame(error) });
     this.running = null;
     this.timer = 0;
     this.listen();
@@ -72,6 +74,7 @@ export class Translator {
     clearTimeout(this.timer);
     this.running?.abort();
     this.running = null;
+    this.alternatives.clear();
   }
 
   async start() {
@@ -146,6 +149,15 @@ export class Translator {
     this.measure(translation, firstS, totalS);
     this.report(...this.remarks(translation));
     this.announce(translation.text, request.target);
+    this.alternatives.offer(request, translation);
+  }
+
+  /** Show another translation in place of this one. */
+  choose(translation) {
+    say(this.output, translation.text);
+    this.output.toggleAttribute("data-doubtful", isDoubtful(translation));
+    this.report(...this.remarks(translation));
+    this.announce(translation.text, this.pair.target);
   }
 
   measure(translation, firstS, totalS) {
@@ -187,6 +199,10 @@ export class Translator {
 
   fail(error) {
     this.clear();
+    this.blame(error);
+  }
+
+  blame(error) {
     this.report(error.sentence ?? error.message);
     this.notes.dataset.kind = "error";
     if (!(error instanceof server.ServerError)) throw error;
