@@ -262,6 +262,15 @@ class DocumentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenAiSettings:
+    unknown_prompts: Literal["refuse", "pass"] = _setting(
+        "refuse",
+        "messages of OpenAI's API that are no known prompt for a translation; pass: the model answers them as they are, "
+        "if its profile says that it follows instructions",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TracingSettings:
     endpoint: str = _setting(
         "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing", "log"
@@ -287,6 +296,7 @@ class Settings:
     documents: DocumentSettings = field(default_factory=DocumentSettings)
     tracing: TracingSettings = field(default_factory=TracingSettings)
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
+    openai: OpenAiSettings = field(default_factory=OpenAiSettings)
 
 
 _FLAGS = {
@@ -297,7 +307,7 @@ _FLAGS = {
     "pipeline.name": "pipeline",
     "traffic.enabled": "traffic",
 }
-_SECTIONS_IN_FLAGS = {"auth", "cache", "documents", "log", "storage", "tracing", "traffic"}
+_SECTIONS_IN_FLAGS = {"auth", "cache", "documents", "log", "openai", "storage", "tracing", "traffic"}
 
 
 def flag_of(path: str) -> str:

@@ -158,6 +158,18 @@ class AccountUsage:
     period_end: datetime  # the first moment of the next month
 
 
+Role = Literal["system", "user", "assistant"]
+"""Who writes a message of a chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Messages that the model is given as they are, to answer them."""
+
+    messages: tuple[tuple[Role, str], ...]
+    max_tokens: int | None = None  # of the answer, as the client limits it
+
+
 @dataclass(frozen=True, slots=True)
 class TranslationRequest:
     """One call: texts that share a target and options. Languages are normalised tags (`dragoman.languages`)."""
@@ -177,6 +189,8 @@ class TranslationRequest:
     ignore_tags: frozenset[str] = frozenset()  # elements that are copied; these three are for html and xml
     splitting_tags: frozenset[str] = frozenset()  # that always end a sentence
     non_splitting_tags: frozenset[str] = frozenset()  # that never do
+    # Instead of a translation: the messages, joined, are the one text, whose characters are counted. The target is `und`.
+    chat: Chat | None = None
     sampled: bool = False  # outputs are chosen at random; equal texts of one call have different ones
     strict: bool = False  # a text that fails a check is an error instead of a translation with a warning
     forced_output_tokens: tuple[int, ...] | None = (

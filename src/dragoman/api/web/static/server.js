@@ -140,6 +140,9 @@ export async function* translate({ source, ...fields }, signal) {
 /** Extensions of the files that can be translated, with their dot. */
 export const fileFormats = async () => (await json("frontend/settings")).supportedFilesFormat;
 
+/** Whether the server refuses calls without a key. */
+export const needsKey = async () => (await json("frontend/settings")).keyRequired;
+
 const documentPath = (id, rest = "") => `v1/documents/${encodeURIComponent(id)}${rest}`;
 
 /** The key's documents. */
