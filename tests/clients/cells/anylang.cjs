@@ -1,20 +1,16 @@
 // anylang, the translators of Linguist.
 const { URL, KEY, EXPECTED, JA, TEXT, TEXTS, assert, cell, main } = require("./cells.cjs");
+const { ChatGPTLLMTranslator } = require("anylang/translators/LLMTranslators/ChatGPTLLMTranslator/index.js");
+const { LibreTranslateTranslator } = require("anylang/translators/unstable/index.js");
 
-const load = async () => ({ ...(await import("anylang/translators")) });
+const libretranslate = (apiKey) => new LibreTranslateTranslator({ apiHost: `${URL}/translate`, apiKey });
 
 cell("text", "LibreTranslateTranslator.translate", async () => {
-  const { LibreTranslateTranslator } = await load();
-  const translator = new LibreTranslateTranslator({ apiEndpoint: `${URL}/translate`, apiKey: KEY });
-  assert.strictEqual(await translator.translate(TEXT, "en", "ja"), JA);
+  assert.strictEqual(await libretranslate(KEY).translate(TEXT, "en", "ja"), JA);
 });
-cell("batch", "LLMTranslator.translateBatch, with ChatGPTLLMFetcher", async () => {
-  const { LLMTranslator, ChatGPTLLMFetcher } = await load();
-  const fetcher = new ChatGPTLLMFetcher({ apiKey: KEY, model: "dragoman", apiOrigin: URL });
-  assert.deepStrictEqual(await new LLMTranslator(fetcher).translateBatch(TEXTS, "en", "ja"), EXPECTED.ja);
+cell("batch", "ChatGPTLLMTranslator.translateBatch: a JSON list in one message", async () => {
+  const translator = new ChatGPTLLMTranslator({ apiKey: KEY, model: "dragoman", baseUrl: `${URL}/v1` });
+  assert.deepStrictEqual(await translator.translateBatch(TEXTS, "en", "ja"), EXPECTED.ja);
 });
 
-main(async (apiKey) => {
-  const { LibreTranslateTranslator } = await load();
-  return new LibreTranslateTranslator({ apiEndpoint: `${URL}/translate`, apiKey }).translate(TEXT, "en", "ja");
-});
+main((key) => libretranslate(key).translate(TEXT, "en", "ja"));

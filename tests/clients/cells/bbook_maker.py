@@ -1,4 +1,4 @@
-"""bbook-maker, the command line of bilingual_book_maker."""
+"""bbook-maker, the command line of bilingual_book_maker. With a key that is refused it tries again for minutes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cells import EXPECTED, KEY, TEXTS, URL, cell, equal, main, refused
+from cells import EXPECTED, KEY, TEXTS, URL, cell, equal, main
 
 FOLDER = Path(tempfile.mkdtemp())
 
 
-def book(name: str, texts: list[str], *options: str, key: str = KEY) -> list[str]:
+def book(name: str, texts: list[str], *options: str) -> list[str]:
     """The lines of the bilingual book of a text file."""
     (FOLDER / f"{name}.txt").write_text("\n".join(texts) + "\n")
     command = [str(Path(sys.executable).with_name("bbook_maker")), "--book_name", f"{name}.txt", "--language", "ja"]
-    command += ["--model", "openai", "--model_list", "dragoman", "--api_base", f"{URL}/v1", "--openai_key", key]
+    command += ["--model", "openai", "--model_list", "dragoman", "--api_base", f"{URL}/v1", "--openai_key", KEY]
     environment = os.environ | {"HOME": str(FOLDER)}
     done = subprocess.run(
         [*command, *options], cwd=FOLDER, env=environment, capture_output=True, text=True, timeout=120
@@ -32,11 +32,6 @@ def book(name: str, texts: list[str], *options: str, key: str = KEY) -> list[str
 def lines() -> None:
     found = book("lines", TEXTS, "--batch_size", "1")
     equal([line for line in found if line not in TEXTS], EXPECTED["ja"])
-
-
-@refused
-def translate(key: str) -> str:
-    return "; ".join(book(f"refused-{abs(hash(key))}", TEXTS[:1], "--batch_size", "1", key=key))
 
 
 main()

@@ -2,7 +2,8 @@
 const { URL, KEY, EXPECTED, JA, TEXT, TEXTS, assert, cell, japanese, main, sameTags } = require("./cells.cjs");
 const { v2 } = require("@google-cloud/translate");
 
-const clientOf = (key) => new v2.Translate({ apiEndpoint: URL, key, projectId: "any" });
+process.env.GOOGLE_CLOUD_TRANSLATE_ENDPOINT = `${URL}/language/translate/v2`; // apiEndpoint is always taken with https
+const clientOf = (key) => new v2.Translate({ key, projectId: "any" });
 const client = clientOf(KEY);
 
 cell("text", "translate, the source detected", async () => {

@@ -14,7 +14,7 @@ function translated(key, ...options) {
   fs.writeFileSync(path.join(folder, "jsons/en.json"), JSON.stringify(source));
   const done = spawnSync(
     path.join(__dirname, "node_modules/.bin/i18n-ai-translate"),
-    ["translate", "-i", "en.json", "-o", "ja.json", "-e", "chatgpt", "-m", "dragoman", "-k", key, ...options],
+    ["translate", "-i", "en.json", "-o", "ja", "-e", "chatgpt", "-m", "dragoman", "-k", key, ...options],
     { cwd: folder, encoding: "utf-8", env: { ...process.env, OPENAI_BASE_URL: `${URL}/v1`, OPENAI_API_KEY: key }, timeout: 120_000 },
   );
   const made = path.join(folder, "jsons/ja.json");

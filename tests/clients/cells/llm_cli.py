@@ -12,9 +12,9 @@ from cells import EXPECTED, JA, KEY, TEXT, URL, cell, equal, main, refused
 
 FOLDER = Path(tempfile.mkdtemp())
 (FOLDER / "extra-openai-models.yaml").write_text(
-    f"- model_id: ja\n  model_name: dragoman/ja\n  api_base: {URL}/v1\n"
-    f"- model_id: any\n  model_name: gpt-4o-mini\n  api_base: {URL}/v1\n"
-    f"- model_id: ja-text\n  model_name: dragoman/ja\n  api_base: {URL}/v1\n  completion: true\n"
+    f"- model_id: ja\n  model_name: dragoman/ja\n  api_base: {URL}/v1\n  api_key_name: dragoman\n"
+    f"- model_id: any\n  model_name: gpt-4o-mini\n  api_base: {URL}/v1\n  api_key_name: dragoman\n"
+    f"- model_id: ja-text\n  model_name: dragoman/ja\n  api_base: {URL}/v1\n  api_key_name: dragoman\n  completion: true\n"
 )
 
 

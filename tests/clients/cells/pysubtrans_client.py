@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import uuid
 from pathlib import Path
 
 from cells import FILES, KEY, URL, cell, main, refused, translated_file
@@ -22,13 +23,12 @@ def translated(key: str = KEY, **options: object) -> Path:
         model="dragoman",
         api_key=key,
         target_language="Japanese",
-        prompt="Translate these subtitles [to language]",
         max_retries=0,
         **options,
     )
     subtitles = init_subtitles(str(FILES / "a.srt"), options=settings)
     init_translator(settings).TranslateSubtitles(subtitles)
-    made = FOLDER / "made.srt"
+    made = FOLDER / f"{uuid.uuid4()}.srt"  # which is not written where nothing was translated
     subtitles.SaveTranslation(str(made))
     return made
 

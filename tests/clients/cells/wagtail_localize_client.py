@@ -24,6 +24,7 @@ settings.configure(
     DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
     WAGTAIL_I18N_ENABLED=True,
     USE_I18N=True,
+    STATIC_URL="/static/",
     WAGTAIL_CONTENT_LANGUAGES=[("en", "English"), ("ja", "Japanese")],
     LANGUAGES=[("en", "English"), ("ja", "Japanese")],
 )

@@ -26,7 +26,7 @@ const PROGRAMS = {
     line: (at, key) => `client = OpenAI(base_url="${at("v1")}", api_key="${key || "-"}")  # model="dragoman/ja"`,
   },
   "Programs for LibreTranslate": {
-    address: (at) => root(at),
+    address: root,
     key: "API key",
     line: (at, key) => `translator = LibreTranslateAPI("${at("")}", "${key || "-"}")`,
   },
@@ -41,9 +41,9 @@ const PROGRAMS = {
     line: (at) => at("kiss/translate"),
   },
   "Zotero PDF Translate": {
-    address: (at) => root(at),
+    address: root,
     key: "the secret of the service “LibreTranslate”",
-    line: (at) => root(at),
+    line: root,
   },
   "Subtitle Edit": {
     address: (at) => at(""),
@@ -56,7 +56,7 @@ const PROGRAMS = {
     line: (at) => at("v2/"),
   },
   "Mastodon": {
-    address: (at) => root(at),
+    address: root,
     key: "LIBRE_TRANSLATE_API_KEY",
     line: (at, key) => `LIBRE_TRANSLATE_ENDPOINT=${root(at)}${key && ` LIBRE_TRANSLATE_API_KEY=${key}`}`,
   },
