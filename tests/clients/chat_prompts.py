@@ -17,10 +17,11 @@ from typing import Any
 
 from dragoman.api.compat import chat
 from dragoman.errors import InvalidRequest
+from dragoman.text.spans import pseudolocalized
 from dragoman.types import Translation
 from tests.api.compat.chat_texts import texts
 from tests.api.compat.test_chat_requests import BLOCKS, LINES, READERS, REQUESTS, ask, batch_of
-from tests.serving import fake_service, served
+from tests.serving import fake_service, served, source_of
 
 RESULTS = Path(__file__).parents[2] / "results/chat-prompts.json"
 SYSTEMS = {"none": "", "translator": "You are a translator. Translate to Japanese."}
@@ -87,7 +88,8 @@ async def batches() -> list[dict[str, Any]]:
     native API has for them. Through a server over the fake pipeline, whose translations differ as their sources do."""
     found: list[dict[str, Any]] = []
     expected: dict[tuple[str, str | None], dict[str, str]] = {}
-    async with served(fake_service()) as http:
+    service = fake_service(lambda sequence: pseudolocalized(source_of(sequence)))  # which passes the checks
+    async with served(service) as http:
         for program in BLOCKS:
             row: dict[str, Any] = {"program": program, "lines": len(LINES)}
             for size in SIZES:
