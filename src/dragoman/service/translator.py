@@ -253,13 +253,17 @@ class Translator:
         if call.streamed and not is_shown:  # it was in the cache
             yield TextDelta(0, completion.text)
         characters = sum(map(len, request.texts))
-        usage = Usage(characters, completion.prompt_tokens, completion.completion_tokens, sequence.source_tokens)
+        tokens = completion.prompt_tokens, completion.completion_tokens
+        if completion.cached:
+            usage = Usage(characters, cached_prompt_tokens=tokens[0], cached_completion_tokens=tokens[1])
+        else:
+            usage = Usage(characters, *tokens, sequence.source_tokens)
         translation = Translation(
             completion.text,
             UNDETERMINED,
             False,
             completion.reason,
-            usage=Usage(characters) if completion.cached else usage,
+            usage=usage,
             cached=int(completion.cached),
             timings=(completion.timings,) if completion.timings else (),
         )

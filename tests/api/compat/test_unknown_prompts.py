@@ -177,6 +177,8 @@ async def test_streams(cache_bytes: int) -> None:
             parts = [one async for one in await client.completions.create(model="any", prompt=prompt, stream=True)]
             assert "".join(one.choices[0].text for one in parts) == rendered([{"role": "user", "content": prompt}])
             assert len(chunks) > 3 or cache_bytes
+        usages = [(await ask(http)).json()["usage"] for _ in range(2)]
+        assert usages[0] == usages[1] and usages[0]["completion_tokens"] > 10
         whole = await client.responses.with_raw_response.create(
             model="any", instructions=SYSTEM["content"], input=TALK[1]["content"]
         )
