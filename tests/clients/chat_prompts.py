@@ -87,7 +87,7 @@ async def batches() -> list[dict[str, Any]]:
     """Of each form of a batch, and each size: how many of 1,000 lines come back in their place with the translation that the
     native API has for them. Through a server over the fake pipeline, whose translations differ as their sources do."""
     found: list[dict[str, Any]] = []
-    expected: dict[tuple[str, str | None], dict[str, str]] = {}
+    expected: dict[str, dict[str, str]] = {}  # by the options that the messages name
     service = fake_service(lambda sequence: pseudolocalized(source_of(sequence)))  # which passes the checks
     async with served(service) as http:
         for program in BLOCKS:
@@ -98,14 +98,16 @@ async def batches() -> list[dict[str, Any]]:
                     lines = LINES[at : at + size]
                     sent, read = batch_of(program, lines)
                     task = chat.parse(sent, "ja")
-                    kind = (task.format, task.source)
-                    if missing := [line for line in lines if line not in expected.setdefault(kind, {})]:
-                        body = {"text": missing, "target": "ja", "source": task.source, "format": task.format}
-                        native = (await http.post("/v1/translate", json=body)).raise_for_status().json()["translations"]
-                        expected[kind] |= zip(missing, (one["text"] for one in native), strict=True)
+                    options = {"target": "ja", "source": task.source, "format": task.format, "keep": list(task.keep)}
+                    options |= {"glossary": dict(task.glossary) or None, "formality": task.formality}
+                    known = expected.setdefault(json.dumps(options), {})
+                    if missing := [line for line in lines if line not in known]:
+                        native = await http.post("/v1/translate", json={"text": missing, **options})
+                        texts_of = (one["text"] for one in native.raise_for_status().json()["translations"])
+                        known |= zip(missing, texts_of, strict=True)
                     back = read(await ask(http, sent))
                     row[f"in place, {size}"] += sum(
-                        len(back) == len(lines) and one.strip() == expected[kind][line].strip()
+                        len(back) == len(lines) and one.strip() == known[line].strip()
                         for line, one in zip(lines, back, strict=False)
                     )
             found.append(row)
