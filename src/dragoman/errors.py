@@ -3,7 +3,8 @@
     DragomanError
     ├── InvalidRequest            400  invalid_request
     │   ├── UnsupportedLanguage   400  unsupported_language
-    │   ├── NotATranslation       400  not_a_translation   (a chat that asks for something else)
+    │   ├── UnknownPrompt         400  invalid_request     (a chat whose messages no template explains)
+    │   │   └── NotATranslation   400  not_a_translation   (one that asks for something else)
     │   ├── EmptyText             400  empty_text
     │   ├── UntranslatableText    400  untranslatable_text
     │   ├── InvalidJson           400  invalid_json
@@ -80,7 +81,11 @@ class UnsupportedLanguage(InvalidRequest):
     code = "unsupported_language"
 
 
-class NotATranslation(InvalidRequest):
+class UnknownPrompt(InvalidRequest):
+    """Messages of a chat that no template explains, so that what to translate is not known."""
+
+
+class NotATranslation(UnknownPrompt):
     """Messages that ask a chat model for something else, such as a title of the chat."""
 
     code = "not_a_translation"

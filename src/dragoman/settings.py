@@ -285,6 +285,15 @@ class MemorySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenAiSettings:
+    unknown_prompts: Literal["refuse", "pass"] = _setting(
+        "refuse",
+        "messages of OpenAI's API that are no known prompt for a translation; pass: the model answers them as they are, "
+        "if its profile says that it follows instructions",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class TracingSettings:
     endpoint: str = _setting(
         "", "OpenTelemetry collector (OTLP over HTTP), such as http://localhost:4318; empty: no tracing", "log"
@@ -311,6 +320,7 @@ class Settings:
     memory: MemorySettings = field(default_factory=MemorySettings)
     tracing: TracingSettings = field(default_factory=TracingSettings)
     traffic: TrafficSettings = field(default_factory=TrafficSettings)
+    openai: OpenAiSettings = field(default_factory=OpenAiSettings)
 
 
 _FLAGS = {
@@ -321,7 +331,7 @@ _FLAGS = {
     "pipeline.name": "pipeline",
     "traffic.enabled": "traffic",
 }
-_SECTIONS_IN_FLAGS = {"auth", "cache", "documents", "log", "memory", "storage", "tracing", "traffic"}
+_SECTIONS_IN_FLAGS = {"auth", "cache", "documents", "log", "memory", "openai", "storage", "tracing", "traffic"}
 
 
 def flag_of(path: str) -> str:

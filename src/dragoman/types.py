@@ -158,6 +158,18 @@ class AccountUsage:
     period_end: datetime  # the first moment of the next month
 
 
+Role = Literal["system", "user", "assistant"]
+"""Who writes a message of a chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Messages that the model is given as they are, to answer them."""
+
+    messages: tuple[tuple[Role, str], ...]
+    max_tokens: int | None = None  # of the answer, as the client limits it
+
+
 @dataclass(frozen=True, slots=True)
 class TranslationRequest:
     """One call: texts that share a target and options. Languages are normalised tags (`dragoman.languages`)."""
@@ -180,6 +192,8 @@ class TranslationRequest:
     non_splitting_tags: frozenset[str] = frozenset()  # that never do
     alternatives: int = 0  # how many other translations of each text are wanted (`dragoman.service.alternatives`)
     sampled_from: int | None = None  # texts from this place on have outputs that are chosen at random, each other ones
+    # Instead of a translation: the messages, joined, are the one text, whose characters are counted. The target is `und`.
+    chat: Chat | None = None
     strict: bool = False  # a text that fails a check is an error instead of a translation with a warning
     forced_output_tokens: tuple[int, ...] | None = (
         None  # one per text; only for dummy weights, whose lengths mean nothing

@@ -59,6 +59,7 @@ class Client:
     runs: str
     script: str
     packages: list[str] = field(default_factory=list)
+    reproduces: str = ""  # the version of a program whose requests the script sends; it was not run itself
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""What is taken for an instruction in a chat, of programs' requests and of texts, for results/chat-prompts.json:
-`python -m tests.clients.chat_prompts --catalogues FOLDER`.
+"""What is taken for an instruction in a chat, of programs' requests and of texts, and whether batches keep their lines, for
+results/chat-prompts.json: `python -m tests.clients.chat_prompts --catalogues FOLDER`.
 
 FOLDER has gettext catalogues (`*.mo`) in any depth, such as those of Debian's packages after `dpkg -x`.
 """
@@ -7,6 +7,7 @@ FOLDER has gettext catalogues (`*.mo`) in any depth, such as those of Debian's p
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,13 +17,17 @@ from typing import Any
 
 from dragoman.api.compat import chat
 from dragoman.errors import InvalidRequest
+from dragoman.text.spans import pseudolocalized
 from dragoman.types import Translation
 from tests.api.compat.chat_texts import texts
-from tests.api.compat.test_chat_requests import READERS, REQUESTS
+from tests.api.compat.test_chat_requests import BLOCKS, LINES, READERS, REQUESTS, ask, batch_of
+from tests.serving import fake_service, served, source_of
 
 RESULTS = Path(__file__).parents[2] / "results/chat-prompts.json"
 SYSTEMS = {"none": "", "translator": "You are a translator. Translate to Japanese."}
 MESSAGES = 10_000
+SIZES = (10, 25, 50)
+"""Lines of a batch."""
 
 
 def outcome(request: dict[str, Any], named: str | None) -> str:
@@ -78,6 +83,37 @@ def _copied(text: str) -> Translation:
     return Translation(text, "en", False, "stop")
 
 
+async def batches() -> list[dict[str, Any]]:
+    """Of each form of a batch, and each size: how many of 1,000 lines come back in their place with the translation that the
+    native API has for them. Through a server over the fake pipeline, whose translations differ as their sources do."""
+    found: list[dict[str, Any]] = []
+    expected: dict[str, dict[str, str]] = {}  # by the options that the messages name
+    service = fake_service(lambda sequence: pseudolocalized(source_of(sequence)))  # which passes the checks
+    async with served(service) as http:
+        for program in BLOCKS:
+            row: dict[str, Any] = {"program": program, "lines": len(LINES)}
+            for size in SIZES:
+                row[f"in place, {size}"] = 0
+                for at in range(0, len(LINES), size):
+                    lines = LINES[at : at + size]
+                    sent, read = batch_of(program, lines)
+                    task = chat.parse(sent, "ja")
+                    options = {"target": "ja", "source": task.source, "format": task.format, "keep": list(task.keep)}
+                    options |= {"glossary": dict(task.glossary) or None, "formality": task.formality}
+                    known = expected.setdefault(json.dumps(options), {})
+                    if missing := [line for line in lines if line not in known]:
+                        native = await http.post("/v1/translate", json={"text": missing, **options})
+                        texts_of = (one["text"] for one in native.raise_for_status().json()["translations"])
+                        known |= zip(missing, texts_of, strict=True)
+                    back = read(await ask(http, sent))
+                    row[f"in place, {size}"] += sum(
+                        len(back) == len(lines) and one.strip() == known[line].strip()
+                        for line, one in zip(lines, back, strict=False)
+                    )
+            found.append(row)
+    return found
+
+
 def messages(folder: Path) -> Iterator[tuple[str, str]]:
     """Different messages of catalogues, and their translations, up to `MESSAGES`; as many of each catalogue."""
     catalogues = sorted(folder.rglob("*.mo"))
@@ -99,7 +135,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--catalogues", type=Path, required=True, help="folder with *.mo files")
     folder: Path = parser.parse_args().catalogues
-    results = {"programs": programs(), "texts": precision(texts()), "catalogues": precision(messages(folder))}
+    results = {
+        "programs": programs(),
+        "texts": precision(texts()),
+        "catalogues": precision(messages(folder)),
+        "batches": asyncio.run(batches()),
+    }
     RESULTS.write_text(json.dumps(results, ensure_ascii=False, indent=2) + "\n")
 
 

@@ -17,6 +17,7 @@ COLUMNS = {
     "detection": "detection",
     "languages": "languages",
     "documents": "documents",
+    "structured": "structured output",
     "glossaries": "glossaries",
     "usage": "usage",
     "streaming": "streaming",
@@ -39,7 +40,8 @@ def matrix(results: dict[str, Any]) -> str:
     """Clients by columns: how many cells passed, of how many."""
     rows: list[list[str]] = []
     for client in results["clients"]:
-        row = [f"[{client['title']}](#{anchor(client['title'])})", ", ".join(client["packages"]) or "–"]
+        packages = f"requests of {client['reproduces']}" if client.get("reproduces") else ", ".join(client["packages"])
+        row = [f"[{client['title']}](#{anchor(client['title'])})", packages or "–"]
         for column in COLUMNS:
             cells = [one for one in client["cells"] if one["column"] == column]
             passed = sum(not one["reason"] for one in cells)
@@ -139,12 +141,23 @@ def chat_texts(results: dict[str, Any]) -> str:
     return _table(["kind of text", "texts", *columns], rows)
 
 
+def chat_batches(results: dict[str, Any]) -> str:
+    """Lines of batches that came back in their place, by form and size."""
+    sizes = [name for name in results["batches"][0] if name.startswith("in place")]
+    rows = [
+        [_escaped(one["program"]), f"{one['lines']:,}", *(f"{one[name]:,}" for name in sizes)]
+        for one in results["batches"]
+    ]
+    return _table(["form of", "lines", *(f"{name.removeprefix('in place, ')} in a batch" for name in sizes)], rows)
+
+
 PARTS: Mapping[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "matrix": ("clients.json", matrix),
     "keys": ("clients.json", refusals),
     "cpu": ("apis-cpu.json", cpu),
     "chat": ("chat-prompts.json", chat_programs),
     "chat-texts": ("chat-prompts.json", chat_texts),
+    "chat-batches": ("chat-prompts.json", chat_batches),
     "cells": ("clients.json", cells),
 }
 """Each part's results file, and what is made of it."""

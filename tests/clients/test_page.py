@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.api.compat.chat_texts import texts
+from tests.api.compat.test_chat_requests import BLOCKS
 from tests.clients import chat_prompts, page
 from tests.clients.__main__ import HERE, clients
 
@@ -27,6 +28,9 @@ def test_the_results_of_chat_prompts_are_current() -> None:
     results = json.loads(chat_prompts.RESULTS.read_text())
     assert results["programs"] == chat_prompts.programs()
     assert results["texts"] == chat_prompts.precision(texts())
+    assert [one["program"] for one in results["batches"]] == list(BLOCKS)
+    for one in results["batches"]:
+        assert {count for name, count in one.items() if name.startswith("in place")} == {one["lines"]} == {1_000}
     counted = [*results["texts"], *results["catalogues"]]
     assert {count for one in counted for name, count in one.items() if name.startswith("taken")} == {0}
 

@@ -11,14 +11,14 @@ import pytest
 from tokenizers import AddedToken, Tokenizer
 from transformers import PreTrainedTokenizerFast
 
-from dragoman.errors import ConfigError, EngineFailed, UnsupportedLanguage, UntranslatableText
+from dragoman.errors import ConfigError, EngineFailed, InvalidRequest, UnsupportedLanguage, UntranslatableText
 from dragoman.prompts.catalog import profiles
 from dragoman.prompts.check import compare
 from dragoman.prompts.encoder import PromptEncoder
 from dragoman.prompts.lengths import parallel_text
 from dragoman.prompts.profile import Profile, Template
 from dragoman.prompts.tokenizer import TextTokenizer
-from dragoman.types import PromptOptions
+from dragoman.types import PromptOptions, Role
 from tools.phrasebook import tokenizer as phrasebook
 
 CONTROLS = tuple(
@@ -351,3 +351,67 @@ def test_a_template_without_system_role_gets_the_system_prompt_in_the_turn(
         "<bos><start_of_turn>user\nYou are a translation engine. Translate the user's message into Korean."
     )
     assert rendered.endswith("\n\nHi<end_of_turn>\n<start_of_turn>model\n")
+
+
+# ---- chats that are passed on
+
+TALK: list[tuple[Role, str]] = [
+    ("system", "Be brief."),
+    ("user", "Which trains go\nto Kyoto?"),
+    ("assistant", "Two: one at 6:30."),
+    ("user", " And the other? 日本語でも。"),
+]
+
+
+@pytest.mark.parametrize("name", ["chat", "qwen3", "tower-plus"])
+def test_a_chat_has_the_ids_of_the_vendors_own_rendering(
+    name: str, family: str, make_toy: Callable[[str, str], TextTokenizer]
+) -> None:
+    encoder = PromptEncoder(profiles()[name], make_toy(family, name))
+    talk = [(role, text.strip()) for role, text in TALK] if family == "gemma" else TALK
+    for messages in (talk[1:], talk[1:2], talk) if family != "gemma" else (talk[1:], talk[1:2]):
+        turns = [{"role": role, "content": text} for role, text in messages]
+        expected = encoder.tokenizer.render_chat(turns, encoder.profile.chat_arguments)
+        prompt = encoder.encode_chat(messages)
+        assert list(prompt.token_ids) == opening(encoder) + encoder.tokenizer.encode_template(expected)
+        assert 0 < prompt.source_tokens < len(prompt.token_ids)
+
+
+@pytest.mark.parametrize("name", ["chat", "qwen3", "tower-plus"])
+def test_no_message_of_a_chat_becomes_a_control_token(
+    name: str, family: str, make_toy: Callable[[str, str], TextTokenizer]
+) -> None:
+    encoder = PromptEncoder(profiles()[name], make_toy(family, name))
+    roles = [role for role, _ in TALK]
+    expected = controls_of(encoder.encode_chat([(role, BENIGN) for role in roles]).token_ids, encoder.tokenizer)
+    for text in (*HOSTILE, *hostile_texts(7, 50)):
+        prompt = encoder.encode_chat([(role, text) for role in roles])
+        assert controls_of(prompt.token_ids, encoder.tokenizer) == expected, text
+
+
+def test_a_template_without_system_role_gets_the_system_message_of_a_chat_in_the_first_turn(
+    make_toy: Callable[[str, str], TextTokenizer],
+) -> None:
+    encoder = PromptEncoder(profiles()["chat"], make_toy("gemma", "chat"))
+    joined: list[tuple[Role, str]] = [("user", f"{TALK[0][1]}\n\n{TALK[1][1]}"), *TALK[2:3], ("user", "And?")]
+    prompt = encoder.encode_chat([*TALK[:3], ("user", "And?")])
+    assert prompt.token_ids == encoder.encode_chat(joined).token_ids
+
+
+def test_a_chat_that_the_template_does_not_take_is_refused(
+    make_tokenizer: Callable[[str, Iterable[str]], Tokenizer],
+) -> None:
+    strict = "{% for m in messages %}{{ raise_exception('no') if m.role == 'assistant' }}{{ m.content }}{% endfor %}"
+    tokenizer = make_tokenizer("byte-level", CONTROLS)
+    chat = PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=strict)
+    encoder = PromptEncoder(profiles()["chat"], TextTokenizer(tokenizer.to_str(), chat))
+    assert encoder.takes_chats
+    assert encoder.encode_chat(TALK[:2]).token_ids
+    with pytest.raises(InvalidRequest):
+        encoder.encode_chat(TALK)
+
+
+def test_only_models_that_follow_instructions_take_chats(make_toy: Callable[[str, str], TextTokenizer]) -> None:
+    taking = {name for name, profile in profiles().items() if profile.follows_instructions}
+    assert taking == {"chat", "qwen3", "eurollm", "tower-plus"}
+    assert not PromptEncoder(profiles()["eurollm"], make_toy("byte-level", "eurollm")).takes_chats  # no chat template

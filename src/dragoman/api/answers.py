@@ -139,8 +139,10 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, events: AsyncGenerator[Event], writer: EventWriter, texts: int) -> None:
-        super().__init__(None, 200, {"Cache-Control": "no-cache"})
+    def __init__(
+        self, events: AsyncGenerator[Event], writer: EventWriter, texts: int, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(None, 200, {"Cache-Control": "no-cache", **(headers or {})})
         del self.headers["content-length"]
         self._events = events
         self._writer = writer

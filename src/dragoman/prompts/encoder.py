@@ -10,10 +10,11 @@ ordinary text (to encode the text separately would break merges at its edges), a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from dragoman.errors import ConfigError, EngineFailed
+from dragoman.errors import ConfigError, EngineFailed, InvalidRequest
 from dragoman.prompts.options import (
     SLOTS,
     escape_tags,
@@ -25,9 +26,10 @@ from dragoman.prompts.options import (
 )
 from dragoman.prompts.profile import NO_OPTIONS, Profile, Template
 from dragoman.prompts.tokenizer import Message, TextTokenizer
-from dragoman.types import PromptOption, PromptOptions, Sampling
+from dragoman.types import PromptOption, PromptOptions, Role, Sampling
 
 _PROBE = "Good morning."
+_MAX_CHAT_PLANS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,10 @@ class _Run:
         filled = filled.lstrip() if self.strip_left else filled
         return filled.rstrip() if self.strip_right else filled
 
+    def fill_all(self, text: str) -> str:
+        """Fill every slot with the same text."""
+        return self.fill({part.name: text for part in self.parts if isinstance(part, Slot)})
+
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
@@ -74,6 +80,7 @@ class PromptEncoder:
         self._opening = tokenizer.opening_ids if profile.bos == "tokenizer" else ()
         self._plans: dict[tuple[str | None, str, Template], _Plan] = {}  # at most one for each direction and template
         self._templates: dict[tuple[str | None, str, frozenset[PromptOption]], Template] = {}
+        self._chat_plan = lru_cache(_MAX_CHAT_PLANS)(self._build_chat_plan)
         self.sampling = _with_stop_ids(profile, tokenizer)
         """The profile's sampling, with ids of the stop tokens."""
         self._check_wire()
@@ -89,11 +96,29 @@ class PromptEncoder:
         values = self._values(template, text, target, options)
         ids: list[int] = []
         for item in plan.items:
-            ids.extend(self._encode_run(item, values) if isinstance(item, _Run) else item)
+            ids.extend(self._encode_run(item, item.fill(values)) if isinstance(item, _Run) else item)
         source_tokens = len(ids) - plan.overhead
         if not template.slots.isdisjoint(SLOTS):
             source_tokens = self.tokenizer.count(values["text"])
         return Prompt(tuple(ids), max(source_tokens, 1))
+
+    @property
+    def takes_chats(self) -> bool:
+        """Whether the model can be given a chat as it is: it follows instructions, and has a chat template."""
+        return self.profile.follows_instructions and self.tokenizer.has_chat_template
+
+    def encode_chat(self, messages: Sequence[tuple[Role, str]]) -> Prompt:
+        """Encode a chat by the checkpoint's own chat template, up to where the answer begins.
+
+        The template sees no message, only where each of them stands. Raises `InvalidRequest` if it does not take these roles
+        in this order, `UntranslatableText` for a lone surrogate.
+        """
+        plan = self._chat_plan(tuple(role for role, _ in messages))
+        values = {_message_slot(number): text for number, (_, text) in enumerate(messages)}
+        ids: list[int] = []
+        for item in plan.items:
+            ids.extend(self._encode_run(item, item.fill(values)) if isinstance(item, _Run) else item)
+        return Prompt(tuple(ids), max(len(ids) - plan.overhead, 1))
 
     def overhead(self, source: str | None, target: str, options: PromptOptions = NO_OPTIONS) -> int:
         """Return the number of a prompt's ids that are not the text's, give or take one where text and template meet."""
@@ -129,8 +154,8 @@ class PromptEncoder:
     def _values(self, template: Template, text: str, target: str, options: PromptOptions) -> dict[str, str]:
         return slot_values(self.profile, template, text, target, options)
 
-    def _encode_run(self, run: _Run, values: Mapping[str, str]) -> list[int]:
-        ids = self.tokenizer.encode_text(run.fill(values), prefix=run.prefix)
+    def _encode_run(self, run: _Run, text: str) -> list[int]:
+        ids = self.tokenizer.encode_text(text, prefix=run.prefix)
         if not self.tokenizer.added_ids.isdisjoint(ids):
             raise EngineFailed("a text was encoded as a control token and was therefore not sent to the model")
         return ids
@@ -139,11 +164,14 @@ class PromptEncoder:
         key = (source, target, template)
         plan = self._plans.get(key)
         if plan is None:
-            plan = self._plans[key] = self._build_plan(template, source, target)
+            parts = render_parts(self.profile, self.tokenizer, template, source, target)
+            plan = self._plans[key] = self._build_plan(parts)
         return plan
 
-    def _build_plan(self, template: Template, source: str | None, target: str) -> _Plan:
-        parts = render_parts(self.profile, self.tokenizer, template, source, target)
+    def _build_chat_plan(self, roles: tuple[Role, ...]) -> _Plan:
+        return self._build_plan(render_chat_parts(self.profile, self.tokenizer, roles))
+
+    def _build_plan(self, parts: tuple[Part, ...]) -> _Plan:
         runs, controls = self._runs(parts)
         items: list[tuple[int, ...] | _Run] = []
         opening = self._opening
@@ -156,8 +184,10 @@ class PromptEncoder:
             if run_parts:
                 run = self._run(run_parts, controls, place)
                 has_slots = any(isinstance(part, Slot) for part in run_parts)
-                items.append(run if has_slots else tuple(self._encode_run(run, _EMPTY)))
-        overhead = sum(len(self._encode_run(item, _EMPTY) if isinstance(item, _Run) else item) for item in items)
+                items.append(run if has_slots else tuple(self._encode_run(run, run.fill_all(""))))
+        overhead = sum(
+            len(self._encode_run(item, item.fill_all("")) if isinstance(item, _Run) else item) for item in items
+        )
         return _Plan(tuple(_merged(items)), overhead)
 
     def _runs(self, parts: tuple[Part, ...]) -> tuple[list[tuple[Part, ...]], list[str]]:
@@ -183,7 +213,7 @@ class PromptEncoder:
         strip_right = bool(after) and self.tokenizer.absorbs_space(after)[0]
         run = _Run(parts, prefix=True, strip_left=strip_left, strip_right=strip_right)
         # Tokenizers differ in where they add a space: test the vendor's with this run.
-        probe = run.fill(dict.fromkeys(_NAMES, _PROBE))
+        probe = run.fill_all(_PROBE)
         expected = self.tokenizer.encode_template(before + probe)[1 if before else 0 :]
         return replace(run, prefix=self.tokenizer.encode_text(probe, prefix=False) != expected)
 
@@ -294,6 +324,50 @@ def render_chat(profile: Profile, tokenizer: TextTokenizer, system: str, user: s
     if system.strip() in rendered:
         return rendered
     return tokenizer.render_chat(_messages("", f"{system}\n\n{user}"), profile.chat_arguments)
+
+
+def render_chat_parts(profile: Profile, tokenizer: TextTokenizer, roles: Sequence[Role]) -> tuple[Part, ...]:
+    """Render a chat with a slot for each message, by the checkpoint's chat template.
+
+    If it takes no system message there, these begin the first user turn. Raises `InvalidRequest` if it takes none of both.
+    """
+    turns: list[tuple[Role, str]] = [(role, _message_stand_in(number)) for number, role in enumerate(roles)]
+    for messages in (turns, _without_system(turns)):
+        try:
+            rendered = tokenizer.render_chat(
+                [{"role": role, "content": text} for role, text in messages], profile.chat_arguments
+            )
+        except ConfigError:  # such as Gemma's "System role not supported"
+            continue
+        pieces = _AT_MESSAGE.split(rendered)  # the numbers of messages have the odd indexes
+        if sorted(map(int, pieces[1::2])) == list(range(len(turns))):
+            parts = (Slot(_message_slot(int(piece))) if place % 2 else piece for place, piece in enumerate(pieces))
+            return tuple(part for part in parts if part != "")
+    raise InvalidRequest(
+        f"the chat template of this model does not take messages in this order: {', '.join(roles)[:200]}",
+        param="messages",
+    )
+
+
+def _message_stand_in(number: int) -> str:
+    return f"DragomanMessage{number}GoesHereQx7"
+
+
+def _message_slot(number: int) -> str:
+    return f"message{number}"
+
+
+_AT_MESSAGE = re.compile(_message_stand_in(0).replace("0", r"(\d+)"))
+
+
+def _without_system(turns: Sequence[tuple[Role, str]]) -> list[tuple[Role, str]]:
+    """The turns with all system messages at the beginning of the first user turn."""
+    system = [text for role, text in turns if role == "system"]
+    rest: list[tuple[Role, str]] = [(role, text) for role, text in turns if role != "system"]
+    first = next((place for place, (role, _) in enumerate(rest) if role == "user"), None)
+    if first is not None:
+        rest[first] = ("user", "\n\n".join((*system, rest[first][1])))
+    return rest
 
 
 def _messages(system: str, user: str) -> list[Message]:

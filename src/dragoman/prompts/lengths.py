@@ -41,8 +41,8 @@ class LengthTable:
         """Count the parallel text's tokens in each language."""
         return cls({tag: sum(map(tokenizer.count, sentences)) for tag, sentences in parallel_text().items()})
 
-    def ratio(self, source: str | None, target: str) -> float:
-        """Return target tokens per source token; an estimate if the parallel text lacks one of the languages."""
+    def ratio(self, source: str | None, target: str | None) -> float:
+        """Return target tokens per source token; an estimate if one of the languages is not known."""
         given, wanted = self._measured(source), self._measured(target)
         if given and wanted:
             return wanted / given

@@ -153,6 +153,7 @@ class Profile:
     stop_tokens: tuple[str, ...] = ()
     optional_stop_tokens: tuple[str, ...] = ()  # stops where the tokenizer has them
     max_source_tokens: int | None = None  # the model's own limit on one text; longer ones are cut into segments
+    follows_instructions: bool = False  # of whatever kind, in chats of several turns: `openai.unknown_prompts`
     capitals_as_sentences: bool = False  # a segment in capitals is given as a sentence, its translation set in capitals
     pivots: tuple[str, ...] = ()  # one side must be one of these; empty: every direction
     match: Match = field(default_factory=Match)
@@ -220,6 +221,8 @@ def _faults(profile: Profile) -> list[str]:
         faults.append("has no templates")
     if not profile.languages:
         faults.append("has no languages")
+    if profile.follows_instructions and profile.mode != "chat":
+        faults.append(f"follows_instructions needs mode 'chat', not {profile.mode!r}")
     if profile.wire is None:
         if profile.mode != "chat":
             faults.append(f"mode {profile.mode!r} needs a wire")

@@ -30,7 +30,7 @@ from dragoman.text.marks import Block, Mark, Piece, Verbatim
 from dragoman.text.plain import icu_plural_categories_missing
 from dragoman.text.segments import Segment, cut, sentences
 from dragoman.text.spans import has_letters
-from dragoman.types import EngineSequence, PromptOptions, TranslationRequest, WarningCode
+from dragoman.types import Chat, EngineSequence, PromptOptions, TranslationRequest, WarningCode
 
 if TYPE_CHECKING:
     from dragoman.service.memories import CallMemory
@@ -60,6 +60,13 @@ ALTERNATIVES_TEMPERATURE = 0.8
 """Of sampling another translation than the most probable one."""
 RETRY_SEEDS = 1_000
 """What the seed of a sample that is translated again is larger by."""
+
+CHAT_CHARACTERS_OF_A_TOKEN = 20
+"""More than a token of a chat has in the mean: longer chats are refused before they are encoded."""
+LEAST_CHAT_TOKENS = 512
+"""The answer to a chat may always have so many, however short the chat is."""
+SMALL_CHAT_CHARACTERS = 20_000
+"""Of a chat that is encoded on the event loop, in some milliseconds."""
 
 CONTEXT_SENTENCES = 2
 CONTEXT_CHARACTERS = 300
@@ -445,6 +452,39 @@ class Planner:
             forced=self.forced_lengths,
             source_tokens=prompt.source_tokens,
         )
+
+    async def chat_sequence(self, request: TranslationRequest, chat: Chat) -> EngineSequence:
+        """Encode a chat that the model is given as it is. Its answer is limited by the chat's length, like a translation's.
+
+        Raises `InvalidRequest` for a chat that the window has no space for, or that the model's chat template does not take.
+        """
+        window, characters = self.max_model_len, sum(map(len, request.texts))
+        if len(chat.messages) > window or characters > window * CHAT_CHARACTERS_OF_A_TOKEN:
+            raise _too_long(f"{len(chat.messages)} messages with {characters} characters", window)
+        if characters > SMALL_CHAT_CHARACTERS:
+            prompt = await asyncio.to_thread(self.prompts.encode_chat, chat.messages)
+        else:
+            prompt = self.prompts.encode_chat(chat.messages)
+        available = window - len(prompt.token_ids)
+        if available < 1:
+            raise _too_long(f"{len(prompt.token_ids)} tokens", window)
+        limit = max_output_tokens(self._lengths.ratio(None, None), prompt.source_tokens, available)
+        max_tokens = min(max(limit, LEAST_CHAT_TOKENS), available)
+        return EngineSequence(
+            f"{request.request_id}-{next(self._numbers)}.0.0",
+            prompt.token_ids,
+            min(max_tokens, chat.max_tokens or max_tokens),
+            self.prompts.sampling,
+            forced=self.forced_lengths,
+            source_tokens=prompt.source_tokens,
+        )
+
+
+def _too_long(given: str, window: int) -> InvalidRequest:
+    return InvalidRequest(
+        f"the messages have {given}, which leave no space for an answer in the model's window of {window} tokens",
+        param="messages",
+    )
 
 
 def with_terms_marked(segment: Segment, glossary: Glossary) -> Segment:

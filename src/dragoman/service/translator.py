@@ -28,6 +28,8 @@ from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.text.marks import MARK_VARIANT, Block
 from dragoman.text.segments import Joiner, Segment
 from dragoman.types import (
+    Chat,
+    Completion,
     Event,
     Features,
     FinishReason,
@@ -223,6 +225,11 @@ class Translator:
                 call.allowed_s = request.deadline_s
                 call.until_s = asyncio.get_running_loop().time() + request.deadline_s
             await pace.turn()  # many calls may arrive at once: streams are sent their events in between
+            if request.chat is not None:
+                async with aclosing(self._chat_events(call, request, request.chat)) as events:
+                    async for event in events:
+                        yield event
+                return
             with requests.span("segment"):
                 memory = None if self._memories is None else await call.wait_for(self._memories.of_call(request))
                 jobs = await call.wait_for(self.planner.plan(request, pace, memory))
@@ -234,6 +241,52 @@ class Translator:
                         if event is not None:
                             yield event
                         await pace.pause()
+
+    async def _chat_events(self, call: CallContext, request: TranslationRequest, chat: Chat) -> AsyncGenerator[Event]:
+        """Give a chat to the model as it is. Its answer is not checked: nobody knows what was asked for."""
+        pipeline, cache = self.segments.pipeline, self.segments.cache
+        sequence = await call.wait_for(self.planner.chat_sequence(request, chat))
+        yield Planned()
+        await call.wait_for(call.slots.acquire())  # which is released with the call, or when a stream is generated
+        key = cache.key(sequence)
+        completion: Completion | None = None
+        is_shown = False
+        with requests.span("sequence") as span:
+            if span is not None:
+                span.submit(sequence)
+            if not call.streamed:
+                answer = pipeline.generate(sequence) if key is None else cache.generate(key, sequence, pipeline)
+                completion = await call.wait_for(answer)
+            else:
+                async with aclosing(cache.stream(key, sequence, pipeline, call.slots.release)) as items:
+                    while (item := await call.wait_for(anext(items, None))) is not None:
+                        if isinstance(item, Completion):
+                            completion = item
+                        else:
+                            is_shown = True
+                            yield TextDelta(0, item.text)
+            if completion is None:
+                raise AssertionError("a stream ended without a completion")
+            if span is not None:
+                span.complete(completion)
+        if call.streamed and not is_shown:  # it was in the cache
+            yield TextDelta(0, completion.text)
+        characters = sum(map(len, request.texts))
+        tokens = completion.prompt_tokens, completion.completion_tokens
+        if completion.cached:
+            usage = Usage(characters, cached_prompt_tokens=tokens[0], cached_completion_tokens=tokens[1])
+        else:
+            usage = Usage(characters, *tokens, sequence.source_tokens)
+        translation = Translation(
+            completion.text,
+            UNDETERMINED,
+            False,
+            completion.reason,
+            usage=usage,
+            cached=int(completion.cached),
+            timings=(completion.timings,) if completion.timings else (),
+        )
+        yield TextDone(0, translation)
 
     async def _items(self, call: CallContext, jobs: list[TextJob], wholes: Mapping[int, str]) -> AsyncGenerator[Item]:
         """Translate the segments of all texts. A call of one segment needs no task of its own."""

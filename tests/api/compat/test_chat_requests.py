@@ -42,6 +42,7 @@ READERS: dict[str, Callable[[str], list[str]]] = {
     "@@": lambda reply: re.split(r"\s*@@\s*", reply),
     "==WEBLATE_PART==": lambda reply: reply.split("\n==WEBLATE_PART==\n"),
     "json list": json.loads,
+    "json brackets": _in_brackets,
     "json object": lambda reply: [text for _, text in sorted(json.loads(reply).items(), key=lambda one: int(one[0]))],
     "json id output": lambda reply: [one["output"] for one in sorted(json.loads(reply), key=lambda one: one["id"])],
     "json translations position line": lambda reply: [one["line"] for one in json.loads(reply)["translations"]],
@@ -165,6 +166,7 @@ BLOCKS: dict[str, Callable[[list[str]], str]] = {
         [{"position": n, "line": line} for n, line in enumerate(lines, 11)]
     ),
     "LLM-Subtrans (PySubtrans), with a system message": _subtitles,
+    "Bazarr, OpenAI-compatible translator": lambda lines: json.dumps(lines, ensure_ascii=False),
     "VideoLingo, first step": _entries({"direct": "direct Deutsch translation"}),
     "Linguist": lambda lines: json.dumps(lines, ensure_ascii=False),
     "Immersive Translate, YAML": _yaml_items("text"),

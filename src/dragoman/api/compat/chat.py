@@ -15,16 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from dragoman import languages
 from dragoman.api.compat.chat_patterns import Pattern
 from dragoman.api.compat.chat_schema import outline
 from dragoman.api.compat.chat_shapes import Batch, Shape
-from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts
-from dragoman.types import Formality, TextFormat, Translation
-
-Role = Literal["system", "user", "assistant"]
+from dragoman.errors import InvalidRequest, NotATranslation, TooManyTexts, UnknownPrompt
+from dragoman.types import Formality, Role, TextFormat, Translation
 
 _FILE = Path(__file__).with_name("chat_templates.toml")
 _SPACE = re.compile(r"\s*")
@@ -130,14 +128,14 @@ def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: i
     """What the messages ask for. `target`: a language that the request names besides them, which goes before theirs.
 
     The last message is the one to translate; users' messages before it, each with its answer, are not read. Raises
-    `NotATranslation` for messages that are known to ask for something else, `InvalidRequest` for those that no template
-    explains, and `TooManyTexts` for over `max_texts`.
+    `NotATranslation` for messages that are known to ask for something else, `UnknownPrompt` for those that no template
+    explains, `InvalidRequest` for those that cannot be read, and `TooManyTexts` for over `max_texts`.
     """
     if not messages or messages[-1][0] != "user":
         raise InvalidRequest("the last message is not the user's; it must hold the text", param="messages")
     talk = [role for role, _ in messages if role != "system"]
     if ("user", "user") in pairwise(talk):
-        raise InvalidRequest(f"two user messages follow each other: {HELP}", param="messages")
+        raise UnknownPrompt(f"two user messages follow each other: {HELP}", param="messages")
     message = messages[-1][1].replace("\r\n", "\n")
     system = "\n\n".join(text for role, text in messages if role == "system").replace("\r\n", "\n").strip()
     stripped = message.strip()
@@ -146,13 +144,13 @@ def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: i
         if values is not None and (task := _task(template, values, target, max_texts)) is not None:
             return task
     if system and _first(_data().neutral, system) is None:
-        raise InvalidRequest(f"the system message and the user's have no known form together: {HELP}", param="messages")
+        raise UnknownPrompt(f"the system message and the user's have no known form together: {HELP}", param="messages")
     if any(_is_instruction(text) for role, text in messages[:-1] if role == "user"):
-        raise InvalidRequest(
+        raise UnknownPrompt(
             f"the messages before it are instructions, and the last one has no known form: {HELP}", param="messages"
         )
     if target is None:
-        raise InvalidRequest(f"the messages do not name a target language: {HELP}", param="messages")
+        raise UnknownPrompt(f"the messages do not name a target language: {HELP}", param="messages")
     return _separated(message, _data().separators, max_texts, Task((), target))
 
 
@@ -184,7 +182,7 @@ class Template:
 def _task(template: Template, values: Mapping[str, str], target: str | None, max_texts: int) -> Task | None:
     """The task that a template with these values makes of the messages; None where the texts have another form.
 
-    Raises `NotATranslation`, and `InvalidRequest` for a language that is not known.
+    Raises `NotATranslation`, and `UnknownPrompt` for a language that is not known.
     """
     if not template.is_translation:
         raise NotATranslation(f"{template.name}: this server translates, and does nothing else", param="messages")
@@ -195,7 +193,7 @@ def _task(template: Template, values: Mapping[str, str], target: str | None, max
     target = target or tag_of(to)
     if target is None:
         reason = f"{to[:40]!r} is not a known language" if to else "the messages do not name a target language"
-        raise InvalidRequest(f"{reason}: {HELP}", param="messages")
+        raise UnknownPrompt(f"{reason}: {HELP}", param="messages")
     lines = (values.get("terms") or values.get("pairs", "")).splitlines()
     found = (_first(template.terms, line.strip()) for line in lines)
     terms = {term["source"]: term["translation"] for term in found if term is not None}

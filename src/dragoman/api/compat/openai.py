@@ -26,6 +26,7 @@ from dragoman.api.compat.openai_calls import (
     ChatErrorAnswer,
     ChatMessage,
     Contents,
+    MaxTokens,
     Tokens,
     error_body,
     is_incomplete,
@@ -37,7 +38,7 @@ from dragoman.api.middleware import current_id
 from dragoman.api.schemas import EVENT, Items
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.service.service import TranslationService
-from dragoman.types import TextDelta, TextDone, Translation
+from dragoman.types import Role, TextDelta, TextDone, Translation
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=KeyFirstRoute)
 
@@ -100,6 +101,8 @@ class ChatBody(BaseModel):
     tool_choice: str | dict[str, Any] | None = None
     functions: list[Any] | None = None
     response_format: dict[str, Any] | None = None
+    max_tokens: MaxTokens = None
+    max_completion_tokens: MaxTokens = None
 
 
 class CompletionBody(BaseModel):
@@ -116,6 +119,7 @@ class CompletionBody(BaseModel):
     n: int | None = None
     suffix: str | None = None
     echo: bool | None = None
+    max_tokens: MaxTokens = None
 
 
 def _check_supported(body: ChatBody | CompletionBody, *refused: str) -> None:
@@ -169,7 +173,16 @@ async def complete_chat(body: ChatBody, http: Request, service: Service, account
     functions = {one.function.name: one.function.parameters for one in body.tools or () if one.function is not None}
     form = AnswerForm.of(body.response_format, functions, body.tool_choice)
     messages = read_messages(body.messages)
-    asked = await Asked.of(http, service, account, body.model, messages, form, consecutive=body.consecutive)
+    asked = await Asked.of(
+        http,
+        service,
+        account,
+        body.model,
+        messages,
+        form,
+        consecutive=body.consecutive,
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+    )
     writer = _ChatWriter(asked, service.model.name, with_usage=_with_usage(body.stream_options, body.stream))
     return await _answer(http, service, asked, writer, streamed=bool(body.stream))
 
@@ -181,7 +194,8 @@ async def complete(body: CompletionBody, http: Request, service: Service, accoun
     prompts = [body.prompt] if isinstance(body.prompt, str) else body.prompt
     if len(prompts) != 1:
         raise InvalidRequest(f"prompt: {len(prompts)} prompts; this server takes one in a request", param="prompt")
-    asked = await Asked.of(http, service, account, body.model, [("user", prompts[0])], AnswerForm())
+    messages: list[tuple[Role, str]] = [("user", prompts[0])]
+    asked = await Asked.of(http, service, account, body.model, messages, AnswerForm(), max_tokens=body.max_tokens)
     writer = _TextWriter(asked, service.model.name, with_usage=_with_usage(body.stream_options, body.stream))
     return await _answer(http, service, asked, writer, streamed=bool(body.stream))
 
@@ -203,10 +217,11 @@ async def _answer(
     http: Request, service: TranslationService, asked: Asked, writer: _Writer, *, streamed: bool
 ) -> Response:
     if streamed:
-        return EventStream(service.events(asked.request, streamed=True), writer, len(asked.request.texts))
+        events = service.events(asked.request, streamed=True)
+        return EventStream(events, writer, len(asked.request.texts), asked.headers)
     async with while_connected(http.receive):
         translations = await service.translate(asked.request)
-    return JsonResponse(writer.whole(translations))
+    return JsonResponse(writer.whole(translations), headers=asked.headers)
 
 
 def _with_usage(options: ChatStreamOptions | None, stream: bool | None) -> bool:
@@ -223,7 +238,7 @@ class _Writer(ABC):
 
     def __init__(self, asked: Asked, model: str, *, with_usage: bool) -> None:
         self.asked = asked
-        self._common = {"id": self.new_id(), "created": int(time.time()), "model": model}
+        self._common = {"id": self.new_id(), "created": int(time.time()), "model": model} | asked.marker
         self._with_usage = with_usage
         self._contents = Contents(asked.task)
         self._has_started = False

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from dragoman.api.compat import chat
 from dragoman.api.compat.chat_shapes import fields_of
 from dragoman.api.errors import Fault, foreign_format
 from dragoman.api.input import call_of, check_texts
 from dragoman.api.schemas import Items
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.errors import DragomanError, InvalidRequest, UnknownPrompt
+from dragoman.service.planner import UNDETERMINED
 from dragoman.service.service import TranslationService
-from dragoman.types import Account, TextDelta, TextDone, Translation, TranslationRequest, Usage
+from dragoman.types import Account, Chat, Role, TextDelta, TextDone, Translation, TranslationRequest, Usage
 
 TARGET_HEADER = "X-Target-Language"
+PASSED_HEADER = "X-Prompt-Passed"
 _INCOMPLETE = ("length", "repetition")
 
 
@@ -69,6 +71,12 @@ class ChatMessage(BaseModel):
     content: str | Items[ChatContentPart] | None = None
 
 
+MaxTokens = Annotated[
+    int | None, Field(description="Of the answer to a prompt that is passed on; a translation is limited by its text.")
+]
+"""The most tokens of an answer."""
+
+
 class ChatError(BaseModel):
     """What went wrong, in OpenAI's shape."""
 
@@ -114,13 +122,13 @@ class AnswerForm:
         return cls(True, fields_of(given) if given is not None else None)
 
 
-_ROLES: Mapping[str, chat.Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_ROLES: Mapping[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _TEXT_PARTS = ("text", "input_text", "output_text")
 
 
-def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> list[tuple[chat.Role, str]]:
+def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> list[tuple[Role, str]]:
     """Roles and texts. Raises `InvalidRequest` for a role or a content that is not served, in the field `name`."""
-    found: list[tuple[chat.Role, str]] = []
+    found: list[tuple[Role, str]] = []
     for index, message in enumerate(messages):
         role = _ROLES.get(message.role)
         if role is None:
@@ -157,6 +165,16 @@ class Asked:
     request: TranslationRequest
     form: AnswerForm
 
+    @property
+    def marker(self) -> dict[str, Any]:
+        """What the answer has to say that the model was given the messages as they are."""
+        return {"dragoman": {"passed": True}} if self.request.chat is not None else {}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The answer's headers that say so."""
+        return {PASSED_HEADER: "true"} if self.request.chat is not None else {}
+
     @classmethod
     async def of(
         cls,
@@ -164,13 +182,29 @@ class Asked:
         service: TranslationService,
         account: Account,
         model: str,
-        messages: Sequence[tuple[chat.Role, str]],
+        messages: Sequence[tuple[Role, str]],
         form: AnswerForm,
         *,
         consecutive: bool = False,
+        max_tokens: int | None = None,
     ) -> Asked:
-        """Raises `InvalidRequest` for messages that no template explains, and what `check_texts` and `call_of` raise."""
-        task = chat.parse(messages, _named_target(model, http, service), service.settings.server.max_texts)
+        """`max_tokens`: of the answer to messages that no template explains, where the model is given these.
+
+        Raises `UnknownPrompt` where it is not, `InvalidRequest` for messages that cannot be read, and what `check_texts` and
+        `call_of` raise."""
+        named = _named_target(model, http, service)
+        try:
+            task = chat.parse(messages, named, service.settings.server.max_texts)
+        except UnknownPrompt as error:
+            if service.settings.openai.unknown_prompts == "refuse":
+                raise
+            if reason := _why_refused(service, account, form):
+                raise type(error)(f"{error.message}; it is not passed on: {reason}", param=error.param) from None
+            texts = await check_texts(service, "".join(text for _, text in messages), "messages")
+            is_limited = max_tokens is not None and max_tokens > 0  # some programs send -1 for no limit
+            passed = Chat(tuple(messages), max_tokens if is_limited else None)
+            request = TranslationRequest(texts, UNDETERMINED, chat=passed)
+            return cls(chat.Task(texts, UNDETERMINED), call_of(http, account, "openai", request), form)
         if form.is_json:
             task = task.as_json(form.schema)
         given = task.texts[0] if len(task.texts) == 1 else list(task.texts)
@@ -186,6 +220,18 @@ class Asked:
             formality=task.formality,
         )
         return cls(task, call_of(http, account, "openai", request, consecutive=consecutive), form)
+
+
+def _why_refused(service: TranslationService, account: Account, form: AnswerForm) -> str:
+    """Why messages that no template explains are not given to the model; empty: they are."""
+    encoder = service.translator.planner.prompts
+    if not encoder.profile.follows_instructions:
+        return f"the profile {encoder.profile.name!r} is that of a model that translates, and does nothing else"
+    if not encoder.takes_chats:
+        return "the model has no chat template"
+    if account.languages:
+        return "this key is limited to target languages"
+    return "the form of the answer is that of translations" if form.is_json else ""
 
 
 # ---- answers

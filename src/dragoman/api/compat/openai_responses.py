@@ -22,6 +22,7 @@ from dragoman.api.compat.openai_calls import (
     ChatErrorAnswer,
     ChatMessage,
     Contents,
+    MaxTokens,
     Tokens,
     error_body,
     is_incomplete,
@@ -79,6 +80,7 @@ class ResponseBody(BaseModel):
     previous_response_id: str | None = None
     conversation: Any = None
     background: bool | None = None
+    max_output_tokens: MaxTokens = None
 
 
 def _messages(body: ResponseBody) -> list[ChatMessage]:
@@ -115,14 +117,14 @@ async def respond(body: ResponseBody, http: Request, service: Service, account: 
     functions = {one.name: one.parameters or {} for one in body.tools or () if one.type == "function"}
     form = AnswerForm.of(body.text.format if body.text is not None else None, functions, body.tool_choice)
     messages = read_messages(_messages(body), "input")
-    asked = await Asked.of(http, service, account, body.model, messages, form)
+    asked = await Asked.of(http, service, account, body.model, messages, form, max_tokens=body.max_output_tokens)
     answer = _Answer(asked, service.model.name)
     if body.stream:
         events = service.events(asked.request, streamed=True)
-        return EventStream(events, _Events(answer), len(asked.request.texts))
+        return EventStream(events, _Events(answer), len(asked.request.texts), asked.headers)
     async with while_connected(http.receive):
         translations = await service.translate(asked.request)
-    return JsonResponse(answer.whole(asked.task.write(translations), translations))
+    return JsonResponse(answer.whole(asked.task.write(translations), translations), headers=asked.headers)
 
 
 class _Answer:
@@ -146,7 +148,7 @@ class _Answer:
             "metadata": {},
             "temperature": None,
             "top_p": None,
-        }
+        } | asked.marker
 
     def begun(self) -> dict[str, Any]:
         """The response before its content."""

@@ -1,5 +1,6 @@
 /** Puts the page together: its views, which the address names after `#`, and what they share. */
 
+import { Connect } from "./connect.js";
 import { byId } from "./dom.js";
 import { Documents } from "./documents.js";
 import { LanguagePair, browserStorage } from "./languages.js";
@@ -19,6 +20,7 @@ const options = new TextOptions({
 });
 const translator = new Translator(pair, options);
 const documents = new Documents(pair, options, { onUploaded: (id) => (location.hash = `documents/${id}`) });
+const connect = new Connect();
 const review = new Review({ onDeleted: () => (location.hash = "documents") });
 
 /** Show what the address names: `#documents`, `#documents/ID`, else texts. */
@@ -78,7 +80,7 @@ async function open() {
   addEventListener("hashchange", route);
   route();
   translator.start(); // the browser may have kept a text across a reload
-  await Promise.all([explainModel(), documents.describeFormats()]);
+  await Promise.all([explainModel(), documents.describeFormats(), connect.describeKey()]);
 }
 
 open().catch((error) => translator.fail(error));

@@ -145,7 +145,15 @@ export async function otherTranslations({ source, ...fields }, count, signal) {
 }
 
 /** Extensions of the files that can be translated, with their dot. */
-export const fileFormats = async () => (await json("frontend/settings")).supportedFilesFormat;
+export const fileFormats = async () => (await settings()).supportedFilesFormat;
+
+/** Whether the server refuses calls without a key. */
+export const needsKey = async () => (await settings()).keyRequired;
+
+let asked = null;
+
+/** The server's settings, asked for once. */
+const settings = () => (asked ??= json("frontend/settings"));
 
 const documentPath = (id, rest = "") => `v1/documents/${encodeURIComponent(id)}${rest}`;
 

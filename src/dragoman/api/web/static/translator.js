@@ -244,7 +244,7 @@ export function isDoubtful({ warnings }) {
 }
 
 /** The clipboard API exists on secure origins alone; a server on a local network is none, so there the selection is copied. */
-async function copyText(element) {
+export async function copyText(element) {
   if (navigator.clipboard) return navigator.clipboard.writeText(element.textContent);
   getSelection().selectAllChildren(element);
   if (!document.execCommand("copy")) throw new Error("copying was refused");
