@@ -13,6 +13,7 @@ import pytest
 
 from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage
 from dragoman.service import memories as module
+from dragoman.service.alternatives import SPARE_SAMPLES
 from dragoman.service.memories import EDITS, checked
 from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, MemorySettings, Settings
@@ -94,13 +95,21 @@ async def test_an_equal_text_is_answered_with_the_person_s_translation(service: 
     assert given == ["Where is the station?"]
 
 
+async def test_the_alternatives_of_a_text_in_it_are_the_models(service: TranslationService) -> None:
+    await remember(service, [("Where is the train station?", "駅はどこ？")])
+    [one], given = await translated(service, "Where is the train station?", alternatives=1)
+    assert (one.text, one.memory) == ("駅はどこ？", "whole")
+    assert given == ["Where is the train station?"] * (1 + SPARE_SAMPLES)
+    assert [other.memory for other in one.alternatives] == [None]
+
+
 async def test_a_text_that_differs_in_anything_is_not_in_it(service: TranslationService) -> None:
     await remember(service, [("Yes, please.", "はい")])
     texts = ("yes, please.", "Yes, please", "Yes,  please.", "Yes, please!", "Yes, please. Now.")
     found, given = await translated(service, *texts)
     assert [one.memory for one in found] == [None] * 5
     assert len(given) == 5
-    for options in ({"target": "ko"}, {"source": "ko"}, {"account": A}, {"memories": ()}, {"sampled": True}):
+    for options in ({"target": "ko"}, {"source": "ko"}, {"account": A}, {"memories": ()}):
         [one], _ = await translated(service, "Yes, please.", **options)
         assert one.memory is None, options
 
