@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, set_tracing_disabled
 from cells import EXPECTED, JA, KEY, TEXT, URL, cell, equal, main, refused
 from openai import AsyncOpenAI
 from pydantic import BaseModel
+
+from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, set_tracing_disabled
 
 set_tracing_disabled(True)
 KINDS = (OpenAIResponsesModel, OpenAIChatCompletionsModel)

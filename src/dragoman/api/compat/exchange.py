@@ -5,7 +5,6 @@ Their clients send a JSON object, a form or a query string, whichever their lang
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,19 +235,6 @@ def _joined(items: Iterable[tuple[str, Any]]) -> dict[str, object]:
         else:
             values[name] = value
     return values
-
-
-_HOST = re.compile(r"[\w.-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?", re.ASCII)
-
-
-def base_url(http: Request) -> str:
-    """This server's address as the client knows it, also behind a proxy whose headers are trusted."""
-    base = str(http.base_url).rstrip("/")
-    host = http.headers.get("x-forwarded-host", "").partition(",")[0].strip()
-    if host and http.app.state.service.settings.server.trusted_proxies and _HOST.fullmatch(host):
-        scheme, _, rest = base.partition("://")
-        return f"{scheme}://{host}{rest[len(http.base_url.netloc) :]}"
-    return base
 
 
 def served_tag(service: TranslationService, code: str, name: str) -> str:

@@ -17,9 +17,9 @@ from fastapi.responses import Response
 from dragoman.api import openapi
 from dragoman.api.compat.deepl import schemas
 from dragoman.api.compat.deepl.calls import DeepLCall, answer, answers, failures, no_content, trace_header
-from dragoman.api.compat.exchange import Fields, base_url, unsupported
+from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.forms import receive_body
-from dragoman.api.input import Service
+from dragoman.api.input import Service, base_url
 from dragoman.api.memories import tmx_response
 from dragoman.documents.worker import SOURCE
 from dragoman.errors import InvalidRequest, UnknownMemory
