@@ -109,11 +109,7 @@ async def test_a_text_that_differs_in_anything_is_not_in_it(service: Translation
     found, given = await translated(service, *texts)
     assert [one.memory for one in found] == [None] * 5
     assert len(given) == 5
-<<<<<<< HEAD
     for options in ({"target": "ko"}, {"source": "ko"}, {"account": A}, {"memories": ()}):
-=======
-    for options in ({"target": "ko"}, {"source": "ko"}, {"account": A}, {"memories": ()}, {"sampled_from": 0}):
->>>>>>> h-mem
         [one], _ = await translated(service, "Yes, please.", **options)
         assert one.memory is None, options
 
