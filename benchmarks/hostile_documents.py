@@ -487,7 +487,7 @@ What becomes of files that attack a server. [documents.md](documents.md#limits) 
 def page_of(found: dict[str, Any]) -> str:
     conditions = found["conditions"]
     machine = conditions["machine"]
-    lines = [f"{conditions['started_at'][:10]}, on {machine['cpu']}, {machine['cpu_count']} cores."]
+    lines = [f"{conditions['started_at'][:10]}, on {machine['cpu']}, {machine['cores']} cores."]
     if outcomes := [Outcome(**one) for one in found["attacks"]]:
         lines += ["", *_attack_lines(outcomes)]
     if found["mutants"]:
