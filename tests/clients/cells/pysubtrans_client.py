@@ -28,8 +28,10 @@ def translated(key: str = KEY, **options: object) -> Path:
     )
     subtitles = init_subtitles(str(FILES / "a.srt"), options=settings)
     init_translator(settings).TranslateSubtitles(subtitles)
-    made = FOLDER / f"{uuid.uuid4()}.srt"  # which is not written where nothing was translated
+    made = FOLDER / f"{uuid.uuid4()}.srt"
     subtitles.SaveTranslation(str(made))
+    if not made.exists():
+        raise RuntimeError("no line was translated")
     return made
 
 
