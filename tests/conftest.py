@@ -30,11 +30,10 @@ hypothesis.settings.load_profile("untimed")
 LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_itemcollected(item: pytest.Item) -> None:
     """Keep the tests of a file in one process (pytest-xdist), and all that use the one engine."""
-    for item in items:
-        group = "engine" if "engine" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+    group = "engine" if "engine" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
+    item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
