@@ -30,12 +30,6 @@ hypothesis.settings.load_profile("untimed")
 LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Keep the tests of a file in one process (pytest-xdist), and all that use the one engine."""
-    group = "engine" if "engine" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
-    item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(scope="session")
 def model_dir() -> Path:
     """The model that the real engine runs."""
