@@ -31,7 +31,15 @@ from dragoman.prompts.tokenizer import TextTokenizer
 from dragoman.service.planner import ALTERNATIVES_TEMPERATURE
 from dragoman.service.service import TranslationService
 from dragoman.service.stack import Model
-from dragoman.settings import AuthSettings, DocumentSettings, EngineSettings, PipelineSettings, ServerSettings, Settings
+from dragoman.settings import (
+    AuthSettings,
+    DocumentSettings,
+    EngineSettings,
+    MemorySettings,
+    PipelineSettings,
+    ServerSettings,
+    Settings,
+)
 from dragoman.storage.database import Database
 from dragoman.text.confidence import UNCALIBRATED, ConfidenceModel
 from dragoman.types import EngineSequence, TokenLogprobs
@@ -146,6 +154,7 @@ def make_service(
         server=ServerSettings(max_text_characters=5000),
         auth=AuthSettings(mode="keys" if database and not documents else "auto"),
         documents=DocumentSettings(folder=str(documents or "")),
+        memory=MemorySettings(edits=False),  # what a test edits, another one finds doubtful
     )
     pipeline = HoldingPipeline(answer, step_s=step_s, slots=SLOTS, max_model_len=4096, logprobs=logprobs)
     spec = EngineSpec("stage", "cpu", engine)

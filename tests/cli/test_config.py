@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from unittest.mock import patch
 
 from click.testing import CliRunner
 
@@ -15,8 +16,9 @@ LISTED = {path for path, option in options().items() if option.group}
 
 
 def shown(*arguments: str) -> str:
-    environment = {"DRAGOMAN_STORAGE_URL": "postgresql://u:s@ec:ret@h/x", "COLUMNS": "200"}
-    return CliRunner().invoke(config.command, ["show", "--batch-size=3", *arguments], env=environment).output
+    environment = {"DRAGOMAN_STORAGE_URL": "postgresql://u:s@ec:ret@h/x"}
+    with patch.object(config.console, "_width", 200):  # it may have read another environment
+        return CliRunner().invoke(config.command, ["show", "--batch-size=3", *arguments], env=environment).output
 
 
 def test_what_is_listed_and_what_differs_is_shown_without_a_password() -> None:
