@@ -204,6 +204,10 @@ class TranslationRequest:
     api: ApiName = "native"
     deadline_s: float | None = None  # seconds from now after which the answer is of no use; 0: it has passed already
 
+    def sample(self, index: int) -> int:
+        """The number, from 1 on, of text `index` among the samples of the same text; 0: it is no sample."""
+        return index // self.sampled_from if self.sampled_from else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -215,6 +219,14 @@ class Usage:
     source_tokens: int = 0  # of the prompt tokens, those of the text itself
     cached_prompt_tokens: int = 0  # that what came from the cache, or from an equal sequence in flight, would have cost
     cached_completion_tokens: int = 0
+
+    @classmethod
+    def of(cls, completion: Completion, source_tokens: int, characters: int = 0) -> Usage:
+        """What a completion cost, or would have cost where it was cached."""
+        tokens = completion.prompt_tokens, completion.completion_tokens
+        if completion.cached:
+            return cls(characters, cached_prompt_tokens=tokens[0], cached_completion_tokens=tokens[1])
+        return cls(characters, *tokens, source_tokens)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

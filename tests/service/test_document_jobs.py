@@ -30,8 +30,8 @@ from dragoman.service.document_runs import DocumentOptions
 from dragoman.service.documents import Documents, clean_name
 from dragoman.service.service import TranslationService
 from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Settings
-from dragoman.storage.database import Database
-from dragoman.storage.documents import DocumentStore, StoredDocument, utc_now
+from dragoman.storage.database import Database, utc_now
+from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
 from dragoman.types import ANONYMOUS, Account, EngineSequence
 from tests.serving import HeldPipeline, service_over, source_of

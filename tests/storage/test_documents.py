@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from dragoman.storage.database import Database
-from dragoman.storage.documents import DocumentStore, StoredDocument, utc_now
+from dragoman.storage.database import Database, utc_now
+from dragoman.storage.documents import DocumentStore, StoredDocument
 
 
 def document(name: str, account: str = "a", **values: object) -> StoredDocument:

@@ -17,7 +17,8 @@ from dragoman.errors import (
 )
 from dragoman.storage import glossaries as module
 from dragoman.storage.database import Database
-from dragoman.storage.glossaries import DictionaryInfo, Glossaries
+from dragoman.storage.glossaries import Glossaries
+from dragoman.storage.named import PairCount
 
 ENTRIES = {"server": "Server", "queue": "Warteschlange"}
 
@@ -25,7 +26,7 @@ ENTRIES = {"server": "Server", "queue": "Warteschlange"}
 async def test_a_glossary_is_created_and_found_by_id_and_by_name(glossaries: Glossaries) -> None:
     made = await glossaries.create(" IT 用語 ", {("EN_us", "de"): {" server ": "Server"}, ("de", "en"): ENTRIES})
     assert (made.name, made.version) == ("IT 用語", 1)
-    assert made.dictionaries == (DictionaryInfo("en-US", "de", 1), DictionaryInfo("de", "en", 2))
+    assert made.dictionaries == (PairCount("en-US", "de", 1), PairCount("de", "en", 2))
     assert made.created_at == made.updated_at
     assert made.created_at.tzinfo is UTC
     assert await glossaries.get(made.id) == await glossaries.get("IT 用語") == made
@@ -51,7 +52,7 @@ async def test_each_change_is_a_version(glossaries: Glossaries) -> None:
     assert replaced.version == 3
     assert (await glossaries.dictionary("g", "en", "de")).entries == {"only": "nur"}
     left = await glossaries.delete_dictionary("g", "en", "de")
-    assert (left.version, left.dictionaries) == (4, (DictionaryInfo("en", "fr", 1),))
+    assert (left.version, left.dictionaries) == (4, (PairCount("en", "fr", 1),))
     assert (await glossaries.dictionary("g", "en", "de")).entries == {}
 
 

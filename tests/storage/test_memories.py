@@ -10,17 +10,16 @@ import pytest
 
 from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, UnknownMemory
 from dragoman.storage import memories as module
-from dragoman.storage.database import Database
+from dragoman.storage.database import Database, utc_now
 from dragoman.storage.memories import (
     EntryPage,
-    MemoryPair,
     MemoryStore,
     MemoryVersion,
     NewEntry,
     StoredJob,
     digest_of,
-    utc_now,
 )
+from dragoman.storage.named import PairCount
 
 MOST = 1_000
 
@@ -88,7 +87,7 @@ async def test_a_text_has_one_translation_in_a_direction_and_the_last_one_stays(
     )
     stored = await store.get("a", "m")
     assert stored.version == 3
-    assert stored.pairs == (MemoryPair("en", "ja", 2), MemoryPair("en", "ko", 1), MemoryPair("ja", "en", 1))
+    assert stored.pairs == (PairCount("en", "ja", 2), PairCount("en", "ko", 1), PairCount("ja", "en", 1))
     found = await store.page("a", "m", 100, pair=("en", "ja"))
     assert {one.text: one.translation for one in found.entries} == {"Yes.": "はい。", "No.": "いいえ"}
     assert all(one.updated_at >= one.created_at for one in found.entries)

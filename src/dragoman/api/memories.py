@@ -57,7 +57,7 @@ class EntryBody(schemas.RequestBody):
     translation: Annotated[str, Field(description="With the marks of the text, each once.")]
 
 
-class EntriesBody(schemas.RequestBody):
+class MemoryEntriesBody(schemas.RequestBody):
     """Entries of one pair of languages."""
 
     model_config = ConfigDict(
@@ -125,7 +125,7 @@ class EntryOut(BaseModel):
         return cls.model_validate(stored, from_attributes=True)
 
 
-class EntriesAnswer(BaseModel):
+class MemoryEntriesAnswer(BaseModel):
     """A page of entries."""
 
     entries: list[EntryOut]
@@ -241,15 +241,15 @@ async def list_entries(
     find: Annotated[str, Query(max_length=1_000, description="Only entries with this in text or translation.")] = "",
     source: Annotated[str | None, Query(description="With `target`: only entries of this direction.")] = None,
     target: Annotated[str | None, Query()] = None,
-) -> EntriesAnswer:
+) -> MemoryEntriesAnswer:
     """In an order that stays."""
     pair = (languages.normalise(source), languages.normalise(target)) if source and target else None
     page = await service.memories.store.page(account.id, memory, limit, cursor, find=find, pair=pair)
-    return EntriesAnswer(entries=[*map(EntryOut.of, page.entries)], cursor=page.cursor)
+    return MemoryEntriesAnswer(entries=[*map(EntryOut.of, page.entries)], cursor=page.cursor)
 
 
 @router.post("/{memory}/entries", summary="Add entries to a translation memory", responses=_errors(404, 413, 422))
-async def add_entries(memory: Reference, body: EntriesBody, service: Service, account: Caller) -> MemoryOut:
+async def add_entries(memory: Reference, body: MemoryEntriesBody, service: Service, account: Caller) -> MemoryOut:
     """A text that has a translation in this direction gets the new one."""
     entries = ((one.text, one.translation) for one in body.entries)
     id = await service.memories.add_texts(account.id, memory, body.source, body.target, entries)

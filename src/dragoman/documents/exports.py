@@ -13,6 +13,8 @@ from dragoman import __version__
 from dragoman.text.marks import MARK
 
 ExportFormat = Literal["tmx", "xliff"]
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+TMX_TAIL = "</body>\n</tmx>\n"
 MEDIA_TYPES: dict[ExportFormat, str] = {"tmx": "application/x-tmx+xml", "xliff": "application/xliff+xml"}
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -36,17 +38,12 @@ def export(
     segments: Iterable[BilingualSegment], format: ExportFormat, name: str, source: str, target: str
 ) -> Iterator[str]:
     """Yield the file, piece by piece. `name`: of the document."""
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
+    yield DECLARATION
     yield from (_tmx if format == "tmx" else _xliff)(segments, name, source, target)
 
 
 def _tmx(segments: Iterable[BilingualSegment], name: str, source: str, target: str) -> Iterator[str]:
-    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    yield (
-        f'<tmx version="1.4">\n<header creationtool="dragoman" creationtoolversion={attribute(__version__)} '
-        f'segtype="paragraph" o-tmf="dragoman" adminlang="en" srclang={attribute(source)} datatype="unknown" '
-        f'creationdate="{now}"/>\n<body>\n'
-    )
+    yield tmx_head(source, f' creationdate="{tmx_time(datetime.now(UTC))}"')
     for one in segments:
         state = "doubtful" if one.doubtful else "edited" if one.edited else "translated"
         yield f'<tu tuid="{one.number}">'
@@ -56,7 +53,7 @@ def _tmx(segments: Iterable[BilingualSegment], name: str, source: str, target: s
         for language, text in ((source, one.source), (target, one.target)):
             yield f"<tuv xml:lang={attribute(language)}><seg>{inline(text, TMX_MARKS)}</seg></tuv>"
         yield "</tu>\n"
-    yield "</body>\n</tmx>\n"
+    yield TMX_TAIL
 
 
 def _xliff(segments: Iterable[BilingualSegment], name: str, source: str, target: str) -> Iterator[str]:
@@ -72,6 +69,20 @@ def _xliff(segments: Iterable[BilingualSegment], name: str, source: str, target:
         yield "".join(f"<note>{characters(note)}</note>" for note in one.notes)
         yield "</trans-unit>\n"
     yield "</body>\n</file>\n</xliff>\n"
+
+
+def tmx_head(source: str, more: str = "") -> str:
+    """Return the beginning of a TMX file, after its declaration. `more`: attributes of its header."""
+    return (
+        f'<tmx version="1.4">\n<header creationtool="dragoman" creationtoolversion={attribute(__version__)} '
+        f'segtype="paragraph" o-tmf="dragoman" adminlang="en" srclang={attribute(source)} datatype="unknown"{more}/>\n'
+        "<body>\n"
+    )
+
+
+def tmx_time(time: datetime) -> str:
+    """Return a time in UTC as TMX has it."""
+    return time.strftime("%Y%m%dT%H%M%SZ")
 
 
 _XLIFF_MARKS = ('<g id="{}">', "</g>", '<x id="{}"/>')

@@ -15,13 +15,13 @@ from datetime import datetime
 from itertools import groupby
 from typing import Literal
 
-from dragoman import __version__, languages
-from dragoman.documents.exports import TMX_MARKS, attribute, inline
+from dragoman import languages
+from dragoman.documents.exports import DECLARATION, MEDIA_TYPES, TMX_MARKS, attribute, inline, tmx_head, tmx_time
 from dragoman.documents.xmlpart import Element, Namespaces, Text, decoded, elements
 from dragoman.errors import InvalidFile, UnsupportedLanguage
 from dragoman.text.marks import MARK_VARIANT, lost
 
-MEDIA_TYPE = "application/x-tmx+xml"
+MEDIA_TYPE = MEDIA_TYPES["tmx"]
 MAX_LANGUAGES = 200
 """Variants of one unit."""
 
@@ -146,9 +146,6 @@ class _Numbers:
 # ---- writing
 
 
-TAIL = "</body>\n</tmx>\n"
-
-
 @dataclass(frozen=True, slots=True)
 class Unit:
     """An entry to write. Times are in UTC."""
@@ -163,12 +160,7 @@ class Unit:
 
 def head(source: str | None) -> str:
     """Return the beginning of a file. `source`: the language of all texts; None: they have several."""
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<tmx version="1.4">\n<header creationtool="dragoman" creationtoolversion={attribute(__version__)} '
-        f'segtype="paragraph" o-tmf="dragoman" adminlang="en" srclang={attribute(source or "*all*")} datatype="unknown"/>\n'
-        "<body>\n"
-    )
+    return DECLARATION + tmx_head(source or "*all*")
 
 
 def written(units: Iterable[Unit]) -> Iterator[str]:
@@ -177,11 +169,7 @@ def written(units: Iterable[Unit]) -> Iterator[str]:
         yield f"<tu srclang={attribute(language)}>"
         yield f"<tuv xml:lang={attribute(language)}><seg>{inline(text, TMX_MARKS)}</seg></tuv>"
         for unit in group:
-            times = f'creationdate="{_time(unit.created_at)}" changedate="{_time(unit.changed_at)}"'
+            times = f'creationdate="{tmx_time(unit.created_at)}" changedate="{tmx_time(unit.changed_at)}"'
             segment = inline(unit.translation, TMX_MARKS)
             yield f"<tuv xml:lang={attribute(unit.target)} {times}><seg>{segment}</seg></tuv>"
         yield "</tu>\n"
-
-
-def _time(time: datetime) -> str:
-    return time.strftime("%Y%m%dT%H%M%SZ")

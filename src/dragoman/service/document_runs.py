@@ -34,7 +34,8 @@ from dragoman.errors import (
     Unavailable,
 )
 from dragoman.settings import DocumentSettings
-from dragoman.storage.documents import DocumentStore, StoredDocument, utc_now
+from dragoman.storage.database import utc_now
+from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.segments import Result, SegmentFile, SourceUnit, Units
 from dragoman.telemetry.requests import OK, DocumentRecord
 from dragoman.text import checks, marks

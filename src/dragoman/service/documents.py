@@ -40,7 +40,8 @@ from dragoman.service.alternatives import canonical_form
 from dragoman.service.document_runs import EQUAL_LANGUAGES, DocumentOptions, DocumentRuns, full_disk_reported
 from dragoman.service.memories import EDITS
 from dragoman.settings import DocumentSettings
-from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, DocumentStore, StoredDocument, utc_now
+from dragoman.storage.database import utc_now
+from dragoman.storage.documents import IN_FLIGHT, MAX_NAME_CHARACTERS, DocumentStore, StoredDocument
 from dragoman.storage.segments import Page, StoredSegment
 from dragoman.text import marks
 from dragoman.types import Account, ApiName, Translation, TranslationRequest

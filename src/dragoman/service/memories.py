@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from dragoman import languages
 from dragoman.documents import tmx
 from dragoman.documents.content import ReadOptions
+from dragoman.documents.exports import TMX_TAIL
 from dragoman.documents.worker import TMX, Workers, WorkerTask
 from dragoman.errors import BodyTooLarge, InvalidMemory, StorageUnavailable, UnsupportedLanguage
 from dragoman.storage.memories import (
@@ -31,11 +32,11 @@ from dragoman.storage.memories import (
     DigestRow,
     MemoryStore,
     NewEntry,
-    Pair,
     StoredEntry,
     StoredMemory,
     digest_of,
 )
+from dragoman.storage.named import Pair
 from dragoman.text import marks
 from dragoman.text.marks import MARK_VARIANT, Mark
 from dragoman.types import TranslationRequest
@@ -325,7 +326,7 @@ class Memories:
             page = await self.store.page(account_id, memory.id, EXPORT_PAGE, cursor)
             yield await asyncio.to_thread(_written, page.entries)
             cursor = page.cursor
-        yield tmx.TAIL.encode()
+        yield TMX_TAIL.encode()
 
     async def changed(self, change: Awaitable[T]) -> T:
         """Await a change of the store, and read the versions after it."""

@@ -20,7 +20,9 @@ from uuid import uuid4
 
 from dragoman.errors import DragomanError, InvalidMemory, MemoryExists, StorageUnavailable, UnknownMemory
 from dragoman.service.memories import Memories
-from dragoman.storage.memories import MAX_MEMORIES, MAX_NAME_CHARACTERS, StoredJob, StoredMemory, checked_name, utc_now
+from dragoman.storage.database import utc_now
+from dragoman.storage.memories import MAX_MEMORIES, StoredJob, StoredMemory
+from dragoman.storage.named import MAX_NAME_CHARACTERS, checked_name
 
 log = logging.getLogger("dragoman.memories")
 
@@ -151,6 +153,6 @@ def _clean(name: str) -> str:
     """A memory's name that is like the one that a client gave."""
     kept = "".join(one for one in name.replace("/", "_") if one.isprintable())[: MAX_NAME_CHARACTERS - 10]
     try:
-        return checked_name(kept)
+        return checked_name(kept, "memory", InvalidMemory)
     except InvalidMemory:  # it is empty, or looks like an id
-        return checked_name(f"memory {kept}")
+        return checked_name(f"memory {kept}", "memory", InvalidMemory)

@@ -273,17 +273,12 @@ class SegmentTranslator:
             text, plain = (" ".join(filter(None, map(str.strip, one.splitlines()))) for one in (text, plain))
         written = marks.restore(text, segment.marks, segment.writer)
         features = self.confidence.features(marks.plain(segment.text), plain, direction, completion.logprobs)
-        tokens = completion.prompt_tokens, completion.completion_tokens
-        if completion.cached:
-            return Output(
-                written, plain, completion.reason, Usage(0, 0, 0, 0, *tokens), findings=findings, features=features
-            )
         return Output(
             written,
             plain,
             completion.reason,
-            Usage(0, *tokens, source_tokens),
-            generated=1,
+            Usage.of(completion, source_tokens),
+            generated=int(not completion.cached),
             timings=(completion.timings,) if completion.timings else (),
             findings=findings,
             features=features,

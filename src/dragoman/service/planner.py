@@ -112,12 +112,6 @@ class TextJob:
         WarningCode, ...
     ] = ()  # of the request: options for which the model's profile has no prompt, and the like
 
-    @property
-    def sample(self) -> int:
-        """The number, from 1 on, among the samples of the same text; 0: it is no sample."""
-        first = self.request.sampled_from
-        return self.index // first if first else 0
-
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -253,8 +247,7 @@ class Planner:
         for index, text in enumerate(request.texts):
             if not (request.follows and request.follows[index]):
                 passage = Passage()
-            is_sample = request.sampled_from is not None and index >= request.sampled_from
-            known = None if is_sample else memory  # which has one translation of a text
+            known = None if request.sample(index) else memory  # which has one translation of a text
             yield self._job(index, text, request, options, glossary, known, passage, is_repeated=times[text] > 1)
 
     async def _glossary(self, request: TranslationRequest) -> Glossary:
@@ -441,8 +434,8 @@ class Planner:
             limit = max_output_tokens(ratio, prompt.source_tokens, available)
             max_tokens = min(limit * limit_factor, available)
         sampling = self._sampled if attempt.form.sampled else self.prompts.sampling
-        if job.sample:
-            seed = job.sample + RETRY_SEEDS * attempt.form.sampled
+        if sample := job.request.sample(job.index):
+            seed = sample + RETRY_SEEDS * attempt.form.sampled
             sampling = replace(self._sampled, temperature=ALTERNATIVES_TEMPERATURE, seed=seed)
         return EngineSequence(
             f"{request.request_id}.{job.index}.{suffix}",

@@ -272,17 +272,12 @@ class Translator:
         if call.streamed and not is_shown:  # it was in the cache
             yield TextDelta(0, completion.text)
         characters = sum(map(len, request.texts))
-        tokens = completion.prompt_tokens, completion.completion_tokens
-        if completion.cached:
-            usage = Usage(characters, cached_prompt_tokens=tokens[0], cached_completion_tokens=tokens[1])
-        else:
-            usage = Usage(characters, *tokens, sequence.source_tokens)
         translation = Translation(
             completion.text,
             UNDETERMINED,
             False,
             completion.reason,
-            usage=usage,
+            usage=Usage.of(completion, sequence.source_tokens, characters),
             cached=int(completion.cached),
             timings=(completion.timings,) if completion.timings else (),
         )
@@ -379,7 +374,8 @@ class Translator:
     def _remembered(self, source: str, written: str, text: str) -> Output:
         """The output of a translation from a memory, as it stands in the document (`written`) and with marks."""
         count, plain = self.planner.prompts.tokenizer.count, marks.plain(text)
-        return Output(written, plain, "stop", Usage(0, 0, 0, 0, count(source), count(plain)), remembered=True)
+        usage = Usage(cached_prompt_tokens=count(source), cached_completion_tokens=count(plain))
+        return Output(written, plain, "stop", usage, remembered=True)
 
     async def _run(
         self, call: CallContext, begun: list[Work], segments: AsyncGenerator[Work], queue: asyncio.Queue[Item | None]

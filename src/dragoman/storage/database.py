@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
@@ -39,6 +40,11 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _MIGRATION_LOCK = 0x647261676F6D616E  # of PostgreSQL's advisory locks; any number that other programs do not use
 
 _ALEMBIC = Lock()  # what a migration runs in is a global of alembic: two databases of one process migrate in turn
+
+
+def utc_now() -> datetime:
+    """Return the time as the database has it: in UTC, without a zone."""
+    return datetime.now(UTC).replace(tzinfo=None)
 
 
 class Database:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal
 
 from sqlalchemy import (
@@ -32,7 +32,7 @@ from sqlalchemy import (
     update,
 )
 
-from dragoman.storage.database import METADATA, Database
+from dragoman.storage.database import METADATA, Database, utc_now
 
 DocumentState = Literal["queued", "translating", "done", "error"]
 IN_FLIGHT: tuple[DocumentState, ...] = ("queued", "translating")
@@ -70,11 +70,6 @@ _documents = Table(
     Column("attempts", Integer, nullable=False),
     Column("retry_at", DateTime),
 )
-
-
-def utc_now() -> datetime:
-    """Return the time as the database has it: in UTC, without a zone."""
-    return datetime.now(UTC).replace(tzinfo=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,9 +35,9 @@ from sqlalchemy.exc import IntegrityError
 
 from dragoman import languages
 from dragoman.errors import BodyTooLarge, GlossaryExists, InvalidGlossary, UnknownGlossary
-from dragoman.storage.database import METADATA, Database
+from dragoman.storage.database import METADATA, Database, utc_now
+from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
 
-MAX_NAME_CHARACTERS = 200
 MAX_TERM_CHARACTERS = 500
 """With the languages and the id, the largest that fits into an index row of PostgreSQL."""
 MAX_ENTRIES = 100_000
@@ -65,18 +65,6 @@ _entries = Table(
     Column("dictionary", Integer, nullable=False, server_default="0"),
 )
 
-Pair = tuple[str, str]
-"""Source and target language, as normalised tags."""
-
-
-@dataclass(frozen=True, slots=True)
-class DictionaryInfo:
-    """A pair of languages of a glossary, with its number of entries."""
-
-    source: str
-    target: str
-    entry_count: int
-
 
 @dataclass(frozen=True, slots=True)
 class StoredGlossary:
@@ -87,7 +75,7 @@ class StoredGlossary:
     version: int
     created_at: datetime
     updated_at: datetime
-    dictionaries: tuple[DictionaryInfo, ...]
+    dictionaries: tuple[PairCount, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +106,13 @@ class Glossaries:
 
     async def create(self, name: str, dictionaries: Mapping[Pair, Mapping[str, str]] | None = None) -> StoredGlossary:
         """Create a glossary with version 1. Raises `GlossaryExists` if the name is in use."""
-        name = _checked_name(name)
+        name = checked_name(name, "glossary", InvalidGlossary)
         checked: dict[Pair, dict[str, str]] = {}
         for pair, entries in (dictionaries or {}).items():
             checked.setdefault(_checked_pair(*pair), {}).update(await asyncio.to_thread(_checked_entries, entries))
 
         def create(connection: Connection) -> StoredGlossary:
-            now = _now()
+            now = utc_now()
             row = {"id": str(uuid.uuid4()), "name": name, "version": 1, "created_at": now, "updated_at": now}
             taken = connection.execute(select(_glossaries.c.id).where(_glossaries.c.name == name)).first()
             if taken is not None:
@@ -191,11 +179,11 @@ class Glossaries:
 
     async def rename(self, reference: str, name: str) -> StoredGlossary:
         """Rename a glossary without a new version. Raises `GlossaryExists` if the name is in use."""
-        name = _checked_name(name)
+        name = checked_name(name, "glossary", InvalidGlossary)
 
         def rename(connection: Connection) -> StoredGlossary:
             row = _row(connection, reference, for_update=True)
-            changed = update(_glossaries).where(_glossaries.c.id == row.id).values(name=name, updated_at=_now())
+            changed = update(_glossaries).where(_glossaries.c.id == row.id).values(name=name, updated_at=utc_now())
             try:
                 connection.execute(changed)
             except IntegrityError:
@@ -234,7 +222,7 @@ class Glossaries:
             connection.execute(
                 update(_glossaries)
                 .where(_glossaries.c.id == row.id)
-                .values(version=_glossaries.c.version + 1, updated_at=_now())
+                .values(version=_glossaries.c.version + 1, updated_at=utc_now())
             )
             return _read_info(connection, row.id)
 
@@ -242,19 +230,6 @@ class Glossaries:
 
 
 # ---- checks
-
-
-def _checked_name(name: str) -> str:
-    name = name.strip()
-    if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable() or "/" in name:
-        raise InvalidGlossary(
-            f"a glossary's name has 1 to {MAX_NAME_CHARACTERS} characters, no line breaks and no slash", param="name"
-        )
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return name
-    raise InvalidGlossary("a glossary's name must not be a UUID, which is the form of ids", param="name")
 
 
 def _checked_pair(source: str, target: str) -> Pair:
@@ -297,10 +272,6 @@ def _is_line(text: str) -> bool:
 
 
 # ---- statements
-
-
-def _now() -> datetime:
-    return datetime.now(UTC).replace(tzinfo=None)
 
 
 def _row(connection: Connection, reference: str, *, for_update: bool = False) -> Row[tuple[object, ...]]:
@@ -356,16 +327,16 @@ def _entries_of(connection: Connection, glossary_id: str, pair: Pair) -> dict[st
     return dict(sorted((str(term), str(translation)) for term, translation in rows))
 
 
-def _counts(connection: Connection, glossary_id: str | None = None) -> dict[str, tuple[DictionaryInfo, ...]]:
+def _counts(connection: Connection, glossary_id: str | None = None) -> dict[str, tuple[PairCount, ...]]:
     """Return the dictionaries of all glossaries, or of one."""
     columns = (_entries.c.glossary_id, _entries.c.source, _entries.c.target)
     query = select(*columns, func.count()).group_by(*columns)
     if glossary_id is not None:
         query = query.where(_entries.c.glossary_id == glossary_id)
-    found: dict[str, tuple[DictionaryInfo, ...]] = {}
+    found: dict[str, tuple[PairCount, ...]] = {}
     for row in connection.execute(query.order_by(func.min(_entries.c.dictionary), *columns)):
         owner = str(row[0])
-        found[owner] = (*found.get(owner, ()), DictionaryInfo(str(row[1]), str(row[2]), int(row[3])))
+        found[owner] = (*found.get(owner, ()), PairCount(str(row[1]), str(row[2]), int(row[3])))
     return found
 
 
@@ -374,6 +345,6 @@ def _read_info(connection: Connection, glossary_id: str) -> StoredGlossary:
     return _glossary(row, _counts(connection, glossary_id).get(glossary_id, ()))
 
 
-def _glossary(row: Row[tuple[object, ...]], dictionaries: tuple[DictionaryInfo, ...]) -> StoredGlossary:
+def _glossary(row: Row[tuple[object, ...]], dictionaries: tuple[PairCount, ...]) -> StoredGlossary:
     times = row.created_at.replace(tzinfo=UTC), row.updated_at.replace(tzinfo=UTC)
     return StoredGlossary(row.id, row.name, row.version, *times, dictionaries)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
     DateTime,
     ForeignKey,
@@ -43,9 +44,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from dragoman.errors import BodyTooLarge, InvalidMemory, MemoryExists, UnknownMemory
-from dragoman.storage.database import METADATA, Database
+from dragoman.storage.database import METADATA, Database, utc_now
+from dragoman.storage.named import MAX_NAME_CHARACTERS, Pair, PairCount, checked_name
 
-MAX_NAME_CHARACTERS = 200
 MAX_MEMORIES = 100
 """Of one account: each text of its calls is looked for in all of them."""
 MAX_TEXT_CHARACTERS = 20_000
@@ -96,19 +97,8 @@ _jobs = Table(
     Column("expires_at", DateTime, nullable=False, index=True),
 )
 
-Pair = tuple[str, str]
-"""Source and target language, as normalised tags."""
 DigestRow = tuple[str, str, bytes]
 """Source, target and digest of an entry."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryPair:
-    """A pair of languages of a memory, with its number of entries."""
-
-    source: str
-    target: str
-    entry_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +110,7 @@ class StoredMemory:
     version: int
     created_at: datetime
     updated_at: datetime
-    pairs: tuple[MemoryPair, ...]
+    pairs: tuple[PairCount, ...]
 
     @property
     def entry_count(self) -> int:
@@ -204,11 +194,6 @@ def digest_of(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
 
 
-def utc_now() -> datetime:
-    """Return the time as the database has it: in UTC, without a zone."""
-    return datetime.now(UTC).replace(tzinfo=None)
-
-
 class MemoryStore:
     """The repository of memories. A `reference` is a memory's id or name; an account sees its own memories alone.
 
@@ -222,12 +207,12 @@ class MemoryStore:
 
     async def create(self, account_id: str, name: str) -> StoredMemory:
         """Create an empty memory. Raises `MemoryExists`, `InvalidMemory`, also where the account has `MAX_MEMORIES`."""
-        name = checked_name(name)
+        name = checked_name(name, "memory", InvalidMemory)
 
         def create(connection: Connection) -> StoredMemory:
             if connection.execute(_named(account_id, name)).first() is not None:
                 raise MemoryExists(f"there is a memory named {name!r} already", param="name")
-            return _info(connection, _create(connection, account_id, name))
+            return _info(connection, _row(connection, account_id, _create(connection, account_id, name)))
 
         return await self._database.write(create)
 
@@ -235,20 +220,20 @@ class MemoryStore:
         """Return the account's memories, by name."""
 
         def read(connection: Connection) -> tuple[StoredMemory, ...]:
-            rows = connection.execute(select(_memories).where(_memories.c.account_id == account_id)).all()
-            return tuple(sorted((_memory(connection, row) for row in rows), key=lambda one: one.name))
+            own = _memories.c.account_id == account_id
+            pairs = _pairs(connection, own)
+            rows = connection.execute(select(_memories).where(own)).all()
+            return tuple(sorted((_memory(row, pairs.get(row.id, ())) for row in rows), key=lambda one: one.name))
 
         return await self._database.read(read)
 
     async def get(self, account_id: str, reference: str) -> StoredMemory:
         """Return a memory without its entries."""
-        return await self._database.read(
-            lambda connection: _memory(connection, _row(connection, account_id, reference))
-        )
+        return await self._database.read(lambda connection: _info(connection, _row(connection, account_id, reference)))
 
     async def rename(self, account_id: str, reference: str, name: str) -> StoredMemory:
         """Rename a memory without a new version. Raises `MemoryExists`, `InvalidMemory`."""
-        name = checked_name(name)
+        name = checked_name(name, "memory", InvalidMemory)
 
         def rename(connection: Connection) -> StoredMemory:
             row = _row(connection, account_id, reference, for_update=True)
@@ -257,7 +242,7 @@ class MemoryStore:
                 connection.execute(changed)
             except IntegrityError:
                 raise MemoryExists(f"there is a memory named {name!r} already", param="name") from None
-            return _info(connection, row.id)
+            return _info(connection, _row(connection, account_id, row.id))
 
         return await self._database.write(rename)
 
@@ -296,7 +281,7 @@ class MemoryStore:
             except UnknownMemory:
                 if not create:
                     raise
-                memory_id = _create(connection, account_id, checked_name(reference))
+                memory_id = _create(connection, account_id, checked_name(reference, "memory", InvalidMemory))
             now, version = utc_now(), _next_version(connection, memory_id)
             rows = [
                 {
@@ -422,20 +407,6 @@ class MemoryStore:
 # ---- statements
 
 
-def checked_name(name: str) -> str:
-    """Return a memory's name without white space around it. Raises `InvalidMemory`."""
-    name = name.strip()
-    if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable() or "/" in name:
-        raise InvalidMemory(
-            f"a memory's name has 1 to {MAX_NAME_CHARACTERS} characters, no line breaks and no slash", param="name"
-        )
-    try:
-        uuid.UUID(name)
-    except ValueError:
-        return name
-    raise InvalidMemory("a memory's name must not be a UUID, which is the form of ids", param="name")
-
-
 def _named(account_id: str, name: str) -> Any:
     return select(_memories.c.id).where(_memories.c.account_id == account_id, _memories.c.name == name)
 
@@ -472,19 +443,25 @@ def _next_version(connection: Connection, memory_id: str) -> int:
     return int(connection.execute(changed.returning(_memories.c.version)).scalar_one())
 
 
-def _info(connection: Connection, memory_id: str) -> StoredMemory:
-    return _memory(connection, connection.execute(select(_memories).where(_memories.c.id == memory_id)).one())
+def _info(connection: Connection, row: Row[tuple[Any, ...]]) -> StoredMemory:
+    return _memory(row, _pairs(connection, _memories.c.id == row.id).get(row.id, ()))
 
 
-def _memory(connection: Connection, row: Row[tuple[Any, ...]]) -> StoredMemory:
-    languages = (_entries.c.source, _entries.c.target)
-    counts = select(*languages, func.count()).where(_entries.c.memory_id == row.id).group_by(*languages)
-    pairs = sorted(
-        (MemoryPair(*found) for found in connection.execute(counts)),
-        key=lambda one: (-one.entry_count, one.source, one.target),
-    )
+def _pairs(connection: Connection, of_memories: ColumnElement[bool]) -> dict[str, tuple[PairCount, ...]]:
+    """Return the pairs of these memories, by memory; the pair with the most entries comes first."""
+    columns = (_entries.c.memory_id, _entries.c.source, _entries.c.target)
+    counts = select(*columns, func.count()).select_from(_entries.join(_memories)).where(of_memories).group_by(*columns)
+    found: dict[str, tuple[PairCount, ...]] = {}
+    for memory_id, source, target, count in sorted(
+        connection.execute(counts), key=lambda one: (-one[3], one[1], one[2])
+    ):
+        found[memory_id] = (*found.get(memory_id, ()), PairCount(source, target, count))
+    return found
+
+
+def _memory(row: Row[tuple[Any, ...]], pairs: tuple[PairCount, ...]) -> StoredMemory:
     times = row.created_at.replace(tzinfo=UTC), row.updated_at.replace(tzinfo=UTC)
-    return StoredMemory(row.id, row.name, row.version, *times, tuple(pairs))
+    return StoredMemory(row.id, row.name, row.version, *times, pairs)
 
 
 def _entry(row: Row[tuple[Any, ...]]) -> StoredEntry:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from sqlalchemy import BigInteger, Column, Connection, DateTime, ForeignKey, String, Table, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from dragoman.storage.database import METADATA, Database
+from dragoman.storage.database import METADATA, Database, utc_now
 from dragoman.storage.keys import ACCOUNTS
 
 _BATCH_IDS_KEPT = timedelta(days=1)
@@ -70,7 +70,7 @@ class UsageLedger:
         deletes = self._until_deletion == 0
 
         def add(connection: Connection) -> None:
-            now = datetime.now(UTC).replace(tzinfo=None)
+            now = utc_now()
             insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
             marked = insert(_batches).values(id=batch.id, added_at=now).on_conflict_do_nothing()
             if connection.execute(marked.returning(_batches.c.id)).first() is None:

@@ -29,7 +29,8 @@ from dragoman.errors import (
 )
 
 if TYPE_CHECKING:
-    from dragoman.storage.glossaries import DictionaryInfo, Pair, StoredGlossary
+    from dragoman.storage.glossaries import StoredGlossary
+    from dragoman.storage.named import Pair, PairCount
 
 router = APIRouter(default_response_class=Response)
 
@@ -274,20 +275,20 @@ async def _stored(call: DeepLCall, name: str, dictionaries: dict[Pair, dict[str,
         return found
 
 
-async def _with_one_pair(call: DeepLCall, glossary_id: str) -> tuple[StoredGlossary, DictionaryInfo]:
+async def _with_one_pair(call: DeepLCall, glossary_id: str) -> tuple[StoredGlossary, PairCount]:
     stored = await call.service.glossaries.get(glossary_id)
     if len(stored.dictionaries) != 1:
         raise UnknownGlossary(f"{stored.id} has {len(stored.dictionaries)} dictionaries: use /v3/glossaries")
     return stored, stored.dictionaries[0]
 
 
-async def _existing(call: DeepLCall, glossary_id: str) -> tuple[StoredGlossary, DictionaryInfo]:
+async def _existing(call: DeepLCall, glossary_id: str) -> tuple[StoredGlossary, PairCount]:
     pair = _pair(call.fields)
     stored = await call.service.glossaries.get(glossary_id)
     return stored, _of_pair(stored, pair)
 
 
-def _of_pair(stored: StoredGlossary, pair: Pair) -> DictionaryInfo:
+def _of_pair(stored: StoredGlossary, pair: Pair) -> PairCount:
     for one in stored.dictionaries:
         if (one.source, one.target) == pair:
             return one
@@ -307,15 +308,15 @@ def _created(stored: StoredGlossary) -> str:
     return stored.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _pair_out(info: DictionaryInfo) -> dict[str, object]:
+def _pair_out(info: PairCount) -> dict[str, object]:
     return {"source_lang": info.source.lower(), "target_lang": info.target.lower()}
 
 
-def _dictionary_out(info: DictionaryInfo) -> dict[str, object]:
+def _dictionary_out(info: PairCount) -> dict[str, object]:
     return {**_pair_out(info), "entry_count": info.entry_count}
 
 
-def _of_version_2(stored: StoredGlossary, only: DictionaryInfo) -> dict[str, object]:
+def _of_version_2(stored: StoredGlossary, only: PairCount) -> dict[str, object]:
     head = {"glossary_id": stored.id, "name": stored.name, "ready": True}
     return {**head, **_dictionary_out(only), "creation_time": _created(stored)}
 

@@ -21,6 +21,7 @@ from dragoman.api.compat.exchange import Fields, unsupported
 from dragoman.api.forms import receive_body
 from dragoman.api.input import Service, base_url
 from dragoman.api.memories import tmx_response
+from dragoman.documents import tmx
 from dragoman.documents.worker import SOURCE
 from dragoman.errors import InvalidRequest, UnknownMemory
 
@@ -84,7 +85,7 @@ async def get_job(job_id: str, call: DeepLCall) -> Response:
 @router.get(
     f"{_FOLDER}/download",
     summary="DeepL: the file of an export",
-    responses={200: {"content": {"application/x-tmx+xml": {"schema": openapi.TEXT}}}, **failures(404)},
+    responses={200: {"content": {tmx.MEDIA_TYPE: {"schema": openapi.TEXT}}}, **failures(404)},
     openapi_extra=openapi.query({"token": openapi.TEXT}, "token"),
 )
 async def download(http: Request, service: Service) -> Response:
