@@ -9,6 +9,7 @@ import pytest
 from lxml import etree
 
 from dragoman.documents import tmx
+from dragoman.documents.exports import TMX_TAIL
 from dragoman.documents.tmx import TmxEntry, Unit
 from dragoman.errors import InvalidFile
 
@@ -130,7 +131,7 @@ def test_what_is_written_is_read_again_and_by_another_reader() -> None:
         TmxEntry("ja", "en", "はい", 'Yes "so"'),
     ]
     units = [Unit(one.source, one.target, one.text, one.translation, NOW, NOW) for one in entries]
-    written = "".join((tmx.head(None), *tmx.written(units), tmx.TAIL)).encode()
+    written = "".join((tmx.head(None), *tmx.written(units), TMX_TAIL)).encode()
     skipped = Counter[str]()
     assert [*tmx.read(written, skipped)] == entries
     assert not skipped
