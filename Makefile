@@ -33,11 +33,11 @@ structure: setup  ## files and lines of each package, before and now (BEFORE=a g
 	@$(VENV)/bin/python scripts/structure.py --before $(BEFORE)
 
 test: check  ## the tests, real engine included, without it in PROCESSES=2; 12 minutes on 2 cores
-	$(PYTEST) -n $(PROCESSES) --dist loadfile -m "not acceptance and not engine"; failed=$$?; \
+	$(PYTEST) -n $(PROCESSES) -m "not acceptance and not engine"; failed=$$?; \
 		$(PYTEST) -m "engine and not acceptance" tests/engine tests/e2e tests/pipelines && exit $$failed
 
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
-	$(PYTEST) -m acceptance
+	$(PYTEST) -n $(PROCESSES) -m acceptance
 
 clients: setup  ## clients of other APIs, installed unmodified, against a server: docs/clients.md (ARGS="--only deepl")
 	@$(VENV)/bin/python -m tests.clients $(or $(ARGS),--out results/clients.json); \

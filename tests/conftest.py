@@ -1,4 +1,6 @@
-"""Shared fixtures. One real engine serves the whole run: it takes most of a minute to start.
+"""Shared fixtures, and which files' tests `pytest -n` runs one after the other.
+
+One real engine serves the whole run: it takes most of a minute to start.
 
 `DRAGOMAN_TEST_MODEL` names another model folder (on a GPU: a shape with `DRAGOMAN_TEST_LOAD_FORMAT=dummy`), so that the
 same tests of the adapter run on any machine.
@@ -9,10 +11,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from dragoman import phrasebook
 from dragoman.engine import process
@@ -28,6 +31,33 @@ hypothesis.settings.register_profile("untimed", deadline=None)  # no test depend
 hypothesis.settings.load_profile("untimed")
 
 LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
+
+LARGE = tuple(
+    f"tests/acceptance/test_{name}.py"
+    for name in (
+        "baselines_on_vllm",
+        "crash_and_shutdown",
+        "documents",
+        "nothing_outlives",
+        "replicas",
+        "replicas_of_two_nodes",
+        "replicas_on_vllm",
+        "serve_deploy",
+    )
+)
+"""Files whose servers have an engine or are of several processes: one at a time is enough for two cores."""
+
+
+class Scheduling(LoadScopeScheduling):
+    """The tests of a file are run by one process, and those of all `LARGE` files by one too."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "large" if file in LARGE else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")
