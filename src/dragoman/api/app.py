@@ -20,8 +20,8 @@ from dragoman.api.replicas import Replicas
 from dragoman.api.web import page
 from dragoman.service.service import TranslationService
 
-COMPAT = (deepl, libretranslate, google, plugins, openai, openai_responses)
-"""APIs of others, whose clients are served unchanged."""
+COMPAT = (openai, openai_responses, libretranslate, google, plugins, deepl)
+"""APIs of others, whose clients are served unchanged. Routes are tried in their order: DeepL's are many."""
 
 
 UPLOAD_PATHS = ("/v1/documents", "/v2/document", "/translate_file", memories.IMPORT_PATH, deepl.MEMORY_UPLOAD_PATH)
@@ -71,12 +71,10 @@ def create_app(service: TranslationService, replicas: Replicas | None = None) ->
         app.add_middleware(RootPath, root_path=server.root_path)
     errors.install(app, {prefix: one for api in (*COMPAT, mcp) for prefix, one in api.ERROR_FORMATS.items()})
     app.add_exception_handler(ClientGone, closed)
-    app.include_router(native.router)
-    app.include_router(glossaries.router)
-    app.include_router(memories.router)
-    app.include_router(documents.router)
-    for api in COMPAT:
-        app.include_router(api.router)
+    for router in (native.router, *(api.router for api in COMPAT)):  # what is called most is tried first
+        app.include_router(router)
+    for router in (glossaries.router, memories.router, documents.router):
+        app.include_router(router)
     mcp.install(app, service)
     app.include_router(operators.router, dependencies=[NEEDS_OPERATOR], responses=operators.ANSWERS)
     app.include_router(native.probes)
