@@ -89,16 +89,16 @@ def anchor(title: str) -> str:
 
 def cpu(results: dict[str, Any]) -> str:
     """The server's CPU time a request in each API."""
-    found = {(row["api"], row["texts"]): row for row in results["rows"]}
+    found = {(row["api"], row["texts"]): row for row in results["rows"] if "texts" in row}
     counts = sorted({count for _, count in found})
     rows: list[list[str]] = []
-    for api in dict.fromkeys(name for name, _ in found):
-        row = [api]
+    for api, beside in dict.fromkeys((row["api"], row["beside"]) for row in found.values()):
+        row = [api, beside]
         for count in counts:
             one = found.get((api, count))
             row += ["", ""] if one is None else [f"{one['cpu_ms']:.1f} ms", f"{one['ratio_to_native']:.2f}"]
         rows.append(row)
-    head = ["API", *(cell for count in counts for cell in (f"{count:,} text{'s' * (count > 1)}", "to native"))]
+    head = ["API", "beside", *(cell for count in counts for cell in (f"{count:,} text{'s' * (count > 1)}", "ratio"))]
     conditions = results["conditions"]
     return (
         f"{conditions['clients']} clients, the median of {conditions['rounds']} rounds, {conditions['cpus']} CPUs "
