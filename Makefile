@@ -32,9 +32,8 @@ check: setup  ## ruff and pyright
 structure: setup  ## files and lines of each package, before and now (BEFORE=a git revision)
 	@$(VENV)/bin/python scripts/structure.py --before $(BEFORE)
 
-test: check  ## the tests, real engine included, without it in PROCESSES=2; 12 minutes on 2 cores
-	$(PYTEST) -n $(PROCESSES) -m "not acceptance and not engine"; failed=$$?; \
-		$(PYTEST) -m "engine and not acceptance" tests/engine tests/e2e tests/pipelines && exit $$failed
+test: check  ## the tests, real engine included, in PROCESSES=2; 12 minutes on 2 cores
+	$(PYTEST) -n $(PROCESSES) -m "not acceptance"
 
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
 	$(PYTEST) -n $(PROCESSES) -m acceptance

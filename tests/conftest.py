@@ -32,28 +32,31 @@ hypothesis.settings.load_profile("untimed")
 
 LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
 
-LARGE = tuple(
-    f"tests/acceptance/test_{name}.py"
-    for name in (
-        "baselines_on_vllm",
-        "crash_and_shutdown",
-        "documents",
-        "nothing_outlives",
-        "replicas",
-        "replicas_of_two_nodes",
-        "replicas_on_vllm",
-        "serve_deploy",
-    )
+TOGETHER = (
+    tuple(f"tests/{name}" for name in ("e2e/", "engine/", "pipelines/test_contract.py")),  # on the one engine
+    tuple(
+        f"tests/acceptance/test_{name}.py"  # whose servers have an engine or are of several processes
+        for name in (
+            "baselines_on_vllm",
+            "crash_and_shutdown",
+            "documents",
+            "nothing_outlives",
+            "replicas",
+            "replicas_of_two_nodes",
+            "replicas_on_vllm",
+            "serve_deploy",
+        )
+    ),
 )
-"""Files whose servers have an engine or are of several processes: one at a time is enough for two cores."""
+"""Files, and folders of such, that `pytest -n` gives to one process: for the engine they share, or for the cores they need."""
 
 
 class Scheduling(LoadScopeScheduling):
-    """The tests of a file are run by one process, and those of all `LARGE` files by one too."""
+    """A file's tests are run by one process, and so are those of all files that belong together."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "large" if file in LARGE else file
+        return next((files[0] for files in TOGETHER if file.startswith(files)), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
