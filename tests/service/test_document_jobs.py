@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dragoman.documents import worker
@@ -34,6 +35,7 @@ from dragoman.storage.database import Database, utc_now
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
 from dragoman.types import ANONYMOUS, Account, EngineSequence
+from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
 from tests.waiting import until
 
@@ -123,6 +125,21 @@ async def test_a_file_comes_back_in_another_language(servers: Servers) -> None:
         assert servers.files() == set()
         with pytest.raises(UnknownDocument):
             await service.documents.get(document.id, ANONYMOUS)
+
+
+def workers() -> set[int]:
+    """Processes of this one's servers that read and write files."""
+    return {one.pid for one in psutil.Process().children(recursive=True) if "dragoman.documents.worker" in title(one)}
+
+
+async def test_a_process_waits_for_the_first_document_and_none_is_left(servers: Servers) -> None:
+    before = workers()
+    async with servers() as service:
+        await until(lambda: len(workers() - before) == 1, "a process")
+        [waiting] = workers() - before
+        await done(service.documents, await create(service.documents))
+        assert waiting not in workers()  # it has read the document
+    assert workers() == before
 
 
 async def test_documents_are_counted_once_when_they_have_ended(servers: Servers) -> None:

@@ -101,6 +101,12 @@ class Workers:
                 raise
         _check(answered)
 
+    def prepare(self) -> None:
+        """Start a process for the first task, which would wait for its start."""
+        with self._starting:
+            if self._keeps_idle and self._idle is None:
+                self._idle = self._start()
+
     def close(self) -> None:
         """Kill the idle process, and keep none any more."""
         with self._starting:

@@ -115,6 +115,8 @@ class Documents:
 
     async def _run_all(self) -> None:
         """Begin documents while there are any and fewer than `max_running` run; sweep from time to time."""
+        with suppress(OSError):  # it is started with its task then
+            await asyncio.to_thread(self._workers.prepare)
         sweep_at_s = monotonic()
         while True:
             try:
