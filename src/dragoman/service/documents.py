@@ -307,10 +307,13 @@ class Documents:
         report: Callable[[StoredDocument], None] = lambda document: None,
     ) -> StoredDocument:
         """Wait until a document is done, or an error, or until this server stops; `report` is called with each state of it."""
-        pause_s, until_s = 0.1, monotonic() + at_most_s
+        pause_s, until_s = 0.05, monotonic() + at_most_s
         while document.state in IN_FLIGHT and self._loop is not None and (left_s := until_s - monotonic()) > 0:
-            await asyncio.sleep(min(pause_s, left_s))
             pause_s = min(2 * pause_s, 1.0)
+            if (running := self._running.get(document.id)) is not None:
+                await asyncio.wait([running], timeout=min(pause_s, left_s))
+            else:  # it waits for its turn, or another server runs it
+                await asyncio.sleep(min(pause_s, left_s))
             found = await self._store.get(document.id)
             if found is None:
                 raise UnknownDocument("the document was deleted")
