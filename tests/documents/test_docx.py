@@ -93,6 +93,32 @@ def test_a_paragraph_is_a_text_with_marks(content: str, source: list[str]) -> No
         assert letters.sub("", body(data)) == letters.sub("", content)
 
 
+W15 = "http://schemas.microsoft.com/office/word/2012/wordml"
+BINDING = '<w:dataBinding w:xpath="/a" w:storeItemID="{1}"/>'
+CONTROL = f"<w:sdt><w:sdtPr><w:id w:val='1'/>{BINDING}<w:text/></w:sdtPr><w:sdtContent>%s</w:sdtContent></w:sdt>"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        paragraph(run("by ") + CONTROL % run("someone")),
+        CONTROL % paragraph(run("An abstract")),
+        CONTROL.replace("<w:dataBinding", f'<w15:dataBinding xmlns:w15="{W15}"') % paragraph(run("An abstract")),
+        paragraph(f"<w:r><w:pict><w:txbxContent>{CONTROL % paragraph(run('A title'))}</w:txbxContent></w:pict></w:r>"),
+    ],
+)
+def test_what_is_translated_is_not_replaced_by_the_data_that_a_control_is_bound_to(content: str) -> None:
+    result = body(docx(content))
+    assert "dataBinding" not in result
+    assert "<w:text/></w:sdtPr>" in result and re.sub(r"<[^>]*>", "", result) == changed(
+        re.sub(r"<[^>]*>", "", content)
+    )
+
+
+def test_a_control_without_text_stays_bound() -> None:
+    assert BINDING in body(docx(paragraph(run("No. ") + CONTROL % run("12"))))
+
+
 def test_white_space_at_the_edge_of_a_text_is_kept_by_word() -> None:
     data = docx(paragraph("<w:r><w:t>a</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>b</w:t></w:r>"))
     result = body(data, lambda _: "one <g1>two</g1> three")

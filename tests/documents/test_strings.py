@@ -299,6 +299,15 @@ def test_lost_line_breaks_are_made_again() -> None:
     assert [line.count("\\N") for line in lines] == [1, 1, 0, 1]
 
 
+@pytest.mark.parametrize("extension", ["srt", "vtt", "ass"])
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_cues_are_found_whatever_ends_the_lines(extension: str, end: str) -> None:
+    source = SINGLE[extension][0]
+    data = source.replace("\n", end).encode()
+    assert texts(read(data, extension)) == texts(read(source.encode(), extension))
+    assert rewritten(data, extension, changed).count(end.encode()) == source.count("\n")
+
+
 @pytest.mark.parametrize("extension", ["srt", "ass"])
 def test_pysubs2_reads_the_same_events(extension: str) -> None:
     source = SINGLE[extension][0]
@@ -550,6 +559,13 @@ def test_quotes_in_a_tsv_are_signs_like_others() -> None:
     data = b'"some words" and more\t"of, it\n'
     assert texts(read(data, "tsv")) == ['"some words" and more', '"of, it']
     assert rewritten(data, "tsv") == data
+
+
+@pytest.mark.parametrize("value", ["True", "Ada_Lovelace", "CHEBI:50825", json.dumps([{"text": "Stop it. " * 90}])])
+def test_cells_with_data_of_programs_stay(value: str) -> None:
+    content = read(f"Some text\t{value}\n".encode(), "tsv")
+    assert texts(content) == ["Some text"]
+    assert [left.place for left in content.left] == ["B1"]
 
 
 def test_csv_columns() -> None:

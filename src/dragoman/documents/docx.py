@@ -44,6 +44,9 @@ _BEFORE_BIDI = frozenset(
 )
 """What comes before the direction in the properties of a paragraph, as the schema has it."""
 
+_BINDINGS = ("w:dataBinding", "w15:dataBinding")
+"""Where Word takes the text of a content control from, instead of from the document: properties, or data in the package."""
+
 _OFF = frozenset({"0", "false", "off"})
 
 
@@ -175,9 +178,12 @@ class _Story:
 
     def read(self) -> None:
         reader = self._reader
-        for element in reader.package.elements(reader.name, "w:p", "w:tblPr"):
+        for element in reader.package.elements(reader.name, "w:p", "w:tblPr", *_BINDINGS):
             if element.name == "w:tblPr":
                 self._table(element)
+                continue
+            if element.name in _BINDINGS:
+                self._unbind(element)
                 continue
             self._count += 1
             self._paragraph(element, f"{self._label}paragraph {self._count}", None)
@@ -208,6 +214,11 @@ class _Story:
             name = leaf.element.name
             if leaf.kind == "open" and name == "w:hyperlink":
                 reader.add_attribute(leaf.element, "w:tooltip", place)
+            elif leaf.kind == "open" and name == "w:sdt" and any(map(str.isalpha, leaf.element.text)):
+                properties = leaf.element.child("w:sdtPr")
+                for one in properties.elements if properties else ():
+                    if one.name in _BINDINGS:
+                        self._unbind(one)
             elif leaf.kind == "single" and name in ("w:drawing", "w:pict", "w:object", "mc:AlternateContent"):
                 self._embedded(leaf.element, place, copies)
         if _HAS_LANGUAGE.search(reader.part.data, element.start, element.end):
@@ -224,12 +235,18 @@ class _Story:
         for one in element.walk("w:p", "a:p"):
             if one.name in ("w:p", "a:p"):
                 paragraphs.append(one)
+            elif one.name in _BINDINGS:
+                self._unbind(one)
             elif one.name == "wp:docPr" or one.name.endswith(":cNvPr"):
                 self._reader.add_alternative_text(one, place, copies)
             elif one.name == "v:textpath":
                 self._reader.add_attribute(one, "string", f"{place}, text box", copies)
             elif one.name in ("v:shape", "v:rect", "v:roundrect", "v:oval", "v:group"):
                 self._reader.add_attribute(one, "alt", f"{place}, alternative text", copies)
+
+    def _unbind(self, binding: Element) -> None:
+        """Drop a content control's binding: Word would show the data, which are not translated, in place of the text."""
+        self._reader.part.regions.append(Region(binding.start, binding.end, ()))
 
     # -- fields
 

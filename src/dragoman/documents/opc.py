@@ -44,6 +44,7 @@ NAMESPACES: Mapping[str, str] = {
     f"{_OFFICE}drawingml/2006/spreadsheetDrawing": "xdr",
     f"{_STRICT}drawingml/spreadsheetDrawing": "xdr",
     f"{_MICROSOFT}drawing/2008/diagram": "dsp",
+    f"{_MICROSOFT}word/2012/wordml": "w15",
     f"{_MICROSOFT}spreadsheetml/2018/threadedcomments": "tc",
     f"{_MICROSOFT}excel/2006/main": "xm",
     f"{_MICROSOFT}powerpoint/2018/8/main": "p188",

@@ -163,9 +163,8 @@ _NO_TEXT = {
     "date": rf"\d{{1,4}}[-./]\d{{1,2}}[-./]\d{{1,4}}(?:[T ]\d\d?:\d\d.{{0,16}})?"
     rf"|{_DATE_FIELD}(?:[-/.:, ]{{1,2}}{_DATE_FIELD}){{1,7}}",
     "address": r"(?:[a-z][a-z0-9+.-]{0,15}://|mailto:|data:|\.{0,2}/|@[a-z]+/|www\.)\S+",
-    "key": r"[a-z_$][\w$-]*(?:[.:][\w$-]+)+|[a-z]+[a-z0-9]*[A-Z]\w*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
-    r"|[a-z][a-z0-9]*(?:_[a-z0-9]+)+",
-    "code": r"[A-Z]{1,3}|(?=[A-Z0-9_+-]*\d)[A-Z0-9]+(?:[-_+][A-Z0-9]+)*|[a-z]{2,3}[-_][A-Z]{2}",
+    "key": r"[a-z_$][\w$-]*(?:[.:][\w$-]+)+|[a-z]+[a-z0-9]*[A-Z]\w*|[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+",
+    "code": r"[A-Z]{1,3}|(?=[A-Z0-9_+:-]*\d)[A-Z0-9]+(?:[-_+:][A-Z0-9]+)*|[a-z]{2,3}[-_][A-Z]{2}",
 }
 _PATTERNS = {reason: re.compile(pattern) for reason, pattern in _NO_TEXT.items()}
 _LONGEST_WITHOUT_TEXT = 500

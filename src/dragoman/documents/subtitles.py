@@ -87,8 +87,9 @@ def _cue_place(number: int | str, text: str, header: tuple[int, int]) -> str:
 
 
 _ASS_LINE = re.compile(
-    r"^[ \t]*(?:(?P<section>\[[^\]\r\n]*\])|(?P<format>Format)[ \t]*:(?P<fields>[^\r\n]*)|Dialogue[ \t]*:(?P<event>[^\r\n]*))",
-    re.MULTILINE | re.IGNORECASE,
+    r"(?<![^\r\n])[ \t]*(?:(?P<section>\[[^\]\r\n]*\])|(?P<format>Format)[ \t]*:(?P<fields>[^\r\n]*)"
+    r"|Dialogue[ \t]*:(?P<event>[^\r\n]*))",
+    re.IGNORECASE,
 )
 
 

@@ -6,6 +6,7 @@ a row differently where a quoted cell goes on behind its closing quote, or its q
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ _LONGEST_HEADER = 60
 _ROWS_NAMED = 20
 _QUOTED = r"\"(?:[^\"]++|\"\")*+\""
 _QUOTES = Escapes(re.compile('""'), lambda _: '"', lambda text: text.replace('"', '""'))
+_JSON = re.compile(r"\s*[\[{]\s*[\[{\"]")
 _FORMULA = re.compile(r"\s*(?:[=@]|[+-](?![\s\d]))")
 
 
@@ -62,7 +64,7 @@ def read(data: bytes, options: ReadOptions) -> Content:
                 continue
             value = _value(text, cell)
             place = f"{_letters(cell.column)}{cell.row + 1 + bool(hint)}"
-            reason = "quotes" if malformed else "formula" if _FORMULA.match(value) else reason_to_leave(value)
+            reason = "quotes" if malformed else "formula" if _FORMULA.match(value) else _reason_to_leave(value)
             block = None if reason else _block(text[cell.start : cell.stop], delimiter)
             if block is None:
                 leave(content, place, reason or "code", value)
@@ -76,6 +78,20 @@ def read(data: bytes, options: ReadOptions) -> Content:
         content.warnings.append(f"rows that are not translated because their quotes are malformed: {named}{more}")
     content.parts.append(splice.part(encoding))
     return content
+
+
+def _reason_to_leave(value: str) -> str | None:
+    """Why a cell is not translated: it has a truth value or JSON, or looks like a key or a code. None for text."""
+    if value.strip().casefold() in ("true", "false", "null"):
+        return "code"
+    if _JSON.match(value):
+        try:
+            json.loads(value)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return "code"
+    return reason_to_leave(value)
 
 
 def _columns(wanted: Sequence[str], headers: dict[int, str]) -> set[int]:

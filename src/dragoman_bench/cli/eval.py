@@ -32,6 +32,7 @@ from dragoman_bench.eval.documents import (
 )
 from dragoman_bench.eval.fidelity import fidelity_page, kind_table, run_fidelity
 from dragoman_bench.eval.judge import HARD_INPUTS, read_inputs
+from dragoman_bench.eval.libreoffice import LibreOffice
 from dragoman_bench.eval.quality import compare_results, run_quality, score_table
 from dragoman_bench.eval.results import EvalResults, read_eval, write_eval
 
@@ -50,6 +51,8 @@ Run = Callable[[TranslationApi, Observer, asyncio.Event], Coroutine[Any, Any, Ev
               help="Of --documents: folder of the files; what is missing is fetched.")  # fmt: skip
 @click.option("--rival", multiple=True, metavar="NAME=FOLDER",
               help="Of --documents: what another program made of the same files, to be judged alike.")  # fmt: skip
+@click.option("--libreoffice", is_flag=True,
+              help="Of --documents: compare what LibreOffice shows of both. Needs it and poppler-utils.")  # fmt: skip
 @click.option("--calibrate", is_flag=True,
               help="Fit how confident the server is in its translations of FILE; write a confidence.json.")  # fmt: skip
 @click.option("--adequate-chrf", type=click.FloatRange(0, 100), default=ADEQUATE_CHRF, show_default=True,
@@ -134,9 +137,11 @@ def _documents(files: tuple[Path, ...], out: Path | None, page: Path | None, cho
             if not path.is_dir():
                 raise ConfigError(f"--rival needs NAME=FOLDER: {path} is no folder", param="rival")
 
+        office = LibreOffice() if chosen["libreoffice"] else None
+
         async def run(observer: Observer) -> DocumentResults:
             async with aiohttp.ClientSession(headers=headers) as session:
-                judge = DocumentEval(session, check_url(chosen["url"]), chosen["folder"], rivals)
+                judge = DocumentEval(session, check_url(chosen["url"]), chosen["folder"], rivals, office)
                 with interrupts(signal.SIGINT) as interrupted:
                     return await judge.run(corpus, chosen["concurrency"], observer, interrupted)
 

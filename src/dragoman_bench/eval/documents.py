@@ -23,17 +23,19 @@ from dragoman.errors import ConfigError
 from dragoman_bench.bench.progress import Observer
 from dragoman_bench.bench.results import Machine, describe_machine, first_fault, git_commit, read_text, write_text
 from dragoman_bench.bench.tables import Table, escaped, markdown, table
-from dragoman_bench.eval import packages
+from dragoman_bench.eval import libreoffice, packages
+from dragoman_bench.eval.libreoffice import LibreOffice, Opened
 
 CORPUS = Path(__file__).parent / "documents.jsonl"
 _RAW = "https://raw.githubusercontent.com"
+_EXTENSIONS = {"android": "xml", "xliff2": "xlf"}
 _POLL_S = 0.1
 _BEGIN, _END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusFile:
-    """One public file. `format`: its extension, or `android` for an XML file of Android's strings.
+    """One public file. `format`: its extension, `android` for an XML file of Android's strings, or `xliff2` for xliff 2.x.
 
     `target`: the language to translate it into; of a catalogue with translations, theirs.
     """
@@ -48,7 +50,7 @@ class CorpusFile:
     @property
     def name(self) -> str:
         """Its name in the folder of files, and for the server."""
-        return f"{self.sha256}.{'xml' if self.format == 'android' else self.format}"
+        return f"{self.sha256}.{_EXTENSIONS.get(self.format, self.format)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class FileResult:
     error: str = ""
     findings: tuple[str, ...] = ()
     rivals: dict[str, tuple[str, ...]] | None = None  # findings in what other programs made of it, by their names
+    opened: Opened | None = None  # in LibreOffice
 
     @property
     def whole(self) -> bool:
@@ -80,6 +83,7 @@ class DocumentResults:
     server: dict[str, Any]
     files: tuple[FileResult, ...]
     partial: bool = False
+    libreoffice: str = ""  # its version, if it opened the results
 
 
 _FILES = TypeAdapter(CorpusFile)
@@ -111,13 +115,21 @@ class DocumentEval:
     """Sends the files of a corpus to the server at `url`, `concurrency` at a time, each into its own target, from English.
 
     `rivals` are folders with what other programs made of the same files, which are judged alike: what dragoman leaves on
-    purpose, they may leave, too.
+    purpose, they may leave, too. `office`: opens sources and results.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, folder: Path, rivals: Mapping[str, Path]) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        url: str,
+        folder: Path,
+        rivals: Mapping[str, Path],
+        office: LibreOffice | None = None,
+    ) -> None:
         self._session = session
         self._url = url.rstrip("/")
         self._folder = folder
+        self._office = office
         self._rivals = {name: {one.suffix: one.parent for one in path.iterdir()} for name, path in rivals.items()}
 
     async def run(
@@ -141,7 +153,9 @@ class DocumentEval:
         await asyncio.gather(*(client() for _ in range(concurrency)))
         named = {name: server.get(name) for name in ("version", "model", "pipeline", "device")}
         files = tuple(results[index] for index in sorted(results))
-        return DocumentResults(started, git_commit(), describe_machine(), named, files, len(files) < len(corpus))
+        version = self._office.version if self._office else ""
+        partial = len(files) < len(corpus)
+        return DocumentResults(started, git_commit(), describe_machine(), named, files, partial, version)
 
     async def judged(self, file: CorpusFile) -> FileResult:
         """Translate one file and judge what comes back."""
@@ -154,6 +168,9 @@ class DocumentEval:
         took_s = round(monotonic() - began, 3)
         left = [str(one.get("text", "")) for one in state.get("left", ())]
         findings = await asyncio.to_thread(packages.judge, file.format, data, result, left)
+        opened = None
+        if self._office is not None and file.format in libreoffice.FORMATS:
+            opened = await asyncio.to_thread(self._office.compare, file.format, data, result, left)
         return FileResult(
             file,
             len(data),
@@ -163,6 +180,7 @@ class DocumentEval:
             took_s,
             findings=findings[:20],
             rivals=await asyncio.to_thread(self._of_rivals, file, data, left),
+            opened=opened,
         )
 
     def _of_rivals(self, file: CorpusFile, data: bytes, left: list[str]) -> dict[str, tuple[str, ...]]:
@@ -239,7 +257,8 @@ def _store(path: Path, data: bytes) -> None:
 
 
 def documents_table(results: DocumentResults) -> Table:
-    """A row for each format: files, those that came back whole, characters, and what other programs made of the same files."""
+    """A row for each format: files, those that came back whole, characters, those that LibreOffice opens and shows alike, and
+    what other programs made of the same files."""
     rivals = list(dict.fromkeys(name for one in results.files for name in one.rivals or ()))
     formats = list(dict.fromkeys(one.file.format for one in results.files))
     rows: list[list[str]] = []
@@ -252,11 +271,25 @@ def documents_table(results: DocumentResults) -> Table:
             f"{sum(one.characters for one in files):,}",
             f"{sum(one.segments for one in files):,}",
         ]
+        if results.libreoffice:
+            opened = [one.opened for one in files if one.opened and one.opened.source_pages]
+            cells.append(f"{sum(not one.findings for one in opened)} of {len(opened)}" if opened else "–")
         for rival in rivals:
             read = [one.rivals[rival] for one in files if one.rivals and rival in one.rivals]
             cells.append(f"{sum(not findings for findings in read)} of {len(read)}" if read else "–")
         rows.append(cells)
-    return table("", ("format", "files", "whole", "characters", "segments", *rivals), rows)
+    office = ("in LibreOffice",) if results.libreoffice else ()
+    return table("", ("format", "files", "whole", "characters", "segments", *office, *rivals), rows)
+
+
+def _of_libreoffice(results: DocumentResults) -> list[str]:
+    opened = [one.opened for one in results.files if one.opened]
+    sources = [one for one in opened if one.source_pages]
+    return [
+        f"{results.libreoffice} opens {len(sources)} of {len(opened)} sources, and the translations of "
+        f"{sum(one.pages > 0 for one in sources)} of these, "
+        f"{sum(one.pages == one.source_pages for one in sources)} with as many pages."
+    ] * bool(opened)
 
 
 def write_page(page: Path, results: DocumentResults) -> None:
@@ -269,6 +302,7 @@ def write_page(page: Path, results: DocumentResults) -> None:
     lines = [
         f"{len(results.files)} files, {results.started_at[:10]}, on {results.machine.cpu}; pipeline "
         f"{results.server.get('pipeline')}.",
+        *_of_libreoffice(results),
         "",
         markdown(documents_table(results)),
         "",
@@ -279,4 +313,8 @@ def write_page(page: Path, results: DocumentResults) -> None:
             for one in failures
         ),
     ]
+    shown = [(one.file, one.opened.findings) for one in results.files if one.opened and one.opened.findings]
+    if shown:
+        lines += ["", "Not alike in LibreOffice:", ""]
+        lines += [f"- `{file.repo}` {escaped(file.path)}: {escaped('; '.join(found[:2]))}" for file, found in shown]
     write_text(page, f"{head}{_BEGIN}\n" + "\n".join(lines).strip() + f"\n{_END}{rest.partition(_END)[2]}", "page")

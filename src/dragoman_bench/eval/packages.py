@@ -13,6 +13,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from difflib import SequenceMatcher
+from functools import partial
 from html import unescape
 from importlib import import_module
 from tempfile import NamedTemporaryFile
@@ -46,6 +47,7 @@ _RUN_LAYER = frozenset(
             "smartTagPr",
             "soft-page-break",
             "softHyphen",
+            "dataBinding",
         ),
     }
 )
@@ -87,9 +89,10 @@ def shape(text: str) -> str:
     return re.sub(r"\s+", " ", "".join("x" if c.isalpha() or "\u24b6" <= c <= "\u24e9" else c for c in text)).strip()
 
 
-_KEPT = re.compile(
-    r"&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\:]\w\S*|\.\w+"
-    r"|`[^`]*`|\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|[\w-]*\d[\w-]*|\S+\(\S*\)"
+KEPT = re.compile(
+    r"\{\s*\w+\s*,\s*(?:plural|select\w*)\s*,"
+    r"|&\"[^\"]*\"|\w+://\S+|www\.\S+|[\w.+-]+@[\w.-]+|[$%@#&\\]?[{<\[(][^{}<>]{0,300}[}>\])]|%\S+|\\\S+|\S*[\w-][./_\\:]\w\S*|\.\w+"
+    r"|`[^`]*`|(?:\w+|=\d+)\s*(?=\{)|&#?\w+;|[$@#:]\w+|[\w-]*\d[\w-]*|\S+\(\S*\)"
 )
 """What may stand in a sentence as it is: addresses, placeholders, the syntax of ICU messages, tags, code, file names,
 versions, names with digits."""
@@ -99,7 +102,7 @@ def untranslated(source: str, result: str) -> list[str]:
     """Return the words of three letters or more that are in both at the same place, and are not to be kept."""
     if source == result and not re.search(r"[^\W\d_]{3}", source):
         return []
-    kept = {at for found in _KEPT.finditer(source) for at in range(*found.span())}
+    kept = {at for found in KEPT.finditer(source) for at in range(*found.span())}
     if len(source) != len(result):
         return []
     return [
@@ -474,12 +477,12 @@ def _values(place: str, one: Any, other: Any) -> Iterator[Item]:
     yield f"{place}: another value"
 
 
-def _csv(source: bytes, result: bytes) -> Iterator[Item]:
+def _csv(source: bytes, result: bytes, delimiters: str = ",;\t|") -> Iterator[Item]:
     before, after = _decoded(source), _decoded(result)
     try:
-        dialect: Any = csv.Sniffer().sniff(before[:4096], ",;\t|")
+        dialect: Any = csv.Sniffer().sniff(before[:4096], delimiters)
     except csv.Error:
-        dialect = csv.excel
+        dialect = csv.excel_tab if delimiters == "\t" else csv.excel
     dialect.doublequote = True
     dialect.escapechar = "\\" if '\\"' in before else None
     old, new = (list(csv.reader(io.StringIO(text), dialect)) for text in (before, after))
@@ -488,8 +491,15 @@ def _csv(source: bytes, result: bytes) -> Iterator[Item]:
         return
     for row, (one, other) in enumerate(zip(old, new, strict=True), 1):
         for column, (a, b) in enumerate(zip(one, other, strict=True), 1):
-            if a != b or " " in a:
+            if a != b or (" " in a and not _is_json(a)):
                 yield f"row {row} column {column}", a, b
+
+
+def _is_json(cell: str) -> bool:
+    try:
+        return isinstance(json.loads(cell), dict | list)
+    except ValueError:
+        return False
 
 
 def _android(source: bytes, result: bytes) -> Iterator[Item]:
@@ -521,9 +531,10 @@ def _pdf(source: bytes, result: bytes) -> Iterator[Item]:
 _READERS: Mapping[str, Callable[[bytes, bytes], Iterator[Item]]] = {
     **dict.fromkeys(("docx", "docm", "pptx", "pptm", "xlsx", "xlsm", "odt", "ods", "odp", "epub"), _package),
     **dict.fromkeys(("srt", "vtt", "ass", "ssa"), _subtitles),
-    **dict.fromkeys(("xlf", "xliff"), _xliff),
+    **dict.fromkeys(("xlf", "xliff2"), _xliff),
     **dict.fromkeys(("json", "arb"), _json),
-    **dict.fromkeys(("csv", "tsv"), _csv),
+    "csv": _csv,
+    "tsv": partial(_csv, delimiters="\t"),
     **dict.fromkeys(("html", "htm"), _html),
     "md": _markdown,
     "po": _po,
