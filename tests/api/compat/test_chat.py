@@ -161,7 +161,7 @@ def test_the_scalars_of_yaml_are_read_and_written_as_strings() -> None:
     }
     found = task(YAML.replace("{text}", "\n".join(f"- id: {id}\n  source: {text}" for id, text in enumerate(scalars))))
     assert found.texts == tuple(scalars.values())
-    hard = ["42", "null", "~", "No", "2026-01-01", "a: b"]
+    hard = ["42", "null", "~", "No", "2026-01-01", "a\x0b\u2028b\x85"]
     read = yaml.safe_load(found.write([_translation(text) for text in hard]))
     assert [one["translation"] for one in read] == hard
 

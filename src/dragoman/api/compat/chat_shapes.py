@@ -22,10 +22,13 @@ _MAX_ID = 100  # characters of a text's id
 _TONES: dict[str, Formality] = {"formal": "prefer_more", "casual": "prefer_less"}
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::(\w+))?\}")
 _NOT_PLAIN = re.compile(
-    r"[-+.~=\d?:,\[\]{}#&*!|>'\"%@`\s]|(?:true|false|null|yes|no|on|off|y|n)\Z|.*(?:\n|:\s|:\Z|\s#|\s\Z)|\Z",
+    r"[-+.~=\d?:,\[\]{}#&*!|>'\"%@`\s]|(?:true|false|null|yes|no|on|off|y|n)\Z"
+    r"|.*(?:[\x00-\x1f\x7f-\x9f\u2028\u2029]|:\s|:\Z|\s#|\s\Z)|\Z",
     re.DOTALL | re.IGNORECASE,
 )
 """What YAML would not read as this string without quotes."""
+_YAML_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""Control characters and line ends that JSON has as they are, and YAML has not."""
 
 
 def _as_json(value: object) -> str:
@@ -33,7 +36,7 @@ def _as_json(value: object) -> str:
 
 
 def _as_yaml(value: object) -> str:
-    return _as_json(value) if _NOT_PLAIN.match(str(value)) else str(value)
+    return _as_json(value).translate(_YAML_ESCAPES) if _NOT_PLAIN.match(str(value)) else str(value)
 
 
 _NOTATIONS: Mapping[str | None, Callable[[object], str]] = {
