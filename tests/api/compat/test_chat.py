@@ -136,7 +136,7 @@ YAML = (
         LINGUIST + "[]",
         LINGUIST + '["a", null]',
         LINGUIST + '["a", "b"',
-        YAML.replace("{text}", "- id: a1\n  source: A"),
+        YAML.replace("{text}", "- id: 1\n  target: A"),
         "Please translate the following subtitles to Japanese.\n\n#1\nOriginal>\nA",
     ],
 )

@@ -58,6 +58,10 @@ READERS: dict[str, Callable[[str], list[str]]] = {
     "yaml text": _yaml("text"),
     "yaml step2": _yaml("step2"),
     "pysubtrans": lambda reply: [found["body"].strip() for found in _PYSUBTRANS.finditer(f"{reply}\n\n")],
+    "fluentread": lambda reply: [
+        text
+        for _, text in re.findall(r"___FLUENTREAD_(\w+?)_BEGIN___([\s\S]*?)___FLUENTREAD_\1_END___(?:\n|\Z)", reply)
+    ],
     "quoted lines": lambda reply: [line[1:-1] for line in reply.splitlines()],
 }
 
@@ -190,6 +194,9 @@ BLOCKS: dict[str, Callable[[list[str]], str]] = {
         ensure_ascii=False,
     ),
     "i18n-ai-translate, CSV": lambda lines: "\n".join(f'"{line}"' for line in lines),
+    "FluentRead, the texts of one element": lambda lines: "\n".join(
+        f"___FLUENTREAD_1k9x3z_{n}_BEGIN___{line}___FLUENTREAD_1k9x3z_{n}_END___" for n, line in enumerate(lines)
+    ),
 }
 """The part of a recorded request that holds its texts."""
 LINES = [f"{text} ({place})".replace("\n", " ") for place, (_, text) in enumerate(texts(1_000))]

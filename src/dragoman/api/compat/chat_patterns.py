@@ -19,7 +19,7 @@ _PART = re.compile(r"\{(\w+)\}|\{=([^{}]*)\}")
 _MAX_ANY = (
     20_000  # characters of what a pattern has besides languages and text, such as a page's summary, before the text
 )
-_MAX_AFTER = 4_000  # and of all that stands after it
+_MAX_AFTER = 5_000  # and of all that stands after it
 _MAX_LINE = 300
 _MAX_BLANK = 80  # characters of white space that stand for a blank or a line break
 _LANGUAGE = rf"[^\n]{{0,{MAX_TAG_CHARACTERS}}}?"

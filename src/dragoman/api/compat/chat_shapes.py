@@ -109,15 +109,16 @@ class Shape:
         heads = list(_marker(before).finditer(message))
         if not heads or message[: heads[0].start()].strip():
             return None
-        texts, ids, tail = list[str](), list[object](), after.strip()
+        texts, ids = list[str](), list[object]()
         for head, end in zip(heads, [*(one.start() for one in heads[1:]), len(message)], strict=True):
-            text = message[head.end() : end].rstrip()
+            text, id = message[head.end() : end].rstrip(), head.groupdict().get("id", len(ids))
+            tail = _fill(after, {"id": id}).strip()
             if not text.endswith(tail):
                 return None
             text = text.removesuffix(tail)
             text = text.strip() if before[-1:].isspace() else text
             texts.append(_from_yaml(text) if "{translation:yaml}" in self.each else text)
-            ids.append(head.groupdict().get("id", len(ids)))
+            ids.append(id)
         return Batch(tuple(texts), tuple(ids))
 
     # ---- JSON
@@ -206,7 +207,7 @@ def _marker(before: str) -> re.Pattern[str]:
     pattern = ""
     for part in re.split(r"(\s+|\{id\})", before.strip()):
         if part == "{id}":
-            pattern += r"(?P<id>\d{1,20})"
+            pattern += r"(?P<id>[\w-]{1,80}?)"
         elif part.isspace():
             pattern += r"[^\S\n]{0,80}\n\s{0,80}" if "\n" in part else r"[^\S\n]{1,80}"
         else:
