@@ -6,9 +6,10 @@ import json
 from contextlib import suppress
 
 import pytest
+import yaml
 
 from dragoman.api.compat import chat
-from dragoman.errors import InvalidRequest
+from dragoman.errors import InvalidRequest, UnknownPrompt
 from dragoman.types import Translation
 
 TEXT = "Where is the station?\nIt is near."
@@ -118,6 +119,74 @@ def test_texts_about_translating_are_texts(system: str | None, user: str) -> Non
     assert (found.texts, found.target) == ((user,), "ja")
 
 
+LINGUIST = (
+    "You are a text translation service. I will provide an array of texts, and your task is to translate them from "
+    "language en to language ja.\nKeep it short.\n\nHere is the JSON array of texts: "
+)
+YAML = (
+    'You will be given a YAML formatted input containing entries with "id" and "source" fields. Here is the input:\n\n'
+    '<yaml>\n{text}\n</yaml>\n\nFor each entry in the YAML, translate the contents of the "source" field into Japanese. '
+    'Write the translation back into the "translation" field for that entry.'
+)
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        LINGUIST + "[]",
+        LINGUIST + '["a", null]',
+        LINGUIST + '["a", "b"',
+        YAML.replace("{text}", "- id: 1\n  target: A"),
+        "Please translate the following subtitles to Japanese.\n\n#1\nOriginal>\nA",
+    ],
+)
+def test_an_instruction_whose_texts_cannot_be_read_is_no_text(user: str) -> None:
+    with pytest.raises(UnknownPrompt):
+        task(user, None, "ja")
+
+
+@pytest.mark.parametrize("user", ["Translate to Japanese:\n\n", "Translate to Japanese:\r\n\r\n \r\n"])
+def test_an_instruction_with_an_empty_text_is_no_text(user: str) -> None:
+    assert task(user, None, "ja").texts == ("",)
+
+
+def test_the_scalars_of_yaml_are_read_and_written_as_strings() -> None:
+    scalars = {
+        "A.": "A.",
+        "'it''s: 1'": "it's: 1",
+        '"a\\nb"': "a\nb",
+        "42": "42",
+        "|-\n    a\n    b": "a\nb",
+        ">-\n    a\n    b": "a b",
+    }
+    found = task(YAML.replace("{text}", "\n".join(f"- id: {id}\n  source: {text}" for id, text in enumerate(scalars))))
+    assert found.texts == tuple(scalars.values())
+    hard = ["42", "null", "~", "No", "2026-01-01", "a\x0b\u2028b\x85"]
+    read = yaml.safe_load(found.write([_translation(text) for text in hard]))
+    assert [one["translation"] for one in read] == hard
+
+
+def test_line_ends_stay_as_they_are() -> None:
+    text = "One.\r\nTwo.\r\n%%\r\nThree.\nFour."
+    found = task(text, None, "ja")
+    assert found.texts == ("One.\r\nTwo.", "Three.\nFour.")
+    assert found.write([_translation(one) for one in found.texts]) == text
+
+
+def test_a_text_in_json_may_have_any_escape() -> None:
+    assert task('{"half": "\\ud83d"}', None, "ja").texts == ('{"half": "\\ud83d"}',)
+
+
+def test_ids_that_are_keys_are_written_as_strings() -> None:
+    instruction = (
+        "## Role\nYou are a professional Netflix subtitle translator, fluent in both English and Japanese, as well as their "
+        "respective cultures.\n\n## Output in only JSON format and no other text\n```json\n{text}\n```\n\n"
+        "Note: Start you answer with ```json and end with ```, do not add any other text."
+    )
+    found = task(instruction.replace("{text}", json.dumps({'a "b"': {"origin": "One."}})))
+    assert json.loads(found.write([_translation("一。")])) == {'a "b"': {"origin": "One.", "direct": "一。"}}
+
+
 def test_a_language_that_the_request_names_goes_before_those_of_messages() -> None:
     found = task("Translate to German:\n\nHello.", IMMERSIVE.format(to="German"), "ja")
     assert (found.target, found.texts) == ("ja", ("Hello.",))
@@ -185,12 +254,12 @@ def test_a_batch_of_kiss_translator(system: str, written: str | None) -> None:
     batch = {
         "targetLanguage": "ja",
         "segments": [{"id": 0, "text": "One <b1>cat</b1>."}, {"id": 7, "text": "Two\nthree."}],
-        "glossary": {"cat": "猫", "React": ""},
+        "glossary": {"cat": "猫", "React": None},
         "tone": "casual",
         "title": "Cats",
     }
     found = task(json.dumps(batch), system)
-    assert (found.target, found.format, found.texts) == ("ja", "html", ("One <b1>cat</b1>.", "Two\nthree."))
+    assert (found.target, found.format, found.texts) == ("ja", "text", ("One <b1>cat</b1>.", "Two\nthree."))
     assert (found.glossary, found.keep, found.formality, found.context) == (
         {"cat": "猫"},
         ("React",),

@@ -15,9 +15,10 @@ import yaml
 
 from dragoman.api.compat import chat
 from dragoman.errors import InvalidRequest, NotATranslation
+from dragoman.text.spans import pseudolocalized
 from dragoman.types import Translation
 from tests.api.compat.chat_texts import texts
-from tests.serving import fake_service, served
+from tests.serving import fake_service, served, source_of
 
 REQUESTS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("chat_requests.toml").read_text())["request"]
 SERVED = [one for one in REQUESTS if one["parses"] != "refused"]
@@ -57,6 +58,10 @@ READERS: dict[str, Callable[[str], list[str]]] = {
     "yaml text": _yaml("text"),
     "yaml step2": _yaml("step2"),
     "pysubtrans": lambda reply: [found["body"].strip() for found in _PYSUBTRANS.finditer(f"{reply}\n\n")],
+    "fluentread": lambda reply: [
+        text
+        for _, text in re.findall(r"___FLUENTREAD_(\w+?)_BEGIN___([\s\S]*?)___FLUENTREAD_\1_END___(?:\n|\Z)", reply)
+    ],
     "quoted lines": lambda reply: [line[1:-1] for line in reply.splitlines()],
 }
 
@@ -125,6 +130,16 @@ async def test_answers_have_what_the_native_api_returns(http: httpx.AsyncClient,
         assert [text.strip() for text in found] == [one["text"].strip() for one in expected], request["program"]
 
 
+async def test_a_text_keeps_its_tags_and_line_breaks_and_nothing_in_it_is_left() -> None:
+    async with served(fake_service(lambda sequence: pseudolocalized(source_of(sequence)))) as http:
+        subtitle = await ask(http, [("user", "<i>Hello</i> there.\nGeneral <b1>Kenobi</b1>.")])
+        assert "\n" in subtitle and re.findall("<[^>]*>", subtitle) == ["<i>", "</i>", "<b1>", "</b1>"]
+        paragraph = await ask(http, [("user", "This is <style id='1'>very bold</style> text.")])  # BabelDOC's
+        assert "<style id='1'>" in paragraph and "very bold" not in paragraph
+        page = await ask(http, [("user", "<p>Now run <code>make</code>.</p>")])
+        assert "<code>make</code>" in page and "run" not in page
+
+
 # ---- many lines
 
 
@@ -179,6 +194,9 @@ BLOCKS: dict[str, Callable[[list[str]], str]] = {
         ensure_ascii=False,
     ),
     "i18n-ai-translate, CSV": lambda lines: "\n".join(f'"{line}"' for line in lines),
+    "FluentRead, the texts of one element": lambda lines: "\n".join(
+        f"___FLUENTREAD_1k9x3z_{n}_BEGIN___{line}___FLUENTREAD_1k9x3z_{n}_END___" for n, line in enumerate(lines)
+    ),
 }
 """The part of a recorded request that holds its texts."""
 LINES = [f"{text} ({place})".replace("\n", " ") for place, (_, text) in enumerate(texts(1_000))]

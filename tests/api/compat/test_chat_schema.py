@@ -69,6 +69,17 @@ MENU = json.dumps({"title": "Menu", "size": 3, "items": {"open": "Open", "id": "
             {"text": "~Hi.", "kind": "x"},
         ),
         (of(tone={"enum": ["a", "b"]}, text=TEXT), ['{"tone": "b", "text": "Hi."}'], {"tone": "b", "text": "~Hi."}),
+        (
+            of(text=TEXT, note={"anyOf": [TEXT, {"type": "null"}]}, tone={"type": ["string", "null"]}),
+            ['{"text": "Hi.", "note": null, "tone": null}'],
+            {"text": "~Hi.", "note": None, "tone": None},
+        ),
+        (
+            {"$defs": {"One": TEXT}, **of(text={"allOf": [{"$ref": "#/$defs/One"}], "description": "…"})},
+            ["Hi."],
+            {"text": "~Hi."},
+        ),
+        ({**of(text=TEXT), "required": None}, ["Hi."], {"text": "~Hi."}),
         (None, [MENU], {"title": "~Menu", "size": 3, "items": {"open": "~Open", "id": "x1", "all": ["~One", "~Two"]}}),
     ],
 )
@@ -90,6 +101,8 @@ for _ in range(6):
         (of(tone={"enum": ["a", "b"]}, text=TEXT), ["Hi."]),
         (of(count=INTEGER, text=TEXT), ['{"count": "3", "text": "Hi."}']),
         (of(text={"anyOf": [TEXT, INTEGER]}), ["Hi."]),
+        (of(text=TEXT, tone={"enum": 5}), ["Hi."]),
+        (of(text=TEXT, note=TEXT), ['{"text": "Hi.", "note": null}']),
         (each(of(id=INTEGER, text=TEXT)), ["Hi.", "Bye."]),
         ({"$ref": "#"}, ["Hi."]),
         ({"$ref": "#/$defs/none"}, ["Hi."]),
@@ -98,6 +111,7 @@ for _ in range(6):
         (None, ["Hi."]),
         (None, ["[1, 2]"]),
         (None, ['{"a": 1}']),
+        (None, ['{"a": "Hi.", "b": {"c": {"d": {"e": {"f": {"g": "Bye."}}}}}}']),
     ],
 )
 def test_a_schema_that_the_message_does_not_fit_is_refused(schema: Any, parts: list[str]) -> None:

@@ -77,6 +77,12 @@ async def client(service: TranslationService) -> AsyncIterator[httpx.AsyncClient
         yield client
 
 
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/dragoman"])
+async def test_the_models_refuse_a_wrong_key_as_openai_does(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path, headers={"Authorization": "Bearer drg_wrong"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "invalid_api_key")
+
+
 @pytest.mark.parametrize("path", list(REQUESTS))
 async def test_refusals(client: httpx.AsyncClient, keys: dict[str, str], path: str) -> None:
     async def status(name: str | None) -> int:

@@ -197,8 +197,11 @@ async def test_models_name_the_target_languages(client: AsyncOpenAI) -> None:
     assert answer.choices[0].message.content
 
 
-async def test_a_model_need_not_be_named(http: httpx.AsyncClient) -> None:
-    answer = await http.post("/v1/chat/completions", json={"messages": [SYSTEM, user(TEXT)]})
+@pytest.mark.parametrize("named", [{}, {"model": None}])
+async def test_a_model_need_not_be_named(http: httpx.AsyncClient, named: dict[str, None]) -> None:
+    offered = [{"type": "function", "function": {"name": "now", "parameters": None}}]
+    body = {"messages": [SYSTEM, user(TEXT)], "tools": offered}
+    answer = await http.post("/v1/chat/completions", json=body | named)
     assert answer.json()["choices"][0]["message"]["content"] == f"~{TEXT}"
 
 

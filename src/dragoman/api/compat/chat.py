@@ -92,7 +92,8 @@ class Task:
 
     @property
     def format(self) -> TextFormat:
-        return "html" if any(map(_has_tags, self.texts)) else "text"
+        """HTML where a text has elements that only HTML explains. All others keep their tags and their line breaks as texts."""
+        return "html" if any(map(_is_html, self.texts)) else "text"
 
     @property
     def end(self) -> str:
@@ -136,13 +137,19 @@ def parse(messages: Sequence[tuple[Role, str]], target: str | None, max_texts: i
     talk = [role for role, _ in messages if role != "system"]
     if ("user", "user") in pairwise(talk):
         raise UnknownPrompt(f"two user messages follow each other: {HELP}", param="messages")
-    message = messages[-1][1].replace("\r\n", "\n")
+    message = messages[-1][1]
     system = "\n\n".join(text for role, text in messages if role == "system").replace("\r\n", "\n").strip()
-    stripped = message.strip()
+    stripped, unread = message.strip() + "\n" * message.endswith("\n"), ""
     for template, described in _candidates(system, stripped[:1].lower()):
         values = template.match(message, stripped, described)
         if values is not None and (task := _task(template, values, target, max_texts)) is not None:
             return task
+        if values is not None and any(user.before.pattern for user in template.users):
+            unread = template.name
+    if unread:
+        raise UnknownPrompt(
+            f"the message has the instruction of {unread}, and its texts cannot be read: {HELP}", param="messages"
+        )
     if system and _first(_data().neutral, system) is None:
         raise UnknownPrompt(f"the system message and the user's have no known form together: {HELP}", param="messages")
     if any(_is_instruction(text) for role, text in messages[:-1] if role == "user"):
@@ -270,12 +277,15 @@ def _is_instruction(message: str) -> bool:
     return _first(tuple(patterns), message) is not None
 
 
-def _has_tags(text: str) -> bool:
-    """Whether a text has elements, such as the numbered tags with which plug-ins stand for a page's markup."""
-    return any(f"<{found[1]}" in text for found in islice(_CLOSING_TAG.finditer(text), 3))
+def _is_html(text: str) -> bool:
+    """Whether a text has elements that separate sentences, or whose content is not translated."""
+    return any(f"<{found[1]}" in text for found in islice(_HTML_END.finditer(text), 3))
 
 
-_CLOSING_TAG = re.compile(r"</([A-Za-z][\w-]*)\s*>")
+_HTML_END = re.compile(
+    r"</(article|blockquote|body|code|dd|div|dl|dt|figure|h[1-6]|html|kbd|li|ol|p|pre|samp|script|section|svg|t[dhr]|table|ul)\s*>",
+    re.IGNORECASE,
+)
 
 
 # ---- languages
@@ -348,4 +358,4 @@ def _patterns(given: str | list[str]) -> tuple[Pattern, ...]:
 
 def _separator(separators: Sequence[str]) -> re.Pattern[str]:
     """A line between texts."""
-    return re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, separators))})[ \t]*$", re.MULTILINE)
+    return re.compile(rf"^[ \t]*(?:{'|'.join(map(re.escape, separators))})[ \t]*\r?$", re.MULTILINE)

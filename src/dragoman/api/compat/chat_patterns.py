@@ -19,7 +19,7 @@ _PART = re.compile(r"\{(\w+)\}|\{=([^{}]*)\}")
 _MAX_ANY = (
     20_000  # characters of what a pattern has besides languages and text, such as a page's summary, before the text
 )
-_MAX_AFTER = 4_000  # and of all that stands after it
+_MAX_AFTER = 5_000  # and of all that stands after it
 _MAX_LINE = 300
 _MAX_BLANK = 80  # characters of white space that stand for a blank or a line break
 _LANGUAGE = rf"[^\n]{{0,{MAX_TAG_CHARACTERS}}}?"
@@ -57,8 +57,8 @@ class Pattern:
             raise ValueError(f"nothing tells where the text ends: {pattern[:60]!r}")
         literal = len(re.sub(r"\s", "", _PART.sub("", pattern)).encode())
         return cls(
-            re.compile(_regex(before) + ("" if has_text else r"\Z"), re.I),
-            re.compile(_regex(after) + r"\Z", re.I) if after else None,
+            re.compile(_regex(before) + ("" if has_text else "$"), re.I),
+            re.compile(_regex(after) + "$", re.I) if after else None,
             bool(has_text),
             literal >= _STRONG,
             frozenset(_starts(pattern.strip())),
@@ -69,7 +69,10 @@ class Pattern:
         return not self.starts or character in self.starts
 
     def match(self, message: str) -> Mapping[str, str] | None:
-        """The values of the variables; None where the message, without white space around it, does not have this form."""
+        """The values of the variables; None where the message, without white space around it, does not have this form.
+
+        A line break after it may be left: an instruction whose text is empty ends with one.
+        """
         head = self.before.match(message)
         if head is None:
             return None
@@ -77,7 +80,7 @@ class Pattern:
         if not self.has_text:
             return _stripped(values)
         if self.after is None:
-            return _stripped(values) | {"text": message[head.end() :]}
+            return _stripped(values) | {"text": message[head.end() :].rstrip()}
         for at in range(len(message), max(head.end(), len(message) - _MAX_AFTER) - 1, -1):
             if (tail := self.after.match(message, at)) is not None:
                 named = tail.groupdict()

@@ -103,7 +103,9 @@ class _Filler:
         schema = self._resolved(given, place)
         if depth > _MAX_DEPTH:
             raise _unfit(place, f"it is nested more than {_MAX_DEPTH} deep")
-        if "const" in schema or "enum" in schema:
+        if value is None and _takes_null(schema) and not self._is_fixed(schema, place):
+            self.made.literal("null")
+        elif "const" in schema or "enum" in schema:
             self._copy_choice(schema, value, place)
         elif (type_ := _type(schema, place)) == "object":
             self._fill_object(schema, value, place, depth)
@@ -121,11 +123,14 @@ class _Filler:
 
     def copy_form(self, value: object, name: str, depth: int) -> None:
         """Append a value of the message as it is, with its strings translated, but for ids."""
+        items, entries = _items(value), fields_of(value)
         if isinstance(value, str) and name not in _COPIED_NAMES:
             self.made.translated(value)
-        elif (items := _items(value)) and depth < _MAX_DEPTH:
+        elif (items or entries) and depth == _MAX_DEPTH:
+            raise InvalidRequest(f"the message is nested more than {_MAX_DEPTH} deep", param="messages")
+        elif items:
             self._join("[", "]", (("", name, item) for item in items), depth)
-        elif (entries := fields_of(value)) and depth < _MAX_DEPTH:
+        elif entries:
             self._join("{", "}", ((f"{_dumped(key)}: ", key, item) for key, item in entries.items()), depth)
         else:
             self.made.literal(_dumped(value))
@@ -160,7 +165,7 @@ class _Filler:
         message itself.
         """
         entries = fields_of(value)
-        required = cast(Sequence[str], schema.get("required", tuple(properties)))
+        required = properties if (names := _items(schema.get("required"))) is None else names
         missing = [
             name
             for name in properties
@@ -180,7 +185,7 @@ class _Filler:
 
     def _is_fixed(self, given: Any, place: str) -> bool:
         schema = self._resolved(given, place)
-        return "const" in schema or len(schema.get("enum", ())) == 1
+        return len(_choices(schema, place)) == 1
 
     def _fill_list(self, schema: Mapping[str, Any], value: object, place: str, depth: int) -> None:
         items = _items(value)
@@ -191,7 +196,7 @@ class _Filler:
         self.made.literal("]")
 
     def _copy_choice(self, schema: Mapping[str, Any], value: object, place: str) -> None:
-        choices: list[object] = [schema["const"]] if "const" in schema else list(schema["enum"])
+        choices = _choices(schema, place)
         chosen = choices[0] if len(choices) == 1 else value
         if chosen not in choices:
             raise _unfit(place, "the message has none of its values")
@@ -199,6 +204,7 @@ class _Filler:
 
     def _resolved(self, given: Any, place: str) -> Mapping[str, Any]:
         """The schema without references, and the one that is not null of several."""
+        takes_null = False
         for _ in range(_MAX_DEPTH * 2):
             if not isinstance(given, dict):
                 raise _unfit(place, "it is not an object")
@@ -207,18 +213,31 @@ class _Filler:
                 given = self.root
                 for step in reference.removeprefix("#").strip("/").split("/"):
                     given = cast(dict[str, Any], given).get(step) if isinstance(given, dict) else None
-            elif isinstance(several := schema.get("anyOf") or schema.get("oneOf"), list):
+            elif isinstance(several := schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf"), list):
                 kept = [one for one in cast(list[Any], several) if one != {"type": "null"}]
                 if len(kept) != 1:
                     raise _unfit(place, "it is one of several")
+                takes_null |= len(kept) < len(cast(list[Any], several))
                 given = kept[0]
             else:
-                return schema
+                return {**schema, "nullable": True} if takes_null else schema
         raise _unfit(place, "its references do not end")
 
 
 def _items(value: object) -> list[object] | None:
     return cast(list[object], value) if isinstance(value, list) else None
+
+
+def _choices(schema: Mapping[str, Any], place: str) -> list[object]:
+    """The values that a constant or an enumeration has; [] for what is neither."""
+    choices = _items([schema["const"]] if "const" in schema else schema.get("enum", []))
+    if choices is None:
+        raise _unfit(place, "its enum is not a list")
+    return choices
+
+
+def _takes_null(schema: Mapping[str, Any]) -> bool:
+    return schema.get("nullable") is True or "null" in (_items(schema.get("type")) or ())
 
 
 def _has_text(value: object) -> bool:

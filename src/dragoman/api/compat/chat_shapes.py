@@ -11,17 +11,24 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from textwrap import dedent
 from typing import Any, cast
 
 from dragoman.api.input import MAX_VALUES, parse_json
-from dragoman.errors import InvalidJson, InvalidRequest, TooManyTexts
+from dragoman.errors import InvalidJson, InvalidRequest, TooManyTexts, UntranslatableText
 from dragoman.types import Formality, Translation
 
 _MAX_ID = 100  # characters of a text's id
 _TONES: dict[str, Formality] = {"formal": "prefer_more", "casual": "prefer_less"}
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::(\w+))?\}")
-_NOT_PLAIN = re.compile(r"[-?:,\[\]{}#&*!|>'\"%@`\s]|.*(?:\n|:\s|:\Z|\s#|\s\Z)|\Z", re.DOTALL)
+_NOT_PLAIN = re.compile(
+    r"[-+.~=\d?:,\[\]{}#&*!|>'\"%@`\s]|(?:true|false|null|yes|no|on|off|y|n)\Z"
+    r"|.*(?:[\x00-\x1f\x7f-\x9f\u2028\u2029]|:\s|:\Z|\s#|\s\Z)|\Z",
+    re.DOTALL | re.IGNORECASE,
+)
 """What YAML would not read as this string without quotes."""
+_YAML_ESCAPES = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""Control characters and line ends that JSON has as they are, and YAML has not."""
 
 
 def _as_json(value: object) -> str:
@@ -29,12 +36,13 @@ def _as_json(value: object) -> str:
 
 
 def _as_yaml(value: object) -> str:
-    return _as_json(value) if _NOT_PLAIN.match(str(value)) else str(value)
+    return _as_json(value).translate(_YAML_ESCAPES) if _NOT_PLAIN.match(str(value)) else str(value)
 
 
 _NOTATIONS: Mapping[str | None, Callable[[object], str]] = {
     None: str,
     "json": _as_json,
+    "key": lambda value: _as_json(str(value)),
     "yaml": _as_yaml,
     "attribute": lambda value: escape(str(value)),
     "line": lambda value: "<br>".join(str(value).splitlines()),
@@ -101,15 +109,16 @@ class Shape:
         heads = list(_marker(before).finditer(message))
         if not heads or message[: heads[0].start()].strip():
             return None
-        texts, ids, tail = list[str](), list[object](), after.strip()
+        texts, ids = list[str](), list[object]()
         for head, end in zip(heads, [*(one.start() for one in heads[1:]), len(message)], strict=True):
-            text = message[head.end() : end].rstrip()
+            text, id = message[head.end() : end].rstrip(), head.groupdict().get("id", len(ids))
+            tail = _fill(after, {"id": id}).strip()
             if not text.endswith(tail):
                 return None
             text = text.removesuffix(tail)
             text = text.strip() if before[-1:].isspace() else text
-            texts.append(_unquoted(text) if "{translation:yaml}" in self.each else text)
-            ids.append(head.groupdict().get("id", len(ids)))
+            texts.append(_from_yaml(text) if "{translation:yaml}" in self.each else text)
+            ids.append(id)
         return Batch(tuple(texts), tuple(ids))
 
     # ---- JSON
@@ -120,7 +129,7 @@ class Shape:
             return None
         try:
             value: object = parse_json(message.encode(), MAX_VALUES)
-        except InvalidJson:
+        except (InvalidJson, UntranslatableText):
             return None
         entries = fields_of(value)
         pairs = self._pairs(value, entries)
@@ -170,16 +179,20 @@ def fields_of(value: object) -> dict[str, Any]:
 def _terms(glossary: object) -> tuple[dict[str, str], tuple[str, ...]]:
     """Terms with their translations, and those to keep: of an object, or of a list of objects with source and target."""
     if isinstance(glossary, dict):
-        pairs = [(str(term), str(translation)) for term, translation in cast(dict[object, object], glossary).items()]
+        pairs = [(term, _string(translation)) for term, translation in cast(dict[str, object], glossary).items()]
     elif isinstance(glossary, list):
         listed = (cast(dict[str, Any], one) for one in cast(list[object], glossary) if isinstance(one, dict))
-        pairs = [(str(one.get("source", "")), str(one.get("target", ""))) for one in listed]
+        pairs = [(_string(one.get("source")), _string(one.get("target"))) for one in listed]
     elif glossary:
         raise InvalidRequest("glossary: it is not an object of terms and translations", param="messages")
     else:
         pairs = []
     terms = {term: translation for term, translation in pairs if term and translation}
     return terms, tuple(term for term, translation in pairs if term and not translation)
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _fill(form: str, values: Mapping[str, object], keep: tuple[str, ...] = ()) -> str:
@@ -194,7 +207,7 @@ def _marker(before: str) -> re.Pattern[str]:
     pattern = ""
     for part in re.split(r"(\s+|\{id\})", before.strip()):
         if part == "{id}":
-            pattern += r"(?P<id>\d{1,20})"
+            pattern += r"(?P<id>[\w-]{1,80}?)"
         elif part.isspace():
             pattern += r"[^\S\n]{0,80}\n\s{0,80}" if "\n" in part else r"[^\S\n]{1,80}"
         else:
@@ -202,7 +215,16 @@ def _marker(before: str) -> re.Pattern[str]:
     return re.compile(r"^[^\S\n]{0,80}" + pattern, re.MULTILINE)
 
 
-def _unquoted(text: str) -> str:
+_YAML_BLOCK = re.compile(r"([|>])[-+]?[ \t]*\n")
+
+
+def _from_yaml(text: str) -> str:
+    """The string that a scalar of YAML is: plain, in quotes, or a block."""
+    if block := _YAML_BLOCK.match(text):
+        lines = dedent(text[block.end() :])
+        return lines if block[1] == "|" else re.sub(r"(?<!\n)\n(?!\n)", " ", lines).replace("\n\n", "\n")
+    if len(text) > 1 and text[0] == text[-1] == "'":
+        return text[1:-1].replace("''", "'")
     if len(text) > 1 and text[0] == text[-1] == '"':
         try:
             return str(json.loads(text))

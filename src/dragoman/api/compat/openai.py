@@ -42,7 +42,7 @@ from dragoman.types import Role, TextDelta, TextDone, Translation
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"], route_class=KeyFirstRoute)
 
-ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(("/v1/chat/", "/v1/completions", "/v1/models/"), ERROR_FORMAT)
+ERROR_FORMATS: dict[str, ErrorFormat] = dict.fromkeys(("/v1/chat/", "/v1/completions", "/v1/models"), ERROR_FORMAT)
 
 
 # ---- requests
@@ -58,7 +58,7 @@ class ChatFunction(BaseModel):
     """A function that a model could call: its arguments have the form of a JSON schema."""
 
     name: str
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] | None = None
 
 
 class ChatTool(BaseModel):
@@ -88,8 +88,8 @@ class ChatBody(BaseModel):
     )
 
     model: Annotated[
-        str, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
-    ] = ""
+        str | None, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
+    ] = None
     messages: Items[ChatMessage]
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None
@@ -112,7 +112,7 @@ class CompletionBody(BaseModel):
         json_schema_extra={"examples": [{"model": "dragoman/ja", "prompt": "Where is the train station?"}]}
     )
 
-    model: str = ""
+    model: str | None = None
     prompt: str | Items[str]
     stream: bool | None = None
     stream_options: ChatStreamOptions | None = None
@@ -170,7 +170,8 @@ _RESPONSES: dict[int | str, dict[str, Any]] = {
 async def complete_chat(body: ChatBody, http: Request, service: Service, account: Caller) -> Response:
     """The content of the answer is the translation of the text in the last user message."""
     _check_supported(body, "functions")
-    functions = {one.function.name: one.function.parameters for one in body.tools or () if one.function is not None}
+    offered = (one.function for one in body.tools or ())
+    functions = {one.name: one.parameters or {} for one in offered if one is not None}
     form = AnswerForm.of(body.response_format, functions, body.tool_choice)
     messages = read_messages(body.messages)
     asked = await Asked.of(

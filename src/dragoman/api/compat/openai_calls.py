@@ -143,13 +143,13 @@ def read_messages(messages: Sequence[ChatMessage], name: str = "messages") -> li
     return found
 
 
-def _named_target(model: str, http: Request, service: TranslationService) -> str | None:
+def _named_target(model: str | None, http: Request, service: TranslationService) -> str | None:
     """The language that the header or the model's name has. Raises `InvalidRequest` for one that is none."""
     if header := http.headers.get(TARGET_HEADER):
         if (tag := chat.tag_of(header)) is None:
             raise InvalidRequest(f"{TARGET_HEADER}: {header[:40]!r} is not a known language", param=TARGET_HEADER)
         return tag
-    name, slash, suffix = model.rpartition("/")
+    name, slash, suffix = (model or "").rpartition("/")
     if not slash or name not in ("dragoman", service.model.name) or model == service.model.name:
         return None
     if (tag := chat.tag_of(suffix)) is None:
@@ -181,7 +181,7 @@ class Asked:
         http: Request,
         service: TranslationService,
         account: Account,
-        model: str,
+        model: str | None,
         messages: Sequence[tuple[Role, str]],
         form: AnswerForm,
         *,

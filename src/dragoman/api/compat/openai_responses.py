@@ -69,8 +69,8 @@ class ResponseBody(BaseModel):
     )
 
     model: Annotated[
-        str, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
-    ] = ""
+        str | None, Field(description="`dragoman/ja` or the model's name and `/ja` names the target language.")
+    ] = None
     input: str | Items[ResponseItem]
     instructions: str | None = None
     stream: bool | None = None
