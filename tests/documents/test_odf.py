@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Callable
 
@@ -192,6 +193,23 @@ def test_the_language_of_the_document_becomes_the_target() -> None:
     japanese = translated(read(data, "odt", "ja"), data).read("styles.xml").decode()
     assert 'fo:language="fr" fo:country="FR" style:language-asian="ja" style:country-asian="JP"' in japanese
     assert translated(read(data, "odt", "fr"), data, str).data == data
+
+
+def test_direction_follows_the_language() -> None:
+    layout = '<style:page-layout style:name="P"><style:page-layout-properties style:writing-mode="lr-tb"/></style:page-layout>'
+    paragraphs = '<style:paragraph-properties style:writing-mode="{}"/>'
+    default = f'<style:default-style style:family="paragraph">{paragraphs.format("page")}</style:default-style>'
+    vertical = f'<style:style style:name="V">{paragraphs.format("tb-rl")}</style:style>'
+    body = (
+        f"<office:styles>{default}{vertical}</office:styles><office:automatic-styles>{layout}</office:automatic-styles>"
+    )
+    data = package(p("One"), styles=f"<office:document-styles{_NAMESPACES}>{body}</office:document-styles>")
+    from_right = translated(read(data, "odt", "ar"), data).data
+    written = Archive(from_right).read("styles.xml").decode()
+    assert re.findall('writing-mode="(.*?)"', written) == ["page", "tb-rl", "rl-tb"]
+    assert translated(read(from_right, "odt", "he"), from_right, str).data == from_right
+    back = translated(read(from_right, "odt", "de"), from_right)
+    assert re.findall('writing-mode="(.*?)"', back.read("styles.xml").decode()) == ["page", "tb-rl", "lr-tb"]
 
 
 def test_a_flat_document_is_one_part() -> None:

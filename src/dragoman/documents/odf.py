@@ -62,7 +62,7 @@ _PARAGRAPHS = frozenset(
 _LEFT = {"text:tracked-changes": "deleted", "table:tracked-changes": "deleted"}
 _COLLECTED = (
     *(*_PARAGRAPHS, *_LEFT, "office:annotation", "office:forms", "table:table-row", "table:content-validations"),
-    *("style:style", "style:default-style", "style:master-page", "draw:page"),
+    *("style:style", "style:default-style", "style:page-layout", "style:master-page", "draw:page"),
 )
 _OPENED = ("office:document", "office:document-content", "office:spreadsheet", "table:table")
 _PAIRS = frozenset(
@@ -177,9 +177,10 @@ class _Reader:
                     in_sheet = True
                 case "table:table":
                     self._sheet = _Sheet(element.get("table:name"))
-                case "style:style" | "style:default-style":
+                case "style:style" | "style:default-style" | "style:page-layout":
                     self._learn(element)
                     self._put_language(element)
+                    self._put_direction(element)
                 case "table:table-row" if in_sheet:
                     self._row(element)
                 case "draw:page":
@@ -219,6 +220,14 @@ class _Reader:
             spans = attribute_spans(self._data, properties) if values else {}
             for key, value in values.items():
                 self._regions.append(Region(spans[key].value, spans[key].stop, (Verbatim(value),)))
+
+    def _put_direction(self, style: Element) -> None:
+        """Mirror the direction of pages, paragraphs and tables; a sheet's columns stay where they are."""
+        wanted, other = ("rl", "lr") if languages.is_right_to_left(self._options.target) else ("lr", "rl")
+        for properties in style.elements:
+            if not self._is_sheet and properties.get("style:writing-mode") in (other, f"{other}-tb"):
+                start = attribute_spans(self._data, properties)["style:writing-mode"].value
+                self._regions.append(Region(start, start + 2, (Verbatim(wanted),)))
 
     # -- places
 
