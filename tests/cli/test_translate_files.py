@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from dragoman.cli.translate_files import errands
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, UnsupportedLanguage
 from tests.processes import DRAGOMAN, ROOT, ServerProcess, serving
 from tests.waiting import until
 
@@ -148,6 +148,7 @@ async def test_without_a_server_an_engine_is_started_for_the_files(tmp_path: Pat
         (("a.txt", "x/b.docx"), "out", None, ["out/a.txt", "out/b.docx"]),
         (("a.txt", "./a.txt"), None, None, ["a.ja.txt"]),
         (("x/c.pdf",), None, ".DOCX", ["x/c.ja.docx"]),
+        (("a.ja.txt", "a.txt", "x/a.txt"), None, None, ["a.ja.txt", "x/a.ja.txt"]),
         (("a.txt", "x/a.txt"), "out", None, None),
         (("x/a.txt",), "x", None, None),
         (("a.txt", "x/a.txt"), ".", None, None),
@@ -165,7 +166,7 @@ def test_where_results_go(
     """None: there is a result in the place of a source or of another result."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").mkdir()
-    for name in ("a.txt", "x/a.txt", "x/b.docx", "x/c.pdf"):
+    for name in ("a.txt", "a.ja.txt", "x/a.txt", "x/b.docx", "x/c.pdf"):
         (tmp_path / name).touch()
     sources = [Path(one) for one in files]
     if results is None:
@@ -174,3 +175,10 @@ def test_where_results_go(
     else:
         found = errands(sources, "ja", Path(out) if out else None, format)
         assert [str(one.result) for one in found] == results
+
+
+@pytest.mark.parametrize("target", ["../x", "", "qq/zz", "a" * 300])
+def test_what_is_no_language_is_in_no_name_of_a_file(tmp_path: Path, target: str) -> None:
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(UnsupportedLanguage):
+        errands([tmp_path / "a.txt"], target, None, None)
