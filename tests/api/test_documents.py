@@ -145,6 +145,8 @@ async def test_fields_come_before_or_after_the_file_in_pieces_of_any_size(
         ('filename="地図.TXT"', "地図.TXT", "filename=\"__.TXT\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.TXT"),
         ('filename="../../../etc/passwd.txt"', "passwd.txt", "filename=\"passwd.txt\"; filename*=UTF-8''passwd.txt"),
         ('filename="a\r\nb.txt"', None, None),
+        ('filename="a\\"b.txt"', 'a"b.txt', "filename=\"a_b.txt\"; filename*=UTF-8''a%22b.txt"),
+        ("filename=\"x.txt\"; filename*=undefined''%79.txt", "x.txt", "filename=\"x.txt\"; filename*=UTF-8''x.txt"),
         (
             f'filename="{"x" * 200}.txt"',
             f"{'x' * 96}.txt",
@@ -331,6 +333,8 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     space = "{urn:oasis:names:tc:xliff:document:1.2}"
     assert [one.get("state") for one in xliff.iter(f"{space}target")] == ["final", "translated"]
     assert [one.get("id") for one in xliff.iter(f"{space}g")] == ["1", "1"]
+    kept = "{http://www.w3.org/XML/1998/namespace}space"
+    assert [one.get(kept) for one in xliff.iter(f"{space}trans-unit")] == ["preserve", "preserve"]
 
 
 async def test_pages_of_other_origins_reach_documents_only_where_they_need_a_key(

@@ -152,7 +152,7 @@ class EditBody(schemas.RequestBody):
 
 
 class EditAnswer(BaseModel):
-    """The segments that were changed."""
+    """The segments that were changed, the first 1,000 of very many."""
 
     segments: list[SegmentOut]
 
