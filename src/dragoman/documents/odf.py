@@ -80,6 +80,9 @@ _WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a
 _PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
 _TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title")
 _NO_LOOK = re.compile(r"officeooo:.*|fo:(?:language|country|script)|style:(?:language|country|script|rfc-language)\b.*")
+_FROM_LEFT, _FROM_RIGHT = ("start", "left"), ("end", "right")
+_MIRRORED = {"start": "end", "left": "right", "end": "start", "right": "left"}
+"""Of texts: LibreOffice reads and writes `start` as left, whatever the direction."""
 _DEEPEST = 20  # paragraphs in paragraphs; beyond, text stays
 _DEEPEST_PAIRS = 50
 _MOST_REPEATED = 7  # digits of a number of columns or rows
@@ -223,11 +226,22 @@ class _Reader:
 
     def _put_direction(self, style: Element) -> None:
         """Mirror the direction of pages, paragraphs and tables; a sheet's columns stay where they are."""
-        wanted, other = ("rl", "lr") if languages.is_right_to_left(self._options.target) else ("lr", "rl")
-        for properties in style.elements:
-            if not self._is_sheet and properties.get("style:writing-mode") in (other, f"{other}-tb"):
-                start = attribute_spans(self._data, properties)["style:writing-mode"].value
-                self._regions.append(Region(start, start + 2, (Verbatim(wanted),)))
+        from_right = languages.is_right_to_left(self._options.target)
+        wanted, other = ("rl", "lr") if from_right else ("lr", "rl")
+        for properties in () if self._is_sheet else style.elements:
+            mode, align = properties.get("style:writing-mode"), properties.get("fo:text-align")
+            is_other = mode in (other, f"{other}-tb")
+            values = {"style:writing-mode": mode.replace(other, wanted)} if is_other else {}
+            is_default = style.name == "style:default-style" and properties.name == "style:paragraph-properties"
+            was_from_right = b"rl-tb" in self._data if is_default else mode.startswith("rl")
+            if was_from_right != from_right and align in (_FROM_LEFT if from_right else _FROM_RIGHT):
+                values["fo:text-align"] = _MIRRORED[align]
+            spans = attribute_spans(self._data, properties) if values else {}
+            for key, value in values.items():
+                self._regions.append(Region(spans[key].value, spans[key].stop, (Verbatim(value),)))
+            if from_right and is_default and not (was_from_right or align) and b"xmlns:fo=" in self._data:
+                at = self._data.index(b"paragraph-properties", properties.start) + len(b"paragraph-properties")
+                self._regions.append(Region(at, at, (Verbatim(' fo:text-align="end"'),)))
 
     # -- places
 
