@@ -6,14 +6,18 @@ import asyncio
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
 
-from dragoman.cli.translate_files import errands
+from dragoman.cli import translate_files
+from dragoman.cli.client import KEY_VARIABLE, Server
+from dragoman.cli.translate_files import Errand, Outcome, errands
 from dragoman.errors import ConfigError, UnsupportedLanguage
 from tests.processes import DRAGOMAN, ROOT, ServerProcess, serving
 from tests.waiting import until
@@ -175,6 +179,36 @@ def test_where_results_go(
     else:
         found = errands(sources, "ja", Path(out) if out else None, format)
         assert [str(one.result) for one in found] == results
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A server that needs a key, and one that closes the connection during a large body."""
+
+    def do_POST(self) -> None:
+        if int(self.headers["Content-Length"]) < 1_000:
+            body = b'{"error": {"message": "a key is needed"}}'
+            self.send_response(401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_what_a_refusal_asks_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate_files, "LARGE_BYTES", 5_000_000)
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    outcomes: list[Outcome] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        for size in (9, 9_000_000):
+            (tmp_path / "a.txt").write_bytes(b"x" * size)
+            run = translate_files._Run(Server(f"http://127.0.0.1:{server.server_port}"), [], outcomes)
+            run.translate([Errand(tmp_path / "a.txt", tmp_path / "b.txt")])
+        server.shutdown()
+    assert KEY_VARIABLE in outcomes[0].error
+    assert "documents.max_bytes" in outcomes[1].error
 
 
 @pytest.mark.parametrize("target", ["../x", "", "qq/zz", "a" * 300])

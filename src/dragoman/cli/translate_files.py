@@ -41,6 +41,8 @@ AT_ONCE = 4
 """Files that are in the server's hands at the same time."""
 PATIENCE_S = 120.0
 """How long a server may not answer while it has a document: it goes on with it when it was started again."""
+LARGE_BYTES = 30_000_000
+"""From which size on a server may refuse a file for it."""
 MOST_SHOWN = 20
 """Doubtful segments of one file that are listed."""
 
@@ -275,7 +277,13 @@ class _Run:
     def _through_server(self, errand: Errand, bar: TaskID) -> Outcome | None:
         """Upload a file, wait, and write its result; the server's copy is deleted. None: it was stopped."""
         form, content_type = _form(self._fields, errand.source)
-        document = self._patiently("POST", "/v1/documents", form, content_type)
+        try:
+            document = self._patiently("POST", "/v1/documents", form, content_type)
+        except Unreachable as error:  # a server that refuses a body may close the connection before it was sent
+            if len(form) < LARGE_BYTES:
+                raise
+            message = f"{error.message}; it may accept no file of {len(form):,} bytes (documents.max_bytes)"
+            raise Unreachable(message) from None
         path = f"/v1/documents/{document['id']}" if document else ""
         pause_s = 0.1
         try:
