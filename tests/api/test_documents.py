@@ -101,6 +101,10 @@ async def test_two_uploads_are_two_documents(client: Client) -> None:
     one, two = [await client.done(answer) for answer in await asyncio.gather(client.upload(), client.upload())]
     assert one["id"] != two["id"]
     assert {found["id"] for found in (await client.call("GET")).json()["documents"]} == {one["id"], two["id"]}
+    pages = [(await client.call("GET", f"?limit=1&offset={offset}")).json()["documents"] for offset in range(3)]
+    assert [len(page) for page in pages] == [1, 1, 0]
+    assert {page[0]["id"] for page in pages[:2]} == {one["id"], two["id"]}
+    assert (await client.call("GET", "?limit=101")).status_code == 422
 
 
 def form(*parts: tuple[str, bytes]) -> bytes:
@@ -334,7 +338,8 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     assert [one.get("state") for one in xliff.iter(f"{space}target")] == ["final", "translated"]
     assert [one.get("id") for one in xliff.iter(f"{space}g")] == ["1", "1"]
     kept = "{http://www.w3.org/XML/1998/namespace}space"
-    assert [one.get(kept) for one in xliff.iter(f"{space}trans-unit")] == ["preserve", "preserve"]
+    units = list(xliff.iter(f"{space}trans-unit"))
+    assert [(one.get(kept), one.get("approved")) for one in units] == [("preserve", "yes"), ("preserve", None)]
 
 
 async def test_pages_of_other_origins_reach_documents_only_where_they_need_a_key(

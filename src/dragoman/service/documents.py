@@ -295,13 +295,13 @@ class Documents:
         if not has_been_downloaded and expires_at - document.expires_at > min(keep / 20, timedelta(minutes=1)):
             await self._store.update(document.id, expires_at=expires_at)
 
-    async def list(self, account: Account) -> list[StoredDocument]:
-        """Return an account's documents, the newest first."""
-        return await self._store.of_account(account.id)
+    async def list(self, account: Account, offset: int = 0, limit: int = 100) -> list[StoredDocument]:
+        """Return some of an account's documents, the newest first."""
+        return await self._store.of_account(account.id, offset, limit)
 
     async def in_flight(self, account: Account) -> int:
         """Return how many documents of an account wait or are translated."""
-        return sum(one.state in IN_FLIGHT for one in await self._store.of_account(account.id))
+        return await self._store.in_flight(account.id)
 
     async def wait(
         self,
