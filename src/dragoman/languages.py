@@ -22,6 +22,7 @@ MAX_TAG_CHARACTERS = 64
 """Longer than every tag and language name."""
 
 _CJK_SCRIPTS = frozenset({"Hans", "Hant", "Hani", "Jpan", "Hira", "Kana", "Hrkt", "Kore", "Hang", "Bopo"})
+_RIGHT_TO_LEFT_SCRIPTS = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg", "Mand", "Samr"})
 _UNSPACED_SCRIPTS = _CJK_SCRIPTS - {"Kore", "Hang"} | {"Thai", "Laoo", "Khmr", "Mymr", "Tibt", "Lana", "Talu"}
 _NOT_A_LANGUAGE = frozenset({"und", "mul", "zxx", "mis"})
 _LOCAL_USE = re.compile(r"q[a-t][a-z]")  # qaa-qtz: for private agreement
@@ -134,6 +135,11 @@ def primary(tag: str) -> str:
 def is_cjk(tag: str) -> bool:
     """Whether the language is written in Han characters, kana or Hangul."""
     return script(tag) in _CJK_SCRIPTS
+
+
+def is_right_to_left(tag: str) -> bool:
+    """Whether the language is written from right to left."""
+    return script(tag) in _RIGHT_TO_LEFT_SCRIPTS
 
 
 @lru_cache(maxsize=4096)

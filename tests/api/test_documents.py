@@ -101,6 +101,10 @@ async def test_two_uploads_are_two_documents(client: Client) -> None:
     one, two = [await client.done(answer) for answer in await asyncio.gather(client.upload(), client.upload())]
     assert one["id"] != two["id"]
     assert {found["id"] for found in (await client.call("GET")).json()["documents"]} == {one["id"], two["id"]}
+    pages = [(await client.call("GET", f"?limit=1&offset={offset}")).json()["documents"] for offset in range(3)]
+    assert [len(page) for page in pages] == [1, 1, 0]
+    assert {page[0]["id"] for page in pages[:2]} == {one["id"], two["id"]}
+    assert (await client.call("GET", "?limit=101")).status_code == 422
 
 
 def form(*parts: tuple[str, bytes]) -> bytes:
@@ -145,6 +149,8 @@ async def test_fields_come_before_or_after_the_file_in_pieces_of_any_size(
         ('filename="地図.TXT"', "地図.TXT", "filename=\"__.TXT\"; filename*=UTF-8''%E5%9C%B0%E5%9B%B3.TXT"),
         ('filename="../../../etc/passwd.txt"', "passwd.txt", "filename=\"passwd.txt\"; filename*=UTF-8''passwd.txt"),
         ('filename="a\r\nb.txt"', None, None),
+        ('filename="a\\"b.txt"', 'a"b.txt', "filename=\"a_b.txt\"; filename*=UTF-8''a%22b.txt"),
+        ("filename=\"x.txt\"; filename*=undefined''%79.txt", "x.txt", "filename=\"x.txt\"; filename*=UTF-8''x.txt"),
         (
             f'filename="{"x" * 200}.txt"',
             f"{'x' * 96}.txt",
@@ -331,6 +337,9 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     space = "{urn:oasis:names:tc:xliff:document:1.2}"
     assert [one.get("state") for one in xliff.iter(f"{space}target")] == ["final", "translated"]
     assert [one.get("id") for one in xliff.iter(f"{space}g")] == ["1", "1"]
+    kept = "{http://www.w3.org/XML/1998/namespace}space"
+    units = list(xliff.iter(f"{space}trans-unit"))
+    assert [(one.get(kept), one.get("approved")) for one in units] == [("preserve", "yes"), ("preserve", None)]
 
 
 async def test_pages_of_other_origins_reach_documents_only_where_they_need_a_key(

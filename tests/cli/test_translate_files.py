@@ -6,15 +6,19 @@ import asyncio
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
 import pytest
 
-from dragoman.cli.translate_files import errands
-from dragoman.errors import ConfigError
+from dragoman.cli import translate_files
+from dragoman.cli.client import KEY_VARIABLE, Server
+from dragoman.cli.translate_files import Errand, Outcome, errands
+from dragoman.errors import ConfigError, UnsupportedLanguage
 from tests.processes import DRAGOMAN, ROOT, ServerProcess, serving
 from tests.waiting import until
 
@@ -148,6 +152,7 @@ async def test_without_a_server_an_engine_is_started_for_the_files(tmp_path: Pat
         (("a.txt", "x/b.docx"), "out", None, ["out/a.txt", "out/b.docx"]),
         (("a.txt", "./a.txt"), None, None, ["a.ja.txt"]),
         (("x/c.pdf",), None, ".DOCX", ["x/c.ja.docx"]),
+        (("a.ja.txt", "a.txt", "x/a.txt"), None, None, ["a.ja.txt", "x/a.ja.txt"]),
         (("a.txt", "x/a.txt"), "out", None, None),
         (("x/a.txt",), "x", None, None),
         (("a.txt", "x/a.txt"), ".", None, None),
@@ -165,7 +170,7 @@ def test_where_results_go(
     """None: there is a result in the place of a source or of another result."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x").mkdir()
-    for name in ("a.txt", "x/a.txt", "x/b.docx", "x/c.pdf"):
+    for name in ("a.txt", "a.ja.txt", "x/a.txt", "x/b.docx", "x/c.pdf"):
         (tmp_path / name).touch()
     sources = [Path(one) for one in files]
     if results is None:
@@ -174,3 +179,40 @@ def test_where_results_go(
     else:
         found = errands(sources, "ja", Path(out) if out else None, format)
         assert [str(one.result) for one in found] == results
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A server that needs a key, and one that closes the connection during a large body."""
+
+    def do_POST(self) -> None:
+        if int(self.headers["Content-Length"]) < 1_000:
+            body = b'{"error": {"message": "a key is needed"}}'
+            self.send_response(401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_what_a_refusal_asks_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translate_files, "LARGE_BYTES", 5_000_000)
+    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+    outcomes: list[Outcome] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        for size in (9, 9_000_000):
+            (tmp_path / "a.txt").write_bytes(b"x" * size)
+            run = translate_files._Run(Server(f"http://127.0.0.1:{server.server_port}"), [], outcomes)
+            run.translate([Errand(tmp_path / "a.txt", tmp_path / "b.txt")])
+        server.shutdown()
+    assert KEY_VARIABLE in outcomes[0].error
+    assert "documents.max_bytes" in outcomes[1].error
+
+
+@pytest.mark.parametrize("target", ["../x", "", "qq/zz", "a" * 300])
+def test_what_is_no_language_is_in_no_name_of_a_file(tmp_path: Path, target: str) -> None:
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(UnsupportedLanguage):
+        errands([tmp_path / "a.txt"], target, None, None)

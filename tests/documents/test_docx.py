@@ -231,9 +231,12 @@ def test_direction_follows_the_language() -> None:
     result = body(docx(from_left + table), target="ar")
     assert result.startswith("<w:p><w:pPr><w:bidi/><w:jc w:val='left'/></w:pPr>")
     assert result.count("<w:bidi/>") == 2
-    assert "<w:p><w:pPr><w:bidi/></w:pPr><w:r>" in result
+    assert "<w:p><w:pPr><w:bidi/></w:pPr><w:r><w:rPr><w:rtl/></w:rPr><w:t" in result
     assert "<w:tblStyle/><w:bidiVisual/><w:tblW/>" in result
-    from_right = result.replace("<w:r>", "<w:r><w:rPr><w:b/><w:rtl/></w:rPr>")
+    bold = run("one", '<w:b/><w:lang w:val="de-DE"/>')
+    marked = body(docx(f"<w:p>{bold}</w:p>"), target="ar")
+    assert '<w:rPr><w:b/><w:rtl/><w:lang w:val="de-DE"/></w:rPr>' in marked
+    from_right = result.replace("<w:rPr><w:rtl/></w:rPr>", "<w:rPr><w:b/><w:rtl/></w:rPr>")
     back = body(docx(from_right))
     assert not re.search("<w:(bidi|rtl|bidiVisual)/>", back)
     assert back.count('<w:bidi w:val="0"/>') == 2

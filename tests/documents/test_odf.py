@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Callable
 
@@ -192,6 +193,27 @@ def test_the_language_of_the_document_becomes_the_target() -> None:
     japanese = translated(read(data, "odt", "ja"), data).read("styles.xml").decode()
     assert 'fo:language="fr" fo:country="FR" style:language-asian="ja" style:country-asian="JP"' in japanese
     assert translated(read(data, "odt", "fr"), data, str).data == data
+
+
+def test_direction_follows_the_language() -> None:
+    def said(package: Archive) -> list[str]:
+        return re.findall('(?:writing-mode|text-align)="(.*?)"', package.read("styles.xml").decode())
+
+    def style(name: str, properties: str) -> str:
+        return f"<style:{name}><style:paragraph-properties {properties}/></style:{name}>"
+
+    styles = style("default-style", 'style:writing-mode="page"') + style("style", 'style:writing-mode="tb-rl"')
+    styles += style("style", 'fo:text-align="start" style:writing-mode="lr-tb"') + style(
+        "style", 'fo:text-align="center"'
+    )
+    layout = '<style:page-layout><style:page-layout-properties style:writing-mode="lr-tb"/></style:page-layout>'
+    body = f"<office:styles>{styles}</office:styles><office:automatic-styles>{layout}</office:automatic-styles>"
+    data = package(p("One"), styles=f"<office:document-styles{_NAMESPACES}>{body}</office:document-styles>")
+    from_right = translated(read(data, "odt", "ar"), data)
+    assert said(from_right) == ["end", "page", "tb-rl", "end", "rl-tb", "center", "rl-tb"]
+    assert translated(read(from_right.data, "odt", "he"), from_right.data, str).data == from_right.data
+    back = translated(read(from_right.data, "odt", "de"), from_right.data)
+    assert said(back) == ["start", "page", "tb-rl", "start", "lr-tb", "center", "lr-tb"]
 
 
 def test_a_flat_document_is_one_part() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pptx as python_pptx
 from pptx.chart.data import CategoryChartData
@@ -34,6 +35,27 @@ def presentation() -> bytes:
     buffer = io.BytesIO()
     deck.save(buffer)
     return buffer.getvalue()
+
+
+def test_direction_follows_the_language() -> None:
+    def said(package: Archive) -> list[list[str]]:
+        parts = [package.read(f"ppt/{name}.xml").decode() for name in ("slides/slide2", "slideMasters/slideMaster1")]
+        found = [re.findall(r"<a:(?:pPr|tblPr)[^>]*>", parts[0])]
+        levels = re.search(r"<p:bodyStyle><a:lvl1pPr.*?</p:txStyles>", parts[1], re.DOTALL)
+        assert levels is not None
+        return [*found, re.findall(r'algn="\w+"|rtl="\d"', levels[0])]
+
+    data = presentation()
+    paragraphs, levels = said(translated(data, read(data, "pptx", "ar")))
+    assert paragraphs.count('<a:pPr rtl="1"/>') == 3  # of the title, the text box and the cell
+    assert [one for one in paragraphs if one.startswith("<a:tblPr")] == ['<a:tblPr rtl="1" firstRow="1" bandRow="1">']
+    assert set(levels) == {'algn="r"', 'rtl="1"'}
+    from_right = translated(data, read(data, "pptx", "ar"), str).data
+    back = translated(from_right, read(from_right, "pptx", "de"), str)
+    assert set(said(back)[1]) == {'algn="l"', 'rtl="0"'}
+    assert said(back)[0].count('<a:pPr rtl="0"/>') == 3
+    same = translated(from_right, read(from_right, "pptx", "he"), str)
+    assert said(same) == said(Archive(from_right))
 
 
 def test_a_second_reader_opens_the_result() -> None:

@@ -212,9 +212,22 @@ def test_a_file_without_a_known_encoding_is_windows_1252_with_a_warning() -> Non
     [
         ("cp932", "明日は映画を見に行きましょう。天気がよければいいですね。"),
         ("cp1251", "Привет, я не знаю, что сказать тебе."),
+        ("cp1250", "Wszystko w porządku? Dziękuję bardzo, proszę pana."),
+        ("iso8859-2", "Wszystko w porządku? Świetnie, dziękuję bardzo."),
+        ("cp1250", "Příliš pozdě, děkuji. Kde je můj kůň?"),
+        ("cp1250", "Köszönöm szépen, nagyon örülök, őrült ötlet."),
+        ("cp1250", "Čeprav je že pozno, še vedno čakamo."),
+        ("cp1250", "Îmi pare rău că am întârziat. Aş vrea să ştiu."),
+        ("cp1254", "Çok teşekkür ederim, iyi günler. Hava güzel, değil mi? İyi."),
+        ("cp1257", "Ačiū, viskas gerai. Šiandien šviečia saulė."),
+        ("cp1252", "Ça va très bien, où êtes-vous déjà allés ? À Noël."),
+        ("cp1252", "Não sei o que você está fazendo aí, põe isso lá."),
+        ("cp1252", "Perché non c’è più nessuno? La città è già così."),
+        ("cp1252", "Søren; Thérèse\n" + "London is a large town with many people in it.\n" * 9 + "Yes"),
+        ("cp1252", "It costs £5, and it is 3 m³ “large”."),
     ],
 )
-def test_other_scripts_are_detected(encoding: str, text: str) -> None:
+def test_other_scripts_and_languages_are_detected(encoding: str, text: str) -> None:
     data = text.encode(encoding)
     assert texts(read(data, "txt")) == [text]
     assert rewritten(data, "txt") == data

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import re
+from xml.sax.saxutils import unescape
 
 import openpyxl
 import pytest
@@ -10,7 +12,9 @@ from openpyxl.comments import Comment
 from openpyxl.worksheet.datavalidation import DataValidation
 from openpyxl.worksheet.table import Table
 
+from dragoman.documents import formats
 from dragoman.documents.archive import Archive
+from dragoman.documents.content import ReadOptions
 from tests.documents.office import R, X, office, read, texts, translated
 
 
@@ -131,6 +135,21 @@ def test_cells_stay_text_and_within_their_limit() -> None:
     assert "<si><t>=1+1</t></si>" in translated(data, content, lambda _: "=1+1").read("xl/strings.xml").decode()
     result = translated(data, content, lambda _: "&" * 40_000).read("xl/strings.xml").decode()
     assert result.count("&amp;") == 32_767
+
+
+def test_prompts_and_print_headers_stay_within_the_limits_of_excel() -> None:
+    rule = '<dataValidations><dataValidation sqref="A1" promptTitle="Pick" prompt="Pick one"/></dataValidations>'
+    header = "<headerFooter><oddHeader>&amp;CReport &amp;amp; more</oddHeader></headerFooter>"
+    content = read(data := workbook(cells(0), strings("some words"), sheet=rule + header), "xlsx")
+    options = ReadOptions("xlsx", "el")
+    long = formats.write(data, options, [unit.block.text.replace("i", '"' * 300) for unit in content.units])
+    short = formats.write(data, options, [unit.block.text for unit in content.units])
+    sheet = Archive(long[0]).read("xl/one.xml").decode()
+    assert sheet.count("&quot;") == 31 + 254
+    assert (len(long[1]), short[1]) == (2, [])
+    report = formats.write(data, options, [unit.block.text.replace("R", "&" * 300) for unit in content.units])
+    [shown] = re.findall("<oddHeader>(.*)</oddHeader>", Archive(report[0]).read("xl/one.xml").decode())
+    assert len(unescape(shown)) == 255
 
 
 def test_strings_in_cells_print_headers_and_threads() -> None:

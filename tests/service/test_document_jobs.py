@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import resource
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -34,6 +35,7 @@ from dragoman.settings import AuthSettings, CacheSettings, DocumentSettings, Set
 from dragoman.storage.database import Database, utc_now
 from dragoman.storage.documents import DocumentStore, StoredDocument
 from dragoman.storage.keys import Keys
+from dragoman.storage.segments import Result
 from dragoman.types import ANONYMOUS, Account, EngineSequence
 from tests.processes import title
 from tests.serving import HeldPipeline, service_over, source_of
@@ -298,6 +300,69 @@ async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(server
         assert service.accounts.usage(mine).characters == document.characters > 1_000
 
 
+async def test_segments_are_not_delivered_before_their_characters_are_counted(servers: Servers) -> None:
+    keys = Keys(servers.store._database)
+    account, _ = await keys.create(Account("", "k", characters_per_month=2_000))
+    async with servers(auth=AuthSettings(mode="keys")) as service:
+        mine = service.accounts.account(account.id)
+        assert mine is not None
+        created = await create(service.documents, account=mine)
+        document = await done(service.documents, created)
+        assert (await service.documents.segments(created)).segments == []  # the row of before, and the file of now
+        await service.documents.segments(document)
+        assert service.accounts.usage(mine).characters == document.characters
+
+
+async def test_a_server_that_comes_late_changes_no_edits(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        await of.edit(document, 0, "x 0")
+        of._runs.segments_of(document).store([Result(0, "late", None, ()), Result(1, "late", None, ())])
+        assert [one.translation for one in (await of.segments(document)).segments[:2]] == ["x 0", "late"]
+
+
+async def test_what_is_deleted_during_a_call_is_unknown(servers: Servers) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        await of.edit(document, 0, "x 0")
+        edited = await of.get(document.id, ANONYMOUS)
+        await of.delete(document)
+        for call in (of.result(edited), of.edit(edited, 0, "y 0"), of.all_segments(edited)):
+            with pytest.raises(UnknownDocument):
+                await call
+
+
+async def test_an_edit_of_very_many_equal_segments_has_a_limit(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "MOST_EDITED_CHARACTERS", 2_400)
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of, "* yes\n" * 1_200, "a.md"))
+        changed = await of.edit(document, 0, "ja", all_equal=True)
+        assert len(changed) == 1_000
+        assert {one.translation for one in await of.all_segments(document)} == {"ja"}
+        with pytest.raises(InvalidRequest):
+            await of.edit(document, 0, "oui", all_equal=True)
+
+
+def test_folders_are_counted_while_documents_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "A").mkdir()
+    (tmp_path / "B").mkdir()
+    (tmp_path / "B" / "source").write_bytes(b"12345")
+    scandir = os.scandir
+
+    def deleting(path: str) -> object:
+        if Path(path).name == "A":
+            (tmp_path / "A").rmdir()
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", deleting)
+    assert documents._examine(tmp_path) == ([], 5)
+
+
 async def test_a_key_and_the_folder_have_limits(servers: Servers) -> None:
     pipeline = HeldPipeline(kana)
     async with servers(pipeline, max_jobs_per_key=2) as service:
@@ -341,7 +406,7 @@ async def test_a_document_for_which_the_disk_is_full_goes_on_when_it_is_not(
                     assert found is not None
         ended = await done(service.documents, document)
         assert (ended.state, ended.segments_done) == ("done", 4_000)
-        with files_limited_to(1_000), pytest.raises(DiskFull), document_runs.full_disk_reported():
+        with files_limited_to(1_000), pytest.raises(DiskFull):
             await create(service.documents, b"x" * 2_000)
 
 
@@ -363,6 +428,23 @@ async def test_an_edit_is_in_the_next_result_with_the_marks_of_the_source(server
         assert {one.path.read_text() for one in results} == {"**Ja**!\n\n* Ja\n* Doch\n* かな\n"}
         assert first == "かな かな **かな** かな?\n\n* かな\n* かな\n* かな\n"
         assert [one.edited for one in await of.all_segments(document)] == [True, True, True, False]
+
+
+async def test_a_result_stays_for_downloads_that_waited_for_it_while_later_ones_are_built(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with servers() as service:
+        of = service.documents
+        document = await done(of, await create(of))
+        found: list[Path] = []
+        for number in range(4):
+            await of.edit(document, 0, f"x {number}")
+            found.append((await of.result(await of.get(document.id, ANONYMOUS))).path)
+        assert [path.is_file() for path in found] == [True] * 4
+        monkeypatch.setattr(documents, "SENDING_S", -1.0)
+        await of.edit(document, 0, "y")
+        last = (await of.result(await of.get(document.id, ANONYMOUS))).path
+        assert list(last.parent.glob("result-*")) == [last]
 
 
 async def test_doubtful_segments_are_found_until_they_are_edited(servers: Servers) -> None:

@@ -27,6 +27,8 @@ from dragoman.types import TranslationRequest
 router = APIRouter(prefix="/v1/documents", tags=["documents"], route_class=KeyFirstRoute, dependencies=[NEEDS_KEY])
 
 MAX_PAGE = 1_000
+MAX_DOCUMENTS = 100
+"""Of a list: each has up to a hundred texts that were left."""
 MAX_TRANSLATION_CHARACTERS = 100_000
 
 # ---- wire format
@@ -152,7 +154,7 @@ class EditBody(schemas.RequestBody):
 
 
 class EditAnswer(BaseModel):
-    """The segments that were changed."""
+    """The segments that were changed, the first 1,000 of very many."""
 
     segments: list[SegmentOut]
 
@@ -312,9 +314,15 @@ async def create(request: Request, service: Service, account: Caller) -> Documen
 
 
 @router.get("", summary="The key's documents", responses=_errors())
-async def list_all(service: Service, account: Caller) -> DocumentsAnswer:
+async def list_all(
+    service: Service,
+    account: Caller,
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_DOCUMENTS)] = MAX_DOCUMENTS,
+) -> DocumentsAnswer:
     """The newest first."""
-    return DocumentsAnswer(documents=[DocumentOut.of(one) for one in await service.documents.list(account)])
+    found = await service.documents.list(account, offset, limit)
+    return DocumentsAnswer(documents=[*map(DocumentOut.of, found)])
 
 
 @router.get("/{id}", summary="One document", responses=_errors(404))

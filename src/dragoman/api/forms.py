@@ -81,12 +81,12 @@ def _parts(body: bytes, delimiter: bytes, most: int) -> Iterator[tuple[str, str 
 
 
 _DISPOSITION = re.compile(rb"^content-disposition:[^\r\n]*", re.IGNORECASE | re.MULTILINE)
-_PARAMETER = re.compile(r';\s*([\w*-]+)=(?:"([^"]*)"|([^;\s]*))')
+_PARAMETER = re.compile(r';\s*([\w*-]+)=(?:"((?:\\"|[^"])*)"|([^;\s]*))')
 
 
 def _parameters(header: str) -> dict[str, str]:
     """What stands after the semicolons of a header."""
-    return {name.lower(): quoted or plain for name, quoted, plain in _PARAMETER.findall(header)}
+    return {name.lower(): quoted.replace('\\"', '"') or plain for name, quoted, plain in _PARAMETER.findall(header)}
 
 
 # ---- forms with a file, which goes to disk as it arrives
@@ -241,6 +241,6 @@ def _part_parameters(head: bytes) -> dict[str, str]:
     charset, _, encoded = parameters.get("filename*", "").partition("'")
     if encoded:
         name = encoded.partition("'")[2]
-        with suppress(LookupError):
+        with suppress(LookupError, ValueError):  # a name that is no encoding, or of one that fails
             parameters["filename"] = unquote(name, charset or "utf-8", "replace")
     return parameters

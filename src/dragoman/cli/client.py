@@ -60,4 +60,6 @@ class Server:
         if error.code == 429:
             after = error.headers.get("Retry-After", "")
             return QueueFull(message, retry_after_s=float(after) if after.isdigit() else 5.0)
+        if error.code == 401:
+            message = f"{message}; this command takes it from the variable {KEY_VARIABLE}"
         return Unavailable(message) if error.code >= 500 else ConfigError(message)

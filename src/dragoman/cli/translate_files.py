@@ -27,6 +27,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from dragoman import languages
 from dragoman.cli.client import Server, Unreachable
 from dragoman.cli.console import console, error_console, steady_error_console
 from dragoman.cli.options import settings_options
@@ -40,6 +41,8 @@ AT_ONCE = 4
 """Files that are in the server's hands at the same time."""
 PATIENCE_S = 120.0
 """How long a server may not answer while it has a document: it goes on with it when it was started again."""
+LARGE_BYTES = 30_000_000
+"""From which size on a server may refuse a file for it."""
 MOST_SHOWN = 20
 """Doubtful segments of one file that are listed."""
 
@@ -68,16 +71,24 @@ class Outcome:
 def errands(files: Sequence[Path], target: str, out: Path | None, format: str | None) -> list[Errand]:
     """Return each file with its result: in the folder `out` with the same name, or beside it with the language in the name.
 
-    Raises `ConfigError` for what is no file, and for a result that is a source or another file's result.
+    A file that is the result of another one beside it, of an earlier run with the same pattern, is left out. Raises
+    `UnsupportedLanguage`, and `ConfigError` for what is no file, and for a result that is a source or another file's result.
     """
+
+    def result_of(file: Path) -> Path:
+        suffix = f".{format.lower().lstrip('.')}" if format else file.suffix
+        return out / f"{file.stem}{suffix}" if out else file.with_name(f"{file.stem}.{target}{suffix}")
+
     for file in files:
         if not file.is_file():
             raise ConfigError(f"{file} is not a file")
+    languages.normalise(target)  # it is in names of files
     found: dict[Path, Errand] = {}
+    made: set[Path] = set() if out else {result_of(file).resolve() for file in files}
+    files = [file for file in dict.fromkeys(files) if file.resolve() not in made]
     sources = {file.resolve() for file in files}
-    for file in dict.fromkeys(files):
-        suffix = f".{format.lower().lstrip('.')}" if format else file.suffix
-        result = out / f"{file.stem}{suffix}" if out else file.with_name(f"{file.stem}.{target}{suffix}")
+    for file in files:
+        result = result_of(file)
         place = result.resolve()
         if place in sources:
             raise ConfigError(
@@ -266,7 +277,13 @@ class _Run:
     def _through_server(self, errand: Errand, bar: TaskID) -> Outcome | None:
         """Upload a file, wait, and write its result; the server's copy is deleted. None: it was stopped."""
         form, content_type = _form(self._fields, errand.source)
-        document = self._patiently("POST", "/v1/documents", form, content_type)
+        try:
+            document = self._patiently("POST", "/v1/documents", form, content_type)
+        except Unreachable as error:  # a server that refuses a body may close the connection before it was sent
+            if len(form) < LARGE_BYTES:
+                raise
+            message = f"{error.message}; it may accept no file of {len(form):,} bytes (documents.max_bytes)"
+            raise Unreachable(message) from None
         path = f"/v1/documents/{document['id']}" if document else ""
         pause_s = 0.1
         try:

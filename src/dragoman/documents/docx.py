@@ -20,7 +20,7 @@ from dragoman.documents.drawingml import (
 from dragoman.documents.opc import Package, office_tag, replace_attribute
 from dragoman.documents.runs import Leaf, RunRules
 from dragoman.documents.xmlpart import Element
-from dragoman.languages import is_cjk, script
+from dragoman.languages import is_cjk, is_right_to_left
 from dragoman.text import html
 from dragoman.text.marks import Verbatim
 
@@ -32,7 +32,6 @@ _STYLES = (".styles+xml", ".stylesWithEffects+xml", ".settings+xml", ".numbering
 _LANGUAGES = frozenset({"w:lang", "w:themeFontLang"})
 _DIRECTIONS = frozenset({"w:bidi", "w:rtl", "w:bidiVisual"})
 _HAS_LANGUAGE = re.compile(rb"lang|bidi|rtl")
-_RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm"})
 _BEFORE_BIDI_VISUAL = frozenset({"w:tblStyle", "w:tblpPr", "w:tblOverlap"})
 _BEFORE_BIDI = frozenset(
     f"w:{name}"
@@ -43,6 +42,14 @@ _BEFORE_BIDI = frozenset(
     )
 )
 """What comes before the direction in the properties of a paragraph, as the schema has it."""
+_BEFORE_RTL = frozenset(
+    f"w:{name}"
+    for name in re.findall(
+        r"\w+",
+        "rStyle rFonts b bCs i iCs caps smallCaps strike dstrike outline shadow emboss imprint noProof snapToGrid vanish "
+        "webHidden color spacing w kern position sz szCs highlight u effect bdr shd fitText vertAlign",
+    )
+)
 
 _BINDINGS = ("w:dataBinding", "w15:dataBinding")
 """Where Word takes the text of a content control from, instead of from the document: properties, or data in the package."""
@@ -115,7 +122,7 @@ def _read_html(package: Package, content: Content) -> None:
 
 def _set_language(part: Part, element: Element, target: str) -> None:
     """Set the language of an element, or switch off the direction of a language that is written from right to left."""
-    from_right = script(target) in _RIGHT_TO_LEFT
+    from_right = is_right_to_left(target)
     if element.name in _LANGUAGES:
         name = "w:eastAsia" if is_cjk(target) else "w:bidi" if from_right else "w:val"
         replace_attribute(part, element, name, office_tag(target))
@@ -134,7 +141,7 @@ def _prefix(part: Part, element: Element) -> str:
 
 
 def _add_direction(part: Part, element: Element, properties: str, direction: str, before: frozenset[str]) -> None:
-    """Write a paragraph or a table from right to left: `direction` comes into its properties, behind the names `before`."""
+    """Write a paragraph, a run or a table from right to left: `direction` comes into its properties, behind `before`."""
     found = element if element.name == properties else element.child(properties)
     prefix = _prefix(part, element)
     added = f"<{prefix}{direction[2:]}/>"
@@ -199,7 +206,7 @@ class _Story:
 
     def _table(self, element: Element) -> None:
         reader = self._reader
-        if script(reader.target) in _RIGHT_TO_LEFT:
+        if is_right_to_left(reader.target):
             _add_direction(reader.part, element, "w:tblPr", "w:bidiVisual", _BEFORE_BIDI_VISUAL)
         for one in element.elements:
             if one.name in ("w:tblCaption", "w:tblDescription"):
@@ -224,8 +231,11 @@ class _Story:
         if _HAS_LANGUAGE.search(reader.part.data, element.start, element.end):
             for one in element.walk("w:p"):
                 _set_language(reader.part, one, reader.target)
-        if units != len(reader.content.units) and script(reader.target) in _RIGHT_TO_LEFT:
+        if units != len(reader.content.units) and is_right_to_left(reader.target):
             _add_direction(reader.part, element, "w:pPr", "w:bidi", _BEFORE_BIDI)
+            for one in element.walk("w:p"):
+                if one.name == "w:r" and one.child("w:t"):
+                    _add_direction(reader.part, one, "w:rPr", "w:rtl", _BEFORE_RTL)
 
     def _embedded(self, element: Element, place: str, copies: dict[str, int] | None) -> None:
         """Read a drawing: its alternative text now, its text boxes after the story."""

@@ -10,16 +10,22 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from dragoman.documents.content import Content, Part, Region
+from dragoman.documents.content import Compose, Content, Part, Region
 from dragoman.documents.opc import Package, office_tag, replace_attribute
 from dragoman.documents.runs import Blocks, Leaf, Paragraph, RunRules, xml_notation
 from dragoman.documents.xmlpart import Element, attribute_spans
+from dragoman.languages import is_right_to_left
 from dragoman.text.blocks import build
 from dragoman.text.marks import Block, Piece, Verbatim
 from dragoman.text.notation import Place, decoded
 
 SYMBOL_FONTS = frozenset({"symbol", "webdings", "wingdings", "wingdings 2", "wingdings 3", "mt extra", "zapfdingbats"})
 ESCAPES = re.compile(r"_x[0-9A-Fa-f]{4}_")
+_LEVELS = ("a:defPPr", *(f"a:lvl{level}pPr" for level in range(1, 10)))
+"""Properties of the paragraphs of a level, in lists of styles."""
+_DIRECTED = frozenset({"a:tblPr", *_LEVELS})
+_MIRRORED = {"l": "r", "r": "l"}
+_ON = frozenset({"1", "true"})
 _FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+://\S+|[A-Z]:\\.+")
 
 
@@ -86,7 +92,14 @@ class PartReader:
         pieces = build(list(decoded(source, Place(xml=True))), notation=xml_notation) if "<" not in source else []
         self._add(Region(element.content, element.close, ()), pieces, place, context, None)
 
-    def add_attribute(self, element: Element, name: str, place: str, copies: dict[str, int] | None = None) -> None:
+    def add_attribute(
+        self,
+        element: Element,
+        name: str,
+        place: str,
+        copies: dict[str, int] | None = None,
+        compose: Compose | None = None,
+    ) -> None:
         """Make a region of an attribute's value, if the element has it and it is not the name of a file."""
         if not any(map(str.isalpha, element.get(name))) or _FILE_NAME.fullmatch(element.get(name)):
             return
@@ -97,7 +110,7 @@ class PartReader:
 
         notation = partial(xml_notation, entities={where.quote or "": "&quot;" if where.quote == '"' else "&apos;"})
         pieces = build(list(decoded(source, where)), notation=notation)
-        self._add(Region(span.value, span.stop, ()), pieces, place, "", copies)
+        self._add(Region(span.value, span.stop, (), compose), pieces, place, "", copies)
 
     def add_alternative_text(self, element: Element, place: str, copies: dict[str, int] | None = None) -> None:
         for name in ("descr", "title"):
@@ -115,6 +128,31 @@ class PartReader:
                     span = attribute_spans(part.data, one)["altLang"]
                     part.regions.append(Region(span.start, span.end, ()))
 
+    def set_direction(self, properties: Element) -> None:
+        """Mirror what the properties of paragraphs or of a table say of the direction, if it is not the target's."""
+        from_right, said = is_right_to_left(self.target), properties.get("rtl")
+        if (said in _ON) == from_right and (said or not from_right):
+            return
+        if said:
+            replace_attribute(self.part, properties, "rtl", "1" if from_right else "0")
+        elif properties.name in ("a:pPr", "a:tblPr"):
+            name = re.match(rb"<[^\s/>]+", self.part.data[properties.start : properties.start + 100])
+            at = properties.start + (name.end() if name else 0)
+            self.part.regions.append(Region(at, at + 1, (Verbatim(f' rtl="1"{chr(self.part.data[at])}'),)))
+        align = properties.get("algn")
+        if align in _MIRRORED and (said or (align == "l" and properties.name == "a:pPr")):
+            replace_attribute(self.part, properties, "algn", _MIRRORED[align])
+
+    def set_direction_of(self, paragraph: Element) -> None:
+        """Write a paragraph in the target's direction."""
+        properties = paragraph.child("a:pPr")
+        if properties is not None:
+            self.set_direction(properties)
+        elif is_right_to_left(self.target):
+            tag = re.match(rb"<([\w.-]+:)?", self.part.data[paragraph.start : paragraph.content])
+            added = f'><{tag[1].decode() if tag and tag[1] else ""}pPr rtl="1"/>'
+            self.part.regions.append(Region(paragraph.content - 1, paragraph.content, (Verbatim(added),)))
+
     def _add(
         self, region: Region, pieces: Iterable[Piece], place: str, context: str, copies: dict[str, int] | None
     ) -> None:
@@ -126,7 +164,7 @@ class PartReader:
 
 def read_shapes(reader: PartReader, place: str, copies: dict[str, int] | None = None) -> None:
     """Read a part with paragraphs of DrawingML: a slide, notes, a chart, SmartArt, the drawing of a sheet."""
-    names = ("a:p", "p:cNvPr", "xdr:cNvPr", "dsp:cNvPr", "mc:AlternateContent", "c:strCache")
+    names = ("a:p", *_DIRECTED, "p:cNvPr", "xdr:cNvPr", "dsp:cNvPr", "mc:AlternateContent", "c:strCache")
     for element in reader.package.elements(reader.name, *names):
         if element.name != "mc:AlternateContent":
             _read_shape(reader, element, place, copies)
@@ -142,12 +180,23 @@ def _read_shape(reader: PartReader, element: Element, place: str, copies: dict[s
             if leaf.element.name == "a:fld" and any(map(str.isalpha, leaf.element.text)):
                 reader.content.leave(place, "field", leaf.element.text)
         reader.set_languages(element)
+        if any(one.name == "a:r" for one in element.elements):
+            reader.set_direction_of(element)
+    elif element.name in _DIRECTED:
+        reader.set_direction(element)
     elif element.name.endswith(":cNvPr"):
         reader.add_alternative_text(element, place, copies)
     elif element.name == "c:strCache":
         for one in element.walk():
             if one.name == "c:v" and any(map(str.isalpha, one.text)):
                 reader.content.leave(place, "chart_data", one.text)
+
+
+def set_directions(reader: PartReader) -> None:
+    """Write the styles of a part whose texts are not read, such as a master, in the target's direction."""
+    if is_right_to_left(reader.target) or b"rtl=" in reader.part.data:
+        for element in reader.package.elements(reader.name, *_LEVELS):
+            reader.set_direction(element)
 
 
 def read_drawings(package: Package, content: Content, target: str, places: Mapping[str, str]) -> None:

@@ -1,13 +1,15 @@
 """Encodings of files: what bytes are decoded with, and how a translation is written where the encoding cannot hold it.
 
 `decode` takes the byte order mark, then what the file declares (an XML declaration, `meta charset`, a PO file's header), then
-UTF-8, then what `charset-normalizer` finds for languages that are not written in Latin letters, else windows-1252.
+UTF-8, then what `charset-normalizer` finds for languages that are not written in Latin letters, and else the encoding in which
+the letters are those of one language.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -102,6 +104,19 @@ _DETECTED = frozenset(
         "tis_620",
     ]
 )
+_CENTRAL_EUROPEAN = "áčďéěíňóřšťúůýž áäčďéíĺľňóôŕšťúýž ąćęłńóśźż áéíóöőúüű ăâîşţ čćđšž"
+_LATIN = {
+    "windows-1252": "àâæçéèêëîïôœùûüÿ äöüß áéíñóúü¡¿ªº àèéìîòóùúí ãáàâçéêíóôõúü åäöé æøåéòôóü áðéíóúýþæö àçèéíïòóúü ëéïóöü",
+    "cp1250": _CENTRAL_EUROPEAN,
+    "iso8859-2": _CENTRAL_EUROPEAN,
+    "cp1254": "âçğıîöşüûi\u0307",
+    "cp1257": "ąčęėįšųūž āčēģīķļņšūž äöõüšž",
+}
+"""The letters beyond ASCII of languages, by their encodings."""
+_NO_LETTERS = frozenset("\xa0–—‘’‚“”„†•…‹›«»€£§©®°´·×™²³½")
+_LEAST_LETTERS = 0.02
+"""Of all letters, those beyond ASCII in a text of the languages that are not of windows-1252; names of many languages in a list
+are fewer."""
 _WINDOWS_1252 = "".join(
     chr(byte) if shown == "\ufffd" else shown
     for byte in range(256)
@@ -167,14 +182,34 @@ def _is_almost_utf_8(data: bytes) -> bool:
 
 
 def _detected(data: bytes) -> str:
-    """The encoding of a text in letters that are not Latin; for all others windows-1252."""
+    """The encoding of a text without a declaration that is not UTF-8."""
     lines = [line for line in data.splitlines(keepends=True) if not line.isascii()]
     best = charset_normalizer.from_bytes(b"".join(lines)[:50_000]).best()
     if best is None or best.encoding not in _DETECTED:
-        return "windows-1252"
+        return _latin(data)
     letters = [character for character in str(best) if character.isalpha()]
     others = sum(character > "\u02ff" for character in letters)
-    return best.encoding if 3 * others > len(letters) else "windows-1252"
+    return best.encoding if 3 * others > len(letters) else _latin(data)
+
+
+def _latin(data: bytes) -> str:
+    """The encoding of a text in Latin letters: windows-1252, unless nearly all letters beyond ASCII are of a language that has
+    another one, and fewer of each language of that."""
+    beyond = re.sub(rb"[\x00-\x7f]+", b"", data)
+    if len(beyond) < _LEAST_LETTERS * (len(beyond) + len(re.findall(rb"[A-Za-z]", data))):
+        return "windows-1252"
+    share = {encoding: _share(beyond, encoding, languages) for encoding, languages in _LATIN.items()}
+    best = max(share, key=lambda encoding: share[encoding])
+    return best if share[best] > max(0.95, share["windows-1252"] + 0.02) else "windows-1252"
+
+
+def _share(data: bytes, encoding: str, languages: str) -> float:
+    """The largest share of characters that are letters of one of the languages, or no letters; 0 if the encoding lacks one."""
+    try:
+        counts = Counter(_decoded(data, encoding).lower())
+    except UnicodeDecodeError:
+        return 0.0
+    return max(sum(counts[one] for one in {*letters, *_NO_LETTERS}) for letters in languages.split(" ")) / len(data)
 
 
 def _decoded(data: bytes, name: str) -> str:

@@ -63,7 +63,8 @@ def _xliff(segments: Iterable[BilingualSegment], name: str, source: str, target:
     )
     for one in segments:
         state = "needs-review-translation" if one.doubtful else "final" if one.edited else "translated"
-        yield f'<trans-unit id="{one.number}" resname={attribute(one.place)}>'
+        approved = ' approved="yes"' if one.edited else ""
+        yield f'<trans-unit id="{one.number}" resname={attribute(one.place)} xml:space="preserve"{approved}>'
         yield f"<source>{inline(one.source, _XLIFF_MARKS)}</source>"
         yield f'<target state="{state}">{inline(one.target, _XLIFF_MARKS)}</target>'
         yield "".join(f"<note>{characters(note)}</note>" for note in one.notes)

@@ -62,7 +62,7 @@ _PARAGRAPHS = frozenset(
 _LEFT = {"text:tracked-changes": "deleted", "table:tracked-changes": "deleted"}
 _COLLECTED = (
     *(*_PARAGRAPHS, *_LEFT, "office:annotation", "office:forms", "table:table-row", "table:content-validations"),
-    *("style:style", "style:default-style", "style:master-page", "draw:page"),
+    *("style:style", "style:default-style", "style:page-layout", "style:master-page", "draw:page"),
 )
 _OPENED = ("office:document", "office:document-content", "office:spreadsheet", "table:table")
 _PAIRS = frozenset(
@@ -80,6 +80,9 @@ _WITH_PARAGRAPHS = frozenset({"text:note", "text:p", "text:h"})  # elements in a
 _PREFIXES_WITH_PARAGRAPHS = ("draw", "dr3d", "table", "office", "form")
 _TRANSLATED_ATTRIBUTES = ("form:label", "form:title", "table:title")
 _NO_LOOK = re.compile(r"officeooo:.*|fo:(?:language|country|script)|style:(?:language|country|script|rfc-language)\b.*")
+_FROM_LEFT, _FROM_RIGHT = ("start", "left"), ("end", "right")
+_MIRRORED = {"start": "end", "left": "right", "end": "start", "right": "left"}
+"""Of texts: LibreOffice reads and writes `start` as left, whatever the direction."""
 _DEEPEST = 20  # paragraphs in paragraphs; beyond, text stays
 _DEEPEST_PAIRS = 50
 _MOST_REPEATED = 7  # digits of a number of columns or rows
@@ -177,9 +180,10 @@ class _Reader:
                     in_sheet = True
                 case "table:table":
                     self._sheet = _Sheet(element.get("table:name"))
-                case "style:style" | "style:default-style":
+                case "style:style" | "style:default-style" | "style:page-layout":
                     self._learn(element)
                     self._put_language(element)
+                    self._put_direction(element)
                 case "table:table-row" if in_sheet:
                     self._row(element)
                 case "draw:page":
@@ -219,6 +223,25 @@ class _Reader:
             spans = attribute_spans(self._data, properties) if values else {}
             for key, value in values.items():
                 self._regions.append(Region(spans[key].value, spans[key].stop, (Verbatim(value),)))
+
+    def _put_direction(self, style: Element) -> None:
+        """Mirror the direction of pages, paragraphs and tables; a sheet's columns stay where they are."""
+        from_right = languages.is_right_to_left(self._options.target)
+        wanted, other = ("rl", "lr") if from_right else ("lr", "rl")
+        for properties in () if self._is_sheet else style.elements:
+            mode, align = properties.get("style:writing-mode"), properties.get("fo:text-align")
+            is_other = mode in (other, f"{other}-tb")
+            values = {"style:writing-mode": mode.replace(other, wanted)} if is_other else {}
+            is_default = style.name == "style:default-style" and properties.name == "style:paragraph-properties"
+            was_from_right = b"rl-tb" in self._data if is_default else mode.startswith("rl")
+            if was_from_right != from_right and align in (_FROM_LEFT if from_right else _FROM_RIGHT):
+                values["fo:text-align"] = _MIRRORED[align]
+            spans = attribute_spans(self._data, properties) if values else {}
+            for key, value in values.items():
+                self._regions.append(Region(spans[key].value, spans[key].stop, (Verbatim(value),)))
+            if from_right and is_default and not (was_from_right or align) and b"xmlns:fo=" in self._data:
+                at = self._data.index(b"paragraph-properties", properties.start) + len(b"paragraph-properties")
+                self._regions.append(Region(at, at, (Verbatim(' fo:text-align="end"'),)))
 
     # -- places
 

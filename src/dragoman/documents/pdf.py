@@ -40,7 +40,6 @@ _MOST_HEADING_CHARACTERS = 200
 _FEWEST_PAGES = 3  # on which a line must stand to be a header or a footer
 _PASSWORD = 4  # PDFium's error code
 _DOCUMENT = "word/document.xml"
-_RIGHT_TO_LEFT = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg", "Mand", "Samr"})
 
 
 @dataclass(slots=True)
@@ -363,7 +362,7 @@ Type="{_RELATIONS}/styles" Target="styles.xml"/></Relationships>""",
 
 def _styles(language: str) -> str:
     """Return styles for paragraphs and headings. Text of a script from right to left gets it as its direction."""
-    is_rtl = languages.script(language) in _RIGHT_TO_LEFT
+    is_rtl = languages.is_right_to_left(language)
     bidi, rtl = ("<w:bidi/>", "<w:rtl/>") if is_rtl else ("", "")
     headings = "".join(
         f'<w:style w:type="paragraph" w:styleId="Heading{level}"><w:name w:val="heading {level}"/>'

@@ -6,7 +6,7 @@ Masters and layouts are left: their texts are prompts.
 from __future__ import annotations
 
 from dragoman.documents.content import Content, ReadOptions
-from dragoman.documents.drawingml import PartReader, read_drawings, read_properties, read_shapes
+from dragoman.documents.drawingml import PartReader, read_drawings, read_properties, read_shapes, set_directions
 from dragoman.documents.opc import Package
 
 
@@ -32,6 +32,9 @@ def read(data: bytes, options: ReadOptions) -> Content:
     for name, place in dict(comments).items():
         _read_comments(PartReader(package, name, content, options.target), place, translated=options.comments)
     read_drawings(package, content, options.target, places)
+    masters = [name for kind in ("slideMaster", "slideLayout", "notesMaster") for name in package.typed(f".{kind}+xml")]
+    for name in (package.main, *masters):
+        set_directions(PartReader(package, name, content, options.target))
     return package.finish(content)
 
 

@@ -12,7 +12,6 @@ from dragoman.documents.strings import Splice, add_by_lines
 from dragoman.text import html
 from dragoman.text.marks import Piece, Verbatim, restore
 
-_RTL_SCRIPTS = frozenset({"Arab", "Hebr", "Syrc", "Thaa", "Nkoo", "Adlm", "Rohg"})
 _ROOT = re.compile(
     r"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|<html(?=[\s/>])(?P<attributes>(?:[^\"'>]++|\"[^\"]*+(?:\"|\Z)|'[^']*+(?:'|\Z))*+)"
     r"(?:>|\Z)|<body",
@@ -58,7 +57,7 @@ def _edits(text: str, target: str, attribute: str) -> Iterator[tuple[int, int, s
     root = next((found for found in _ROOT.finditer(text) if not found[0].startswith("<!--")), None)
     if root is None or root["attributes"] is None or root[0][-1] != ">":
         return
-    is_rtl = languages.script(target) in _RTL_SCRIPTS
+    is_rtl = languages.is_right_to_left(target)
     values = {
         found[1].lower(): found for found in _ATTRIBUTE.finditer(text, *root.span("attributes")) if found.lastindex != 1
     }

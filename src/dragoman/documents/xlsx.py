@@ -7,12 +7,12 @@ tables, texts in formulas, lists of validations, filters. So do names of sheets,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import partial
 
-from dragoman.documents.content import Content, ReadOptions, Region
+from dragoman.documents.content import Compose, Content, ReadOptions, Region
 from dragoman.documents.drawingml import ESCAPES, PartReader, read_drawings, read_properties, read_shapes
 from dragoman.documents.opc import Package
 from dragoman.documents.runs import RunRules, xml_notation
@@ -35,7 +35,10 @@ _OPERATOR = re.compile(r"[<>=]+")
 _CODE = re.compile(
     r"&amp;(?:(?P<section>[LCR])|(?:\"|&quot;).*?(?:\"|&quot;)|K(?:\w{6}|\d\d[+-]\d{3})|\d+|[A-Z]|&amp;)"
 )
-_PROMPTS = ("promptTitle", "prompt", "errorTitle", "error")
+_PROMPTS = {"promptTitle": 32, "prompt": 255, "errorTitle": 32, "error": 255}
+"""With the most characters that Excel reads: it calls a workbook with more of them damaged."""
+_MOST_CHARACTERS_OF_HEADER = 255
+_CHARACTER = re.compile(r"&[#\w]+;|.", re.DOTALL)
 _IN_SHEET = ("x:c", "x:dataValidation", "x:cfRule", "x:autoFilter", "x:headerFooter", "xm:f")
 
 
@@ -155,8 +158,9 @@ def _read_rule(reader: PartReader, element: Element, sheet: str, compared: _Comp
             compared.add_formula(one.text)
         compared.add((one.get("val"), one.get("text")), "compared")
     if element.name == "x:dataValidation":
-        for name in _PROMPTS:
-            reader.add_attribute(element, name, f"{sheet}!{element.get('sqref')[:20]}, prompt")
+        for name, most in _PROMPTS.items():
+            place = f"{sheet}!{element.get('sqref')[:20]}, prompt"
+            reader.add_attribute(element, name, place, compose=_cut_to(most, place))
 
 
 def _read_strings(reader: PartReader, compared: _Compared, uses: _Uses) -> None:
@@ -200,7 +204,21 @@ def _add_print_header(reader: PartReader, element: Element, place: str) -> None:
         at = found.end()
     items += decoded(source[at:], Place(xml=True))
     pieces += build(items, notation=notation)
-    reader.part.regions.append(Region(element.content, element.close, reader.content.add(pieces, place)))
+    found, compose = reader.content.add(pieces, place), _cut_to(_MOST_CHARACTERS_OF_HEADER, place)
+    reader.part.regions.append(Region(element.content, element.close, found, compose))
+
+
+def _cut_to(most: int, place: str) -> Compose:
+    """Write at most so many characters, in the notation of XML."""
+
+    def compose(text: str, _: object, warn: Callable[[str], None]) -> str:
+        found = _CHARACTER.findall(text)
+        if len(found) <= most:
+            return text
+        warn(f"{place}: a translation of {len(found)} characters was cut to the {most} that Excel reads")
+        return "".join(found[:most])
+
+    return compose
 
 
 def _read_around(package: Package, content: Content, options: ReadOptions, sheets: dict[str, str]) -> None:

@@ -55,6 +55,10 @@ DOWNLOADED_S = 600.0
 """How long a document of DeepL's API stays after a download, which may break and be repeated."""
 POLL_S = 2.0
 """How often a server looks for documents that wait, and sweeps what has expired 30 times as rarely."""
+SENDING_S = 10.0
+"""How long a result stays when a later one is built, for downloads that have not opened it yet."""
+MOST_EDITED_CHARACTERS = 20_000_000
+"""Of the translations of all segments that one edit changes."""
 _ORPHAN_S = 3_600.0
 _UPLOADS = "uploads"
 
@@ -169,7 +173,8 @@ class Documents:
             path = uploads / token_hex(16)
             path.touch(mode=0o600)
         try:
-            yield path
+            with full_disk_reported():
+                yield path
         finally:
             path.unlink(missing_ok=True)
 
@@ -292,13 +297,13 @@ class Documents:
         if not has_been_downloaded and expires_at - document.expires_at > min(keep / 20, timedelta(minutes=1)):
             await self._store.update(document.id, expires_at=expires_at)
 
-    async def list(self, account: Account) -> list[StoredDocument]:
-        """Return an account's documents, the newest first."""
-        return await self._store.of_account(account.id)
+    async def list(self, account: Account, offset: int = 0, limit: int = 100) -> list[StoredDocument]:
+        """Return some of an account's documents, the newest first."""
+        return await self._store.of_account(account.id, offset, limit)
 
     async def in_flight(self, account: Account) -> int:
         """Return how many documents of an account wait or are translated."""
-        return sum(one.state in IN_FLIGHT for one in await self._store.of_account(account.id))
+        return await self._store.in_flight(account.id)
 
     async def wait(
         self,
@@ -341,9 +346,9 @@ class Documents:
         if not path.is_file():
             async with self._building.setdefault(document.id, asyncio.Lock()):
                 if not path.is_file():
-                    with full_disk_reported():
+                    with self._there(document):
                         await self._runs.write(document, path.name)
-                        await asyncio.to_thread(_delete_older_results, path, document.edits)
+                        await asyncio.to_thread(_delete_older_results, path)
             self._building.pop(document.id, None)
         await self._delivered(document)
         options = DocumentOptions.of(document)
@@ -357,16 +362,18 @@ class Documents:
     ) -> Page:
         """Return a page of segments, as far as they are translated; none before the file was read."""
         file = self._runs.segments_of(document)
-        if not file.exists:
+        if not document.segments or not file.exists:  # its characters, which are charged, are counted with its segments
             return Page()
         await self._delivered(document)
-        return await asyncio.to_thread(file.page, offset, limit, doubtful=doubtful)
+        with self._there(document):
+            return await asyncio.to_thread(file.page, offset, limit, doubtful=doubtful)
 
     async def all_segments(self, document: StoredDocument) -> list[StoredSegment]:
         """Return all segments of a document that is done. Raises `DocumentNotReady`, or the document's error."""
         _check_done(document)
         await self._delivered(document)
-        return await asyncio.to_thread(lambda: list(self._runs.segments_of(document).all()))
+        with self._there(document):
+            return await asyncio.to_thread(lambda: list(self._runs.segments_of(document).all()))
 
     async def _delivered(self, document: StoredDocument) -> None:
         """Charge the account at the first delivery. What DeepL's clients have downloaded stays for some minutes."""
@@ -380,14 +387,19 @@ class Documents:
     async def edit(
         self, document: StoredDocument, n: int, translation: str, *, all_equal: bool = False
     ) -> list[StoredSegment]:
-        """Set the translation of a segment, and of `all_equal` ones; return these. The result has it at its next download, and
-        the account's memory of edits has it at once.
+        """Set the translation of a segment, and of `all_equal` ones; return these, of very many the first. The result has it at
+        its next download, and the account's memory of edits has it at once.
 
         Raises `InvalidRequest` where marks of the source are lost, repeated or invented, and for an unknown segment.
         """
         segment = await self._segment(document, n)
         _check_marks(segment.source, translation)
-        with full_disk_reported():
+        if all_equal and (1 + segment.equal) * len(translation) > MOST_EDITED_CHARACTERS:
+            raise InvalidRequest(
+                f"the {1 + segment.equal:,} equal segments would have more than {MOST_EDITED_CHARACTERS:,} characters",
+                param="translation",
+            )
+        with self._there(document):
             changed, doubtful = await asyncio.to_thread(
                 self._runs.segments_of(document).edit, n, translation, all_equal=all_equal
             )
@@ -412,9 +424,21 @@ class Documents:
         own = canonical_form(segment.translation or "")
         return [one for one in (first, *first.alternatives) if canonical_form(one.text) != own][:count]
 
+    @contextmanager
+    def _there(self, document: StoredDocument) -> Generator[None]:
+        """Within: whatever fails raises `UnknownDocument` if the document was deleted meanwhile, a full disk `DiskFull`."""
+        try:
+            with full_disk_reported():
+                yield
+        except Exception:
+            if self._runs.folder_of(document).is_dir():
+                raise
+            raise UnknownDocument("the document was deleted") from None
+
     async def _segment(self, document: StoredDocument, n: int) -> StoredSegment:
         _check_done(document)
-        segment = await asyncio.to_thread(self._runs.segments_of(document).get, n)
+        with self._there(document):
+            segment = await asyncio.to_thread(self._runs.segments_of(document).get, n)
         if segment is None:
             raise InvalidRequest(f"there is no segment {n}; the document has {document.segments}", param="n")
         return segment
@@ -461,19 +485,21 @@ def _examine(folder: Path) -> tuple[list[str], int]:
     for entry in os.scandir(folder):
         if not entry.is_dir(follow_symlinks=False):
             continue
-        for file in os.scandir(entry.path):
-            with suppress(FileNotFoundError):
-                status = file.stat(follow_symlinks=False)
-                total += status.st_size
-                if entry.name == _UPLOADS and status.st_mtime < before:
-                    Path(file.path).unlink()
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):  # of a document that is deleted now, or a file of it
+            for file in os.scandir(entry.path):
+                with suppress(FileNotFoundError):
+                    status = file.stat(follow_symlinks=False)
+                    total += status.st_size
+                    if entry.name == _UPLOADS and status.st_mtime < before:
+                        Path(file.path).unlink()
             if entry.name != _UPLOADS and entry.stat().st_mtime < before:
                 old.append(entry.name)
     return old, total
 
 
-def _delete_older_results(result: Path, edits: int) -> None:
-    """Delete results of before the last edits; not the one before, which may be sent now."""
-    for older in range(edits - 1):
-        result.with_name(f"result-{older}").unlink(missing_ok=True)
+def _delete_older_results(result: Path) -> None:
+    """Delete the results of other edits, but those that were built just now, by downloads which may not have begun to send."""
+    for other in result.parent.glob("result-*"):
+        with suppress(FileNotFoundError):
+            if other != result and other.stat().st_mtime < time() - SENDING_S:
+                other.unlink()

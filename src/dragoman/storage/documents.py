@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import (
     BigInteger,
@@ -20,6 +20,7 @@ from sqlalchemy import (
     Float,
     Integer,
     Row,
+    Select,
     String,
     Table,
     Text,
@@ -112,6 +113,12 @@ def _document(row: Row[tuple[object, ...]]) -> StoredDocument:
     return StoredDocument(**{field.name: getattr(row, field.name) for field in fields(StoredDocument)})
 
 
+def _in_flight(account_id: str) -> Select[Any]:
+    """How many documents of an account are queued or translated."""
+    own = and_(_documents.c.account_id == account_id, _documents.c.state.in_(IN_FLIGHT))
+    return select(func.count()).select_from(_documents).where(own)
+
+
 class DocumentStore:
     """The repository of documents. All methods raise `StorageUnavailable`."""
 
@@ -122,9 +129,7 @@ class DocumentStore:
         """Store a new document. False: the account has `most_in_flight` that are queued or translated."""
 
         def add(connection: Connection) -> bool:
-            own = and_(_documents.c.account_id == document.account_id, _documents.c.state.in_(IN_FLIGHT))
-            in_flight = connection.scalar(select(func.count()).select_from(_documents).where(own)) or 0
-            if in_flight >= most_in_flight:
+            if (connection.scalar(_in_flight(document.account_id)) or 0) >= most_in_flight:
                 return False
             row = {field.name: getattr(document, field.name) for field in fields(StoredDocument)}
             connection.execute(insert(_documents), [row])
@@ -138,11 +143,15 @@ class DocumentStore:
         row = await self._database.read(lambda connection: connection.execute(query).first())
         return _document(row) if row is not None else None
 
-    async def of_account(self, account_id: str) -> list[StoredDocument]:
-        """Return an account's documents, the newest first."""
+    async def of_account(self, account_id: str, offset: int = 0, limit: int = 100) -> list[StoredDocument]:
+        """Return some of an account's documents, the newest first."""
         query = select(_documents).where(_documents.c.account_id == account_id, _documents.c.expires_at > utc_now())
-        query = query.order_by(_documents.c.created_at.desc(), _documents.c.id)
+        query = query.order_by(_documents.c.created_at.desc(), _documents.c.id).limit(limit).offset(offset)
         return await self._database.read(lambda connection: [*map(_document, connection.execute(query))])
+
+    async def in_flight(self, account_id: str) -> int:
+        """Return how many documents of an account are queued or translated."""
+        return await self._database.read(lambda connection: connection.scalar(_in_flight(account_id)) or 0)
 
     async def existing(self, ids: Collection[str]) -> set[str]:
         """Return which of these ids are documents'."""

@@ -13,6 +13,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+MOST_CHANGED = 1_000
+"""Segments that are returned of those that an edit has changed."""
 _BUSY_TIMEOUT_S = 10.0
 _SCHEMA = """
 CREATE TABLE segments (
@@ -143,10 +145,11 @@ class SegmentFile:
         return units
 
     def store(self, results: Iterable[Result]) -> None:
-        """Store translations, as one transaction."""
+        """Store translations, as one transaction. Those of people stay: a server that others took for dead may come late."""
         with self._connected() as connection:
             connection.executemany(
-                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ?, memory = ? WHERE n = ?",
+                "UPDATE segments SET translation = ?, confidence = ?, warnings = ?, doubtful = ?, memory = ? "
+                "WHERE n = ? AND NOT edited",
                 (
                     (one.translation, one.confidence, json.dumps(one.warnings), bool(one.warnings), one.memory, one.n)
                     for one in results
@@ -188,14 +191,17 @@ class SegmentFile:
         return _segment(row) if row is not None else None
 
     def edit(self, n: int, translation: str, *, all_equal: bool) -> tuple[list[StoredSegment], int]:
-        """Set a person's translation of segment `n`, and of `all_equal` ones; return these, and how many are still doubtful."""
+        """Set a person's translation of segment `n`, and of `all_equal` ones; return the first `MOST_CHANGED` of these, and how
+        many are still doubtful."""
         condition = "source = (SELECT source FROM segments WHERE n = ?)" if all_equal else "n = ?"
         with self._connected() as connection:
             connection.execute(
                 f"UPDATE segments SET translation = ?, edited = 1, doubtful = 0, memory = 0 WHERE {condition}",
                 (translation, n),
             )
-            changed = connection.execute(f"SELECT {_COLUMNS} FROM segments WHERE {condition} ORDER BY n", (n,))
+            changed = connection.execute(
+                f"SELECT {_COLUMNS} FROM segments WHERE {condition} ORDER BY n LIMIT {MOST_CHANGED}", (n,)
+            )
             segments = [*map(_segment, changed)]
             (doubtful,) = connection.execute("SELECT count(*) FROM segments WHERE doubtful").fetchone()
         return segments, int(doubtful)

@@ -275,9 +275,24 @@ class _Reader:
         self._parts = []
         if not parts:
             return
+        plain = next((at for at, (one, other) in enumerate(parts) if one == "\n" or one != other), len(parts))
+        line = "".join(one for one, _ in parts[:plain])
+        if not self._items and (directive := _DIRECTIVE.match(line)):
+            if title := directive["title"]:
+                self._items += InlineItem("single", directive[0][: -len(title) - 1]), InlineItem.text(title)
+            self._items.append(InlineItem("single", "]" if title else directive[0]))
+            rest = line[directive.end() :]
+            parts[:plain] = [(rest, rest)]
+        ends = len(parts) > 1 and parts[-2][0] == "\n" and _DIRECTIVE_END.fullmatch(parts[-1][1]) is not None
+        closing = parts.pop()[1] if ends else ""
+        self._add_text(parts)
+        if closing:
+            self._items.append(InlineItem("single", closing))
+
+    def _add_text(self, parts: Sequence[tuple[str, str]]) -> None:
         shown, source = "".join(part[0] for part in parts), "".join(part[1] for part in parts)
         if shown == source:
-            self._items.append(InlineItem.text(source))
+            self._items += _with_wiki_links(source)
             return
         offsets: list[int] = []
         at = 0
@@ -294,6 +309,29 @@ class _Reader:
         context = _Context.of(items, self._container, self._has_labels)
         build = BlockBuilder(self._keep, lambda texts: MarkdownNotation(context, texts))
         self._done += build(list(_with_copied_elements(items, self._copied)))
+
+
+_DIRECTIVE = re.compile(r":{3,}[ \t]*[\w-]*(?:\[(?P<title>[^\[\]\n]{1,200})\])?|(?:!!!|\?\?\?\+?)[ \t]+[\w-]+")
+_DIRECTIVE_END = re.compile(":{3,}")
+"""The lines around a box of Docusaurus and others (`:::note`), and the one before a box of MkDocs (`!!! note`)."""
+_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<alias>[^\[\]|\n]{1,200}))?\]\]")
+
+
+def _with_wiki_links(text: str) -> Iterator[InlineItem]:
+    """Yield a text's items: links as wikis and Obsidian write them name pages and stay, but for what they show instead."""
+    at = 0
+    for link in _WIKI_LINK.finditer(text):
+        if link.start() > at:
+            yield InlineItem.text(text[at : link.start()])
+        if link["alias"] and not link[0].startswith("!"):
+            yield InlineItem("open", text[link.start() : link.start("alias")], name="[[")
+            yield InlineItem.text(link["alias"])
+            yield InlineItem("close", "]]", name="[[")
+        else:
+            yield InlineItem("single", link[0], word=True)
+        at = link.end()
+    if at < len(text):
+        yield InlineItem.text(text[at:])
 
 
 _PLACEHOLDER = re.compile(r"__[A-Z]\w*[\d_]\w*__")
@@ -363,7 +401,7 @@ _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _REFERENCE = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]*)(?:;|$)|&#?$")
 _TAG_START = re.compile(r"<(?:[A-Za-z/!?]|$)")
 _LINE_START = re.compile(
-    r"(?P<number>[0-9]{1,9})(?=[.)](?:\s|$))|[-+](?=\s|$)|#{1,6}(?=\s|$)|>|=+\s*$|(?:[-_]\s*+){2,}$|[-:|][-:|\s]*$"
+    r"(?P<number>[0-9]{1,9})(?=[.)](?:\s|$))|[-+](?=\s|$)|#{1,6}(?=\s|$)|>|=+\s*$|(?:[-_]\s*+){2,}$|(?=[:|\s]*-)[-:|][-:|\s]*$"
 )
 _DELIMITERS_FIRST = re.compile(r"[*_~]")
 _DELIMITERS_LAST = re.compile(r"[*_~]$")
@@ -378,6 +416,11 @@ class MarkdownNotation(SourceNotation):
         self._context = context
         pairs = list(texts)
         self._sources = [source for _, source in pairs]
+        is_within = context.container in (
+            "Heading",
+            "TableCell",
+        )  # a line: what begins it is no markup if the source has it
+        self._begins_within = is_within and _LINE_START.match("".join(self._sources[:1])) is not None
         self.learn(pairs)
 
     def write(self, text: str) -> str:
@@ -421,7 +464,7 @@ class MarkdownNotation(SourceNotation):
         line = _RISKY.sub(lambda found: self._sign(line, found.start(), brackets, raw), line)
         for sign, form in self._context.entities.items():
             line = line.replace(sign, form) if sign != "&" else line
-        start = _LINE_START.match(line)
+        start = None if self._begins_within else _LINE_START.match(line)
         if start and start["number"]:
             return f"{start['number']}\\{line[start.end() :]}"
         if start:
