@@ -316,8 +316,9 @@ async def test_segments_are_edited_with_their_marks(client: Client) -> None:
     [segment] = page["segments"]
     assert (segment["n"], segment["source"]) == (0, "Can I <g1>pay</g1> now?")
     assert (segment["translation"], segment["edited"]) == ("~Can I <g1>pay</g1> now?", False)
-    lost = await client.call("PATCH", f"{path}/0", json={"translation": "no"})
-    assert (lost.status_code, lost.json()["error"]["param"]) == (400, "translation")
+    for wrong in ("no", "<g1>\0</g1>"):
+        refused = await client.call("PATCH", f"{path}/0", json={"translation": wrong})
+        assert (refused.status_code, refused.json()["error"]["param"]) == (400, "translation")
     edited = await client.call("PATCH", f"{path}/0", json={"translation": "<g1>Ja</g1> & <b>", "all_equal": True})
     assert [(one["translation"], one["edited"]) for one in edited.json()["segments"]] == [("<g1>Ja</g1> & <b>", True)]
     assert b"*Ja*" in (await client.call("GET", f"/{document['id']}/result")).content

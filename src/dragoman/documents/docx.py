@@ -222,20 +222,14 @@ class _Story:
             if leaf.kind == "open" and name == "w:hyperlink":
                 reader.add_attribute(leaf.element, "w:tooltip", place)
             elif leaf.kind == "open" and name == "w:sdt" and any(map(str.isalpha, leaf.element.text)):
-                properties = leaf.element.child("w:sdtPr")
-                for one in properties.elements if properties else ():
-                    if one.name in _BINDINGS:
-                        self._unbind(one)
+                self._unbind_control(leaf.element)
             elif leaf.kind == "single" and name in ("w:drawing", "w:pict", "w:object", "mc:AlternateContent"):
                 self._embedded(leaf.element, place, copies)
         if _HAS_LANGUAGE.search(reader.part.data, element.start, element.end):
             for one in element.walk("w:p"):
                 _set_language(reader.part, one, reader.target)
         if units != len(reader.content.units) and is_right_to_left(reader.target):
-            _add_direction(reader.part, element, "w:pPr", "w:bidi", _BEFORE_BIDI)
-            for one in element.walk("w:p"):
-                if one.name == "w:r" and one.child("w:t"):
-                    _add_direction(reader.part, one, "w:rPr", "w:rtl", _BEFORE_RTL)
+            self._direct_right_to_left(element)
 
     def _embedded(self, element: Element, place: str, copies: dict[str, int] | None) -> None:
         """Read a drawing: its alternative text now, its text boxes after the story."""
@@ -253,6 +247,19 @@ class _Story:
                 self._reader.add_attribute(one, "string", f"{place}, text box", copies)
             elif one.name in ("v:shape", "v:rect", "v:roundrect", "v:oval", "v:group"):
                 self._reader.add_attribute(one, "alt", f"{place}, alternative text", copies)
+
+    def _direct_right_to_left(self, paragraph: Element) -> None:
+        part = self._reader.part
+        _add_direction(part, paragraph, "w:pPr", "w:bidi", _BEFORE_BIDI)
+        for one in paragraph.walk("w:p"):
+            if one.name == "w:r" and one.child("w:t"):
+                _add_direction(part, one, "w:rPr", "w:rtl", _BEFORE_RTL)
+
+    def _unbind_control(self, control: Element) -> None:
+        properties = control.child("w:sdtPr")
+        for one in properties.elements if properties else ():
+            if one.name in _BINDINGS:
+                self._unbind(one)
 
     def _unbind(self, binding: Element) -> None:
         """Drop a content control's binding: Word would show the data, which are not translated, in place of the text."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,15 +9,13 @@ from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from dragoman import __version__
+from dragoman.documents.xmlpart import NOT_XML
 from dragoman.text.marks import MARK
 
 ExportFormat = Literal["tmx", "xliff"]
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
 TMX_TAIL = "</body>\n</tmx>\n"
 MEDIA_TYPES: dict[ExportFormat, str] = {"tmx": "application/x-tmx+xml", "xliff": "application/xliff+xml"}
-
-_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +99,8 @@ def inline(text: str, written: tuple[str, str, str]) -> str:
 
 
 def characters(text: str) -> str:
-    return escape(_FORBIDDEN.sub("", text))
+    return escape(NOT_XML.sub("", text))
 
 
 def attribute(text: str) -> str:
-    return quoteattr(_FORBIDDEN.sub("", text))
+    return quoteattr(NOT_XML.sub("", text))

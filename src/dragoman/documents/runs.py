@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 from xml.sax.saxutils import escape, unescape
 
-from dragoman.documents.xmlpart import Element, Text
+from dragoman.documents.xmlpart import NOT_XML, Element, Text
 from dragoman.text.blocks import InlineItem, build
 from dragoman.text.marks import Piece, Writer
 from dragoman.text.notation import MOST_ITEMS, Place, decoded
@@ -25,7 +25,6 @@ from dragoman.text.notation import MOST_ITEMS, Place, decoded
 Span: TypeAlias = tuple[int, int]
 
 _ATOM = re.compile("\x02([0-9]+)\x03")
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _SPACES = (b" ", "\N{NO-BREAK SPACE}".encode())
 _SENTENCE_END = re.compile(r"[.!?:;。！？：；…]['\"”’»)\]]*\s*\Z")
 _DEEPEST_PAIR = 16
@@ -392,7 +391,7 @@ def xml_notation(texts: Iterable[tuple[str, str]], entities: Mapping[str, str] |
     def write(text: str) -> str:
         known = forms.get(text)
         if known is None:
-            return escape(_FORBIDDEN.sub("", text), dict(entities or {}))
+            return escape(NOT_XML.sub("", text), dict(entities or {}))
         known.rotate(-1)
         return known[-1]
 

@@ -16,6 +16,8 @@ from dragoman.documents.encodings import Encoding, decode
 from dragoman.errors import InvalidFile
 
 DEEPEST = 1_000
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 does not have."""
 _CHUNK = 1 << 16
 
 

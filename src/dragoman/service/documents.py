@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.documents import formats
 from dragoman.documents.worker import SOURCE, Workers
+from dragoman.documents.xmlpart import NOT_XML
 from dragoman.errors import (
     BodyTooLarge,
     DocumentNotReady,
@@ -390,10 +391,11 @@ class Documents:
         """Set the translation of a segment, and of `all_equal` ones; return these, of very many the first. The result has it at
         its next download, and the account's memory of edits has it at once.
 
-        Raises `InvalidRequest` where marks of the source are lost, repeated or invented, and for an unknown segment.
+        Raises `InvalidRequest` where marks of the source are lost, repeated or invented, for control characters, and for an
+        unknown segment.
         """
         segment = await self._segment(document, n)
-        _check_marks(segment.source, translation)
+        _check_edit(segment.source, translation)
         if all_equal and (1 + segment.equal) * len(translation) > MOST_EDITED_CHARACTERS:
             raise InvalidRequest(
                 f"the {1 + segment.equal:,} equal segments would have more than {MOST_EDITED_CHARACTERS:,} characters",
@@ -468,8 +470,14 @@ def _check_done(document: StoredDocument) -> None:
         raise DocumentNotReady("the document is still being translated")
 
 
-def _check_marks(source: str, translation: str) -> None:
-    """Raises `InvalidRequest` with the marks that a person's translation has not as the source has them."""
+def _check_edit(source: str, translation: str) -> None:
+    """Raises `InvalidRequest` with the marks that a person's translation has not as the source has them, or with a character
+    that files cannot have."""
+    if found := NOT_XML.search(translation):
+        raise InvalidRequest(
+            f"the translation has U+{ord(found[0]):04X} at {found.start()}, which is no character of a text",
+            param="translation",
+        )
     wrong = marks.lost(source, translation)
     if wrong:
         raise InvalidRequest(
