@@ -35,8 +35,9 @@ structure: setup  ## files and lines of each package, before and now (BEFORE=a g
 test: check  ## the tests, real engine included, in PROCESSES=2; 12 minutes on 2 cores
 	$(PYTEST) -n $(PROCESSES) -m "not acceptance"
 
+# One process more: these tests wait for other processes half of the time.
 acceptance: setup  ## what is slow by nature: servers as processes, crashes, the wheel, the packaged model's data
-	$(PYTEST) -n $(PROCESSES) -m acceptance
+	$(PYTEST) -n $$(($(PROCESSES) + 1)) -m acceptance
 
 clients: setup  ## clients of other APIs, installed unmodified, against a server: docs/clients.md (ARGS="--only deepl")
 	@$(VENV)/bin/python -m tests.clients $(or $(ARGS),--out results/clients.json); \

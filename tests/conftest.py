@@ -35,10 +35,8 @@ LOAD_FORMAT = os.environ.get("DRAGOMAN_TEST_LOAD_FORMAT", "auto")
 TOGETHER = (
     tuple(f"tests/{name}" for name in ("e2e/", "engine/", "pipelines/test_contract.py")),  # on the one engine
     tuple(
-        f"tests/acceptance/test_{name}.py"  # whose servers have an engine or are of several processes
+        f"tests/acceptance/test_{name}.py"  # which start Ray
         for name in (
-            "baselines_on_vllm",
-            "crash_and_shutdown",
             "documents",
             "nothing_outlives",
             "replicas",
@@ -48,7 +46,7 @@ TOGETHER = (
         )
     ),
 )
-"""Files, and folders of such, that `pytest -n` gives to one process: for the engine they share, or for the cores they need."""
+"""Files, and folders of such, that `pytest -n` gives to one process: for the engine they share, or as one Ray is enough at a time."""
 
 
 class Scheduling(LoadScopeScheduling):
