@@ -46,7 +46,7 @@ TOGETHER = (
         )
     ),
 )
-"""Files, and folders of such, that `pytest -n` gives to one process: for the engine they share, or as one Ray is enough at a time."""
+"""Files, and folders of such, that `pytest -n` gives to one process: they share the engine, or start a Ray each."""
 
 
 class Scheduling(LoadScopeScheduling):

@@ -36,13 +36,27 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize(("with_key", "examples"), [(True, 25), (False, 5)])
+@pytest.mark.parametrize(
+    ("with_key", "phases", "examples"),
+    [(True, "examples,coverage,fuzzing,stateful", 25), (False, "examples,fuzzing", 5)],
+)
 def test_answers_are_as_documented(
-    schemathesis: Path, tmp_path: Path, server: Server, with_key: bool, examples: int
+    schemathesis: Path, tmp_path: Path, server: Server, with_key: bool, phases: str, examples: int
 ) -> None:
     (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
     line = [str(schemathesis), "--config-file", "schemathesis.toml", "run", f"{server.url}/openapi.json"]
-    line += ["--checks", CHECKS, "--max-examples", str(examples), "--seed", "1", "--no-color", "--continue-on-failure"]
+    line += [
+        "--checks",
+        CHECKS,
+        "--phases",
+        phases,
+        "--max-examples",
+        str(examples),
+        "--seed",
+        "1",
+        "--no-color",
+        "--continue-on-failure",
+    ]
     if with_key:
         line += ["--header", f"Authorization: Bearer {server.operator_key}"]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
