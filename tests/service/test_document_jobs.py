@@ -283,12 +283,18 @@ async def test_what_deepls_clients_have_downloaded_stays_for_some_minutes(server
         assert again.expires_at < utc_now() + timedelta(seconds=documents.DOWNLOADED_S + 1)
 
 
-async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(servers: Servers) -> None:
-    keys = Keys(servers.store._database)
-    account, _ = await keys.create(Account("", "k", characters_per_month=2_000))
+@asynccontextmanager
+async def with_quota(servers: Servers, characters: int) -> AsyncIterator[tuple[TranslationService, Account]]:
+    """A server that needs keys, and the account of one with so many characters a month."""
+    created, _ = await Keys(servers.store._database).create(Account("", "k", characters_per_month=characters))
     async with servers(auth=AuthSettings(mode="keys")) as service:
-        mine = service.accounts.account(account.id)
-        assert mine is not None
+        account = service.accounts.account(created.id)
+        assert account is not None
+        yield service, account
+
+
+async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(servers: Servers) -> None:
+    async with with_quota(servers, 2_000) as (service, mine):
         document = await create(service.documents, account=mine)
         document = await done(service.documents, document)
         assert service.accounts.usage(mine).characters == 0
@@ -301,11 +307,7 @@ async def test_a_key_pays_once_at_the_first_delivery_and_within_its_quota(server
 
 
 async def test_segments_are_not_delivered_before_their_characters_are_counted(servers: Servers) -> None:
-    keys = Keys(servers.store._database)
-    account, _ = await keys.create(Account("", "k", characters_per_month=2_000))
-    async with servers(auth=AuthSettings(mode="keys")) as service:
-        mine = service.accounts.account(account.id)
-        assert mine is not None
+    async with with_quota(servers, 2_000) as (service, mine):
         created = await create(service.documents, account=mine)
         document = await done(service.documents, created)
         assert (await service.documents.segments(created)).segments == []  # the row of before, and the file of now

@@ -17,9 +17,9 @@ from dragoman.documents.drawingml import (
     read_drawings,
     read_properties,
 )
-from dragoman.documents.opc import Package, office_tag, replace_attribute
+from dragoman.documents.opc import Package, insert_attribute, office_tag, replace_attribute
 from dragoman.documents.runs import Leaf, RunRules
-from dragoman.documents.xmlpart import Element
+from dragoman.documents.xmlpart import Element, written_prefix
 from dragoman.languages import is_cjk, is_right_to_left
 from dragoman.text import html
 from dragoman.text.marks import Verbatim
@@ -130,20 +130,13 @@ def _set_language(part: Part, element: Element, target: str) -> None:
         if "w:val" in element.attributes:
             replace_attribute(part, element, "w:val", "0")
         else:
-            name = _prefix(part, element)
-            at = element.start + 1 + len(f"{name}{element.name[2:]}")
-            part.regions.append(Region(at, at + 1, (Verbatim(f' {name}val="0"{chr(part.data[at])}'),)))
-
-
-def _prefix(part: Part, element: Element) -> str:
-    """The prefix of an element's name in its part, with its colon, or nothing."""
-    return re.findall(rb"<([^\s:/>]+:|)", part.data[element.start : element.content])[0].decode()
+            insert_attribute(part, element, f"{written_prefix(part.data, element)}val", "0")
 
 
 def _add_direction(part: Part, element: Element, properties: str, direction: str, before: frozenset[str]) -> None:
     """Write a paragraph, a run or a table from right to left: `direction` comes into its properties, behind `before`."""
     found = element if element.name == properties else element.child(properties)
-    prefix = _prefix(part, element)
+    prefix = written_prefix(part.data, element)
     added = f"<{prefix}{direction[2:]}/>"
     if found is None:
         added = f"<{prefix}{properties[2:]}>{added}</{prefix}{properties[2:]}>"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dragoman.documents.content import Compose, Content, Part, Region
-from dragoman.documents.opc import Package, office_tag, replace_attribute
+from dragoman.documents.opc import Package, insert_attribute, office_tag, replace_attribute
 from dragoman.documents.runs import Blocks, Leaf, Paragraph, RunRules, xml_notation
-from dragoman.documents.xmlpart import Element, attribute_spans
+from dragoman.documents.xmlpart import Element, attribute_spans, written_prefix
 from dragoman.languages import is_right_to_left
 from dragoman.text.blocks import build
 from dragoman.text.marks import Block, Piece, Verbatim
@@ -136,9 +136,7 @@ class PartReader:
         if said:
             replace_attribute(self.part, properties, "rtl", "1" if from_right else "0")
         elif properties.name in ("a:pPr", "a:tblPr"):
-            name = re.match(rb"<[^\s/>]+", self.part.data[properties.start : properties.start + 100])
-            at = properties.start + (name.end() if name else 0)
-            self.part.regions.append(Region(at, at + 1, (Verbatim(f' rtl="1"{chr(self.part.data[at])}'),)))
+            insert_attribute(self.part, properties, "rtl", "1")
         align = properties.get("algn")
         if align in _MIRRORED and (said or (align == "l" and properties.name == "a:pPr")):
             replace_attribute(self.part, properties, "algn", _MIRRORED[align])
@@ -149,8 +147,7 @@ class PartReader:
         if properties is not None:
             self.set_direction(properties)
         elif is_right_to_left(self.target):
-            tag = re.match(rb"<([\w.-]+:)?", self.part.data[paragraph.start : paragraph.content])
-            added = f'><{tag[1].decode() if tag and tag[1] else ""}pPr rtl="1"/>'
+            added = f'><{written_prefix(self.part.data, paragraph)}pPr rtl="1"/>'
             self.part.regions.append(Region(paragraph.content - 1, paragraph.content, (Verbatim(added),)))
 
     def _add(

@@ -17,7 +17,7 @@ import langcodes
 
 from dragoman.documents.archive import Archive
 from dragoman.documents.content import Content, Part, Region
-from dragoman.documents.xmlpart import Element, Namespaces, attribute_spans, decoded, elements, tree
+from dragoman.documents.xmlpart import Element, Namespaces, attribute_spans, decoded, elements, tree, written_name
 from dragoman.errors import InvalidFile
 from dragoman.text.marks import Verbatim
 
@@ -201,6 +201,12 @@ def office_tag(tag: str) -> str:
     full = language.maximize()
     known = _REGIONS_OF_OFFICE.get(tag) or f"{full.language}-{full.territory or 'US'}"
     return f"{full.language}-{full.script}-{full.territory}" if language.script and full.language != "zh" else known
+
+
+def insert_attribute(part: Part, element: Element, name: str, value: str) -> None:
+    """Write an attribute that the element does not have; `name` with the prefix of its part."""
+    at = element.start + 1 + len(written_name(part.data, element).encode())
+    part.regions.append(Region(at, at + 1, (Verbatim(f' {name}="{value}"{chr(part.data[at])}'),)))
 
 
 def replace_attribute(part: Part, element: Element, name: str, value: str) -> None:

@@ -14,7 +14,7 @@ from dragoman import languages
 from dragoman.documents.content import Content, Part, ReadOptions, Region, RegionPiece, keep_nothing
 from dragoman.documents.encodings import decode
 from dragoman.documents.strings import FORBIDDEN_IN_XML, XML_COMMENT, XML_TAG, cdata, in_cdata
-from dragoman.documents.xmlpart import Element, Namespaces, attribute_spans, tree
+from dragoman.documents.xmlpart import Element, Namespaces, attribute_spans, tree, written_prefix
 from dragoman.errors import InvalidFile
 from dragoman.text.blocks import InlineItem
 from dragoman.text.marks import Piece, Verbatim
@@ -111,7 +111,7 @@ def _add(content: Content, part: Part, segment: _Segment) -> None:
         pieces = list(content.add(_pieces(inner), place, context))
     if target is None:
         before = (segmented or source).end
-        name = f"{_prefix(data, source)}target"
+        name = f"{written_prefix(data, source)}target"
         opening = f"{_space_before(data, source.start)}<{name}>"
         part.regions.append(Region(before, before, (Verbatim(opening), *pieces, Verbatim(f"</{name}>"))))
     else:
@@ -119,7 +119,7 @@ def _add(content: Content, part: Part, segment: _Segment) -> None:
         tag = _STATE.sub(r"\1needs-review-translation\3", tag)
         closing = ""
         if target.content == target.end:
-            tag, closing = f"{tag[:-2].rstrip()}>", f"</{_prefix(data, target)}target>"
+            tag, closing = f"{tag[:-2].rstrip()}>", f"</{written_prefix(data, target)}target>"
         part.regions.append(Region(target.start, target.close, (Verbatim(tag), *pieces, Verbatim(closing))))
     if element.name == "segment" and element.get("state") == "initial":
         span = attribute_spans(data, element)["state"]
@@ -133,11 +133,6 @@ def _space_before(data: bytes, at: int) -> str:
     """The line end and indentation before a tag."""
     found = re.search(rb"\r?\n?[ \t]*\Z", data[max(at - 200, 0) : at])
     return found[0].decode() if found else ""
-
-
-def _prefix(data: bytes, element: Element) -> str:
-    found = re.match(rb"<([\w.-]+:)?", data[element.start : element.start + 100])
-    return found[1].decode() if found and found[1] else ""
 
 
 # ---- inline elements

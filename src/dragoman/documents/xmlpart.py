@@ -288,6 +288,18 @@ class _TreeBuilder:
 _START_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 _ATTRIBUTE = re.compile(rb"""(?<!\s)\s++([^\s=/>]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
 
+_TAG_NAME = re.compile(rb"<([^\s/>]+)")
+
+
+def written_name(data: bytes, element: Element) -> str:
+    """An element's name as its start tag has it, with the prefix of its part."""
+    return _TAG_NAME.findall(data, element.start, element.content)[0].decode()
+
+
+def written_prefix(data: bytes, element: Element) -> str:
+    """The prefix of that name, with its colon, or nothing."""
+    return "".join(written_name(data, element).rpartition(":")[:2])
+
 
 def attribute_spans(data: bytes, element: Element) -> dict[str, AttributeSpan]:
     """Return the place of each attribute in the element's start tag, by its short name.
