@@ -33,13 +33,13 @@ def _translation_paths(*, keys_required: bool) -> list[re.Pattern[str]]:
     """What web pages of other origins may call: not what operators ask, nor stored glossaries and translation memories;
     documents and suggestions where a key is needed, which such a page does not have: otherwise it could read or change
     those of everybody."""
-    closed = ("glossar", "memor", *(() if keys_required else ("/suggest",)))
+    private = ("glossar", "memor", *(() if keys_required else ("/suggest",)))
     routers = [native.router, *(api.router for api in COMPAT), *([documents.router] if keys_required else [])]
     routes = (route for router in routers for route in router.routes)
     return [
         route.path_regex
         for route in routes
-        if isinstance(route, Route) and not any(one in route.path for one in closed)
+        if isinstance(route, Route) and not any(name in route.path for name in private)
     ]
 
 

@@ -163,7 +163,10 @@ def _releasing(handler: Handler) -> Handler:
 
 
 def install(app: FastAPI, formats: Mapping[str, ErrorFormat]) -> None:
-    """Give errors the native API's format, or another's by the beginning of the path; `RequestLog` does so for all others."""
+    """Give errors the native API's format, or another's by the beginning of the path.
+
+    `RequestMiddleware` does so for all others.
+    """
     app.state.error_formats = formats
     app.add_exception_handler(DragomanError, _releasing(_on_dragoman_error))
     app.add_exception_handler(RequestValidationError, _releasing(_on_bad_body))
