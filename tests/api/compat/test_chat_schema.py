@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from time import thread_time
 from typing import Any
 
 import pytest
 
 from dragoman.api.compat.chat_schema import outline
-from dragoman.errors import InvalidRequest
+from dragoman.errors import BodyTooLarge, DragomanError, InvalidRequest, TooManyValues
 from dragoman.types import Translation
 
 TEXT = {"type": "string"}
@@ -123,3 +125,102 @@ def test_a_long_list_of_copied_values_takes_time_in_proportion() -> None:
     """Appending to one string would take minutes."""
     numbers = list(range(90_000))
     assert answer(None, json.dumps({"a": numbers, "b": "Hi."})) == {"a": numbers, "b": "~Hi."}
+
+
+def test_a_schema_may_refer_to_itself() -> None:
+    """As deep as the message is, up to the depth that answers may have."""
+    node = of(text=TEXT, parts=each({"$ref": "#"})) | {"required": ["text"]}
+    message = {"text": "Hi.", "parts": [{"text": "Bye.", "parts": []}]}
+    assert answer(node, json.dumps(message)) == {"text": "~Hi.", "parts": [{"text": "~Bye.", "parts": []}]}
+
+
+def test_equal_numbers_of_an_enumeration_are_equal_and_true_is_no_number() -> None:
+    schema = of(level={"enum": [1, 2, {"a": [1], "b": None}]}, text=TEXT)
+    for level in (1, 1.0, {"b": None, "a": [1]}):
+        assert answer(schema, json.dumps({"level": level, "text": "Hi."})) == {"level": level, "text": "~Hi."}
+    with pytest.raises(InvalidRequest):
+        answer(schema, json.dumps({"level": True, "text": "Hi."}))
+
+
+# ---- work in proportion to what is sent
+
+MAX_PARSES = 100
+"""How many times as much CPU time as parsing the schema and the message an answer may take; up to 22 were measured."""
+NAMES = [f"p{number:05d}" for number in range(30_000)]
+EQUAL_HASHES = [number * sys.hash_info.modulus for number in range(1, 10_001)]
+NULL = {"type": "null"}
+
+
+def work(schema: dict[str, Any], message: Any) -> tuple[float, DragomanError | None]:
+    """CPU time of an answer, in times that parsing takes, and the error that it ended with."""
+    text, whole, failure = json.dumps(message), json.dumps([schema, message]), None
+    began_s = thread_time()
+    schema, _ = json.loads(whole)
+    parsed_s = thread_time()
+    try:
+        outline(schema, [text])
+    except DragomanError as error:
+        failure = error
+    return (thread_time() - parsed_s) / (parsed_s - began_s), failure
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (each(of(a={"enum": list(range(100_000, 170_000))}, b=TEXT)), [{"a": 169_999, "b": "Hi."}] * 7_000),
+        (each(of(a={"enum": EQUAL_HASHES}, b=TEXT)), [{"a": EQUAL_HASHES[-1], "b": "Hi."}] * 1_000),
+        (each({"anyOf": [NULL] * 999 + [TEXT]}), ["Hi."] * 20_000),
+        (each({"type": ["null"] * 9_999 + ["string"]}), ["Hi."] * 20_000),
+        (each({"$ref": "#" + "/" * 300_000 + "$defs/a"}) | {"$defs": {"a": TEXT}}, ["Hi."] * 20_000),
+        (of(**dict.fromkeys(NAMES, TEXT)), dict.fromkeys(NAMES, "Hi.")),
+        (
+            of(**{name: {"$ref": "#/$defs/a"} for name in NAMES}) | {"$defs": {"a": {"anyOf": [NULL] * 999 + [TEXT]}}},
+            dict.fromkeys(NAMES, "Hi."),
+        ),
+        (each({"type": "object", "additionalProperties": TEXT}), [{"x" * 100_000: "Hi."}] * 50),
+    ],
+    ids=["enum", "equal hashes", "anyOf", "types", "long $ref", "required", "shared anyOf", "long names"],
+)
+def test_an_answer_takes_work_in_proportion_to_what_is_sent(schema: dict[str, Any], message: Any) -> None:
+    times, failure = work(schema, message)
+    assert failure is None
+    assert times < MAX_PARSES
+
+
+@pytest.mark.parametrize(
+    ("schema", "message", "kind"),
+    [
+        (each({"anyOf": [NULL] * 5_000 + [TEXT]}), ["Hi."] * 5_000, InvalidRequest),
+        (each({"$ref": "#" + "/a" * 300_000}), ["Hi."] * 2_000, InvalidRequest),
+        (each(of(**dict.fromkeys(NAMES, TEXT)) | {"required": []}), [{NAMES[0]: "Hi."}] * 10_000, TooManyValues),
+        (each(of(a={"const": "x" * 100_000}, b=TEXT)), [{"b": "Hi."}] * 10_000, BodyTooLarge),
+        (each(of(**{"x" * 100_000: TEXT})), ["Hi."] * 10_000, BodyTooLarge),
+        (
+            {"$defs": {str(n): {"$ref": f"#/$defs/{n + 1}"} for n in range(10_000)}, "$ref": "#/$defs/0"},
+            "Hi.",
+            InvalidRequest,
+        ),
+        ({"anyOf": [{"$ref": "#"}]}, "Hi.", InvalidRequest),
+    ],
+    ids=["anyOf", "$ref", "properties of each value", "constants", "names", "chain", "itself"],
+)
+def test_a_schema_over_a_bound_is_refused_at_once(
+    schema: dict[str, Any], message: Any, kind: type[DragomanError]
+) -> None:
+    times, failure = work(schema, message)
+    assert isinstance(failure, kind)
+    assert len(failure.message) < 1_000
+    assert times < MAX_PARSES
+
+
+def test_a_deep_schema_is_refused() -> None:
+    deep: Any = TEXT
+    for _ in range(300):
+        deep = {"anyOf": [deep, NULL]}
+    with pytest.raises(InvalidRequest):
+        outline(deep, ["Hi."])
+    nested: Any = 1
+    for _ in range(500):
+        nested = [nested]
+    with pytest.raises(InvalidRequest):
+        outline(of(a={"enum": [1, 2]}, b=TEXT), [json.dumps({"a": nested, "b": "Hi."})])
