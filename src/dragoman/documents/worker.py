@@ -49,6 +49,8 @@ MOST_WARNINGS = 100
 LONGEST_PLACE, LONGEST_CONTEXT, LONGEST_MESSAGE = 200, 500, 500
 """Characters that the server gets of what names parts of a file, and may be as long as the file, once for each text."""
 _INHERITED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LANG", "LC_ALL")
+_KILLED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP)
+"""How a process ends that something outside of it ended."""
 _ERRORS: dict[str, type[DragomanError]] = {one.code: one for one in (InvalidFile, UnsupportedFile, DiskFull)}
 
 
@@ -129,30 +131,52 @@ class Workers:
         )
 
     def _run(self, task: WorkerTask, cancelled: threading.Event) -> dict[str, Any]:
-        """Give a process a task, and return what it answers; what else it ends with is an error of the file."""
+        """Give a process a task, and return what it answers; what else it ends with is an error of the file.
+
+        A process that something else killed, as the system does where memory is short, says nothing of the file: the task is
+        given to another one, once.
+        """
+        for attempts_left in (1, 0):
+            process = self._take()
+            until_s = monotonic() + 2 * self._timeout_s
+            answered = self._answer_of(process, task, cancelled, until_s)
+            late = monotonic() >= until_s
+            if answered is not None:
+                return answered
+            if late or cancelled.is_set() or process.returncode not in _KILLED or not attempts_left:
+                break
+            log.warning("a document's worker was killed by signal %d; its task is tried once more", -process.returncode)
+        return {"code": InvalidFile.code, "message": self._reason(task, process.returncode, late=late)}
+
+    def _take(self) -> subprocess.Popen[bytes]:
+        """Return the idle process, or a new one if there is none or it has ended, and start the next idle one."""
         with self._starting:
-            process, self._idle = self._idle or self._start(), None
+            process, self._idle = self._idle, None
+            if process is not None and process.poll() is not None:
+                log.warning("an idle worker of documents ended with %d", process.returncode)
+                with process:  # closes its pipes
+                    process = None
+            process = process or self._start()
             if self._keeps_idle:
                 self._idle = self._start()
+        return process
+
+    def _answer_of(
+        self, process: subprocess.Popen[bytes], task: WorkerTask, cancelled: threading.Event, until_s: float
+    ) -> dict[str, Any] | None:
+        """Return what a process answers to a task; None if it ends, is late or is cancelled before. It has ended then."""
         assert process.stdin is not None and process.stdout is not None
-        until_s = monotonic() + 2 * self._timeout_s
         try:
             with suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
                 process.stdin.flush()
             while not select.select([process.stdout], [], [], 0.05)[0]:
                 if cancelled.is_set() or monotonic() >= until_s:
-                    break
-            else:
-                line = process.stdout.readline()
-                if line.endswith(b"\n"):
-                    return cast(dict[str, Any], json.loads(line))
+                    return None
+            line = process.stdout.readline()
+            return cast(dict[str, Any], json.loads(line)) if line.endswith(b"\n") else None
         finally:
             _kill_and_reap(process)
-        return {
-            "code": InvalidFile.code,
-            "message": self._reason(task, process.returncode, late=monotonic() >= until_s),
-        }
 
     def _reason(self, task: WorkerTask, ended: int, *, late: bool) -> str:
         """Why a process ended without an answer."""
