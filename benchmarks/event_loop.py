@@ -21,7 +21,6 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -29,6 +28,7 @@ from typing import Any
 import httpx
 import psutil
 
+from dragoman import __version__
 from dragoman.engine.spec import cpu_instruction_sets
 from dragoman.service.planner import Planner
 from dragoman.service.stack import choose_model, load_prompts
@@ -178,7 +178,7 @@ def main() -> None:
             "machine": platform.machine(),
             "cpu_instruction_sets": cpu_instruction_sets(),
             "python": platform.python_version(),
-            "dragoman": version("dragoman"),
+            "dragoman": __version__,
             "load_average_before": psutil.getloadavg()[0],
             "client": "on the same cores",
         },

@@ -26,6 +26,7 @@ SHARED = {
     "extras",
     "telemetry",
     "phrasebook",
+    "version",
     "__version__",
 }
 """Modules of the server below all its packages."""

@@ -22,8 +22,8 @@ from pydantic import TypeAdapter, ValidationError
 from dragoman.errors import ConfigError
 
 ENVIRONMENT_PREFIX = "DRAGOMAN_"
-RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
-"""Variables of the load tests, of the tests and of clients: not settings of the server."""
+RESERVED_PREFIXES = ("DRAGOMAN_BENCH_", "DRAGOMAN_BUILD_", "DRAGOMAN_TEST_", "DRAGOMAN_API_KEY")
+"""Variables of the load tests, of builds, of the tests and of clients: not settings of the server."""
 DEFAULT_FILE = Path("dragoman.toml")
 REMOVED: Mapping[str, str] = {
     "engine.data_parallel_size": "serve several GPUs with server.replicas",

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
-from dragoman import __version__
 from dragoman.documents.xmlpart import NOT_XML
 from dragoman.text.marks import MARK
+from dragoman.version import version
 
 ExportFormat = Literal["tmx", "xliff"]
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -72,7 +72,7 @@ def _xliff(segments: Iterable[BilingualSegment], name: str, source: str, target:
 def tmx_head(source: str, more: str = "") -> str:
     """Return the beginning of a TMX file, after its declaration. `more`: attributes of its header."""
     return (
-        f'<tmx version="1.4">\n<header creationtool="dragoman" creationtoolversion={attribute(__version__)} '
+        f'<tmx version="1.4">\n<header creationtool="dragoman" creationtoolversion={attribute(version())} '
         f'segtype="paragraph" o-tmf="dragoman" adminlang="en" srclang={attribute(source)} datatype="unknown"{more}/>\n'
         "<body>\n"
     )

