@@ -31,7 +31,7 @@ from dragoman.storage.database import Database
 from dragoman.types import ANONYMOUS, Account
 from tests.api.compat.test_deepl import checked
 from tests.serving import HeldPipeline, echoing, keyed_service, served, service_over
-from tests.waiting import until
+from tests.waiting import HANG_S, until
 
 TEXT = b"Where is the train station?\n\nOver there.\n"
 TRANSLATED = b"~Where is the train station?\n\n~Over there.\n"
@@ -80,12 +80,12 @@ async def uploaded(client: httpx.AsyncClient, **sent: Any) -> dict[str, str]:
 async def ended(client: httpx.AsyncClient, handle: dict[str, str]) -> dict[str, Any]:
     """The last status of a document."""
     path, body = f"/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
-    for _ in range(200):
-        status = checked(await client.post(path, json=body), schemas.DOCUMENT_STATUS)
-        if status["status"] in ("done", "error"):
-            return status
-        await asyncio.sleep(0.1)
-    raise AssertionError(status)
+    async with asyncio.timeout(HANG_S):
+        while True:
+            status = checked(await client.post(path, json=body), schemas.DOCUMENT_STATUS)
+            if status["status"] in ("done", "error"):
+                return status
+            await asyncio.sleep(0.1)
 
 
 async def result(client: httpx.AsyncClient, handle: dict[str, str], **sent: Any) -> httpx.Response:
