@@ -145,7 +145,9 @@ async def test_a_translation_that_was_changed_meanwhile_is_said(review: Page) ->
 
 
 async def test_where_the_browser_keeps_nothing_it_asks_before_the_page_is_left(review: Page) -> None:
-    await review.evaluate("() => { Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); }; }")
+    await review.evaluate(
+        "() => { Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); }; }"
+    )
     await field(review).press_sequentially("!")
     await review.click("text=All documents")  # within the page nothing is lost
     await expect(review.locator("#document-list .drafts").first).to_have_text("1 unsaved edit")

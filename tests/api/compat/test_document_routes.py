@@ -317,7 +317,10 @@ async def test_a_server_without_a_folder_refuses_files(tmp_path: Path) -> None:
 async def test_a_key_may_come_after_the_file_and_what_is_refused_leaves_nothing(tmp_path: Path) -> None:
     settings = settings_in(tmp_path, "keys")
     service, _, keys = await keyed_service(tmp_path, Account("", "good"), Account("", "other"), settings=settings)
-    large = ("a.txt", TEXT * 2_000)  # more than is read at once, whoever sends it
+    large = (
+        "a.html",
+        b"<p>Over there.</p><!-- %s -->" % (b"x" * 100_000),
+    )  # more than is read at once, whoever sends it
     async with served(service) as client:
         for path, name, fields, statuses in (
             ("/v2/document", "auth_key", FIELDS, (403, 403)),
