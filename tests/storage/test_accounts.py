@@ -262,7 +262,7 @@ async def test_a_flood_of_wrong_keys_costs_few_reads_and_a_new_key_is_valid_with
         assert set(await asyncio.gather(*many)) == {InvalidKey, StorageUnavailable}
         pauses = [later - sooner for sooner, later in pairwise(wanted_reads[before:])]
         assert min(pauses) >= 0.9 / READS_PER_S
-        assert len(wanted_reads) - before < 50
+        assert len(wanted_reads) - before < 500  # of 10,000 keys
         known = len(wanted_reads)
         assert await wrong(0) is InvalidKey  # without a read
         assert len(wanted_reads) == known
